@@ -5,7 +5,7 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: test extended lint format fresh pyz bench
+.PHONY: messages test extended lint format fresh pyz bench docs
 test: .venv
 	$(PYTHON) -m pytest
 
@@ -21,13 +21,21 @@ format: .venv
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
+messages: .venv
+	$(PYTHON) -m envcheck.cli.message_catalogue update
+	$(PYTHON) -m envcheck.cli.message_catalogue compile
+
 fresh:
 	.ci/fresh
 
 pyz: .venv
 	.venv/bin/envcheck pyz
 
+docs: .venv
+	$(PYTHON) -m envcheck.cli.docs
+	$(PYTHON) -m mkdocs build --strict
+
 bench: .venv
 	.venv/bin/pip install -q -e '.[bench]'
 	.venv/bin/envcheck provision --device cpu --yes
-	$(PYTHON) benchmarks/run.py
+	$(PYTHON) -m benchmarks.run

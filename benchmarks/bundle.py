@@ -1,6 +1,6 @@
 """What a bundle of a large image costs, beside what the disk and the engine can do: seconds and peak memory.
 
-python benchmarks/bundle.py [GIBIBYTES]
+python -m benchmarks.bundle [GIBIBYTES]
 
 Each row is a process of its own, so that its memory is its own.  With root and Docker installed, the image is that of
 an engine and of a registry that are started for this and ended after it; else an export that is made up on the way.
@@ -23,13 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from installers.bundle import make as bundle_make  # noqa: E402
-from installers.bundle import read_bundle  # noqa: E402
-from installers.recipes import recipes_file  # noqa: E402
-from tests.installers.provision_helpers import recipe_file  # noqa: E402
+from installers.bundle import archive_reader
+from installers.bundle import assembly as bundle_make
+from installers.recipes import loader
+from tests.installers.provision_helpers import write_recipe
 
 LAYERS = 8
 PIECE = os.urandom(1 << 20)
@@ -79,25 +76,25 @@ class MadeUp:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def find(self, references: object) -> bundle_make.Found:
-        return bundle_make.Found(NAME, "", MACHINE, self.size)
+    def find_image(self, references: object) -> bundle_make.EngineImage:
+        return bundle_make.EngineImage(NAME, "", MACHINE, self.size)
 
     @contextlib.contextmanager
-    def export(self, reference: str) -> Iterator[Iterator[bytes]]:
+    def open_export(self, reference: str) -> Iterator[Iterator[bytes]]:
         yield export(self.size)
 
 
 @contextlib.contextmanager
-def source() -> Iterator[bundle_make.Source]:
+def source() -> Iterator[bundle_make.ImageSource]:
     """The engine at DOCKER_HOST where there is one."""
     if "DOCKER_HOST" not in os.environ:
         yield MadeUp(int(os.environ["BENCH_BYTES"]))
         return
-    from installers.images import engine
+    from installers.images import docker_engine
 
-    seen = engine.look()
-    with contextlib.closing(engine.connect(seen)) as client:
-        yield bundle_make.EngineSource(client, seen)
+    seen = docker_engine.inspect_engine()
+    with contextlib.closing(docker_engine.open_client(seen)) as client:
+        yield bundle_make.EngineImageSource(client, seen)
 
 
 def nothing(folder: Path) -> None:
@@ -114,7 +111,7 @@ def disk(folder: Path) -> None:
 
 def save(folder: Path) -> None:
     """The export alone, thrown away: what the engine can do."""
-    with source() as found, found.export(NAME) as chunks:
+    with source() as found, found.open_export(NAME) as chunks:
         for _ in chunks:
             pass
 
@@ -122,20 +119,20 @@ def save(folder: Path) -> None:
 def copy(folder: Path) -> None:
     """The export into a plain file, brought to the disk: `docker save -o FILE; sync FILE`."""
     with (folder / "plain").open("wb", buffering=0) as file, source() as found:
-        with found.export(NAME) as chunks:
+        with found.open_export(NAME) as chunks:
             for chunk in chunks:
                 file.write(chunk)
         os.fsync(file.fileno())
 
 
 def make(folder: Path, packed: bool = True) -> None:
-    recipe = recipes_file.load(folder / "recipes/little.toml")
+    recipe = loader.load_recipe(folder / "recipes/little.toml")
     with source() as found:
-        plan = bundle_make.plan(recipe, MACHINE, folder / "big.tar", found)
+        plan = bundle_make.plan_bundle(recipe, MACHINE, folder / "big.tar", found)
         assert plan.image and bool(plan.image.distant) == ("BENCH_IMAGE" in os.environ)
         if not packed:
             plan = replace(plan, image=replace(plan.image, distant=None))
-        bundle_make.make(plan, found, lambda event: None)
+        bundle_make.make_bundle(plan, found, lambda event: None)
 
 
 def by_export(folder: Path) -> None:
@@ -143,16 +140,16 @@ def by_export(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    read_bundle.verify(folder / "big.tar", MACHINE)
+    archive_reader.verify_bundle(folder / "big.tar", MACHINE)
 
 
 def unpack(folder: Path) -> None:
-    read_bundle.unpack(read_bundle.verify(folder / "big.tar", MACHINE))
+    archive_reader.unpack_bundle(archive_reader.verify_bundle(folder / "big.tar", MACHINE))
 
 
 def stream(folder: Path) -> None:
     """What the engine's load is given; verified before, so that this looks at headers only."""
-    for _ in read_bundle.image_stream(read_bundle.verify(folder / "big.tar", MACHINE)):
+    for _ in archive_reader.stream_image(archive_reader.verify_bundle(folder / "big.tar", MACHINE)):
         pass
 
 
@@ -167,15 +164,15 @@ def an_engine(size: int) -> Iterator[dict[str, str]]:
     """DOCKER_HOST of an engine that has pulled the image, where one can be started, and the image's name."""
     from tests.installers.images import engine_parts, image_parts
 
-    if why := "not wanted" if "BENCH_NO_ENGINE" in os.environ else engine_parts.why_no_engine():
+    if why := "not wanted" if "BENCH_NO_ENGINE" in os.environ else engine_parts.find_engine_obstacle():
         print(f"no engine: {why}; the export is made up")
         yield {}
         return
-    with engine_parts.running_engine() as engine, engine_parts.running_registry() as registry:
+    with engine_parts.start_engine() as engine, engine_parts.start_registry() as registry:
         name = f"{registry.address}/big:1"
-        image_parts.push(name, image_parts.random_layers(LAYERS, size // LAYERS))
-        engine.docker("pull", "--quiet", name)
-        yield {"DOCKER_HOST": engine.url, "DOCKER_CONFIG": str(engine.folder), "BENCH_IMAGE": name}
+        image_parts.push_image(name, image_parts.make_random_layers(LAYERS, size // LAYERS))
+        engine.run_docker("pull", "--quiet", name)
+        yield {"DOCKER_HOST": engine.docker_host, "DOCKER_CONFIG": str(engine.folder), "BENCH_IMAGE": name}
 
 
 def peak_kib() -> int:
@@ -196,7 +193,7 @@ def main() -> None:
         folder = Path(scratch)
         with an_engine(size) as engine:
             name = engine.get("BENCH_IMAGE", NAME)
-            recipe_file(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{name}"\n')
+            write_recipe(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{name}"\n')
             env = {**os.environ, **engine, "BENCH_BYTES": str(size), "ENVCHECK_HOME": str(folder / "home")}
             print(f"{size / (1 << 30):.1f} GiB, Python {platform.python_version()}, {os.cpu_count()} cores")
             for row in ROWS:

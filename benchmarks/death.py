@@ -1,6 +1,6 @@
 """How long it takes from a worker's death to its name and its cause on the screen, and to envcheck's end.
 
-python benchmarks/death.py [RUNS]        goal: under 3 s
+python -m benchmarks.death [RUNS]        goal: under 3 s
 
 The tiny model in two real processes under paddle's launcher; rank 1 is killed in the middle of its steps.  It wants the
 environment of `envcheck provision --device cpu`.
@@ -41,7 +41,7 @@ def _once() -> tuple[float, float]:
                 said += line
                 assert line, said
             (run,) = (Path(folder) / "runs").glob("*-tiny-cpu")
-            os.kill(process_tree.ranks(str(run))[1], signal.SIGKILL)
+            os.kill(process_tree.find_workers(str(run))[1], signal.SIGKILL)
             began, told = time.monotonic(), None
             for line in child.stderr:
                 told = told or (time.monotonic() - began if FOUND in line else None)

@@ -1,7 +1,7 @@
 """What `envcheck explain` costs on logs of 1 GB: seconds by the clock and of the processors, and the peak of the memory
 of all its processes (each page that they share counts once), of many kinds of log.
 
-python benchmarks/explain.py [MiB, else 1024] [of which kinds: words of their names, else all]
+python -m benchmarks.explain [MiB, else 1024] [of which kinds: words of their names, else all]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numbers of the planner that were fitted, and mechanisms that were found because of a source: what each is without it.
 
 Everything else follows from counts, papers, code or a framework's defaults.  Names are OWNER.FIELD: a framework, or *
-for all; `kernels.FIELD` of its modules; `rows`, `quantised` for constants of those modules.
+for all; `kernels.FIELD` of its modules; `table_rows`, `quantised` for constants of those modules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launch.catalogue import frameworks
-from launch.planner import rows
+from launch.planner import table_rows
 
 SWITCHED = {"torchtitan.selective": "generic", "automodel.kernels": "generic"}  # the value is that framework's own
 
@@ -77,10 +77,10 @@ def put(name: str, value: Any) -> Callable[[], None]:
     """Set the number; the answer undoes it."""
     owner, field = name.split(".", 1)
     if owner == "rows":
-        old = getattr(rows, field)
-        setattr(rows, field, value)
-        return lambda: setattr(rows, field, old)
-    known: dict[str, frameworks.Framework] = frameworks.frameworks()  # type: ignore[assignment]
+        old = getattr(table_rows, field)
+        setattr(table_rows, field, value)
+        return lambda: setattr(table_rows, field, old)
+    known: dict[str, frameworks.Framework] = frameworks.load_frameworks()  # type: ignore[assignment]
     before = dict(known)
     if name in SWITCHED:
         value = getattr(known[value], field)

@@ -1,7 +1,7 @@
 """What `envcheck doctor --hosts` costs beside clush, and what judging a thousand recorded hosts does.
 
-python benchmarks/fleet.py hosts [8 32]        as root: hosts are network namespaces with a real sshd each
-python benchmarks/fleet.py replay [1000]       recordings of 16-card machines, three of them odd
+python -m benchmarks.fleet hosts [8 32]        as root: hosts are network namespaces with a real sshd each
+python -m benchmarks.fleet replay [1000]       recordings of 16-card machines, three of them odd
 
 What is aimed at is 1.5 x clush running `true` on all, plus the slowest host's own doctor.  All hosts share this
 machine's cores, so that this one is measured as it is under that load: all are asked at once without ssh, for an
@@ -31,14 +31,12 @@ from typing import NamedTuple
 import psutil
 from tabulate import tabulate
 
+from envcheck.collect import facts, snapshot
+from envcheck.collect.host.answers import SYSROOT
+from tests.envcheck.checks.doctor_helpers import simulate_machine
+from tests.envcheck.fleet.fleet_parts import SshFleet, SshHost, start_fleet
+
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from doctor_helpers import simulated  # noqa: E402  (lies in tests/)
-from fleet_parts import Fleet, Host, fleet  # noqa: E402
-
-from envcheck.collect import facts, snapshot  # noqa: E402
-from envcheck.collect.host.answers import SYSROOT  # noqa: E402
 
 RUNS, SETTLED_S, NONE = 3, 0.3, subprocess.DEVNULL
 DOCTOR = (sys.executable, "-m", "envcheck", "doctor", "--json")
@@ -68,19 +66,19 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def over_ssh(made: Fleet, argv: Sequence[str]) -> Took:
+def over_ssh(made: SshFleet, argv: Sequence[str]) -> Took:
     before = _of_hosts(made)
-    clock, here = timed(argv, {**made.environment(), **FRESH})
+    clock, here = timed(argv, {**made.make_environment(), **FRESH})
     time.sleep(SETTLED_S)
     return Took(clock, here, here + _of_hosts(made) - before)
 
 
-def _of_hosts(made: Fleet) -> float:
+def _of_hosts(made: SshFleet) -> float:
     """Processor time of each sshd and of what it has waited for."""
     return sum(sum(psutil.Process(host.child.pid).cpu_times()[:4]) for host in made.hosts if host.child)
 
 
-def by_itself(made: Fleet, argv: Sequence[str]) -> Took:
+def by_itself(made: SshFleet, argv: Sequence[str]) -> Took:
     """A command on all hosts at once, without ssh, until the slowest is done."""
     before, began = _children(), time.perf_counter()
     running = [
@@ -94,7 +92,7 @@ def by_itself(made: Fleet, argv: Sequence[str]) -> Took:
     return Took(time.perf_counter() - began, 0, used)
 
 
-def there(host: Host) -> dict[str, str]:
+def there(host: SshHost) -> dict[str, str]:
     own = {"HOME": host.home, "XDG_CACHE_HOME": host.home / ".cache", SYSROOT: host.sysroot}
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     return {**os.environ, **{name: str(value) for name, value in own.items()}, "PATH": path}
@@ -103,14 +101,14 @@ def there(host: Host) -> dict[str, str]:
 def hosts(sizes: Sequence[int]) -> None:
     found = []
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), size, MACHINE) as made:
+        with tempfile.TemporaryDirectory() as folder, start_fleet(Path(folder), size, MACHINE) as made:
             found.append(measured(made, f"node[01-{size:02d}]"))
     rows = [[name, *(figure for one in found for figure in one[name])] for name in found[0]]
     print(tabulate(rows, ["", *(f"{size}: {what}" for size in sizes for what in ("clock s", "cpu here", "cpu in all"))],
                    floatfmt=".2f"))  # fmt: skip
 
 
-def measured(made: Fleet, names: str) -> dict[str, Took]:
+def measured(made: SshFleet, names: str) -> dict[str, Took]:
     over = [*DOCTOR, "--hosts", names]
     ways: dict[str, Callable[[], Took]] = {
         "doctor --hosts": lambda: over_ssh(made, over),
@@ -119,7 +117,7 @@ def measured(made: Fleet, names: str) -> dict[str, Took]:
         "one host": lambda: over_ssh(made, [*DOCTOR, "--hosts", "node01"]),
     }
     for name, argv in others(made).items():
-        if shutil.which(argv[0], path=made.environment()["PATH"]):
+        if shutil.which(argv[0], path=made.make_environment()["PATH"]):
             ways[f"{name}: own doctor"] = lambda argv=argv: over_ssh(made, argv)  # type: ignore[misc]
     took = medians(ways)
     return {**took, "1.5 x clush true + own doctor": bound(took["clush true"], took["own doctor, all at once"])}
@@ -138,7 +136,7 @@ def bound(true: Took, own: Took) -> Took:
     return Took(*(1.5 * one + other for one, other in zip(true, own, strict=True)))
 
 
-def others(made: Fleet) -> dict[str, list[str]]:
+def others(made: SshFleet) -> dict[str, list[str]]:
     """Doctor on every host by the tools that a site has for it."""
     names, line = ",".join(host.name for host in made.hosts), f"cd {ROOT} && {' '.join(DOCTOR)}"
     return {
@@ -176,8 +174,8 @@ def other(well: str, number: int) -> str:
 
 
 def recorded(*wishes: str) -> str:
-    with simulated(LARGE, wishes) as machine:
-        return snapshot.dump(facts.ask(machine), "auto")
+    with simulate_machine(LARGE, wishes) as machine:
+        return snapshot.render_snapshot(facts.ask_machine(machine), "auto")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The cases are those of tests/launch/memory/test_counted_on_torch.py.
 
-python benchmarks/measure_torch.py PYTHON          (PYTHON has tests/torch-requirements.txt, as tests/.cache/torch)
+python -m benchmarks.measure_torch PYTHON          (PYTHON has tests/torch-requirements.txt, as tests/.cache/torch)
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from launch.memory.stage_parts import build_stage_parts
+from tests.launch.memory import test_counted_on_torch as counted
 
-from launch.memory.parts import parts  # noqa: E402
-from tests.launch.memory import test_counted_on_torch as counted  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     python = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "tests" / ".cache" / "torch" / "bin" / "python")
-    asked = json.dumps([counted.case(*one) for one in counted.CASES])
+    asked = json.dumps([counted.make_case(*one) for one in counted.CASES])
     done = subprocess.run([python, str(counted.PROGRAM)], input=asked, stdout=subprocess.PIPE, text=True, check=True)
     print(f"{'job':58}{'states':>10}{'off':>7}{'saved':>12}{'off':>7}{'backward':>12}{'off':>7}{'loss':>10}{'off':>7}")
     for one, found in zip(counted.CASES, json.loads(done.stdout), strict=True):
-        job, real = counted.job(counted.case(*one), found["config"]), found["bytes"]
+        job, real = counted.make_job(counted.make_case(*one), found["config"]), found["bytes"]
         states = real["weights"] + real["gradients"] + real["moments"]
         pairs = (
-            (states, parts(job, 0).states.total),
-            (real["activations"], counted.kept(job)),
-            (real["backward"], counted.backward(job)),
-            (real["loss"], parts(job, 0).loss),
+            (states, build_stage_parts(job, 0).states.total),
+            (real["activations"], counted.sum_kept(job)),
+            (real["backward"], counted.sum_backward(job)),
+            (real["loss"], build_stage_parts(job, 0).loss),
         )
         print(f"{': '.join(one):56}" + "".join(f"{was:12}{said / was - 1:+7.1%}" for was, said in pairs))
     return 0

@@ -1,10 +1,10 @@
 """How near the memory planner comes to published readings: plain, and with each source left out.
 
-    python benchmarks/memory_accuracy.py ROWS.csv [--worst N]
+    python -m benchmarks.memory_accuracy ROWS.csv [--worst N]
 
-ROWS.csv has the columns of docs/planner.md, with the readings (`peak_gib`, `static_gib`, `verdict`), which the planner
-never sees.  "Left out" means: every number that was fitted on rows of that source goes back to what theory or a
-neighbouring source gives, and the source is predicted so; "and its mechanisms": those, too, that were looked for
+ROWS.csv has the columns of docs/how-to/plan-memory.md, with the readings (`peak_gib`, `static_gib`, `verdict`), which
+the planner never sees.  "Left out" means: every number that was fitted on rows of that source goes back to what theory
+or a neighbouring source gives, and the source is predicted so; "and its mechanisms": those, too, that were looked for
 because of its readings (benchmarks/fitted.py has both lists).  A source on which nothing rests keeps its error.
 """
 
@@ -18,11 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import fitted
-
+from benchmarks import fitted
 from launch import planner
 from launch.memory import GIB
-from launch.planner import rows
+from launch.planner import table_rows
 
 WAYS = {
     "plain": (),
@@ -33,7 +32,7 @@ ANSWERS = ("published", "unit", "peak_gib", "static_gib", "verdict", "notes", "r
 
 
 def predicted(row: Mapping[str, str]) -> planner.LaunchPlan:
-    return planner.plan(None, rows.job({**row, **dict.fromkeys(ANSWERS, "")}))
+    return planner.plan(None, table_rows.build_row_job({**row, **dict.fromkeys(ANSWERS, "")}))
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def misses(table: Sequence[Mapping[str, str]]) -> list[Miss]:
     for row in table:
         if row["kind"] == "measured" and row["peak_gib"] and row["seq_kind"] != "cap":
             answer = predicted(row)
-            found.append(Miss(row, answer.reading_gib, float(row["peak_gib"]), answer.where))
+            found.append(Miss(row, answer.reading_gib, float(row["peak_gib"]), answer.deciding_label))
     return found
 
 

@@ -1,6 +1,6 @@
 """What the page of `envcheck doctor` costs: its size, the time to write it, and the time until a browser has drawn it.
 
-python benchmarks/page.py [MACHINE [FAULT...]]
+python -m benchmarks.page [MACHINE [FAULT...]]
 
 Sixteen cards with faults where nothing is said.  A real, headless Chromium draws it, each time with a new profile; the
 medians of RUNS starts.  Targets: under 300 kB, drawn in under 1 s.
@@ -18,15 +18,12 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from envcheck import checks  # noqa: E402
-from envcheck.collect import facts  # noqa: E402
-from envcheck.report import formats  # noqa: E402
-from tests.envcheck.checks.doctor_helpers import simulated  # noqa: E402
-from tests.envcheck.report import browser  # noqa: E402
-from tests.envcheck.report.report_helpers import machine_report  # noqa: E402
+from envcheck import checks
+from envcheck.collect import facts
+from envcheck.report import formats
+from tests.envcheck.checks.doctor_helpers import simulate_machine
+from tests.envcheck.report import browser
+from tests.envcheck.report.report_helpers import make_machine_report
 
 RUNS = 5
 BOX = ("atlas-200t-a2-box16", "health-alarm=3", "memory-held", "hot=93", "shm-small", "topology-degraded")
@@ -40,7 +37,7 @@ def ready_ms(page: Path) -> float:
     policy = r'<meta http-equiv="Content-Security-Policy"[^>]*>'
     copy = page.with_name("timed.html")
     copy.write_text(re.sub(policy, lambda _: CLOCK, page.read_text("utf-8"), count=1), encoding="utf-8")
-    done = browser.run(copy, "--dump-dom")
+    done = browser.run_browser(copy, "--dump-dom")
     found = re.search(r"<title>ready at ([\d.]+)", done.stdout)
     if not found:
         raise SystemExit(f"the browser told no time:\n{done.stderr[-500:]}")
@@ -50,15 +47,15 @@ def ready_ms(page: Path) -> float:
 def picture_ms(page: Path) -> float:
     """A whole start of the browser that takes a picture of the page."""
     began = time.perf_counter()
-    browser.run(page, "--window-size=1280,3000", f"--screenshot={page.with_name('page.png')}")
+    browser.run_browser(page, "--window-size=1280,3000", f"--screenshot={page.with_name('page.png')}")
     return (time.perf_counter() - began) * 1000
 
 
 def main() -> None:
     name, *wishes = sys.argv[1:] or BOX
-    with simulated(name, wishes) as machine:
-        found = facts.gather(machine)
-    report = machine_report(checks.run_all(found), found, made=datetime.now(timezone.utc))
+    with simulate_machine(name, wishes) as machine:
+        found = facts.gather_facts(machine)
+    report = make_machine_report(checks.run_checks(found), found, made=datetime.now(timezone.utc))
     formats.render("html", report)  # jinja2's import and the templates' compilation are no part of the page
     began = time.process_time()
     text = formats.render("html", report)

@@ -1,6 +1,6 @@
 """What planning costs: one plan, the command from the shell, a search over 300B on 1,024 cards, a table of 705 rows.
 
-python benchmarks/plan_speed.py
+python -m benchmarks.plan_speed
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launch import planner
-from launch.planner import advice, machines, resolve, search, table
+from launch.planner import advice, job_table, machines, resolve, search
 
 ARGV = ("plan", "--model", "21b", "--method", "lora", "--device", "iluvatar", "--cards", "16", "--memory-gib", "32",
         "--tp", "4", "--pp", "4")  # fmt: skip
@@ -32,17 +32,19 @@ def best(what: Callable[[], object], times: int) -> float:
 
 
 def main() -> None:
-    machine = machines.described("npu", 1024, 64)
-    job = resolve.build(machine, "300b", "sft", {"tp": 8, "pp": 16})
+    machine = machines.build_described_machine("npu", 1024, 64)
+    job = resolve.build_planned_job(machine, "300b", "sft", {"tp": 8, "pp": 16})
     small = replace(job, layout=replace(job.layout, cards=128))
-    hopeless = resolve.build(machines.described("npu", 1024, 8), "300b", "sft", {"micro_batch": 8, "recompute": "none"})
+    hopeless = resolve.build_planned_job(
+        machines.build_described_machine("npu", 1024, 8), "300b", "sft", {"micro_batch": 8, "recompute": "none"}
+    )
     shell = [sys.executable, "-m", "envcheck", *ARGV]
     rows = (
         ("one plan, 300B on 128 cards", "5 ms", best(lambda: planner.plan(None, small), 20)),
         ("envcheck plan from the shell", "150 ms", best(lambda: subprocess.run(shell, capture_output=True), 5)),
-        ("search, 300B on 1,024 cards", "1 s", best(lambda: search.search(job), 3)),
-        ("advice where nothing fits, 300B", "0.5 s", best(lambda: advice.fitting(hopeless), 3)),
-        ("705 rows", "5 s", best(lambda: [table.predict(ROW) for _ in range(705)], 1)),
+        ("search, 300B on 1,024 cards", "1 s", best(lambda: search.search_layouts(job), 3)),
+        ("advice where nothing fits, 300B", "0.5 s", best(lambda: advice.find_fitting_changes(hopeless), 3)),
+        ("705 rows", "5 s", best(lambda: [job_table.predict_row(ROW) for _ in range(705)], 1)),
     )
     for name, goal, took in rows:
         print(f"{name:32}{took * 1e3:10.1f} ms   goal {goal}")

@@ -1,7 +1,7 @@
 """Pull and start through envcheck side by side with docker pull and docker run: the same image, the same registry, the
 same engine, the same container.
 
-    python benchmarks/pull.py [--mib 1024] [--rounds 3]        needs root and what tests/system-packages.sh installs
+    python -m benchmarks.pull [--mib 1024] [--rounds 3]        needs root and what tests/system-packages.sh installs
 
 The goals: at most 1.05 times docker, with less than 150 MiB of memory whatever the image's size.  Both begin with an
 engine that has nothing of the image; a round times each once, in turns which is first.  `docker_run_s` and
@@ -22,29 +22,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.installers.images import image_parts
+from tests.installers.images.engine_parts import DockerEngine, find_engine_obstacle, start_engine, start_registry
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from tests.installers.images import image_parts  # noqa: E402
-from tests.installers.images.engine_parts import Engine, running_engine, running_registry, why_no_engine  # noqa: E402
-
 GOAL, GOAL_MIB, LAYERS = 1.05, 150, 8
 NAME, COMMAND = "envcheck-benchmark", ("sleep", "3600")
 OURS = """
 import atexit, contextlib, gc, json, re, sys, time
 gc.set_threshold(50_000)  # this and the next as envcheck.cli.main does it
 atexit.register(gc.freeze)
-from installers.output.plan_text import Screen
-from installers.containers import container
-from installers.recipes.container_spec import Spec
-from installers.images import engine, image, image_pull, reference, registry
-seen = engine.look()
-with contextlib.closing(engine.connect(seen)) as client, Screen() as screen:
-    found = registry.resolve([reference.parse(sys.argv[1])], seen, image.credentials(client))
-    assert image.here(client, found) is None and image.room(found, seen) is None
-    image_pull.pull(client, found, screen.show)
+from installers.output.plan_text import ProgressScreen
+from installers.containers import lifecycle
+from installers.recipes.container_spec import ContainerSpec
+from installers.images import docker_engine, local_image, pull, reference, registry
+seen = docker_engine.inspect_engine()
+with contextlib.closing(docker_engine.open_client(seen)) as client, ProgressScreen() as screen:
+    wanted = [reference.parse_reference(sys.argv[1])]
+    found = registry.resolve_image(wanted, seen, local_image.registry_credentials(client))
+    assert local_image.find_resolved(client, found) is None and local_image.check_space(found, seen) is None
+    pull.pull_image(client, found, screen.show_event)
     pulled = time.monotonic()
-    container.ensure(client.api, Spec(sys.argv[2], str(found.pinned), recipe="benchmark", command=tuple(sys.argv[3:])))
+    spec = ContainerSpec(sys.argv[2], str(found.pinned_reference), recipe="benchmark", command=tuple(sys.argv[3:]))
+    lifecycle.ensure_running(client.api, spec)
 with open("/proc/self/status") as status:  # ru_maxrss begins with the memory of whoever started us
     mib = int(re.search(r"VmHWM:\\s+(\\d+)", status.read())[1]) >> 10
 print(json.dumps([mib, time.monotonic() - pulled]))
@@ -57,13 +57,13 @@ def main() -> int:
     asked.add_argument("--mib", type=int, default=1024)
     asked.add_argument("--rounds", type=int, default=3)
     options = asked.parse_args()
-    if why := why_no_engine():
+    if why := find_engine_obstacle():
         print(why)
         return 2
-    with running_registry() as registry, running_engine() as engine:
+    with start_registry() as registry, start_engine() as engine:
         name = f"{registry.address}/benchmark:1"
-        layers = image_parts.random_layers(LAYERS, (options.mib << 20) // LAYERS)
-        image_parts.push(name, [image_parts.busybox(), *layers])
+        layers = image_parts.make_random_layers(LAYERS, (options.mib << 20) // LAYERS)
+        image_parts.push_image(name, [image_parts.make_busybox(), *layers])
         del layers
         return told(rounds(engine, name, options.rounds))
 
@@ -77,9 +77,9 @@ class Measured:
     memory_mib: int = 0
 
 
-def rounds(engine: Engine, name: str, count: int) -> tuple[list[Measured], list[Measured]]:
+def rounds(engine: DockerEngine, name: str, count: int) -> tuple[list[Measured], list[Measured]]:
     """Of docker, and of envcheck."""
-    ways: tuple[Callable[[Engine, str], Measured], ...] = (by_docker, by_envcheck)
+    ways: tuple[Callable[[DockerEngine, str], Measured], ...] = (by_docker, by_envcheck)
     measured: tuple[list[Measured], list[Measured]] = ([], [])
     by_docker(engine, name)  # the registry's files are in memory from now on
     cleared(engine)
@@ -91,22 +91,22 @@ def rounds(engine: Engine, name: str, count: int) -> tuple[list[Measured], list[
     return measured
 
 
-def cleared(engine: Engine) -> None:
-    engine.docker("rm", "--force", NAME)
-    engine.docker("image", "prune", "--all", "--force")
+def cleared(engine: DockerEngine) -> None:
+    engine.run_docker("rm", "--force", NAME)
+    engine.run_docker("image", "prune", "--all", "--force")
 
 
-def by_docker(engine: Engine, name: str) -> Measured:
+def by_docker(engine: DockerEngine, name: str) -> Measured:
     began = time.monotonic()
-    engine.docker("pull", "--quiet", name)
+    engine.run_docker("pull", "--quiet", name)
     pulled = time.monotonic()
-    engine.docker("run", "--detach", "--tty", "--interactive", "--name", NAME, name, *COMMAND)
+    engine.run_docker("run", "--detach", "--tty", "--interactive", "--name", NAME, name, *COMMAND)
     return Measured(time.monotonic() - began, time.monotonic() - pulled)
 
 
-def by_envcheck(engine: Engine, name: str) -> Measured:
+def by_envcheck(engine: DockerEngine, name: str) -> Measured:
     argv, began = [sys.executable, "-c", OURS, name, NAME, *COMMAND], time.monotonic()
-    done = subprocess.run(argv, cwd=ROOT, env=engine.environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(argv, cwd=ROOT, env=engine.child_environment, capture_output=True, text=True, check=True)
     memory_mib, start_s = json.loads(done.stdout)
     return Measured(time.monotonic() - began, start_s, memory_mib)
 

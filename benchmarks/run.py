@@ -1,4 +1,4 @@
-"""Print how fast envcheck is, beside what a user would run instead.  `python benchmarks/run.py [--only NAME]...`
+"""Print how fast envcheck is, beside what a user would run instead.  `python -m benchmarks.run [--only NAME]...`
 
 Each row is measured in this run: whole processes where a user starts one (median of RUNS), CPU seconds elsewhere.
 Other tools are timed only where this Python or the provisioned environment has them; nothing is installed here.
@@ -134,8 +134,8 @@ def fleet() -> Iterator[Row]:
             for text in _hosts(json.loads(first.read_text()), differs):
                 file.write_text(text)
                 began = time.process_time()
-                answers, device = snapshot.load(file)
-                findings += len(checks.run_all(read_facts(answers, device)))
+                answers, device = snapshot.load_snapshot(file)
+                findings += len(checks.run_checks(read_facts(answers, device)))
                 took += time.process_time() - began
             rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             yield f"{HOSTS:,} hosts, {what} ({findings:,} findings)", f"{took:.1f} s", f"{rss:.0f} MiB", "60 s, 500 MB"

@@ -1,6 +1,6 @@
 """What `envcheck train` costs before the launcher starts: the whole command up to its closed gates, per system.
 
-python benchmarks/train_start.py        goal: at most a second more than the slowest tool that it asks
+python -m benchmarks.train_start        goal: at most a second more than the slowest tool that it asks
 
 On simulated machines whose vendor's tool answers at once, and with one that takes two seconds.  A second table: the
 looks at a model of 120 shards and at data of 1 GB, which the gates read in part.
@@ -83,7 +83,7 @@ def looks() -> None:
             ("1 GB of JSON lines", {"data": ["d.jsonl"]}),
         ):
             began = time.perf_counter()
-            place_probe.look({**asked, **more})
+            place_probe.probe_place({**asked, **more})
             print(f"{name:<42}{time.perf_counter() - began:.3f} s")
 
 

@@ -1,6 +1,6 @@
 """What staying with a run costs: the processor and memory of the watcher over a day, in which its log grows by 100 MB.
 
-python benchmarks/watch.py [--megabytes 100] [--seconds 20]
+python -m benchmarks.watch [--megabytes 100] [--seconds 20]
 
 Two parts, both of the real Watch, Guard, Sampler and Teller, over sixteen processes that sleep and their sixteen logs.
 First the whole log at once: CPU seconds for all its lines.  Then so many seconds of watching as `train` does it, while
@@ -19,15 +19,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from envcheck.collect import documents, machine
-from envcheck.simulate import machine_file, session
+from envcheck.collect import answer_parsers, answer_sources
+from envcheck.simulate import machine_file, simulated_run
 from envcheck.vendors import VENDORS
 from launch.run.launcher import LOOK_EVERY_S
 from launch.run.process_tree import ProcessTree
-from launch.run.watch import Teller, Watch
-from launch.watching import rules
-from launch.watching.cards import Sampler
-from launch.watching.monitor import Guard
+from launch.run.watch import ProgressLine, RunWatch
+from launch.watching import stop_rules
+from launch.watching.card_sampler import CardSampler
+from launch.watching.monitor import Monitor
 
 DAY_S, RANKS = 86_400, 16
 LINE = (
@@ -47,7 +47,7 @@ def main() -> None:
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            session.written(machine_file.load("atlas-800t-a3"), None) as there,
+            simulated_run.write_machine_folder(machine_file.load_machine("atlas-800t-a3"), None) as there,
         ):
             measure(Path(folder), there, options.megabytes, options.seconds)
     finally:
@@ -62,7 +62,7 @@ def measure(folder: Path, there: Path, megabytes: int, seconds: float) -> None:
     began = time.process_time()
     log = folder / "workerlog.0"
     while not watch.tails or watch.tails[0, str(log)].at < log.stat().st_size:
-        watch.look()
+        watch.update_state()
     whole = time.process_time() - began
     print(f"{megabytes} MB, {steps} steps           {whole:8.1f} CPU s")
     watch.began -= 3600  # the first minute is looked at more closely
@@ -74,18 +74,18 @@ def measure(folder: Path, there: Path, megabytes: int, seconds: float) -> None:
     print(f"memory in all              {memory_mib():8.1f} MiB    goal 100")
 
 
-def watcher(folder: Path, there: Path) -> tuple[Watch, Guard]:
+def watcher(folder: Path, there: Path) -> tuple[RunWatch, Monitor]:
     for rank in range(1, RANKS):
         (folder / f"workerlog.{rank}").write_text("ready\n")
-    look, vendor = machine.simulated(there), VENDORS["npu"]
-    before = documents.document(vendor, look(vendor.devices[0])).devices
-    watch = Watch(folder, ProcessTree(os.getpid()), Teller(io.StringIO(), of=10_000_000))
-    return watch, Guard(rules.in_force(("cpu",)), Sampler(look, vendor, before), folder, "")
+    look, vendor = answer_sources.simulated_machine(there), VENDORS["npu"]
+    before = answer_parsers.parse_answer(vendor, look(vendor.devices[0])).devices
+    watch = RunWatch(folder, ProcessTree(os.getpid()), ProgressLine(io.StringIO(), of=10_000_000))
+    return watch, Monitor(stop_rules.list_active_rules(("cpu",)), CardSampler(look, vendor, before), folder, "")
 
 
-def living(watch: Watch, guard: Guard, log: Path, step: int, seconds: float) -> float:
+def living(watch: RunWatch, guard: Monitor, log: Path, step: int, seconds: float) -> float:
     """CPU seconds of one second."""
-    guard.start()
+    guard.start_sampling()
     began, cpu, until = time.monotonic(), time.process_time(), time.monotonic() + seconds
     written = began
     while time.monotonic() < until:
@@ -93,10 +93,10 @@ def living(watch: Watch, guard: Guard, log: Path, step: int, seconds: float) -> 
             written, step = time.monotonic(), step + 1
             with log.open("a") as file:
                 file.write(LINE.format(loss=2.5, step=step))
-        watch.look()
-        if guard.check(watch):
+        watch.update_state()
+        if guard.must_end_run(watch):
             raise SystemExit(f"ended by a rule: {guard.stopped}")
-        watch.family.wait(LOOK_EVERY_S)
+        watch.family.wait_for_death(LOOK_EVERY_S)
     guard.close()
     return (time.process_time() - cpu) / (time.monotonic() - began)
 

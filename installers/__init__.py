@@ -1,1 +1,1 @@
-"""What a recipe wants, what is missing, and the performing of it, each step proved."""
+"""Provisioning: recipes, plans of what is missing, and the steps that install and verify it."""

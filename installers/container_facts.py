@@ -1,4 +1,4 @@
-"""What there is before a recipe's container is made: the engine, the image, the container, and what its Python has."""
+"""Observe the state before a recipe's container is created: engine, image, container, and its packages."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.collect.machine import here as this_machine
+from envcheck.collect.answer_sources import local_machine as this_machine
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
-from envcheck.core.facts import Engine as EngineFacts
-from envcheck.core.facts import Facts
-from envcheck.job.cards import count_cards, select_card_ids
-from envcheck.job.container import derive_container
-from envcheck.job.here import read_architecture
-from installers.bundle import from_bundle
+from envcheck.core.facts import EngineFacts, Facts
+from envcheck.core.messages import NOTHING, Message, _
+from envcheck.job.card_ids import count_cards, select_card_ids
+from envcheck.job.container_privileges import derive_container
+from envcheck.job.local_facts import read_architecture
+from installers.bundle import offline
 from installers.bundle.sources import Supply
-from installers.containers import container, container_host
-from installers.containers.compare import Action, ContainerStatus, Difference, standing
-from installers.containers.container_options import Wish
+from installers.containers import lifecycle, path_kinds
+from installers.containers.compare import ContainerAction, ContainerStatus, FieldDifference, decide_action
+from installers.containers.container_options import ContainerOptions
 from installers.containers.host_paths import ContainerPlan, plan_container
-from installers.images import engine, image, pull_resume, reference, registry
-from installers.images.engine import Engine
-from installers.images.engine_problems import Problem
-from installers.images.image import LocalImage
+from installers.images import docker_engine, local_image, pull_resume, reference, registry
+from installers.images.docker_engine import DockerEngine
+from installers.images.engine_problems import EngineProblem
+from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan import host_facts
-from installers.recipes.recipe import Image as RecipeImage
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Recipe, RecipeImage
 from installers.software import sources
 from installers.software.builds import BuildSite
 from installers.state import state_file as mark
@@ -37,73 +36,78 @@ from installers.targets.exec_target import ContainerTarget
 if TYPE_CHECKING:
     import docker
 
-AGAIN_S = 5.0  # for a registry's answer about an image that is here already
+AGAIN_S = 5.0  # timeout of a registry for an image that the engine already has
 
 
 def observe_container(
-    recipe: Recipe, folder: Path, wish: Wish, facts: Facts, role: str = "", supply: Supply | None = None
+    recipe: Recipe, folder: Path, wish: ContainerOptions, facts: Facts, role: str = "", supply: Supply | None = None
 ) -> ContainerState:
-    """Changes nothing.  Without an engine the container is drawn all the same, so that a plan can show it.
+    """Return the state of the recipe's container; changes nothing.
 
-    A container that was made with the document's own options keeps them until it is made anew.
+    Without an engine the container is planned too, so that it can be shown.  A container created with the options of
+    the published document keeps them until it is recreated.
     """
     remembered = not wish.recreate and mark.is_as_published(folder)
     wish = replace(wish, as_published=wish.as_published or remembered)
-    seen = _look(recipe, folder, wish, facts, role, supply)
+    seen = _observe_engine(recipe, folder, wish, facts, role, supply)
     folders = seen.drawn.folders
-    known = host_facts.read(folder, (), folders)
-    of_root, closed = (tuple(each for each in folders if each in told) for told in (known.of_root, known.closed))
+    known = host_facts.read_facts(folder, (), folders)
+    of_root, closed = (tuple(each for each in folders if each in some) for some in (known.of_root, known.closed))
     return replace(seen, of_root=of_root, closed=closed)
 
 
-def _look(recipe: Recipe, folder: Path, wish: Wish, facts: Facts, role: str, supply: Supply | None) -> ContainerState:
-    host = engine.look()
-    ours = mark.load(folder)
+def _observe_engine(
+    recipe: Recipe, folder: Path, wish: ContainerOptions, facts: Facts, role: str, supply: Supply | None
+) -> ContainerState:
+    host = docker_engine.inspect_engine()
+    ours = mark.load_state(folder)
     if host.problem:
-        return ContainerState(host, ours, recipe.interpreter, _drawn(recipe, wish, facts, _named(recipe, facts)))
+        return ContainerState(
+            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts))
+        )
     supply = supply or Supply(recipe)
-    client = engine.connect(host)
+    client = docker_engine.open_client(host)
     try:
-        return _with_engine(recipe, folder, wish, facts, client, host, role, supply)
+        return _observe_with_engine(recipe, folder, wish, facts, client, host, role, supply)
     finally:
         client.close()
 
 
-def _with_engine(
+def _observe_with_engine(
     recipe: Recipe,
     folder: Path,
-    wish: Wish,
+    wish: ContainerOptions,
     facts: Facts,
     client: docker.DockerClient,
-    host: Engine,
+    host: DockerEngine,
     role: str,
     supply: Supply,
 ) -> ContainerState:
-    found, problem, name = None, None, _named(recipe, facts)
+    found, problem, name = None, None, _published_name(recipe, facts)
     there, moved, unasked = None, "", ""
     try:
         if supply.bundle:
-            there, name = _of_bundle(client, supply, host)
+            there, name = _find_bundle_image(client, supply, host)
         else:
-            names = reference.candidates(_image(recipe), host.architecture, wish.registries)
-            there = image.named_here(client, names, host)
+            names = reference.list_candidates(_require_image(recipe), host.architecture, wish.registries)
+            there = local_image.find_named(client, names, host)
             if there is None:
-                found = registry.resolve(names, host, image.credentials(client))
-                there = image.here(client, found)
-            elif _to_be_made(recipe, wish, client):
-                found, unasked = _asked_anew(names, there, host, client)
+                found = registry.resolve_image(names, host, local_image.registry_credentials(client))
+                there = local_image.find_resolved(client, found)
+            elif _must_create(recipe, wish, client):
+                found, unasked = _check_moved_tag(names, there, host, client)
                 there, moved = (None, there.image_id) if found else (there, "")
-            name = _name(names[0], there, found)
+            name = _pinned_name(names[0], there, found)
     except EnvcheckError as err:
-        problem = Problem("image", err.message, err.next_step)
-    facts = replace(facts, engine=EngineFacts(host.version, host.runtimes, cdi=host.cdi))  # of the one that makes it
-    drawn = _drawn(recipe, _from_where_it_was(recipe, wish, client), facts, name)
-    stands = _standing(client, drawn, moved, wish) if there or moved else None
+        problem = EngineProblem("image", err.message, err.next_step)
+    facts = replace(facts, engine=EngineFacts(host.version, host.runtimes, cdi=host.cdi))  # the engine that is used
+    drawn = _derive_plan(recipe, _keep_start_folder(recipe, wish, client), facts, name)
+    stands = _compare_container(client, drawn, moved, wish) if there or moved else None
     target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder)
-    running = stands is not None and stands.action is Action.REUSE
+    running = stands is not None and stands.action is ContainerAction.REUSE
     return ContainerState(
         engine=host,
-        mark=mark.load(folder),
+        mark=mark.load_state(folder),
         interpreter=recipe.interpreter,
         drawn=drawn,
         found=found,
@@ -111,53 +115,63 @@ def _with_engine(
         image_problem=problem,
         moved=moved,
         unasked=unasked,
-        room=None if there or problem else _room(found, host, supply, client),
+        room=None if there or problem else _check_space(found, host, supply, client),
         standing=stands,
-        environment=target.environment() if running else None,
-        sources=sources.unknown(recipe, BuildSite(target, supply=supply), role)
+        environment=target.read_environment() if running else None,
+        sources=sources.inspect_if_possible(recipe, BuildSite(target, supply=supply), role)
         if running and recipe.checkouts
-        else sources.unseen(recipe, supply, role),
+        else sources.sources_from_lock(recipe, supply, role),
     )
 
 
-def _to_be_made(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> bool:
-    """A container that is there keeps the image from which it was made, and nobody is asked."""
+def _must_create(recipe: Recipe, wish: ContainerOptions, client: docker.DockerClient) -> bool:
+    """Return whether a container will be created; an existing one keeps its image, so no registry is queried."""
     assert recipe.container
-    return wish.recreate or container.look(client.api, recipe.container.name) is None
+    return wish.recreate or lifecycle.inspect_container(client.api, recipe.container.name) is None
 
 
-def _standing(client: docker.DockerClient, drawn: ContainerPlan, moved: str, wish: Wish) -> ContainerStatus:
-    """Against an image that is still to come a container cannot be compared field by field."""
+def _compare_container(
+    client: docker.DockerClient, drawn: ContainerPlan, moved: str, wish: ContainerOptions
+) -> ContainerStatus:
+    """Compare the container with the plan; with an image that is not pulled yet, only the image can be compared."""
     if not moved:
-        return container.stands(client.api, drawn.spec, recreate=wish.recreate)
-    now = standing(container.look(client.api, drawn.spec.name), drawn.spec, recreate=True)
-    if now.action in (Action.CREATE, Action.REFUSE):
+        return lifecycle.read_status(client.api, drawn.spec, recreate=wish.recreate)
+    now = decide_action(lifecycle.inspect_container(client.api, drawn.spec.name), drawn.spec, recreate=True)
+    if now.action in (ContainerAction.CREATE, ContainerAction.REFUSE):
         return now
-    return ContainerStatus(Action.RECREATE, (Difference("image", drawn.spec.image, moved),))
+    return ContainerStatus(ContainerAction.RECREATE, (FieldDifference("image", drawn.spec.image, moved),))
 
 
-def _asked_anew(
-    names: Sequence[reference.Reference], there: LocalImage, host: Engine, client: docker.DockerClient
-) -> tuple[ResolvedImage | None, str]:
-    """The other image to which the tag leads by now, None for the one that is here; and why that could not be asked.
+def _check_moved_tag(
+    names: Sequence[reference.ImageReference], there: LocalImage, host: DockerEngine, client: docker.DockerClient
+) -> tuple[ResolvedImage | None, Message]:
+    """Return the other image that the tag refers to now, None if it is unchanged; and why this cannot be checked.
 
-    One try of a few seconds: whoever has the image can go on with it.  What came from no registry is in none.
+    There is one attempt of a few seconds, because the local image can be used.  Images from no registry are skipped.
     """
     own = next(each for each in names if str(each) in there.names)
     if own.digest or not there.digest:
-        return None, ""
+        return None, NOTHING
     try:
-        found = registry.resolve([own], host, image.credentials(client), read_s=AGAIN_S, attempts=1)
+        found = registry.resolve_image(
+            [own], host, local_image.registry_credentials(client), read_s=AGAIN_S, attempts=1
+        )
     except StepError as err:
         return None, err.message
     same = there.image_id in (found.image_id, found.digest, found.list_digest)
-    return None if same else found, ""
+    return None if same else found, NOTHING
 
 
-def _from_where_it_was(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> Wish:
-    """A container that is there keeps the folder in which it was started, wherever one stands now: else its mounts
-    would differ, and making it anew would lose what was put into it."""
-    there = container.look(client.api, recipe.container.name) if recipe.container and not wish.recreate else None
+def _keep_start_folder(recipe: Recipe, wish: ContainerOptions, client: docker.DockerClient) -> ContainerOptions:
+    """Return the options with the start folder of the existing container.
+
+    Otherwise its mounts would differ in another working directory, and recreating it would lose its content.
+    """
+    there = (
+        lifecycle.inspect_container(client.api, recipe.container.name)
+        if recipe.container and not wish.recreate
+        else None
+    )
     mounted = {m.get("Destination"): str(m.get("Source") or "") for m in (there or {}).get("Mounts") or ()}
     for mount in recipe.container.mounts if recipe.container else ():
         source = mounted.get(mount.target, "")
@@ -167,13 +181,26 @@ def _from_where_it_was(recipe: Recipe, wish: Wish, client: docker.DockerClient) 
     return wish
 
 
-def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tuple[LocalImage | None, str]:
-    """By the digest that a registry gave it where the engine knows it, else by its id."""
+def _find_bundle_image(
+    client: docker.DockerClient, supply: Supply, host: DockerEngine
+) -> tuple[LocalImage | None, str]:
+    """Return the bundle's image if the engine has it, and its name: with the digest if it has one, else its id."""
     assert supply.bundle and supply.bundle.image
     if supply.bundle.image.architecture != host.architecture:
-        why = f"{supply.name} was made for {supply.bundle.image.architecture}, the engine is {host.architecture}"
-        raise UsageError(why, f"where there is a network: envcheck bundle --arch {host.architecture}")
-    there = from_bundle.here(client, supply)
+        why = _(
+            "{name} was built for {architecture}; the container engine runs on {engine_architecture}",
+            name=supply.name,
+            architecture=supply.bundle.image.architecture,
+            engine_architecture=host.architecture,
+        )
+        raise UsageError(
+            why,
+            _(
+                "run `envcheck bundle --arch {architecture}` on a machine with network access",
+                architecture=host.architecture,
+            ),
+        )
+    there = offline.find_loaded_image(client, supply)
     if there is None:
         return None, supply.bundle.image.id
     pulled = [str(name) for name in there.get("RepoDigests") or ()]
@@ -182,36 +209,44 @@ def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tup
     return LocalImage(str(there["Id"]), digest if known else "", host.architecture), known or str(there["Id"])
 
 
-def _room(found: ResolvedImage | None, host: Engine, supply: Supply, client: docker.DockerClient) -> Problem | None:
+def _check_space(
+    found: ResolvedImage | None, host: DockerEngine, supply: Supply, client: docker.DockerClient
+) -> EngineProblem | None:
     if supply.bundle:
-        return from_bundle.room(supply, host)
-    return image.room(found, host, pull_resume.kept(client, found)) if found else None
+        return offline.check_engine_space(supply, host)
+    return local_image.check_space(found, host, pull_resume.count_kept_layers(client, found)) if found else None
 
 
-def _drawn(recipe: Recipe, wish: Wish, facts: Facts, name: str) -> ContainerPlan:
+def _derive_plan(recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str) -> ContainerPlan:
     architecture = read_architecture(facts)
     ids = select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
     found = derive_container(
         recipe, facts, recipe.device, ids, architecture, str(wish.start), as_published=wish.as_published
     )
     assert found
-    return plan_container(recipe, found, name, container_host.observe(found, this_machine()))
+    return plan_container(recipe, found, name, path_kinds.observe_paths(found, this_machine()))
 
 
-def _name(first: reference.Reference, there: LocalImage | None, found: ResolvedImage | None) -> str:
-    """By digest, the same before the pull and after it; an image that came from no registry, or is here under another
-    name alone, by its id."""
+def _pinned_name(first: reference.ImageReference, there: LocalImage | None, found: ResolvedImage | None) -> str:
+    """Return the name with digest, the same before and after the pull.
+
+    An image from no registry, or one that the engine has only under another name, is named by its id.
+    """
     if found:
-        return str(found.pinned) if there is None or str(found.pinned) in there.names else there.image_id
+        return (
+            str(found.pinned_reference)
+            if there is None or str(found.pinned_reference) in there.names
+            else there.image_id
+        )
     assert there
-    return str(reference.pinned(first, there.digest)) if there.digest else there.image_id
+    return str(reference.pin_reference(first, there.digest)) if there.digest else there.image_id
 
 
-def _named(recipe: Recipe, facts: Facts) -> str:
-    references = _image(recipe).references
+def _published_name(recipe: Recipe, facts: Facts) -> str:
+    references = _require_image(recipe).references
     return references.get(read_architecture(facts)) or next(iter(references.values()))
 
 
-def _image(recipe: Recipe) -> RecipeImage:
+def _require_image(recipe: Recipe) -> RecipeImage:
     assert recipe.image
     return recipe.image

@@ -1,4 +1,4 @@
-"""Where a recipe is provisioned, one target or the other: how it is looked at, and what its steps share."""
+"""The base class of provisioners: they observe a target and provide the context for its steps."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envcheck.core.derived.key_value import driver_version
 from envcheck.core.facts import Facts
-from envcheck.core.key_value import driver_version
-from envcheck.job.job import Job
+from envcheck.core.messages import verbatim
+from envcheck.job.definition import Job
 from installers.bundle.sources import Supply
-from installers.make_plan import make_plan
 from installers.plan.step import Plan
+from installers.planning import make_plan
 from installers.recipes.recipe import Recipe
 from installers.state.progress import Report
 from installers.steps.target_state import DesiredState, TargetState
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
 
 @dataclass(frozen=True)
 class Provisioner(abc.ABC):
-    """`folder` is this host's, for our notes, and the environment if it is one; `role` is this node's.
+    """`folder` is on this host, for envcheck's records or the virtual environment; `role` is the role of this node.
 
-    With a `supply`, `recipe` is the narrowed one.  `job` is what the machine is made fit for: where it is given the
-    plan says so, and by the machine's `facts` whether it is fit at all.
+    With a `supply`, `recipe` is restricted to its lock.  With a `job`, the plan names it, and the machine's `facts` are
+    checked against its requirements.
     """
 
     recipe: Recipe
@@ -35,35 +36,36 @@ class Provisioner(abc.ABC):
     job: Job | None = None
 
     @property
-    def desired(self) -> DesiredState:
+    def desired_state(self) -> DesiredState:
+        """Return what the target should be like."""
         supply, judged = self.supply or Supply(self.recipe), self.facts if self.job else None
         findings = self.job.findings if self.job else ()
-        return DesiredState(self.recipe, supply, self.role, self.driver, judged, findings)
+        return DesiredState(self.recipe, supply, self.role, self.installed_driver, judged, findings)
 
     @property
-    def driver(self) -> str | None:
-        """The version of the cards' driver, None where nobody can tell."""
+    def installed_driver(self) -> str | None:
+        """Return the version of the device driver, None if it is unknown or the recipe has no minimum."""
         found = next((v for v in self.facts.vendors if v.name == self.recipe.device), None) if self.facts else None
         return driver_version(found) if found and self.recipe.driver_minimum else None
 
-    def look(self) -> Plan:
-        """What would have to be done now; changes nothing."""
-        return with_job(self._plan(), self.job)
+    def make_current_plan(self) -> Plan:
+        """Return the plan for the current state of the target; changes nothing."""
+        return add_job(self._plan_steps(), self.job)
 
-    def _plan(self) -> Plan:
-        return make_plan(self.desired, self.observe(), self.folder)
-
-    @abc.abstractmethod
-    def observe(self) -> TargetState:
-        """What the target is like now; changes nothing."""
+    def _plan_steps(self) -> Plan:
+        return make_plan(self.desired_state, self.observe_target(), self.folder)
 
     @abc.abstractmethod
-    def work(self, lock: int, report: Report) -> AbstractContextManager[Work]:
-        """What the steps share, for as long as they are performed."""
+    def observe_target(self) -> TargetState:
+        """Return the current state of the target; changes nothing."""
+
+    @abc.abstractmethod
+    def open_work(self, lock: int, report: Report) -> AbstractContextManager[StepContext]:
+        """Open the context for the steps; `lock` is the descriptor of the environment's lock."""
 
 
-def with_job(plan: Plan, job: Job | None) -> Plan:
-    """The plan that says what job it is for, for which host that is resolved, and why it was chosen."""
+def add_job(plan: Plan, job: Job | None) -> Plan:
+    """Return the plan with its job, the host that the job is resolved for, and why it was selected."""
     if job is None:
         return plan
-    return replace(plan, job=job.as_json(), assumed_host=job.assumed_host, reason=job.reason)
+    return replace(plan, job=job.as_json(), assumed_host=job.assumed_host, reason=verbatim(job.reason))

@@ -1,1 +1,1 @@
-"""What would run, whether it may, the running and watching of it, and what happened."""
+"""Launching: preview and plan a job, check it, run and monitor it, and inspect past runs."""

@@ -1,4 +1,4 @@
-"""What would run, for a person and for a program: the machine is asked, nothing is changed."""
+"""`envcheck train --dry-run` and `--as-script`: show the command and whether it would start; nothing is changed."""
 
 from __future__ import annotations
 
@@ -11,118 +11,135 @@ from typing import Any
 import click
 
 from envcheck.core import errors
-from envcheck.core.language import exact, label, say, width
-from envcheck.core.language.findings import localised
+from envcheck.core.language import translate, width
+from envcheck.core.language.localized_findings import localize_findings
+from envcheck.core.messages import _, join
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.job.command import BLANKS, Placeholder, TrainingCommand, container_rows, folded, lines, render_job, shell
-from envcheck.job.container import describe_doubt
-from envcheck.job.here import collect_facts_here
-from envcheck.job.job import Job
+from envcheck.job.command import (
+    BLANKS,
+    Placeholder,
+    TrainingCommand,
+    container_rows,
+    fold_lines,
+    format_lines,
+    render_job,
+    shell_quote,
+)
+from envcheck.job.command_values import fill_values
+from envcheck.job.container_privileges import describe_doubt
+from envcheck.job.definition import Job
+from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.resolve import resolve
-from envcheck.job.script import script
-from envcheck.job.values import fill_values
+from envcheck.job.shell_script import render_script
 from envcheck.report import safe, screen
-from envcheck.report.summary import findings_outcome
+from envcheck.report.summary import describe_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
 from launch import gates
+from launch.local_run import collect_context_only
 from launch.run import record
-from launch.session import look_only
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
-SHOWN_LINES = 8  # of what a gate tells as evidence: the checks that failed, the files that are missing
-# Gates that `envcheck provision` opens.
+SHOWN_LINES = 8  # lines of evidence per gate
+# Gates that pass after `envcheck provision`.
 PROVISIONED = ("gate.environment", "gate.container", "gate.lock")
 
 
-def sound(request: TrainRequest) -> None:
-    """UsageError now for what would be refused only where the run starts: on another machine, perhaps hours later."""
+def check_early(request: TrainRequest) -> None:
+    """Raise UsageError now for options that are otherwise checked at the start, perhaps hours later on another host."""
     if request.waive or request.because:
         from launch import gates
 
-        gates.waive.asked(request.waive, request.because, gates.GATES)
+        gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
     if request.no_stop or request.limits:
         from launch.watching import choose_monitor
 
         choose_monitor.parse_rules(request.no_stop, request.limits)
 
 
-def preview(request: TrainRequest) -> int:
-    """--dry-run: whether it would start on this machine and what blocks it, then its container and command.
+def preview_run(request: TrainRequest) -> int:
+    """Print for --dry-run whether the job would start on this machine, what prevents it, its container and command.
 
-    Returns the exit code: 1 where this machine has the cards and would not run the job, whatever is provisioned; 3
-    where a gate cannot tell."""
+    Returns the exit code: 1 if this machine is the target and a gate fails that provision does not fix, 3 if a gate is
+    unknown.
+    """
     facts = collect_facts_here(request)
     job = resolve(request, catalogue.load_all(request.recipes), facts)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))
-    judged = gates.opened(look_only(request, job, facts), ())[1] if job.is_for_this_machine else ()
+    judged = gates.apply_waivers(collect_context_only(request, job, facts), ())[1] if job.is_for_this_machine else ()
     found = tuple(finding for finding in judged if finding.status in (Status.FAIL, Status.UNKNOWN))
     if request.as_json:
-        click.echo(_document(request, job, made, found, None), nl=False)
+        click.echo(_render_document(request, job, made, found, None), nl=False)
     else:
         click.echo("\n".join([*start_lines(job, found), "", as_text(made)]), nl=False)
-    return _code(found)
+    return _exit_code(found)
 
 
-def _code(found: Sequence[Finding]) -> int:
-    """Of the gates that are not open."""
+def _exit_code(found: Sequence[Finding]) -> int:
+    """Return the exit code for the failed and unknown gates."""
     worst = max((finding.status for finding in found if finding.name not in PROVISIONED), default=Status.OK)
-    return {Status.FAIL: errors.UNFIT, Status.UNKNOWN: errors.UNTOLD}.get(worst, errors.FIT)
+    return {Status.FAIL: errors.CHECK_FAILED, Status.UNKNOWN: errors.UNDETERMINED}.get(worst, errors.SUCCESS)
 
 
 def preview_script(request: TrainRequest) -> str:
-    """--as-script: the text of a script, with --json a document that holds it."""
+    """Return the job as a shell script for --as-script; with --json a document that contains it."""
     job = resolve(request, catalogue.load_all(request.recipes), collect_facts_here(request), folder=HERE)
     made = render_job(job, fill_values(request, job.recipe, None))
-    return _document(request, job, made, (), script(made)) if request.as_json else script(made)
+    return _render_document(request, job, made, (), render_script(made)) if request.as_json else render_script(made)
 
 
-def _document(
+def _render_document(
     request: TrainRequest, job: Job, made: TrainingCommand, found: Sequence[Finding], text: str | None
 ) -> str:
     head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": job.recipe.name, "model": job.recipe.models[0]}
     head |= {"method": job.method.method, "variant": job.method.variant, "role": job.method.role, "device": job.device}
     head |= {
         "job": job.as_json(),
-        "closed": record.findings(gates.closed(found)),
-        **findings_outcome(found, _code(found)),
+        "failed_checks": record.list_findings(gates.select_closed(found)),
+        **describe_outcome(found, _exit_code(found)),
     }
     return json.dumps({**head, **as_values(made), "script": text}, indent=1) + "\n"
 
 
 def start_lines(job: Job, found: Sequence[Finding]) -> Iterator[str]:
-    """Whether it would start on this machine, and the gates that are closed or cannot tell."""
-    code = _code(found)
+    """Yield lines that state whether the job would start here, and the failed and unknown gates."""
+    code = _exit_code(found)
     if not job.is_for_this_machine:
-        yield from _wrapped(say(f"envcheck train would not start here: {job.assumed_host}."), "", "  ")
+        yield from _wrap_text(
+            translate(_("`envcheck train` would not start the training here: {reason}.", reason=job.assumed_host)),
+            "",
+            "  ",
+        )
     elif not found:
-        yield say("envcheck train would start here: every gate is open.")
-    elif code == errors.FIT:
-        yield say("envcheck train would start here once it is provisioned:")
-    elif code == errors.UNTOLD:
-        yield say("envcheck cannot determine whether train would start here:")
+        yield translate(_("`envcheck train` would start the training here: all preflight checks passed."))
+    elif code == errors.SUCCESS:
+        yield translate(_("`envcheck train` would start the training here after these fixes:"))
+    elif code == errors.UNDETERMINED:
+        yield translate(_("envcheck cannot determine whether `envcheck train` would start the training here:"))
     else:
-        yield say("envcheck train would not start here:")
-    for finding in localised(found):
-        yield from _wrapped(f"{finding.name}: {finding.seen}", "  ", "    ")
+        yield translate(_("`envcheck train` would not start the training here:"))
+    for finding in localize_findings(found):
+        yield from _wrap_text(translate(_("{name}: {seen}", name=finding.name, seen=finding.seen)), "  ", "    ")
         for line in finding.evidence[:SHOWN_LINES]:
-            yield from _wrapped(line, "    | ", "      ")
+            yield from _wrap_text(translate(line), "    | ", "      ")
         if finding.remedy:
-            yield from _wrapped(f"{say('next: ')}{finding.remedy.words}", "    ", "      ")
-            yield from (f"      $ {command}" for command in finding.remedy.commands[:1])  # never wrapped: for pasting
+            yield from _wrap_text(f"{translate(finding.remedy.label)}{finding.remedy.words}", "    ", "      ")
+            yield from (
+                f"      $ {command}" for command in finding.remedy.commands[:1]
+            )  # not wrapped, for copy and paste
     if doubt := describe_doubt(job.container, job.recipe.name):
-        yield from _wrapped(f"{say('note: ')}{say(doubt)}", "", "  ")
+        yield from _wrap_text(f"{translate(_('note: '))}{translate(doubt)}", "", "  ")
 
 
-def _wrapped(words: str, first: str, later: str) -> list[str]:
-    return width.wrap(safe(words), max(20, screen.style().width - 1), first, later)
+def _wrap_text(words: str, first: str, later: str) -> list[str]:
+    return width.wrap_text(safe(words), max(20, screen.detect_style().width - 1), first, later)
 
 
 def as_values(command: TrainingCommand) -> dict[str, Any]:
-    """The command as a program wants it; `missing` names what is still to be said, by the variable of the script."""
+    """Return the command as JSON values; `missing` maps unfilled placeholders to the script's variables."""
     return {
         "title": command.title,
         "caution": list(command.caution),
@@ -133,7 +150,7 @@ def as_values(command: TrainingCommand) -> dict[str, Any]:
         "unset": list(command.unset),
         "environment": dict(command.environment),
         "prepend": dict(command.prepend),
-        "missing": {token: _asked(BLANKS[token]) for token in command.missing},
+        "missing": {token: _describe_placeholder(BLANKS[token]) for token in command.missing},
         "files": dict(command.files),
         "command": list(command.argv),
         "outputs": list(command.outputs),
@@ -141,44 +158,46 @@ def as_values(command: TrainingCommand) -> dict[str, Any]:
 
 
 def as_text(command: TrainingCommand) -> str:
-    """Everything that would run, for a person: the environment and the full command, nothing left out."""
+    """Return container, environment and full command as text."""
     return "\n".join(_text_lines(command)) + "\n"
 
 
-def _asked(blank: Placeholder) -> str:
-    return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
+def _describe_placeholder(blank: Placeholder) -> str:
+    otherwise = f" (else {blank.default})" if blank.default else ""
+    return f"{blank.variable}: {blank.meaning}{otherwise}"
 
 
-def _still(blank: Placeholder) -> str:
-    """For a person."""
-    otherwise = say(" (else {})").format(blank.default) if blank.default else ""
-    return f"{blank.variable}{say(': ')}{say(blank.meaning)}{otherwise}"
+def _format_placeholder(blank: Placeholder) -> str:
+    """Return the placeholder as translated text."""
+    otherwise = translate(_(" (default: {default})", default=blank.default)) if blank.default else ""
+    return f"{blank.variable}{translate(_(': '))}{translate(blank.meaning)}{otherwise}"
 
 
-def _title(command: TrainingCommand) -> str:
-    """A recipe's own words have their Chinese whole, or stay."""
-    name, colon, title = command.title.partition(": ")
-    return f"{name}{say(colon)}{exact(title)}" if colon else name
+def _format_title(command: TrainingCommand) -> str:
+    """Return the title; the part after the recipe and the method is translated."""
+    names, colon, title = command.title.partition(": ")
+    name = translate(join(", ", names.split(", ")))
+    return f"{name}{translate(colon)}{translate(title)}" if colon else name
 
 
 def _text_lines(command: TrainingCommand) -> Iterable[str]:
-    yield _title(command)
-    yield from (f"  {say('note: ')}{say(caution)}" for caution in command.caution)
+    yield _format_title(command)
+    yield from (f"  {translate(_('note: '))}{translate(caution)}" for caution in command.caution)
     for heading, rows in (
-        ("container", container_rows(command)),
-        ("folder", [shell(command.workdir)] if command.workdir else []),
-        ("sourced", command.scripts),
-        ("must exist", [shell(path) for path in command.requires]),
-        ("unset", textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
-        ("environment", [f"{name}={shell(text)}" for name, text in command.environment.items()]),
-        ("in front of", [f"{name}={shell(text)}" for name, text in command.prepend.items()]),
-        ("still to be said", [_still(BLANKS[token]) for token in command.missing]),
+        (_("container"), container_rows(command)),
+        (_("folder"), [shell_quote(command.workdir)] if command.workdir else []),
+        (_("scripts to source"), command.scripts),
+        (_("required files"), [shell_quote(path) for path in command.requires]),
+        (_("unset"), textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
+        (_("environment"), [f"{name}={shell_quote(text)}" for name, text in command.environment.items()]),
+        (_("prepended"), [f"{name}={shell_quote(text)}" for name, text in command.prepend.items()]),
+        (_("missing"), [_format_placeholder(BLANKS[token]) for token in command.missing]),
     ):
         if rows:
-            yield f"{label(heading)}{say(':')}"
+            yield f"{translate(heading)}{translate(_(':'))}"
             yield from (f"  {row}" for row in rows)
     for path, text in command.files.items():
-        yield f"{shell(path)}:"
+        yield f"{shell_quote(path)}:"
         yield from (f"  {line}" for line in text.splitlines())
-    yield f"{label('command')}{say(':')}"
-    yield from (f"  {row}" for row in folded([" ".join(map(shell, row)) for row in lines(command)]))
+    yield f"{translate(_('command'))}{translate(_(':'))}"
+    yield from (f"  {row}" for row in fold_lines([" ".join(map(shell_quote, row)) for row in format_lines(command)]))

@@ -1,4 +1,4 @@
-"""One parser per tool: text in, values out.
+"""Parsers of vendor tools and of the collector's answers: text in, data out.
 
-Nothing here opens, runs or decides anything but host.py, which asks psutil.
+Parsers open and run nothing, and never raise: text that they do not know gives a document of kind `unknown`.
 """

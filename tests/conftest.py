@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from envcheck.cli.message_catalogue import compile_catalogues
 from envcheck.core import language
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +30,8 @@ pytest_plugins = [
     "tests.launch.node_parts",
     "tests.launch.real_parts",
 ]
+
+compile_catalogues(ROOT)
 
 # Files run side by side on few cores: that a machine is busy is no fault of what is tested.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,10 +55,10 @@ for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
 @pytest.fixture
 def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.cli.translate_help._translate", lambda command: None)
-    language.choose(["--lang", "zh"], {})
+    monkeypatch.setattr("envcheck.cli.translate_help._translate_help", lambda command: None)
+    language.choose_language(["--lang", "zh"], {})
     yield
-    language.choose([], {})
+    language.choose_language([], {})
 
 
 # Minutes each: two versions of paddle as 16 cards, models of torch, cuts at every boundary, two nodes.
@@ -77,7 +80,7 @@ _ours = pytest.StashKey[bool]()
 def pytest_configure(config: pytest.Config) -> None:
     """By the one process that starts the others; where we may not, nothing."""
     if not hasattr(config, "workerinput") and os.access(RESERVED, os.W_OK):
-        there = _reserved()
+        there = _read_reserved_ports()
         config.stash[_ours] = PORTS not in there
         RESERVED.write_text(",".join({*there, PORTS}))
 
@@ -85,10 +88,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Those that were reserved before stay so."""
     if config.stash.get(_ours, False):
-        RESERVED.write_text(",".join(_reserved() - {PORTS}) + "\n")
+        RESERVED.write_text(",".join(_read_reserved_ports() - {PORTS}) + "\n")
 
 
-def _reserved() -> set[str]:
+def _read_reserved_ports() -> set[str]:
     return set(filter(None, RESERVED.read_text().strip().split(",")))
 
 
@@ -152,17 +155,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Under the gate (.ci/run sets ENVCHECK_SKIP_FAILS=1) a skipped test has failed."""
     outcome = yield
-    _no_skip(outcome.get_result())  # type: ignore[attr-defined]
+    _fail_skipped(outcome.get_result())  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     """A module that is skipped whole, too."""
     outcome = yield
-    _no_skip(outcome.get_result())  # type: ignore[attr-defined]
+    _fail_skipped(outcome.get_result())  # type: ignore[attr-defined]
 
 
-def _no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+def _fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     if os.environ.get("ENVCHECK_SKIP_FAILS") == "1" and report.skipped and not hasattr(report, "wasxfail"):
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"

@@ -29,17 +29,19 @@ class ImportGraph:
     @cached_property
     def modules(self) -> dict[str, set[str]]:
         """Module to the modules of ours that it imports."""
-        return {module: self._ours(module) - {module} for module in self.files}
+        return {module: self._select_ours(module) - {module} for module in self.files}
 
     @cached_property
     def folders(self) -> dict[str, set[str]]:
         """Folder to the folders that its modules import from; a top package's own modules are a folder of their own."""
-        graph: dict[str, set[str]] = {self.folder(module): set() for module in self.files}
+        graph: dict[str, set[str]] = {self.find_folder(module): set() for module in self.files}
         for module, imported in self.modules.items():
-            graph[self.folder(module)] |= {self.folder(other) for other in imported} - {self.folder(module)}
+            graph[self.find_folder(module)] |= {self.find_folder(other) for other in imported} - {
+                self.find_folder(module)
+            }
         return graph
 
-    def folder(self, module: str) -> str:
+    def find_folder(self, module: str) -> str:
         return str(self.files[module].parent.relative_to(self.root))
 
     def names_imported_by(self, module: str) -> Iterator[str]:
@@ -53,7 +55,7 @@ class ImportGraph:
             elif isinstance(node, ast.Call) and _is_import_call(node):
                 yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
 
-    def _ours(self, module: str) -> set[str]:
+    def _select_ours(self, module: str) -> set[str]:
         named = set(self.names_imported_by(module))
         found = named & self.files.keys()
         # `from a import b` imports the module a.b, and not a, where there is such a module
@@ -66,10 +68,10 @@ def module_name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+def find_cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     """Strongly connected components of more than one node, largest first."""
     found = []
-    reached = {node: _reachable(graph, node) for node in graph}
+    reached = {node: _find_reachable(graph, node) for node in graph}
     left = set(graph)
     for node in sorted(graph):
         component = sorted({node} | {other for other in reached[node] & left if node in reached[other]})
@@ -79,7 +81,7 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return sorted(found, key=len, reverse=True)
 
 
-def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
+def _find_reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
     seen: set[str] = set()
     waiting = [start]
     while waiting:

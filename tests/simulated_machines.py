@@ -14,15 +14,19 @@ Enter = Callable[..., None]
 @pytest.fixture
 def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
     """Puts this process on a simulated machine with these faults, with a home and a folder of its own."""
-    from envcheck.simulate import faults, machine_file, session
-    from envcheck.simulate.build import build
+    from envcheck.simulate import faults, machine_file, simulated_run
+    from envcheck.simulate.build import write_simulation
 
     def enter(name: str, *wishes: str) -> None:
         folder = tmp_path / "-".join(("machine", name, *wishes))
         if not folder.exists():
             folder.mkdir()
-            build(faults.apply(machine_file.load(name), [faults.asked(wish) for wish in wishes]), folder, 1e9)
-        for variable, text in session.environment(folder).items():
+            write_simulation(
+                faults.apply_faults(machine_file.load_machine(name), [faults.parse_fault(wish) for wish in wishes]),
+                folder,
+                1e9,
+            )
+        for variable, text in simulated_run.make_environment(folder).items():
             monkeypatch.setenv(variable, text)
         monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("COLUMNS", "400")

@@ -1,4 +1,5 @@
-"""The tiers: who is in which, what is chosen without `-m`, and that a tier in which nothing passes fails the gate."""
+"""Test tiers: assignment, default selection without `-m`, and failure of a run in which a required tier has no passed
+test."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def run_suite(suite: Path, *options: str, required: str = "") -> tuple[int, set[str], str]:
-    """Return the exit code, the names of the tests that passed, and what was printed."""
+    """Return the exit code, the names of the passed tests, and the output."""
     argv = [sys.executable, "-m", "pytest", "-p", "tests.tiers", "-rp", "-p", "no:cacheprovider", *options]
     python_path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     env = {**os.environ, "PYTHONPATH": python_path, tiers.REQUIRED: required}
@@ -77,7 +78,7 @@ def run_suite(suite: Path, *options: str, required: str = "") -> tuple[int, set[
     ],
 )
 def test_what_is_chosen(suite: Path, options: Sequence[str], expected: set[str]) -> None:
-    """Each test is in one tier; what is named is run."""
+    """Each test is in one tier; tests named explicitly run."""
     code, passed, printed = run_suite(suite, *options)
 
     assert (code, passed) == (0, expected), printed
@@ -87,7 +88,7 @@ def test_what_is_chosen(suite: Path, options: Sequence[str], expected: set[str])
     "beside", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=["one process", "two workers"]
 )
 def test_each_required_tier_has_passed(suite: Path, beside: Sequence[str]) -> None:
-    """The gate is green where each tier has a test that passes, and says how many."""
+    """The gate passes when every required tier has a passed test, and prints the counts."""
     code, _, printed = run_suite(suite, "-m", "fast or real or slow", *beside, required="fast,real,slow")
 
     assert code == 0, printed
@@ -98,7 +99,7 @@ def test_each_required_tier_has_passed(suite: Path, beside: Sequence[str]) -> No
     "beside", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=["one process", "two workers"]
 )
 def test_a_tier_that_collects_nothing_fails(suite: Path, beside: Sequence[str]) -> None:
-    """All else may be green."""
+    """A required tier without tests fails the gate even when all other tests pass."""
     (suite / "test_suite.py").unlink()
 
     code, passed, printed = run_suite(suite, "-m", "fast or real or slow", *beside, required="fast,real,slow")
@@ -117,14 +118,14 @@ def test_a_tier_that_is_skipped_whole_fails(suite: Path) -> None:
 
 
 def test_nothing_at_all_fails(suite: Path) -> None:
-    """An expression that matches nothing is no success either."""
+    """A selection that matches no test fails the gate."""
     code, _, printed = run_suite(suite, "-k", "no_such_test", required="fast")
 
     assert code == 1 and "no test of the tier fast has passed" in printed
 
 
 def test_what_is_real_is_refused_in_the_fast_tier(suite: Path) -> None:
-    """A test that lacks its mark says so, where it would start an engine."""
+    """A fast test that starts an engine fails with a message naming the missing mark."""
     lacking = "from tests import tiers\ndef test_it(): tiers.not_in_fast('an engine')\n"
     (suite / "test_unmarked.py").write_text(lacking)
     (suite / "test_marked.py").write_text("import pytest\npytestmark = pytest.mark.real\n" + lacking)

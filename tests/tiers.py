@@ -75,10 +75,10 @@ def thin_out(keep: int, cases: Iterable[object]) -> list[object]:
     """Return the cases as parameters: `keep` of them, from the first on evenly spread; the others are `extended`."""
     given = list(cases)
     step = -(-len(given) // keep)
-    return [case if not number % step else _extended(case) for number, case in enumerate(given)]
+    return [case if not number % step else _mark_extended(case) for number, case in enumerate(given)]
 
 
-def _extended(case: object) -> object:
+def _mark_extended(case: object) -> object:
     values = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.extended)
 

@@ -1,7 +1,7 @@
-"""The table of checks, and running it.  To add one: a function and a line in its area's file, four test cases.
+"""The table of checks, and how they run.  To add one: a function and a table entry in its area's file, four test cases.
 
-A check reads facts and yields findings; the table stamps name and source on them.  Checks do not know each other, but
-for the names of those that tell a cause: `follows` where nothing can be judged, `told_by` where something was.
+A check reads facts and yields findings; the table adds name and source.  Checks know of each other only the names of
+causes: `skipped_because` if nothing can be evaluated, `suppressed_by` if the cause's finding covers this one.
 """
 
 from __future__ import annotations
@@ -9,62 +9,74 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from envcheck.checks import results, unjudged
-from envcheck.checks.devices import access, health, kinds, links, order, owners, presence, processes, use
+from envcheck.checks import results, unevaluated_devices
+from envcheck.checks.devices import (
+    access,
+    health,
+    links,
+    numbering,
+    occupancy,
+    presence,
+    processes,
+    uniformity,
+    utilization,
+)
 from envcheck.checks.host import (
-    bus,
-    engine,
-    engine_parts,
-    master,
-    network,
-    rdma,
+    container_engine,
+    container_settings,
+    master_address,
+    network_interfaces,
+    pcie,
+    rdma_ports,
     system,
     user,
 )
 from envcheck.checks.software import (
-    driver,
-    driver_parts,
-    loading,
-    packages,
+    driver_components,
+    driver_tool,
+    dynamic_loader,
+    package_conflicts,
     python,
     toolkit,
-    toolkit_parts,
+    toolkit_components,
 )
 from envcheck.compat import version_findings
+from envcheck.core import suggestions
 from envcheck.core.check import Check
-from envcheck.core.derived.driver import unlisted_because
+from envcheck.core.derived.device_listing import find_listing_cause
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import follows
+from envcheck.core.findings import skipped_because
+from envcheck.core.messages import _, join, verbatim
 from envcheck.core.model import Finding, Status
 from envcheck.job.requirements import device_memory, devices, host_resources, image, software_versions
 from envcheck.vendors import VENDORS, load_modules
 
 GENERIC: tuple[Check, ...] = (
-    *driver.CHECKS,
-    *driver_parts.CHECKS,
+    *driver_tool.CHECKS,
+    *driver_components.CHECKS,
     *presence.CHECKS,
     *access.CHECKS,
     *health.CHECKS,
     *processes.CHECKS,
-    *use.CHECKS,
-    *owners.CHECKS,
-    *kinds.CHECKS,
-    *order.CHECKS,
+    *utilization.CHECKS,
+    *occupancy.CHECKS,
+    *uniformity.CHECKS,
+    *numbering.CHECKS,
     *links.CHECKS,
     *toolkit.CHECKS,
-    *toolkit_parts.CHECKS,
-    *network.CHECKS,
-    *master.CHECKS,
-    *rdma.CHECKS,
+    *toolkit_components.CHECKS,
+    *network_interfaces.CHECKS,
+    *master_address.CHECKS,
+    *rdma_ports.CHECKS,
     *system.CHECKS,
-    *bus.CHECKS,
+    *pcie.CHECKS,
     *user.CHECKS,
-    *engine.CHECKS,
-    *engine_parts.CHECKS,
+    *container_engine.CHECKS,
+    *container_settings.CHECKS,
     *python.CHECKS,
-    *loading.CHECKS,
-    *packages.CHECKS,
+    *dynamic_loader.CHECKS,
+    *package_conflicts.CHECKS,
     *devices.CHECKS,
     *device_memory.CHECKS,
     *host_resources.CHECKS,
@@ -73,104 +85,108 @@ GENERIC: tuple[Check, ...] = (
 )
 
 
-def _table() -> tuple[Check, ...]:
-    """The generic checks, each with the accelerators that its vendors' records do not exclude, and the vendors' own."""
+def _build_check_table() -> tuple[Check, ...]:
+    """The generic checks, each limited to the vendors that do not exclude it, and the vendors' own checks."""
     accelerators = [vendor for vendor in VENDORS.values() if vendor.devices]
     table = [
         replace(check, vendors=tuple(v.name for v in accelerators if check.name not in v.not_applicable))
-        if check.is_of_cards
+        if check.is_per_vendor
         else check
         for check in GENERIC
     ]
     for vendor, module in load_modules("checks"):
         for check in module.CHECKS:
-            own = replace(check, vendors=(vendor.name,)) if check.is_of_cards else check
-            table.insert(_place(table, own), own)
+            own = replace(check, vendors=(vendor.name,)) if check.is_per_vendor else check
+            table.insert(_find_insert_position(table, own), own)
     return tuple(table)
 
 
-def _place(table: list[Check], own: Check) -> int:
-    """Where a vendor's check stands: before the one that it names, else at the end of its area."""
+def _find_insert_position(table: list[Check], own: Check) -> int:
+    """Where to insert a vendor's check: before the check that it names, otherwise at the end of its area."""
     named = (n for n, check in enumerate(table) if check.name == own.before)
     last = max((n for n, check in enumerate(table) if check.area == own.area), default=len(table) - 1)
     return next(named, last + 1)
 
 
-CHECKS = _table()
+CHECKS = _build_check_table()
 
 
-def run_all(
+def run_checks(
     facts: Facts, only: Iterable[str] = (), skip: Iterable[str] = (), own: tuple[Check, ...] = ()
 ) -> list[Finding]:
-    """The findings of all checks and the site's `own`, or of those that `only` names (checks, areas), less `skip`."""
-    chosen, left_out = named(only, own), named(skip, own)
+    """Return the findings of all checks and the site's `own`, or of `only` (checks or areas), minus those in `skip`."""
+    chosen, left_out = resolve_check_names(only, own), resolve_check_names(skip, own)
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
-    parts = [part for check in checks for part in run(check, facts)]
+    parts = [part for check in checks for part in run_check(check, facts)]
     found = results.merge_parts(results.resolve_causes(parts, {check.name for check in checks}))
-    return found if chosen else unjudged.with_unjudged(facts, found)
+    return found if chosen else unevaluated_devices.add_unevaluated_devices(facts, found)
 
 
-def run(check: Check, facts: Facts) -> Iterator[Finding]:
-    """One check's findings; at least one, unless it belongs to a job and none is named."""
+def run_check(check: Check, facts: Facts) -> Iterator[Finding]:
+    """Yield one check's findings; at least one, unless it is a check of a job and no job is given."""
     if check.of_job and facts.wanted is None:
         return
     if check.judge:
-        yield from _judged(check, "", check.judge, facts)
+        yield from _run_safely(check, "", check.judge, facts)
         return
     here = [v for v in facts.vendors if v.name in check.vendors]
     for v in here:
-        yield from _judged_card(check, facts, v)
+        yield from _run_vendor_check(check, facts, v)
     if not here:
         why = (
-            "no accelerator"
+            _("no accelerator found")
             if not facts.vendors
-            else f"does not apply to {', '.join(v.vendor.title for v in facts.vendors)}"
+            else _("does not apply to {vendors}", vendors=join(", ", (v.vendor.title for v in facts.vendors)))
         )
         yield Finding(check.name, Status.NOT_APPLICABLE, why)
 
 
-def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+def _run_vendor_check(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if check.needs_devices and not v.devices:
-        yield replace(follows(unlisted_because(v)), name=check.name, device=v.name)
+        yield replace(skipped_because(find_listing_cause(v)), name=check.name, device=v.name)
         return
     if check.judge_versions:
-        yield from _judged(check, v.name, check.judge_versions, facts, v, version_findings)
+        yield from _run_safely(check, v.name, check.judge_versions, facts, v, version_findings)
     elif check.judge_card:
-        yield from _judged(check, v.name, check.judge_card, facts, v)
+        yield from _run_safely(check, v.name, check.judge_card, facts, v)
 
 
-def _judged(check: Check, device: str, judge: Callable[..., Iterator[Finding]], *seen: object) -> list[Finding]:
-    """A check that crashes is a finding, and so is one that says nothing: neither may look green."""
+def _run_safely(check: Check, device: str, judge: Callable[..., Iterator[Finding]], *seen: object) -> list[Finding]:
+    """A check that crashes, or yields nothing, is a finding: neither may look like a pass."""
     try:
-        found = list(judge(*seen)) or [Finding("", Status.UNKNOWN, "the check said nothing")]
+        found = list(judge(*seen)) or [Finding("", Status.UNKNOWN, _("the check returned no result"))]
     except Exception as err:
-        found = [Finding("", Status.UNKNOWN, f"the check crashed: {type(err).__name__}: {err}")]
-    return [_stamped(f, check, device) for f in found]
+        found = [Finding("", Status.UNKNOWN, _("the check crashed: {name}: {err}", name=type(err).__name__, err=err))]
+    return [_stamp_finding(f, check, device) for f in found]
 
 
-def _stamped(finding: Finding, check: Check, device: str) -> Finding:
-    """A copy with the check's name and source; dataclasses.replace would cost a fleet's judging a tenth."""
+def _stamp_finding(finding: Finding, check: Check, device: str) -> Finding:
+    """Return a copy with the check's name and source; dataclasses.replace would slow a fleet's evaluation by 10 %."""
     copy = object.__new__(Finding)
     copy.__dict__.update(finding.__dict__, name=check.name, source=check.source, device=device)
     return copy
 
 
-def named(names: Iterable[str], own: tuple[Check, ...] = (), whole: bool = True) -> set[str]:
-    """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither.  `whole`: areas are
-    taken."""
+def resolve_check_names(names: Iterable[str], own: tuple[Check, ...] = (), whole: bool = True) -> set[str]:
+    """Return the full names of checks and areas (areas only if `whole`).
+
+    Raises UsageError, with the nearest name, for an unknown one.
+    """
     names = tuple(names)
     if not names:
         return set()
     checks = (*CHECKS, *own)
     known, areas, found = {c.name for c in checks}, {c.area for c in checks if whole}, set()
-    for name in names:
+    for word in names:
+        name = suggestions.match_name(word, [*known, *areas]) or word
         if name not in known and name not in areas:
-            import difflib
-
-            near = difflib.get_close_matches(name, [*known, *areas], n=3, cutoff=0.5)
-            hint = f"did you mean {', '.join(near)}? " if near else ""
+            more = _("list all checks with `envcheck doctor --list-checks`")
+            next_step = suggestions.suggest(name, [*known, *areas], more=more, limit=3, cutoff=0.5)
             if name.partition(".")[0] == "deep":
-                raise UsageError(f"there is no check {name!r} without --deep", "envcheck doctor --deep --dry-run")
-            raise UsageError(f"there is no check {name!r}", f"{hint}envcheck doctor --list-checks names all")
+                raise UsageError(
+                    _("check {name!r} requires --deep", name=name),
+                    verbatim("envcheck doctor --deep --dry-run"),
+                )
+            raise UsageError(_("unknown check {name!r}", name=name), next_step)
         found |= {c.name for c in checks if name in (c.name, c.area)}
     return found

@@ -1,4 +1,4 @@
-"""Checks that a site adds: from envcheck.toml, without code, or from a Python package's entry point."""
+"""Checks that a site adds: in envcheck.toml, without code, or through the entry point of a Python package."""
 
 from __future__ import annotations
 
@@ -8,146 +8,199 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from envcheck.core import plugins
-from envcheck.core.check import Check, Cost, of_machine
+from envcheck.core.check import Check, Cost, machine_check
 from envcheck.core.facts import Facts
-from envcheck.core.findings import LINE_LIMIT, figures, graded, not_told, ok, plural, quote, unknown, warn
-from envcheck.core.model import Accepted, Answer, Finding, Outcome
-from envcheck.core.safe_regex import DEADLINE_S, places
-from envcheck.settings.site_settings import OwnCheck, Settings
+from envcheck.core.findings import (
+    LINE_LIMIT,
+    ok,
+    quote_answer,
+    quote_values,
+    report_unanswered,
+    unknown,
+    warn,
+    warn_or_fail,
+)
+from envcheck.core.messages import Message, _, join, ngettext, verbatim
+from envcheck.core.model import AcceptedWaiver, Answer, Finding, Outcome, diagnose, manual
+from envcheck.core.safe_regex import DEADLINE_S, search_patterns
+from envcheck.settings.site_config import CustomCheck, SiteSettings
 from envcheck.vendors import GROUP as VENDORS_GROUP
 from envcheck.vendors import REFUSED
 
 GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
-TEXT_LIMIT = 64 << 10  # a pattern is tried on no more: some need time that grows with the square of it
+TEXT_LIMIT = 64 << 10  # maximum length that a pattern is tried on: the time of some patterns grows with its square
 
 
-def checks(settings: Settings) -> tuple[Check, ...]:
-    """Those of the file, then those of installed packages; and whether the file's waivers still hold."""
-    waivers = (_waivers(settings),) if settings.waivers else ()
-    return (*waivers, *(_of_file(one, settings) for one in settings.checks), *_of_packages())
+def load_custom_checks(settings: SiteSettings) -> tuple[Check, ...]:
+    """Return the checks of the file, those of installed packages, and the check for expired waivers."""
+    waivers = (_make_waiver_check(settings),) if settings.waivers else ()
+    return (*waivers, *(_make_file_check(one, settings) for one in settings.checks), *_load_package_checks())
 
 
-def waived(findings: Iterable[Finding], settings: Settings, today: datetime.date) -> list[Finding]:
-    """The findings; those that a waiver accepts today say so, with reason and last day."""
-    holding = {w.check: Accepted(w.reason, str(w.expires)) for w in settings.waivers if w.expires >= today}
+def apply_waivers(findings: Iterable[Finding], settings: SiteSettings, today: datetime.date) -> list[Finding]:
+    """Return the findings; those that a current waiver covers are marked with its reason and last day."""
+    holding = {w.check: AcceptedWaiver(w.reason, str(w.expires)) for w in settings.waivers if w.expires >= today}
 
     def judged(f: Finding) -> Finding:
         if f.name not in holding or not f.status.is_problem:
             return f
         it = holding[f.name]
-        return replace(f, waived=f"until {it.until}: {it.reason}", accepted=it)
+        return replace(f, waived=_("until {until}: {reason}", until=it.until, reason=it.reason), accepted=it)
 
     return [judged(f) for f in findings]
 
 
-def _waivers(settings: Settings) -> Check:
-    fix = "Mend what was waived, or decide anew and write a later day."
+def _make_waiver_check(settings: SiteSettings) -> Check:
+    remedy = manual(_("Fix the waived problem, or set a later expiry date."))
 
     def judge(facts: Facts) -> Iterator[Finding]:
         today = datetime.date.today()
-        over = ", ".join(f"{w.check} since {w.expires}" for w in settings.waivers if w.expires < today)
+        expired = [w for w in settings.waivers if w.expires < today]
+        over = join(", ", (_("{check} since {expires}", check=w.check, expires=w.expires) for w in expired))
         if over:
-            yield warn(f"waivers that hold no more: {over}", fix, evidence=figures(settings.file, waivers=over))
+            yield warn(
+                _("expired waivers: {over}", over=over),
+                remedy,
+                evidence=quote_values(settings.file, waivers=over),
+            )
         else:
-            yield ok(f"{plural(len(settings.waivers), 'waiver')} in {settings.file}")
+            yield ok(
+                _(
+                    "{waivers} in {file}",
+                    waivers=ngettext("{count} waiver", "{count} waivers", len(settings.waivers)),
+                    file=settings.file,
+                )
+            )
 
     judge.__doc__ = "The waivers of envcheck.toml still hold."
     rule = "WARN when one has expired"
-    return of_machine("own.waivers", judge, reads="envcheck.toml", source=settings.file, rule=rule, fix=fix)
+    return machine_check(
+        "own.waivers", judge, reads="envcheck.toml", source=settings.file, rule=rule, fix=str(remedy.words)
+    )
 
 
-def _of_file(own: OwnCheck, settings: Settings) -> Check:
+def _make_file_check(own: CustomCheck, settings: SiteSettings) -> Check:
     def judge(facts: Facts) -> Iterator[Finding]:
-        yield _judged(own, facts) if settings.trusted else _strange(settings.file)
+        yield _evaluate_output(own, facts) if settings.trusted else _untrusted_file_finding(settings.file)
 
-    judge.__doc__ = own.says
-    rule = f"{own.severity.name} when {' or '.join(_when(own))}"
+    judge.__doc__ = own.description
+    rule = f"{own.severity.name} when {' or '.join(_describe_conditions(own))}"
     reads = shlex.join(own.question.what)
-    return of_machine(own.name, judge, reads=reads, source=settings.file, rule=rule, fix=own.remedy, cost=Cost.SECONDS)
+    return machine_check(
+        own.name, judge, reads=reads, source=settings.file, rule=rule, fix=own.remedy, cost=Cost.SECONDS
+    )
 
 
-# What did not answer is no fault of what it asks about: the site's remedy is for that.
+# The site's remedy is for the object of the command, not for a command that failed to run.
 _UNANSWERED = {
-    Outcome.HUNG: "Run it by hand and see how long it takes; give it as much by timeout_s.",
-    Outcome.ABSENT: "Run it by hand; install the program, or give its whole path in command.",
+    Outcome.HUNG: _("Run the command and measure how long it takes, then set timeout_s to at least that."),
+    Outcome.ABSENT: _("Install the program, or set its full path in command."),
 }
 
 
-def _judged(own: OwnCheck, facts: Facts) -> Finding:
+def _evaluate_output(own: CustomCheck, facts: Facts) -> Finding:
     answer = facts.answers.get(own.question.key)
     asked = shlex.join(own.question.what)
     if answer is None:
-        return not_told(facts, own.question.key)
+        return report_unanswered(facts, own.question.key)
     if answer.outcome in (Outcome.ABSENT, Outcome.HUNG):
-        return unknown(_unanswered(own, answer), _UNANSWERED[answer.outcome], asked, evidence=(f"$ {asked}",))
+        return unknown(
+            _describe_missing_answer(own, answer),
+            diagnose(_UNANSWERED[answer.outcome], asked),
+            evidence=(f"$ {asked}",),
+        )
     text = answer.text[:TEXT_LIMIT]
-    found = places((own.pattern, own.unwanted), text)
+    found = search_patterns((own.pattern, own.unwanted), text)
     if found is None:
-        return unknown(f"the pattern's search did not end in {DEADLINE_S:.0f} s", "Write a simpler pattern.")
+        return unknown(
+            _("the pattern search timed out after {deadline_s:.0f} s", deadline_s=DEADLINE_S),
+            manual(_("Write a simpler pattern.")),
+        )
     seen, unwanted = found
     if unwanted is not None:
-        line = _line(text, unwanted)
-        return graded(own.severity, f"{asked} says what it must not: {line}", own.remedy, evidence=(f"$ {asked}", line))
-    if own.pattern and seen is None:
-        return graded(
+        line = _line_at(text, unwanted)
+        return warn_or_fail(
             own.severity,
-            f"{asked} does not say {own.pattern!r}",
-            own.remedy,
-            evidence=(f"$ {asked}", *quote(answer)[1:]),
+            _("{asked} printed an unwanted line: {line}", asked=asked, line=line),
+            manual(verbatim(own.remedy)),
+            evidence=(f"$ {asked}", line),
         )
-    return ok(_line(text, seen) if seen is not None else f"{own.unwanted!r} is not said")
+    if own.pattern and seen is None:
+        return warn_or_fail(
+            own.severity,
+            _("the output of {asked} does not match {pattern!r}", asked=asked, pattern=own.pattern),
+            manual(verbatim(own.remedy)),
+            evidence=(f"$ {asked}", *quote_answer(answer)[1:]),
+        )
+    return ok(
+        verbatim(_line_at(text, seen))
+        if seen is not None
+        else _("the output does not match {unwanted!r}", unwanted=own.unwanted)
+    )
 
 
-def _unanswered(own: OwnCheck, answer: Answer) -> str:
-    """The program's name is said once, though command and answer both have it."""
+def _describe_missing_answer(own: CustomCheck, answer: Answer) -> Message:
+    """Mention the program's name once, though command and answer both contain it."""
     if answer.outcome is Outcome.HUNG:
-        return f"{own.question.what[0]} did not end within its timeout_s, {own.question.timeout_s:g} s"
+        return _(
+            "{what} timed out after {timeout_s:g} s (timeout_s)",
+            what=own.question.what[0],
+            timeout_s=own.question.timeout_s,
+        )
     program, why = own.question.what[0], answer.err.strip().split("\n", 1)[0][:LINE_LIMIT]
-    return why if why.startswith(f"{program}: ") else f"{program}: {why or 'not found'}"
+    if why.startswith(f"{program}: "):
+        return verbatim(why)
+    return _("{program}: {why}", program=program, why=why or _("not found"))
 
 
-def _when(own: OwnCheck) -> Iterator[str]:
+def _describe_conditions(own: CustomCheck) -> Iterator[str]:
     if own.pattern:
         yield f"{own.pattern!r} is not said"
     if own.unwanted:
         yield f"{own.unwanted!r} is said"
 
 
-def _line(text: str, at: int) -> str:
-    """The line in which it was found."""
+def _line_at(text: str, at: int) -> str:
+    """Return the line that contains the match."""
     start = text.rfind("\n", 0, at) + 1
     return text[start:].split("\n", 1)[0].strip()[:160]
 
 
-def _strange(file: str) -> Finding:
-    words = "Read it; when you want its commands to run, name the file."
-    seen = f"not run: {file} lies in this folder, and nobody named it"
-    return unknown(seen, words, f"envcheck doctor --config {file}")
+def _untrusted_file_finding(file: str) -> Finding:
+    words = _("Review the file, then pass it with --config to run its commands.")
+    seen = _("skipped: {file} was found in this folder but not passed with --config", file=file)
+    return unknown(seen, diagnose(words, f"envcheck doctor --config {file}"))
 
 
-def _of_packages() -> Iterator[Check]:
-    """The checks of installed packages; a package whose checks or vendor cannot be loaded is a finding."""
-    for point in plugins.entry_points(GROUP):
+def _load_package_checks() -> Iterator[Check]:
+    """Return the checks of installed packages; a package that cannot be loaded is a finding."""
+    for point in plugins.find_entry_points(GROUP):
         try:
-            offered = point.load()
+            offered = point.load_object()
             yield from [offered] if isinstance(offered, Check) else [c for c in offered if isinstance(c, Check)]
-        except Exception as err:  # a stranger's package: its fault is a finding
-            yield _broken(point.name, f"{type(err).__name__}: {err}")
+        except Exception as err:  # third-party code: its errors are findings
+            yield _make_broken_package_check(point.name, verbatim(f"{type(err).__name__}: {err}"))
     for name, why in REFUSED.items():
-        yield _left_out(name, why)
+        yield _make_refused_vendor_check(name, why)
 
 
-def _broken(name: str, why: str) -> Check:
+def _make_broken_package_check(name: str, why: str) -> Check:
     def judge(facts: Facts) -> Iterator[Finding]:
-        yield unknown(f"the package's checks could not be loaded: {why}", "Mend or remove the package.", "pip list")
+        yield unknown(
+            _("cannot load the checks of the package: {why}", why=why),
+            diagnose(_("Repair or uninstall the package."), "pip list"),
+        )
 
     judge.__doc__ = "The checks of an installed package can be loaded."
-    return of_machine(f"own.{name}", judge, reads="entry points", source=f"entry point {GROUP}")
+    return machine_check(f"own.{name}", judge, reads="entry points", source=f"entry point {GROUP}")
 
 
-def _left_out(name: str, why: str) -> Check:
+def _make_refused_vendor_check(name: str, why: str) -> Check:
     def judge(facts: Facts) -> Iterator[Finding]:
-        yield unknown(f"the vendor {name} was left out: {why}", "Mend or remove the package.", "pip list")
+        yield unknown(
+            _("vendor {name} was not loaded: {why}", name=name, why=why),
+            diagnose(_("Repair or uninstall the package."), "pip list"),
+        )
 
-    judge.__doc__ = "The vendors of installed packages can be loaded."
-    return of_machine(f"own.{name}", judge, reads="entry points", source=f"entry point {VENDORS_GROUP}")
+    judge.__doc__ = _("The vendors of installed packages can be loaded.")
+    return machine_check(f"own.{name}", judge, reads="entry points", source=f"entry point {VENDORS_GROUP}")

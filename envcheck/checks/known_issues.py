@@ -1,4 +1,4 @@
-"""The failures of the field, known_issues.toml: what users met, and what of envcheck tells it beforehand."""
+"""Known issues from the field (known_issues.toml): what users met, and what in envcheck detects it beforehand."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from pathlib import Path
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
 FILE = Path(__file__).with_name("known_issues.toml")
 SIZE_LIMIT = 256 << 10
-NEXT = "compare with the entries beside it"
+NEXT = _("compare it with the other entries")
 _LISTS = ("checks", "lint", "gates", "deep")
 
 
 @dataclass(frozen=True)
-class Failure:
-    """`number` is F01 to F112; `checks` are doctor's, `lint` and `gates` of the verbs lint and train, `deep` of --deep.
+class KnownIssue:
+    """A failure from the field: its number (F01 to F112), symptom, and what detects it.
 
-    `reason`: why no reading tells it, or what else does.
+    `checks` are doctor's, `lint` and `gates` those of lint and train, `deep` those of --deep; `reason`: why envcheck
+    cannot detect it, or what else does.
     """
 
     symptom: str
@@ -33,33 +35,33 @@ class Failure:
 
 
 @lru_cache(maxsize=1)
-def failures() -> tuple[Failure, ...]:
-    """All, by number."""
-    read = toml_file.table(toml_file.text(FILE, SIZE_LIMIT, "table of failures"), str(FILE), NEXT)
-    return tuple(sorted((_failure(*row) for row in read.items()), key=lambda f: int(f.number[1:])))
+def load_known_issues() -> tuple[KnownIssue, ...]:
+    """Return all known issues, by number."""
+    read = toml_file.parse_table(toml_file.read_text(FILE, SIZE_LIMIT, _("table of known issues")), str(FILE), NEXT)
+    return tuple(sorted((_load_known_issue(*row) for row in read.items()), key=lambda f: int(f.number[1:])))
 
 
-def by_check() -> Mapping[str, tuple[str, ...]]:
-    """Check → the symptoms that it tells beforehand."""
+def symptoms_by_check() -> Mapping[str, tuple[str, ...]]:
+    """Return for each check the symptoms that it detects beforehand."""
     found: dict[str, tuple[str, ...]] = {}
-    for failure in failures():
+    for failure in load_known_issues():
         for name in failure.checks:
             found[name] = (*found.get(name, ()), failure.symptom)
     return found
 
 
-def told_by(failure: Failure) -> str:
-    """For a person: "`driver.tool`, `devices.access`; lint `paths.missing`; no query shows it"."""
-    parts = [_names(failure.checks)]
-    parts += [f"{verb} {_names(names)}" for verb in _LISTS[1:] if (names := getattr(failure, verb))]
+def format_detectors(failure: KnownIssue) -> str:
+    """Return what detects an issue, as text: "`driver.tool`, `devices.access`; lint `paths.missing`"."""
+    parts = [_format_names(failure.checks)]
+    parts += [f"{verb} {_format_names(names)}" for verb in _LISTS[1:] if (names := getattr(failure, verb))]
     return "; ".join(part for part in (*parts, failure.reason) if part)
 
 
-def _names(names: tuple[str, ...]) -> str:
+def _format_names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _failure(number: str, table: object) -> Failure:
+def _load_known_issue(number: str, table: object) -> KnownIssue:
     if number[:1] != "F" or not number[1:].isdigit():
-        raise UsageError(f"{FILE}: {number} is no failure", NEXT)
-    return toml_file.load_record(Failure, table, str(FILE), number, number=number)
+        raise UsageError(_("{file}: {number} is not a known issue number", file=FILE, number=number), NEXT)
+    return toml_file.load_record(KnownIssue, table, str(FILE), number, number=number)

@@ -1,4 +1,4 @@
-"""What `envcheck doctor` can be asked for: each of its requests, and the options that it has."""
+"""The options of `envcheck doctor`, one class per kind of request."""
 
 from __future__ import annotations
 
@@ -8,44 +8,53 @@ from typing import ClassVar
 
 import click
 
-from envcheck.cli import options
+from envcheck.cli import options, shell_completion
+from envcheck.cli.number_types import Seconds
+from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, flag, option
 
-FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")  # as in envcheck.report.formats
+FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")  # equal to envcheck.report.formats
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigOption(Request):
-    config: str | None = option(
-        "--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml."
-    )
+    config: str | None = options.config_option()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormatOption(Request):
     format: str | None = option(
-        "--format", type=click.Choice(FORMATS), help="How the report is written; else by the ending of -o."
-    )
+        "--format", group=OptionGroup.OUTPUT, is_common=True, metavar="FORMAT",
+        type=click.Choice(FORMATS, case_sensitive=False),
+        help="Format: table, json, html, junit, sarif, prometheus, markdown (default: from --output).",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions(options.JsonOption, FormatOption, ConfigOption):
-    """Lists of what doctor knows: nothing is asked of a machine."""
+    """Lists of checks and thresholds: no facts are collected."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("show_thresholds", "list_checks")
 
     show_thresholds: bool = flag(
-        "--show-thresholds", help="Print the figures that decide, with their sources, and stop."
+        "--show-thresholds", group=OptionGroup.CHECKS, help="List all thresholds with their sources and exit."
     )
-    list_checks: bool = flag("--list-checks", help="Name all checks, and stop.", excludes=("show_thresholds",))
+    list_checks: bool = flag(
+        "--list-checks", group=OptionGroup.CHECKS, is_common=True, help="List all checks and exit.",
+        excludes=("show_thresholds",),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
-    """Which machine and job are judged, and by which checks."""
+    """Which machine and job are checked, and with which checks."""
 
-    only: tuple[str, ...] = options.checks_option("--only", help="Only this check or area; may be given again.")
-    skip: tuple[str, ...] = options.checks_option("--skip", help="Not this check or area; may be given again.")
+    only: tuple[str, ...] = option(
+        "--only", group=OptionGroup.CHECKS, is_common=True, multiple=True, metavar="NAME",
+        shell_complete=shell_completion.complete_from(shell_completion.list_checks),
+        help="Run only this check or area (repeatable).",
+    )  # fmt: skip
+    skip: tuple[str, ...] = options.skip_option()
 
     @property
     def is_job_named(self) -> bool:
@@ -53,22 +62,22 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UndoFixOptions(options.AskingOptions):
+class UndoFixOptions(options.ConfirmOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("undo",)
 
-    undo: bool = flag("--undo", help="Take back what --fix did.")
+    undo: bool = options.undo_flag()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixOptions(options.AskingOptions, ExamineOptions):
+class FixOptions(options.ConfirmOptions, ExamineOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("fix",)
 
-    fix: bool = flag("--fix", help="Apply the remedies that are safe: shown first, proved after, journaled.")
+    fix: bool = flag("--fix", group=OptionGroup.MACHINE, is_common=True, help="Show the safe fixes, then apply them.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StrictOptions(ExamineOptions):
-    strict: bool = flag("--strict", help="Warnings count: exit code 3.")
+    strict: bool = options.strict_flag()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,26 +86,29 @@ class WatchOptions(StrictOptions):
 
     watch: float = option(
         "--watch",
+        group=OptionGroup.OUTPUT,
+        is_common=True,
         is_flag=False,
         flag_value=5.0,
-        type=click.FloatRange(1, 3600),
+        type=Seconds(1, 3600),
         metavar="[SECONDS]",
-        help="Look again every 5 s, or SECONDS, until Ctrl-C; the exit code is the last verdict's.",
+        help="Repeat every 5 seconds, or SECONDS, until Ctrl-C.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(options.JsonOption, FormatOption, StrictOptions):
-    """One look at one machine, and a report."""
+    """Check one machine once, and report."""
 
-    output: str | None = option("--output", "-o", type=click.Path(), metavar="FILE", help="Write the report to FILE.")
+    output: Path | None = options.output_option()
+    verbose: bool = flag("--verbose", "-v", group=OptionGroup.OUTPUT, help="Show the complete output.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankTableOption(Request):
     rank_table: str | None = option(
-        "--rank-table", type=click.Path(), metavar="FILE",
-        help="With --hosts: Ascend's table of ranks, written, or checked where it is there.",
+        "--rank-table", group=OptionGroup.HOSTS, type=click.Path(), metavar="FILE",
+        help="Ascend rank table to write, or to check.",
     )  # fmt: skip
 
 
@@ -105,30 +117,33 @@ class HostsReportOptions(options.FleetOptions, RankTableOption, ReportOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
 
     between: bool = flag(
-        "--between", help="With --hosts: try them against each other: names, clocks, ports, speed, RDMA."
-    )
+        "--between", group=OptionGroup.HOSTS, is_common=True,
+        help="Test clocks, ports, speed and RDMA between hosts.",
+    )  # fmt: skip
     ports: str | None = option(
-        "--ports", metavar="LIST", help="With --between: ports that must be open, 29500,60000-60015.",
-        needs=("between",),
+        "--ports", group=OptionGroup.HOSTS, metavar="PORTS",
+        help="Ports for --between to test: 29500,60000-60015.", needs=("between",),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeepOptions(options.AskingOptions, ReportOptions):
+class DeepOptions(options.ConfirmOptions, ReportOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("deep",)
 
-    deep: bool = flag("--deep", help="Test the cards themselves, too: says first what that disturbs, and asks.")
+    deep: bool = flag(
+        "--deep", group=OptionGroup.MACHINE, is_common=True, help="Run tests on the devices, after confirmation."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(RankTableOption, ReportOptions):
-    """A recording, or a folder with those of several machines."""
+    """Check a recording, or a folder with several."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("replay",)
 
-    replay: Path = option("--replay", type=click.Path(path_type=Path), help="Judge a snapshot instead of this machine.")
+    replay: Path = options.replay_option()
 
 
-KINDS = (
+REQUEST_TYPES = (
     ListOptions, UndoFixOptions, FixOptions, WatchOptions, HostsReportOptions, DeepOptions, ReplayOptions, ReportOptions
 )  # fmt: skip

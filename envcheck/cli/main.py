@@ -1,4 +1,4 @@
-"""The command line: a table of verbs, and the one place where exceptions become a sentence and an exit code."""
+"""The command line: the table of commands, and the only place where exceptions become a message and an exit code."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import importlib
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from envcheck.cli import translate_help, usage_errors
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 from envcheck.core import errors, language, paths
+from envcheck.core.errors import describe_os_error
+from envcheck.core.messages import NOTHING, Message, _
 from envcheck.core.version import __version__
 
-# verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
+# command → its module (attribute of the same name); imported on use, so that --version is fast
 COMMANDS = {
     "doctor": "envcheck.cli.commands.doctor",
     "provision": "envcheck.cli.commands.provision",
@@ -42,8 +44,8 @@ COMMANDS = {
 }
 
 
-class Verbs(usage_errors.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+class LazyCommandGroup(usage_errors.SuggestingGroup):
+    """A group that imports a command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -52,49 +54,49 @@ class Verbs(usage_errors.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
-        return translate_help.spoken(command)
+        return translate_help.localise_command(command)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise StoppedError from None  # click would end the line of the ^C even where there is no terminal
+            # click would print a line end after ^C even without a terminal.
+            raise CommandInterruptedError from None
         except BrokenPipeError:
-            raise UnreadError from None  # click has an exit code of its own for it
+            raise OutputClosedError from None  # click uses its own exit code for it
 
 
-class StoppedError(Exception):
-    """By Ctrl-C or a signal, in the middle of a command."""
+class CommandInterruptedError(Exception):
+    """The command was interrupted by Ctrl-C or a signal."""
 
 
-class UnreadError(Exception):
-    """Whoever read what the command prints went away."""
+class OutputClosedError(Exception):
+    """The reader of standard output closed it."""
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="envcheck")
 def main() -> None:
-    """Is this machine fit to fine-tune a large model; if not, make it so; then train.
+    """Check, set up and run fine-tuning of large models on Ascend, Iluvatar, NVIDIA and other devices.
 
     \b
-    envcheck doctor                                         what stands between this machine and training
-    envcheck provision --device cpu                         install what is missing, each step shown and proved
-    envcheck train --model tiny --method lora --device cpu  start it, if the checks allow it
+    envcheck doctor                                         check this machine
+    envcheck provision --device cpu                         install what is missing
+    envcheck train --model tiny --method lora --device cpu  start a training run
     """
 
 
 def entry(argv: list[str] | None = None) -> None:
-    """Run and exit; never a traceback."""
-    # Imports make many objects and no garbage: looking for some while they last costs doctor a twentieth of its time,
-    # and once more at the end a tenth.
+    """Run the command line and exit; never print a traceback."""
+    # Imports create many objects but no garbage: collecting meanwhile costs doctor 5 % of its time, and 10 % at exit.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     _open_streams()
-    sys.exit(_code(argv))
+    sys.exit(_run_command(argv))
 
 
 def _open_streams() -> None:
-    """What was closed before us (>&-) goes nowhere: else the next file that is opened would be standard output."""
+    """Open closed standard streams (>&-) on /dev/null: otherwise the next opened file would be standard output."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -104,33 +106,33 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
-def _code(argv: list[str] | None) -> int:
+def _run_command(argv: list[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
-        language.choose(words)
-        translate_help.spoken(main)
+        language.choose_language(words)
+        translate_help.localise_command(main)
         result: Any = main.main(args=list(words), prog_name="envcheck", standalone_mode=False)
-        return result if isinstance(result, int) else errors.FIT
-    except (UnreadError, BrokenPipeError):
-        _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
-        return errors.UNTOLD
+        return result if isinstance(result, int) else errors.SUCCESS
+    except (OutputClosedError, BrokenPipeError):
+        _give_up_stdout()  # the reader closed the pipe; unread output must not report success
+        return errors.UNDETERMINED
     except (Exception, KeyboardInterrupt) as err:
-        return _report(err, _wants_document(words))
+        return _report_error(err, _wants_document(words))
 
 
-def _report(err: BaseException, as_document: bool) -> int:
-    """The sentence on standard error, with --json a document on standard output as well; the exit code."""
-    refusal = _refusal(err)
+def _report_error(err: BaseException, as_document: bool) -> int:
+    """Print the message on standard error, with --json also a document on standard output; return the exit code."""
+    refusal = _convert_error(err)
     try:
         if isinstance(err, click.Abort) or (refusal.code == errors.INTERRUPTED and sys.stderr.isatty()):
             click.echo(err=True)  # ends the line of a question, or of the terminal's ^C
-        _print_refusal(refusal)
-    except Exception:  # of the tables of a language, which may be what broke
-        click.echo(f"envcheck: {refusal.message}\n  next: {refusal.next_step}", err=True)
+        _print_refusal(refusal, language.translate)
+    except Exception:  # of the catalogue, which may be the broken part
+        _print_refusal(refusal, str)
     if as_document:
         try:
             _print_document(refusal)
-        except OSError:  # nobody reads it, or the disk is full
+        except OSError:  # a closed pipe, or a full disk
             _give_up_stdout()
     return refusal.code
 
@@ -140,60 +142,76 @@ def _wants_document(words: Sequence[str]) -> bool:
     return "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
 
 
-def _refusal(err: BaseException) -> errors.EnvcheckError:
-    """Whatever ended the command, as a sentence with a next step and an exit code."""
+def _convert_error(err: BaseException) -> errors.EnvcheckError:
+    """Convert an exception to a message with a next step and an exit code."""
     match err:
         case errors.EnvcheckError():
             return err
-        case click.Abort() | StoppedError() | KeyboardInterrupt():
-            return _with_code(errors.INTERRUPTED, "interrupted")
+        case click.Abort() | CommandInterruptedError() | KeyboardInterrupt():
+            return _make_error(errors.INTERRUPTED, _("interrupted"))
         case click.ClickException():
-            return errors.UsageError(usage_errors.said(err), usage_errors.next_step(err))
+            return errors.UsageError(usage_errors.describe_error(err), usage_errors.suggest_next_step(err))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             where = f" {err.filename}" if err.filename else ""
             _keep_or_give_up_stdout()
-            return errors.UsageError(f"cannot write{where}: {err.strerror}", "make room (df -h), then run it again")
-        case OSError() if err.errno in paths.NEVER:  # of a word that is a name in one place and a path in another
-            return errors.UsageError(f"no file can be {str(err.filename)[:80]!r}: {err.strerror}", "name another")
+            return errors.UsageError(
+                _("cannot write{where}: {strerror}", where=where, strerror=describe_os_error(err)),
+                _("free disk space (check with df -h), then run the command again"),
+            )
+        case OSError() if (
+            err.errno in paths.IMPOSSIBLE_PATH_ERRORS
+        ):  # a word that is a name in one place and a path in another
+            return errors.UsageError(
+                _(
+                    "invalid file name {filename!r}: {strerror}",
+                    filename=str(err.filename)[:80],
+                    strerror=describe_os_error(err),
+                ),
+                _("specify another file name"),
+            )
     from envcheck.core import crash_report
 
-    words = f"this is a bug in envcheck: {type(err).__name__}: {err}"
-    return _with_code(errors.BUG, words, f"report it with {crash_report.save(err)}")
+    words = _("this is a bug in envcheck: {name}: {err}", name=type(err).__name__, err=err)
+    return _make_error(errors.BUG, words, _("Report it with {err}.", err=crash_report.save_crash_report(err)))
 
 
-def _with_code(code: int, message: str, next_step: str = "") -> errors.EnvcheckError:
+def _make_error(code: int, message: Message, next_step: Message = NOTHING) -> errors.EnvcheckError:
     refusal = errors.EnvcheckError(message, next_step)
     refusal.code = code
     return refusal
 
 
-def _print_refusal(refusal: errors.EnvcheckError) -> None:
-    say = language.say
-    click.echo(f"envcheck{say(': ')}{_plain(say(refusal.message))}", err=True)
+def _print_refusal(refusal: errors.EnvcheckError, say: Callable[[Message], str]) -> None:
+    click.echo(_sanitise_text(say(_("envcheck: {message}", message=refusal.message))), err=True)
     if refusal.next_step:
-        click.echo(f"  {say('next: ')}{_plain(say(refusal.next_step))}", err=True)
+        click.echo(f"  {_sanitise_text(say(_('next: {next_step}', next_step=refusal.next_step)))}", err=True)
 
 
 def _print_document(refusal: errors.EnvcheckError) -> None:
-    language.for_a_program()
-    say = language.say
-    told = {"error": _plain(say(refusal.message)), "exit_code": refusal.code, "next": _plain(say(refusal.next_step))}
+    language.use_program_language()
+    say = language.translate
+    told = {
+        "error": _sanitise_text(say(refusal.message)),
+        "exit_code": refusal.code,
+        "next": _sanitise_text(say(refusal.next_step)),
+    }
     print_document({**refusal.document, **told, "next": told["next"] or refusal.document.get("next", "")})
 
 
-def _plain(text: str) -> str:
-    """What a stranger's file or a tool said moves no cursor, and no line of it is without end."""
+def _sanitise_text(text: str) -> str:
+    """Remove cursor movements from untrusted text, and cut long lines."""
     shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     return "\n".join(
-        line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}" for line in shown.split("\n")
+        line if len(line) <= LINE_LIMIT else f"{line[: LINE_LIMIT // 2]} ... {line[-LINE_LIMIT // 2 :]}"
+        for line in shown.split("\n")
     )
 
 
-LINE = 1000  # characters
+LINE_LIMIT = 1000  # characters
 
 
 def _keep_or_give_up_stdout() -> None:
-    """What is full may be another disk than that of standard output."""
+    """A full disk may be another one than that of standard output."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -201,5 +219,5 @@ def _keep_or_give_up_stdout() -> None:
 
 
 def _give_up_stdout() -> None:
-    """What is left in the buffer goes nowhere: else the interpreter would try it again at exit, and end with 120."""
+    """Discard buffered output: otherwise the interpreter would try again at exit, and end with 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

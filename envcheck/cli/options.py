@@ -9,38 +9,92 @@ from typing import Any
 import click
 
 from envcheck.cli import shell_completion
+from envcheck.cli.number_types import Seconds, WholeNumber
+from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, flag, option
 from envcheck.core import paths
 from envcheck.vendors.names import device_names, resolve_device
 
 
-def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
+def _read_device(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return resolve_device(value)
 
 
 def read_path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    """A click callback: the path that a person wrote, its ~ filled in."""
-    return None if value is None else paths.given(value, param.opts[0])
+    """Return the path with ~ expanded (a click callback)."""
+    return None if value is None else paths.parse_path(value, param.opts[0])
 
 
 def path_option(*words: str, **more: Any) -> Any:
-    """A field that is an option with a path."""
-    return option(*words, callback=read_path, **more)
+    """Return a field for an option with a path."""
+    return option(*words, type=click.Path(), callback=read_path, **more)
 
 
 def method_option() -> Any:
-    complete = shell_completion.of(shell_completion.methods)
-    return option("--method", shell_complete=complete, help="lora, sft, ... as the recipe has them.", order=JOB)
+    return option(
+        "--method", group=OptionGroup.JOB, is_common=True, metavar="NAME",
+        shell_complete=shell_completion.complete_from(shell_completion.list_methods),
+        help="Method: lora, sft, dpo, ...; to chat: chat, infer.",
+    )  # fmt: skip
 
 
-def checks_option(word: str, **more: Any) -> Any:
-    """A field that is an option with names of checks or areas, which may be given again."""
-    complete = shell_completion.of(shell_completion.checks)
-    return option(word, multiple=True, metavar="NAME", shell_complete=complete, **more)
+def config_option(**more: Any) -> Any:
+    return option(
+        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
+        help="File with waivers, thresholds and your own checks.", **more,
+    )  # fmt: skip
 
 
-OWN_RECIPES = "A folder of your own recipes; they win over ours."
-JOB, ASKING, JSON, HOSTS = -1, 1, 2, 3  # where these stand in the help; a command's own options at 0
+def skip_option() -> Any:
+    return option(
+        "--skip", group=OptionGroup.CHECKS, is_common=True, multiple=True, metavar="NAME",
+        shell_complete=shell_completion.complete_from(shell_completion.list_checks),
+        help="Skip this check or area (repeatable).",
+    )  # fmt: skip
+
+
+def replay_option() -> Any:
+    return option(
+        "--replay", group=OptionGroup.MACHINE, is_common=True, type=click.Path(path_type=Path), metavar="PATH",
+        help="Use a recorded snapshot instead of this machine.",
+    )  # fmt: skip
+
+
+def arch_option() -> Any:
+    return option(
+        "--arch", group=OptionGroup.MACHINE, type=click.Choice(ARCHITECTURES, case_sensitive=False), metavar="ARCH",
+        help="Architecture: x86_64, aarch64 (default: the host's).",
+    )  # fmt: skip
+
+
+def output_option(**more: Any) -> Any:
+    return option(
+        "--output", "-o", group=OptionGroup.OUTPUT, is_common=True, metavar="FILE", help="File to write.",
+        type=click.Path(path_type=Path), **more,
+    )  # fmt: skip
+
+
+def as_script_flag(**more: Any) -> Any:
+    return flag("--as-script", group=OptionGroup.OUTPUT, is_common=True, help="Print a shell script and exit.", **more)
+
+
+def as_published_flag(**more: Any) -> Any:
+    return flag(
+        "--as-published", group=OptionGroup.MACHINE, help="Use the vendor document's own container options.", **more
+    )
+
+
+def undo_flag() -> Any:
+    return flag(
+        "--undo", group=OptionGroup.MACHINE, is_common=True, help="Undo the changes that this command made earlier."
+    )
+
+
+def strict_flag() -> Any:
+    return flag("--strict", group=OptionGroup.CHECKS, is_common=True, help="Exit with code 3 on warnings.")
+
+
+ARCHITECTURES = ("x86_64", "aarch64")
 OVER_SSH = ("hosts", "hostfile")
 
 
@@ -48,33 +102,42 @@ OVER_SSH = ("hosts", "hostfile")
 class DeviceOption(Request):
     device: str = option(
         "--device",
-        callback=_device,
+        group=OptionGroup.JOB,
+        is_common=True,
+        callback=_read_device,
         default="auto",
         show_default=True,
-        shell_complete=shell_completion.of(shell_completion.devices),
-        help=" | ".join(device_names()),
-        order=JOB,
+        shell_complete=shell_completion.complete_from(shell_completion.list_devices),
+        metavar="|".join(device_names()),
+        help="Device type.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecipesOption(Request):
-    recipes: Path | None = path_option("--recipes", metavar="DIR", help=OWN_RECIPES, order=JOB)
+    recipes: Path | None = path_option(
+        "--recipes", group=OptionGroup.JOB, metavar="DIR", help="Folder with your own recipes; they override ours."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(RecipesOption, DeviceOption):
-    """A job of the recipes."""
+    """Options that select a job of a recipe."""
 
     model: str | None = option(
         "--model",
-        shell_complete=shell_completion.of(shell_completion.models),
-        help="A model, full or short name: tiny, 21b, 300b, qwen-7b.",
-        order=JOB,
+        group=OptionGroup.JOB,
+        is_common=True,
+        metavar="NAME",
+        shell_complete=shell_completion.complete_from(shell_completion.list_models),
+        help="Model name, full or short: 21b, qwen-7b, tiny.",
     )
     method: str | None = method_option()
     framework: str | None = option(
-        "--framework", help="erniekit, llamafactory, swift, envcheck: when a model has several.", order=JOB
+        "--framework",
+        group=OptionGroup.JOB,
+        metavar="NAME",
+        help="Framework: erniekit, llamafactory, swift, ...",
     )
 
 
@@ -82,45 +145,58 @@ class JobOptions(RecipesOption, DeviceOption):
 class RecipeOption(Request):
     recipe: str | None = option(
         "--recipe",
+        group=OptionGroup.JOB,
+        is_common=True,
         metavar="NAME",
-        shell_complete=shell_completion.of(shell_completion.recipes),
-        help="A recipe by its name; `envcheck recipes` lists them.",
-        order=JOB,
+        shell_complete=shell_completion.complete_from(shell_completion.list_recipes),
+        help="Recipe; 'envcheck recipes' lists them.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantOptions(Request):
+class VariantOption(Request):
     variant: str | None = option(
-        "--variant", metavar="NAME", help="One of a method's variants: ddp, zero2, zero3, full, 10x16, base.", order=JOB
+        "--variant",
+        group=OptionGroup.JOB,
+        metavar="NAME",
+        help="Method variant: zero2, zero3, ddp, full, ...",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantOptions(VariantOption):
     node_role: str | None = option(
-        "--node-role", metavar="ROLE", help="This node's part of a job over mixed cards: nvidia | iluvatar.", order=JOB
+        "--node-role",
+        group=OptionGroup.JOB,
+        metavar="ROLE",
+        help="Role of this node in a job with mixed devices.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostsOptions(Request):
-    """Which hosts, for a command that has deadlines of its own."""
+    """Options that select hosts, for a command with its own timeouts."""
 
     hosts: tuple[str, ...] = option(
-        "--hosts", multiple=True, metavar="NODES", help="Other machines, over ssh: node[01-08], @group, @slurm:npu.",
-        order=HOSTS,
+        "--hosts", group=OptionGroup.HOSTS, is_common=True, multiple=True, metavar="HOSTS",
+        help="SSH hosts: node[01-08], @group, @slurm:npu.",
     )  # fmt: skip
     hostfile: str | None = option(
-        "--hostfile", type=click.Path(), help="A file with such machines, one or a set a line.", order=HOSTS
-    )
+        "--hostfile", group=OptionGroup.HOSTS, type=click.Path(), metavar="FILE",
+        help="File with hosts, one host or set per line.",
+    )  # fmt: skip
     exclude: tuple[str, ...] = option(
-        "--exclude", multiple=True, metavar="NODES", help="Not these of them; may be given again.",
-        needs=OVER_SSH, order=HOSTS,
+        "--exclude", group=OptionGroup.HOSTS, multiple=True, metavar="HOSTS", help="Exclude hosts (repeatable).",
+        needs=OVER_SSH,
     )  # fmt: skip
     fanout: int = option(
-        "--fanout", type=click.IntRange(1, 1024), default=64, show_default=True, help="So many machines at once.",
-        needs=OVER_SSH, order=HOSTS,
+        "--fanout", group=OptionGroup.HOSTS, type=WholeNumber(1, 1024), default=64, show_default=True,
+        metavar="COUNT", help="Maximum number of parallel SSH connections.", needs=OVER_SSH,
     )  # fmt: skip
     forget: bool = flag(
-        "--forget", help="Leave nothing of envcheck in ~/.cache on those machines.", needs=OVER_SSH, order=HOSTS
-    )
+        "--forget", group=OptionGroup.HOSTS, help="Remove envcheck from the hosts afterwards.",
+        needs=OVER_SSH,
+    )  # fmt: skip
 
     @property
     def is_over_ssh(self) -> bool:
@@ -129,49 +205,76 @@ class HostsOptions(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions(HostsOptions, DeviceOption):
-    """Which hosts, how many at once, and how long each may take."""
+    """Options that select hosts, parallelism and timeouts."""
 
-    deadline: float = option(
-        "--deadline", type=click.FloatRange(1, 86400), default=120, show_default=True, help="Seconds for each machine.",
-        needs=OVER_SSH, order=HOSTS,
+    host_timeout_s: float = option(
+        "--host-timeout", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=120, show_default=True,
+        metavar="SECONDS", help="Time limit for each host.", needs=OVER_SSH,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskingOptions(Request):
-    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=ASKING)
-    yes: bool = flag("--yes", "-y", help="Do not ask.", order=ASKING)
+class DryRunOption(Request):
+    dry_run: bool = flag(
+        "--dry-run", group=OptionGroup.GENERAL, is_common=True, help="Show what would be done and exit."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartOptions(Request):
-    """How a training or a talk is started."""
+class YesOption(Request):
+    yes: bool = flag("--yes", "-y", group=OptionGroup.GENERAL, is_common=True, help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmOptions(YesOption, DryRunOption):
+    """Options of a command that changes something."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentOption(Request):
+    into: Path | None = path_option(
+        "--into", group=OptionGroup.MACHINE, metavar="DIR",
+        help="Virtual environment (default: envcheck's own).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions(EnvironmentOption, DryRunOption):
+    """Options for starting a training or a chat."""
 
     settings: tuple[str, ...] = option(
-        "--set", multiple=True, metavar="NAME=VALUE", help="An option of the program; several times."
-    )
+        "--set", group=OptionGroup.JOB, is_common=True, multiple=True, metavar="NAME=VALUE",
+        help="Set an option of the program (repeatable).",
+    )  # fmt: skip
     installed: tuple[str, ...] = option(
-        "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
-    )
-    into: Path | None = path_option(
-        "--into", metavar="VENV", help="The virtual environment to run in, not envcheck's own."
-    )
-    runs: Path = path_option("--runs", default="runs", metavar="DIR", show_default=True, help="A folder for each run.")
+        "--installed", group=OptionGroup.MACHINE, multiple=True, metavar="NAME=VERSION",
+        help="Override the detected version of a package.",
+    )  # fmt: skip
+    runs: Path = path_option(
+        "--runs", group=OptionGroup.RUN, default="runs", metavar="DIR", show_default=True,
+        help="Folder of the runs.",
+    )  # fmt: skip
     waive: tuple[str, ...] = option(
-        "--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because."
-    )
+        "--waive", group=OptionGroup.PREFLIGHT, multiple=True, metavar="NAME",
+        help="Start even if this preflight check fails.",
+    )  # fmt: skip
     because: tuple[str, ...] = option(
-        "--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record."
-    )
-    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=ASKING)
+        "--because", group=OptionGroup.PREFLIGHT, multiple=True, metavar="REASON",
+        help="Reason for --waive; it is recorded.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOption(Request):
-    as_json: bool = flag("--json", help="One JSON document on standard output.", order=JSON)
+    as_json: bool = flag(
+        "--json", group=OptionGroup.OUTPUT, is_common=True, help="Print one JSON document on standard output."
+    )
 
 
-# For groups of commands and for commands of a few words, which have no request.
-json_output = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-recipes_folder = click.option("--recipes", "recipes_folder", callback=read_path, metavar="DIR", help=OWN_RECIPES)
+# For groups and short commands without a request type.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+recipes_option = click.option(
+    "--recipes", "recipes_folder", type=click.Path(), callback=read_path, metavar="DIR",
+    help="Folder with your own recipes; they override ours.",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a shell offers behind an option: names that envcheck knows.  Each is looked up when a person presses Tab."""
+"""Completion of option values: names that envcheck knows, looked up when the user presses Tab."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def of(names: Callable[[], Iterable[str]]) -> Complete:
-    """Those of the names that begin as what was typed."""
+def complete_from(names: Callable[[], Iterable[str]]) -> Complete:
+    """Return the names that begin with the typed text."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return sorted(name for name in names() if name.startswith(incomplete))
@@ -18,38 +18,44 @@ def of(names: Callable[[], Iterable[str]]) -> Complete:
     return complete
 
 
-def devices() -> Iterable[str]:
+def list_devices() -> Iterable[str]:
     from envcheck.vendors.names import device_names
 
     return device_names()
 
 
-def checks() -> Iterable[str]:
+def list_checks() -> Iterable[str]:
     from envcheck.checks import CHECKS
-    from envcheck.deep import table
+    from envcheck.deep import check_table
 
-    return {name for check in (*CHECKS, *table.checks()) for name in (check.name, check.area)}
+    return {name for check in (*CHECKS, *check_table.make_checks()) for name in (check.name, check.area)}
 
 
-def recipes() -> Iterable[str]:
+def list_recipes() -> Iterable[str]:
     from installers.recipes import catalogue
 
     return [recipe.name for recipe in catalogue.load_all()]
 
 
-def models() -> Iterable[str]:
+def list_models() -> Iterable[str]:
     from installers.recipes import catalogue
 
     return {model for recipe in catalogue.load_all() for model in recipe.models}
 
 
-def methods() -> Iterable[str]:
+def list_methods() -> Iterable[str]:
     from installers.recipes import catalogue
 
     return {job.method for recipe in catalogue.load_all() for job in recipe.jobs}
 
 
-def machines() -> Iterable[str]:
+def faults() -> Iterable[str]:
+    from envcheck.simulate.faults import load_faults
+
+    return load_faults()
+
+
+def list_machines() -> Iterable[str]:
     from envcheck.simulate import machine_file
 
-    return machine_file.names()
+    return machine_file.list_machines()

@@ -1,139 +1,135 @@
-"""The command line in the chosen language: each command takes --lang, and its help is said in it."""
+"""The command line in the selected language: each command accepts --lang, and its help is translated."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from envcheck.cli import usage_errors
+from envcheck.cli import help_screen, usage_errors
+from envcheck.cli.option_groups import GroupedOption
 from envcheck.core import language
-from envcheck.core.language.width import columns, wrap
+from envcheck.core.language.width import display_width, wrap_text
+from envcheck.core.messages import _, fill, mark
 
 
-def spoken(command: click.Command) -> click.Command:
-    """The command, and those below it, with --lang, and with help in the chosen language."""
+def localise_command(command: click.Command) -> click.Command:
+    """Add --lang to the command and its subcommands, and translate their help."""
     if not any(OPTION in param.opts for param in command.params):
-        command.params.append(_option())
-        usage_errors.look_at_values(command)
-        command.context_class = Narrow
-    if language.chosen() != "en":
-        _translate(command)
+        help_screen.add_help_all(command)
+        command.params.insert(len(command.params) - 1, _make_language_option())
+        usage_errors.refuse_bad_values(command)
+        command.context_class = NarrowContext
+    if language.current_language() != "en":
+        _translate_help(command)
     for below in (getattr(command, "commands", None) or {}).values():
-        spoken(below)
+        localise_command(below)
     return command
 
 
 OPTION = language.OPTION
 
 
-def _option() -> click.Option:
-    """Heard already, by language.choose; here it is only allowed, and told."""
-    return click.Option([OPTION], expose_value=False, metavar="en|zh", help="Language; else the locale's.")
+def _make_language_option() -> click.Option:
+    """Already evaluated by language.choose; here it is only accepted and documented."""
+    return GroupedOption(
+        [OPTION], is_common=True, expose_value=False, metavar="en|zh", help="Language (default: the locale's)."
+    )
 
 
-def _translate(command: click.Command) -> None:
-    command.help = _paragraphs(command.help)
-    command.short_help = language.say(command.short_help) if command.short_help else None
-    command.context_class = Context
-    command.get_help_option = _help_option(command)  # type: ignore[method-assign]
+def _translate_help(command: click.Command) -> None:
+    command.help = _translate_paragraphs(command.help)
+    command.short_help = language.translate(command.short_help) if command.short_help else None
+    command.context_class = TranslatedContext
+    command.get_help_option = _make_help_option_getter(command)  # type: ignore[method-assign]
+    command.options_metavar = language.translate(command.options_metavar or "")
+    if isinstance(command, click.Group):
+        command.subcommand_metavar = language.translate(command.subcommand_metavar)
     for param in command.params:
+        param.metavar = language.translate(param.metavar) if param.metavar else None
         if isinstance(param, click.Option) and param.help:
-            param.help = language.say(param.help)
+            param.help = language.translate(param.help)
 
 
-def _paragraphs(text: str | None) -> str | None:
-    """A paragraph after the other; an example's words behind its command, line by line."""
+CLICKS_WORDS = (
+    mark("Usage: "),
+    mark("Options"),
+    mark("Commands"),
+    mark("[OPTIONS]"),
+    mark("COMMAND [ARGS]..."),
+    mark("[COMMAND] [ARGS]..."),
+    mark("[default: "),
+    mark("[required]"),
+    mark("Show this message and exit."),
+    mark("Show the version and exit."),
+    mark(":"),
+    mark(": "),
+)
+
+
+def _translate_paragraphs(text: str | None) -> str | None:
+    """Translate each paragraph; in examples, each command's description."""
     if not text:
         return text
-    return "\n\n".join(_examples(p) if "\b" in p else language.say(" ".join(p.split())) for p in paragraphs(text))
+    return "\n\n".join(
+        _translate_examples(p) if "\b" in p else language.translate(" ".join(p.split())) for p in split_paragraphs(text)
+    )
 
 
-def paragraphs(text: str | None) -> list[str]:
+def split_paragraphs(text: str | None) -> list[str]:
     return re.split(r"\n\s*\n", inspect.cleandoc(text)) if text else []
 
 
-def _examples(text: str) -> str:
-    """ "envcheck doctor      whichever cards are here": two blanks and more part command and words."""
+def _translate_examples(text: str) -> str:
+    """ "envcheck doctor      check this machine": two or more blanks separate command and description."""
     lines = []
     for line in text.split("\n"):
-        found = EXAMPLE.match(line)
-        lines.append(f"{found[1]}{found[2]}{language.say(found[3])}" if found else line)
+        found = help_screen.EXAMPLE.match(line)
+        lines.append(f"{found[1]}{found[2]}{language.translate(found[3])}" if found else line)
     return "\n".join(lines)
 
 
-EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")
-
-
-def _help_option(command: click.Command) -> Any:
+def _make_help_option_getter(command: click.Command) -> Any:
     def get_help_option(ctx: click.Context) -> click.Option | None:
         option = type(command).get_help_option(command, ctx)
         if option:
-            option.help = language.say("Show this message and exit.")
+            option.help = language.translate("Show this message and exit.")
         return option
 
     return get_help_option
 
 
-class Fitting(click.HelpFormatter):
-    """click's, on a terminal that has fewer columns than click's least, too; there the first of two columns yields."""
-
-    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
-        super().__init__(indent_increment, width, max_width)
-        if width is None and self.width == CLICKS_LEAST:
-            self.width = max(20, min(CLICKS_LEAST, shutil.get_terminal_size().columns - 2))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        super().write_dl(list(rows), min(col_max, max(8, self.width - 40)), col_spacing)
-
-
-CLICKS_LEAST = 50
-
-
-class Formatter(Fitting):
-    """click's, by columns of the terminal instead of characters, with its headings said in the language."""
+class TranslatedHelpFormatter(help_screen.Fitting):
+    """click's formatter with translated headings, which measures terminal columns instead of characters."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, language.say("Usage: ") if prefix is None else prefix)
+        super().write_usage(prog, args, language.translate(_("Usage: ")) if prefix is None else prefix)
 
     def write_heading(self, heading: str) -> None:
-        self.write(f"{'':>{self.current_indent}}{language.say(heading)}{language.say(':')}\n")
+        self.write(f"{'':>{self.current_indent}}{language.translate(_('{heading}:', heading=fill(heading)))}\n")
 
-    def write_text(self, text: str) -> None:
-        indent = " " * self.current_indent
-        for n, paragraph in enumerate(text.split("\n\n")):
-            self.write("\n" * (n > 0))
-            raw = paragraph.lstrip("\n").startswith("\b")
-            lines = (
-                [indent + line for line in paragraph.split("\n")[1:]]
-                if raw
-                else wrap(paragraph, self.width, indent, indent)
-            )
-            self.write("".join(f"{line}\n" for line in lines))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 24, col_spacing: int = 2) -> None:
         listed = list(rows)
-        col_max = min(col_max, max(8, self.width - 40))
-        first = min(max((columns(term) for term, _ in listed), default=0), col_max) + col_spacing
+        col_max = min(col_max, self.column_limit)
+        first = min(max((display_width(term) for term, _ in listed), default=0), col_max) + col_spacing
         pad = " " * (first + self.current_indent)
         for term, said in listed:
             lead = f"{'':>{self.current_indent}}{term}"
-            begun = columns(term) <= first - col_spacing
-            for mark in ("[default: ", "[required]"):
-                said = said.replace(mark, language.exact(mark))
-            lines = wrap(said, max(self.width - 2, 20), pad, pad) or [""]
+            begun = display_width(term) <= first - col_spacing
+            for extra in (_("[default: "), _("[required]")):
+                said = said.replace(extra, language.translate(extra))
+            lines = wrap_text(said, max(self.width - 2, 20), pad, pad) or [""]
             if begun:
-                lines[0] = f"{lead}{' ' * (len(pad) - columns(lead))}{lines[0].lstrip()}"
+                lines[0] = f"{lead}{' ' * (len(pad) - display_width(lead))}{lines[0].lstrip()}"
             self.write("".join(f"{line.rstrip()}\n" for line in ([] if begun else [lead]) + lines))
 
 
-class Narrow(click.Context):
-    formatter_class = Fitting
+class NarrowContext(click.Context):
+    formatter_class = help_screen.Fitting
 
 
-class Context(Narrow):
-    formatter_class = Formatter
+class TranslatedContext(NarrowContext):
+    formatter_class = TranslatedHelpFormatter

@@ -1,6 +1,6 @@
-"""What click has against the words of a command line, as our own refusals look: a sentence, and what to do.
+"""click's usage errors in the form of ours: a message and a next step.
 
-The nearest name is looked for here: which of click's versions offer one, of what, and in which order, differs.
+The nearest name is searched here, because click's versions differ in what they suggest.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 
 import click
 
-from envcheck.core import errors, paths
+from envcheck.cli.number_types import NotInRangeError
+from envcheck.core import errors, paths, suggestions
+from envcheck.core.messages import Message, _, fill, join, mark, verbatim
 
-NEAR = 0.6
-LONGEST = 600  # characters: a word of the command line may have a hundred thousand
-CHOICE = re.compile(r"(['\"])(.*)\1 is not one of ", re.S)  # click's words of a value that is none of a Choice
+LONGEST = 600  # characters: a command-line word may have a hundred thousand
+CHOICE = re.compile(r"(['\"])(.*)\1 is not one of ", re.S)  # click's message for a value that is not in a Choice
 
 
-class Group(click.Group):
-    """Names the word that is no command of it, and without a word shows its help as it is.
+class SuggestingGroup(click.Group):
+    """Reports the word that is not a subcommand; without a word, shows its help.
 
-    Click's own does the first in a text alone; the second its versions do here or there, with one exit code or another.
+    click does the first only in a text; for the second, its versions use different streams and exit codes.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -39,19 +40,19 @@ class Group(click.Group):
         raise NoSuchCommandError(word, ctx)
 
 
-class Once(click.Command):
-    """Refuses what is said twice and not alike, where one value is wanted: click's own keeps the last, in silence."""
+class SingleValueCommand(click.Command):
+    """Rejects an option that is given repeatedly with different values; click silently uses the last."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)  # click takes words out of it
+        given = list(args)  # click removes words from it
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
-            _said_once(self, ctx, given)
+            _refuse_repeated_options(self, ctx, given)
         return rest
 
 
-def _said_once(command: click.Command, ctx: click.Context, args: list[str]) -> None:
-    """UsageError for an option of one value that has several."""
+def _refuse_repeated_options(command: click.Command, ctx: click.Context, args: list[str]) -> None:
+    """Raise UsageError for an option of one value that has several."""
     parser = type(command.make_parser(ctx))(ctx)
     single = [p for p in command.get_params(ctx) if isinstance(p, click.Option) and not (p.is_flag or p.multiple)]
     for param in command.get_params(ctx):
@@ -59,32 +60,36 @@ def _said_once(command: click.Command, ctx: click.Context, args: list[str]) -> N
             parser.add_option(param, param.opts, param.name, action="append", nargs=param.nargs)
         else:
             param.add_to_parser(parser, ctx)
-    said, _, _ = parser.parse_args(args)
+    said = parser.parse_args(args)[0]
     for param in single:
         values = said.get(str(param.name))
         if isinstance(values, list) and len(set(values)) > 1:
-            words = f"{param.opts[0]} is said {len(values)} times; only the last would count"
-            raise errors.UsageError(words, "say it once")
+            words = _(
+                "{opts} is given {values_count} times, but accepts one value",
+                opts=param.opts[0],
+                values_count=len(values),
+            )
+            raise errors.UsageError(words, _("use only one of them"))
 
 
 class NoSuchCommandError(click.UsageError):
-    """`word` is none of the group's commands."""
+    """`word` is not a command of the group."""
 
     def __init__(self, word: str, ctx: click.Context) -> None:
         super().__init__(f"No such command {word!r}.", ctx)
         self.word = word
 
 
-def look_at_values(command: click.Command) -> None:
-    """Have each option and argument of the command refuse what is never a value, before a type makes a path of it."""
-    command.parse_args = _parsing(command)  # type: ignore[method-assign]
+def refuse_bad_values(command: click.Command) -> None:
+    """Make each option and argument reject values that are never valid, before a type turns them into a path."""
+    command.parse_args = _make_parse_args(command)  # type: ignore[method-assign]
     for param in command.params:
-        if param.type is not click.UNPROCESSED:  # another program's words
-            param.consume_value = _consuming(param)  # type: ignore[method-assign]
+        if param.type is not click.UNPROCESSED:  # arguments of another program
+            param.consume_value = _make_consume_value(param)  # type: ignore[method-assign]
 
 
-def _parsing(command: click.Command) -> Any:
-    """click's parser does not say whose option lacks its value: the next step would name the help of all."""
+def _make_parse_args(command: click.Command) -> Any:
+    """click's parser does not know whose option lacks a value: the next step would name the wrong help."""
 
     def parse_args(ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -96,72 +101,126 @@ def _parsing(command: click.Command) -> Any:
     return parse_args
 
 
-def _consuming(param: click.Parameter) -> Any:
+def _make_consume_value(param: click.Parameter) -> Any:
     def consume_value(ctx: click.Context, opts: Any) -> Any:
         value, source = type(param).consume_value(param, ctx, opts)
         if source is COMMANDLINE and not ctx.resilient_parsing:
-            _look(param, value if isinstance(value, (tuple, list)) else (value,))
+            _check_values(param, value if isinstance(value, (tuple, list)) else (value,))
         return value, source
 
     return consume_value
 
 
-def _look(param: click.Parameter, values: Iterable[object]) -> None:
-    """UsageError for an empty text, which as a path would mean this folder, for a path that no file can have, and for
-    nan, which no range refuses."""
-    name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
-    of_file = isinstance(param.type, click.Path) or param.metavar in PLACES
+def _check_values(param: click.Parameter, values: Iterable[object]) -> None:
+    """Raise UsageError for an empty value, which as a path would mean the current folder, and for invalid paths."""
+    name = _name(param)
     for value in values:
         if value == "":
-            raise errors.UsageError(f"{name}: an empty text", EMPTY)
-        if of_file and isinstance(value, str):
-            paths.can_be(value, name)
-        if isinstance(param.type, click.FloatRange) and str(value).strip().lstrip("+-").lower() == "nan":
-            ends = param.type
-            raise errors.UsageError(f"{name}: {value} is no number", f"give one from {ends.min:g} to {ends.max:g}")
+            raise errors.UsageError(_("{name}: the value is empty", name=name), EMPTY)
+        if isinstance(param.type, click.Path) and isinstance(value, str):
+            paths.require_possible_path(value, name)
 
 
-PLACES = ("FILE", "DIR", "VENV", "FILE.run")  # metavars of options that are paths without click's type for them
+LISTING = ("list", "ls")  # what other tools call a group's default command
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
-EMPTY = "give a value, or leave it away; in a script: is the variable set that it comes from?"
+EMPTY = _("Give a value, or remove the option. In a script, check that the variable is set.")
 
 
-def said(err: click.ClickException) -> str:
-    """The sentence, in one line, without the names that click would offer."""
+# Click's messages, with our capitalization, for translation.
+CLICKS = (
+    (r"no such option: (?P<option>\S+)", mark("no such option: {option}")),
+    (r"no such option (?P<option>'[^']*')\.", mark("no such option {option}")),
+    (r"no such command (?P<command>.+)\.", mark("no such command {command}")),
+    (r"missing argument (?P<argument>'[^']*')\.", mark("missing argument {argument}")),
+    (r"missing option (?P<option>'[^']*'(?: / '[^']*')*)\.", mark("missing option {option}")),
+    (r"missing command\.", mark("missing command")),
+    (r"option (?P<option>'[^']*') requires an argument\.", mark("option {option} requires an argument")),
+    (r"got unexpected extra argument \((?P<words>.*)\)", mark("got unexpected extra argument ({words})")),
+    (r"got unexpected extra arguments \((?P<words>.*)\)", mark("got unexpected extra arguments ({words})")),
+    (r"invalid value for (?P<option>'[^']*'|[^\s:]+): (?P<problem>.*)", mark("invalid value for {option}: {problem}")),
+)
+PROBLEMS = (
+    (r"(?P<given>.*) is not one of (?P<choices>.*)\.", mark("{given} is not one of {choices}")),
+    (r"(?P<given>.*) is not a valid integer\.", mark("{given} is not a valid integer")),
+    (r"(?P<given>.*) is not a valid integer range\.", mark("{given} is not a valid integer range")),
+    (r"(?P<given>.*) is not a valid float\.", mark("{given} is not a valid float")),
+    (r"(?P<given>.*) is not in the range (?P<range>.*)\.", mark("{given} is not in the range {range}")),
+)
+
+
+def describe_error(err: click.ClickException) -> Message:
+    """Return the message on one line, without the names that click suggests."""
+    match err:
+        case NoSuchCommandError():
+            return _("no such command {word!r}", word=_shorten(err.word))
+        case NotInRangeError(param=click.Parameter() as param):
+            return _("{option}: {reason}", option=_name(param), reason=err.reason)
+        case click.BadParameter(param=click.Parameter(type=click.Choice() as kind) as param):
+            if value := CHOICE.search(err.message):
+                choices = join(", ", map(str, kind.choices))
+                words = {"option": _name(param), "value": _shorten(value[2]), "choices": choices}
+                return _("{option}: {value!r} is not one of {choices}", **words)
     bare = isinstance(err, click.NoSuchOption)
-    text = " ".join((err.message if bare else err.format_message()).split())
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-    return f"{text[:1].lower()}{text[1:]}"
+    text = _shorten(" ".join((err.message if bare else err.format_message()).split()))
+    text = text[:1].lower() + text[1:]
+    for pattern, template in CLICKS:
+        if found := re.fullmatch(pattern, text):
+            return fill(
+                template,
+                **{name: part if name != "problem" else _of_click(part) for name, part in found.groupdict().items()},
+            )
+    return verbatim(text)
 
 
-def next_step(err: click.ClickException) -> str:
-    """The nearest that there is, and the help that names all."""
+def _of_click(problem: str) -> Message:
+    """The text after "invalid value for ...": of click's types or ours."""
+    for pattern, template in PROBLEMS:
+        if found := re.fullmatch(pattern, problem):
+            return fill(template, **found.groupdict())
+    return fill(problem.removesuffix("."))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+
+
+def _name(param: click.Parameter) -> str:
+    """The long name of an option."""
+    return max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
+
+
+def suggest_next_step(err: click.ClickException) -> Message:
+    """Return the nearest name, and the help that lists all."""
     context = getattr(err, "ctx", None)
     path = context.command_path if context else "envcheck"
-    near = nearest(err, context) if context else ""
-    return f"did you mean {near}? {path} --help" if near else f"{path} --help"
+    if context and isinstance(err, NoSuchCommandError) and err.word in LISTING and _lists_by_default(context.command):
+        return _("run {path}, which prints the list", path=path)
+    near = suggest_nearest(err, context) if context else ""
+    return _("did you mean {near}? Run {path} --help.", near=near, path=path) if near else verbatim(f"{path} --help")
 
 
-def nearest(err: click.ClickException, context: click.Context) -> str:
-    """What was probably meant, as it is to be written; "" where nothing is near."""
+def _lists_by_default(command: click.Command) -> bool:
+    return isinstance(command, click.Group) and command.invoke_without_command
+
+
+def suggest_nearest(err: click.ClickException, context: click.Context) -> str:
+    """Return the likely intended word, as it is to be written; "" if none is similar."""
     match err:
         case NoSuchCommandError() if isinstance(context.command, click.Group):
-            found = _near(err.word, context.command.list_commands(context))
+            found = _find_close_match(err.word, context.command.list_commands(context))
             return f"{context.command_path} {found}" if found else ""
         case click.NoSuchOption():
-            return _near(err.option_name, _options(context))
+            return _find_close_match(err.option_name, _list_options(context))
         case click.BadParameter(param=click.Parameter(type=click.Choice() as kind)):
             value = CHOICE.search(err.message)
-            return _near(value[2], map(str, kind.choices)) if value else ""
+            return _find_close_match(value[2], map(str, kind.choices)) if value else ""
     return ""
 
 
-def _options(context: click.Context) -> list[str]:
+def _list_options(context: click.Context) -> list[str]:
     params = context.command.get_params(context)  # with --help
     return [word for param in params for word in (*param.opts, *param.secondary_opts) if word.startswith("--")]
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    import difflib  # only a slip pays for it
-
-    return next(iter(difflib.get_close_matches(word[:80].lower(), list(known), 1, NEAR)), "")
+def _find_close_match(word: str, known: Iterable[str]) -> str:
+    return next(iter(suggestions.find_nearest(word, known)), "")

@@ -1,1 +1,1 @@
-"""Facts from a machine: live, simulated or recorded."""
+"""Collects facts from a host: live, simulated or recorded."""

@@ -1,40 +1,44 @@
-"""Asking this machine, or what stands in its place."""
+"""Asks all questions on this host, on a simulated one or in a recording."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envcheck.collect.answer_sources import AnswerSource
 from envcheck.collect.fact_reader import read_facts
 from envcheck.collect.host.work_pool import WorkPool
-from envcheck.collect.interview import Interview, load_parsers, redact_answers
-from envcheck.collect.machine import Machine
+from envcheck.collect.question_queue import QuestionQueue, load_parsers, redact_answers
 from envcheck.core import process
-from envcheck.core.facts import Facts, Wanted
+from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.core.model import Answer, Question
 
 
-def gather(
-    machine: Machine, device: str = "auto", wanted: Wanted | None = None, more: Iterable[Question] = ()
+def gather_facts(
+    machine: AnswerSource,
+    device: str = "auto",
+    wanted: MachineRequirements | None = None,
+    more: Iterable[Question] = (),
 ) -> Facts:
-    """Ask, and read.  `device` is a vendor's name, or auto: whichever cards are in the machine."""
-    return read_facts(ask(machine, device, more), device, wanted)
+    """Return the facts of a host.  `device` is a vendor's name, or auto: all vendors found.  `more` are a site's
+    questions."""
+    return read_facts(ask_machine(machine, device, more), device, wanted)
 
 
-def ask(machine: Machine, device: str = "auto", more: Iterable[Question] = ()) -> dict[str, Answer]:
-    """All answers by question key, secrets removed; `more` are questions that a site adds.
+def ask_machine(machine: AnswerSource, device: str = "auto", more: Iterable[Question] = ()) -> dict[str, Answer]:
+    """Return all answers by question key, without secrets; `more` are questions that a site adds.
 
-    Each question goes out as soon as it is known; a tool that hangs costs its own deadline once, since without
-    devices there is nothing to follow up.
+    Each question is asked as soon as it is known.  A hanging tool costs its deadline once, because without devices
+    there are no follow-up questions.
     """
-    interview, pool = Interview(device, more), WorkPool()
-    opened = interview.begin()
-    with process.no_child_left():
+    questions, pool = QuestionQueue(device, more), WorkPool()
+    pending = questions.list_first_questions()
+    with process.terminate_children_on_error():
         while True:
-            for question in opened:
+            for question in pending:
                 pool.submit(lambda question=question: machine(question))  # type: ignore[misc]
-            load_parsers(opened)
-            if interview.is_over:
+            load_parsers(pending)
+            if questions.is_over:
                 break
-            opened = interview.add(pool.next_result())
+            pending = questions.add_answer(pool.next_result())
     pool.close()
-    return redact_answers(interview.answers)
+    return redact_answers(questions.answers)

@@ -1,7 +1,8 @@
-"""A machine's answers in one JSON file, to be judged elsewhere; a stranger's file is hostile input.
+"""A host's answers in one JSON file, to be checked elsewhere.  The file is untrusted input.
 
 {"schema": 2, "envcheck": version, "device": "auto", "answers": {key: {outcome, out, err, status, elapsed_s}}}
-Nothing of it is run or used as a path: answers are looked up by the keys of the questions that envcheck itself asks.
+
+No part of it is executed or used as a path: answers are looked up by the keys of envcheck's own questions.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.model import Answer, Outcome
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from envcheck.vendors import VENDORS
 
 FILE_LIMIT, TEXT_LIMIT, ANSWERS_LIMIT, KEY_LIMIT = 64 << 20, 4 << 20, 4096, 512
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-NEXT = "record one with: envcheck snapshot -o FILE"
+NEXT = _("record one with: envcheck snapshot -o FILE")
 
 
-def dump(answers: Mapping[str, Answer], device: str) -> str:
-    """The document; answers are redacted by facts.ask, and cut here to what `load` accepts."""
+def render_snapshot(answers: Mapping[str, Answer], device: str) -> str:
+    """Return the document; texts are cut to the limits that `load_snapshot` accepts.  Answers must be redacted
+    already."""
     document = {
         "schema": SCHEMA_VERSION,
         "envcheck": __version__,
@@ -43,21 +46,24 @@ def dump(answers: Mapping[str, Answer], device: str) -> str:
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
-def write(path: Path, text: str) -> None:
-    """Whole or not at all; the file is its owner's alone, since it tells much about a machine.
+def write_snapshot(path: Path, text: str) -> None:
+    """Write the file completely or not at all, readable only by its owner: it describes the host in detail.
 
-    A device or a pipe (/dev/stdout) is written into: a rename would put a file in its place.
+    A device or a pipe (/dev/stdout) is written to directly; a rename would replace it by a file.
     """
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:
-            _write_file(path.resolve(), text)  # behind a link, its target
+            _replace_file(path.resolve(), text)  # the target of a link
     except OSError as err:
-        raise UsageError(f"cannot write {path}: {err.strerror}", "choose another file with -o") from err
+        raise UsageError(
+            _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
+            _("specify another file with -o"),
+        ) from err
 
 
-def _write_file(path: Path, text: str) -> None:
+def _replace_file(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -68,51 +74,86 @@ def _write_file(path: Path, text: str) -> None:
         raise
 
 
-def probe_writable(path: Path) -> None:
-    """Say at once that the file cannot be written, before a machine is asked for half a minute."""
+def require_writable(path: Path) -> None:
+    """Raise UsageError if the file cannot be written, before the questions take half a minute."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        what = "it is a folder" if path.is_dir() else f"there is no folder {path.absolute().parent}"
-        raise UsageError(f"cannot write {path}: {what}", "choose another file with -o")
+        what = (
+            _("is a directory")
+            if path.is_dir()
+            else _("directory {parent} does not exist", parent=path.absolute().parent)
+        )
+        raise UsageError(_("cannot write {path}: {what}", path=path, what=what), _("specify another file with -o"))
     special = path.exists() and not path.is_file()
     if not os.access(path if special else path.resolve().parent, os.W_OK):
-        what = "it" if special else "the folder"
-        raise UsageError(f"cannot write {path}: {what} is not writable", "choose another file with -o")
+        words = (
+            _("cannot write {path}: no write permission", path=path)
+            if special
+            else _("cannot write {path}: no write permission on the directory", path=path)
+        )
+        raise UsageError(words, _("specify another file with -o"))
 
 
-def load(path: Path) -> tuple[dict[str, Answer], str]:
-    """Answers and the device that was asked for; UsageError in one sentence for anything that is no snapshot."""
+def load_snapshot(path: Path) -> tuple[dict[str, Answer], str]:
+    """Return the answers and the device of a snapshot file. UsageError if it is not a valid snapshot."""
     try:
         with path.open("rb") as file:
             raw = file.read(FILE_LIMIT + 1)
     except OSError as err:
-        raise UsageError(f"cannot read {path}: {err.strerror}", NEXT) from err
+        raise UsageError(_("cannot read {path}: {strerror}", path=path, strerror=describe_os_error(err)), NEXT) from err
     if len(raw) > FILE_LIMIT:
-        raise UsageError(f"{path} is larger than {FILE_LIMIT >> 20} MiB, which no snapshot is", NEXT)
-    return parse(raw, str(path))
+        raise UsageError(
+            _(
+                "{path} is larger than {file_limit} MiB, too large for a snapshot",
+                path=path,
+                file_limit=FILE_LIMIT >> 20,
+            ),
+            NEXT,
+        )
+    return parse_snapshot(raw, str(path))
 
 
-def parse(raw: bytes, name: str = "the snapshot") -> tuple[dict[str, Answer], str]:
+def parse_snapshot(raw: bytes, name: str = _("the snapshot")) -> tuple[dict[str, Answer], str]:
+    """Return the answers and the device of a snapshot; `name` is its name in errors. Raises UsageError."""
     try:
-        said = json.loads(raw.decode("utf-8"))
+        document = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"{name} is not JSON: {_short(err)}", NEXT) from err
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA_VERSION or type(said.get("schema")) is not int:
-        schema = said.get("schema") if isinstance(said, dict) else None
+        raise UsageError(_("{name} is not valid JSON: {err}", name=name, err=_describe_error(err)), NEXT) from err
+    if (
+        not isinstance(document, dict)
+        or document.get("schema") != SCHEMA_VERSION
+        or type(document.get("schema")) is not int
+    ):
+        schema = document.get("schema") if isinstance(document, dict) else None
         if schema is None:
-            raise UsageError(f"{name} is no snapshot: it names no schema", NEXT)
-        raise UsageError(f"{name} is no snapshot of schema {SCHEMA_VERSION} (it says {str(schema)[:20]!r})", NEXT)
-    device, answers = said.get("device", "auto"), said.get("answers")
+            raise UsageError(_("{name} is not a snapshot: no schema field", name=name), NEXT)
+        raise UsageError(
+            _(
+                "{name}: expected snapshot schema {schema_version}, got {schema!r}",
+                name=name,
+                schema_version=SCHEMA_VERSION,
+                schema=str(schema)[:20],
+            ),
+            NEXT,
+        )
+    device, answers = document.get("device", "auto"), document.get("answers")
     if not isinstance(device, str) or device not in (*VENDORS, "auto"):
-        raise UsageError(f"{name}: device is none that envcheck knows", NEXT)
+        raise UsageError(_("{name}: unknown device", name=name), NEXT)
     if not isinstance(answers, dict) or len(answers) > ANSWERS_LIMIT:
-        raise UsageError(f"{name}: answers must be an object of at most {ANSWERS_LIMIT} entries", NEXT)
+        raise UsageError(
+            _(
+                "{name}: answers must be an object with at most {answers_limit} entries",
+                name=name,
+                answers_limit=ANSWERS_LIMIT,
+            ),
+            NEXT,
+        )
     return {key: read_answer(name, key, value) for key, value in answers.items()}, device
 
 
 def read_answer(name: str, key: Any, value: Any) -> Answer:
-    """One entry, each part of its own type; keys beyond these are of a later envcheck and left aside."""
+    """Return one answer after checking the type of each field; unknown fields of later versions are ignored."""
     if not isinstance(key, str) or len(key) > KEY_LIMIT or not isinstance(value, dict):
-        raise UsageError(f"{name}: {str(key)[:60]!r} is no answer", NEXT)
+        raise UsageError(_("{name}: {key!r} is not a valid answer", name=name, key=str(key)[:60]), NEXT)
     out, err, status = value.get("out", ""), value.get("err", ""), value.get("status")
     elapsed = value.get("elapsed_s", 0.0)
     right = (
@@ -126,9 +167,9 @@ def read_answer(name: str, key: Any, value: Any) -> Answer:
     )
     outcome = value.get("outcome")
     if not right or not isinstance(outcome, str) or outcome not in OUTCOMES:
-        raise UsageError(f"{name}: the answer to {key[:60]!r} is malformed", NEXT)
+        raise UsageError(_("{name}: the answer to {key!r} is malformed", name=name, key=key[:60]), NEXT)
     return Answer(key, OUTCOMES[outcome], out, err, status, float(elapsed))
 
 
-def _short(err: Exception) -> str:
-    return "nested too deeply" if isinstance(err, RecursionError) else str(err)[:80]
+def _describe_error(err: Exception) -> Message:
+    return _("nested too deeply") if isinstance(err, RecursionError) else verbatim(str(err)[:80])

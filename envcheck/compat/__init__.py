@@ -1,5 +1,5 @@
-"""Versions that belong together: the tables (TOML, each row with source and date), judging a machine, solving for one.
+"""Compatible versions: the tables (TOML, each row with source and date), checking a host, and solving for versions.
 
-Verdicts are three: tested, known bad, unknown.  Unknown is no failure: no table names the pair, the active test
-decides.  Nothing of the frameworks is imported; versions come from package metadata and version files.
+There are three verdicts: tested, known bad, unknown.  Unknown is not a failure: no table lists the pair, and the
+hardware test decides.  Frameworks are never imported; versions come from package metadata and version files.
 """

@@ -1,4 +1,4 @@
-"""Components by name, as the tables of versions list them."""
+"""The components of the version tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from envcheck.compat.model import Component
 from envcheck.compat.table_file import own_files
+from envcheck.compat.version_records import VersionedComponent
 
 
 @functools.cache
-def components() -> Mapping[str, Component]:
-    """By name."""
+def load_components() -> Mapping[str, VersionedComponent]:
+    """Return the components by name."""
     return {
         name: replace(component, title=component.title or name, vendor=file.vendor)
         for file in own_files()

@@ -1,4 +1,4 @@
-"""A table of versions as it stands in a file: envcheck/compat/*.toml, and the compat.toml of each vendor."""
+"""A version table as a file: envcheck/compat/*.toml, and the compat.toml of each vendor."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envcheck.compat.model import Component, Confidence, Goal, Row, Standing
+from envcheck.compat.version_records import Confidence, PairStatus, SolverGoal, VersionedComponent, VersionRow
 from envcheck.core import toml_file
+from envcheck.core.messages import _
 from envcheck.core.toml_file import Given, OneOrMany
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent
 LIMIT = 1 << 20  # bytes of one file
-NEXT = "compare with the rows beside it; envcheck/compat/components.toml explains the keys"
+NEXT = _("compare with the neighboring rows; envcheck/compat/components.toml explains the keys")
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows of one component."""
+    """The rows of one component."""
 
     of: str
-    rows: tuple[Row, ...]
+    rows: tuple[VersionRow, ...]
     about: str = ""
 
 
 @dataclass(frozen=True)
 class RuleTable:
-    """What holds of a pair where no row names it; `holds` is the standing of two versions that keep the relation."""
+    """A rule for pairs that no row lists; `holds` is the status of two versions that satisfy the relation."""
 
     pair: tuple[str, str]
     relation: str
-    holds: Standing
+    holds: PairStatus
     source: OneOrMany[str]
     date: str
     confidence: Confidence = Confidence.DOCUMENTED
@@ -43,7 +44,7 @@ class RuleTable:
 
 @dataclass(frozen=True)
 class ImageGroup:
-    """Images of some repositories: what each `tag` holds, by component, and its `doubt`."""
+    """Images in some repositories: the contents of each `tag` by component, and a `doubt` about it."""
 
     repositories: tuple[str, ...]
     holds: tuple[Mapping[str, str], ...]
@@ -53,7 +54,7 @@ class ImageGroup:
 
 @dataclass(frozen=True)
 class RenamedOptions:
-    """Pairs of an option's names in a tool, before the version `since` and from it on."""
+    """Pairs (old name, new name) of a tool's options that were renamed in version `since`."""
 
     tool: str
     since: str
@@ -66,7 +67,7 @@ class RenamedOptions:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The index of one package."""
+    """The package index of one package."""
 
     package: str
     url: str
@@ -76,7 +77,7 @@ class PackageIndex:
 
 @dataclass(frozen=True)
 class DeviceIndexes:
-    """`devices` are the packages by the folder that `pattern` takes as {device}."""
+    """`devices` are the packages by the folder that replaces {device} in `pattern`."""
 
     devices: Mapping[str, str]
     pattern: str = ""
@@ -87,11 +88,11 @@ class DeviceIndexes:
 
 @dataclass(frozen=True)
 class CompatFile:
-    """A file; `name` is how sentences call it, `vendor` whose it is, "" for every machine's."""
+    """The content of one file; `name` is used in errors, `vendor` is "" for tables of all hosts."""
 
     name: Given[str]
     vendor: Given[str] = ""
-    components: Mapping[str, Component] = field(default_factory=dict)
+    components: Mapping[str, VersionedComponent] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[RowGroup, ...] = ()
     rules: tuple[RuleTable, ...] = ()
@@ -99,18 +100,18 @@ class CompatFile:
     options: tuple[RenamedOptions, ...] = ()
     urls: tuple[PackageIndex, ...] = ()
     indexes: DeviceIndexes = DeviceIndexes({})
-    goals: Mapping[str, Goal] = field(default_factory=dict)
+    goals: Mapping[str, SolverGoal] = field(default_factory=dict)
 
 
 def read_file(path: Path, vendor: str = "") -> CompatFile:
-    """UsageError names what is wrong with it."""
+    """Read a table file; UsageError names the invalid key."""
     name = f"{path.parent.name}/{path.name}"
-    table = toml_file.table(toml_file.text(path, LIMIT, "table"), name, NEXT)
+    table = toml_file.parse_table(toml_file.read_text(path, LIMIT, _("table")), name, NEXT)
     return toml_file.load_record(CompatFile, table, name, name=name, vendor=vendor)
 
 
 @functools.cache
 def own_files() -> tuple[CompatFile, ...]:
-    """Ours, read once: the vendors' first."""
+    """Return the files that ship with envcheck, the vendors' first; read only once."""
     vendors = [read_file(path, vendor.name) for vendor, path in find_data_files("compat.toml")]
     return (*vendors, *(read_file(path) for path in sorted(FOLDER.glob("*.toml"))))

@@ -1,1 +1,1 @@
-"""The ground floor: data types, errors, subprocesses, paths, text.  Imports nothing above it."""
+"""The lowest layer: data types, errors, subprocesses, paths and text. It imports nothing from the other packages."""

@@ -1,4 +1,4 @@
-"""A line of the table of checks: a judge, and what a person may want to know of it before it runs."""
+"""A row of the check table: the function that evaluates a check, and the metadata that users can see before it runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import CardJudge, Judge
+from envcheck.core.messages import Message, _, join
 from envcheck.core.model import Finding
 
 
 class VersionTables(Protocol):
-    """What a vendor's check may ask of the tables of versions, which stand above the vendors."""
+    """What a vendor's check needs from the version tables, which are in a higher layer than the vendors."""
 
     def find_bad(
         self,
@@ -22,17 +23,18 @@ class VersionTables(Protocol):
         evidence: tuple[str, ...],
         *commands: str,
     ) -> Finding | None:
-        """The finding of the first pair of components that the tables call known bad, at these versions."""
+        """Return the finding for the first pair of components with a known incompatibility at these versions, or
+        None."""
 
-    def wants_newer(self, v: VendorFacts, own: Finding) -> Finding:
-        """`own`, which follows from driver.version where that tells that the driver is too old."""
+    def suppress_if_driver_too_old(self, v: VendorFacts, own: Finding) -> Finding:
+        """Return `own`, suppressed by driver.version if that check already reports that the driver is too old."""
 
 
 VersionJudge = Callable[[Facts, VendorFacts, VersionTables], Iterator[Finding]]
 
 
 class Cost(str, enum.Enum):
-    """What a check costs the machine: nothing worth a word, seconds of waiting, or work on the cards themselves."""
+    """The cost of running a check: negligible, seconds of waiting, or a load on the devices."""
 
     INSTANT = "instant"
     SECONDS = "seconds"
@@ -41,14 +43,14 @@ class Cost(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table.
+    """One row of the check table.
 
-    A check has either `judge` (once a machine), or `judge_card` or `judge_versions` (once for each vendor in `vendors`,
-    which the table fills in: all accelerators whose records do not exclude it, or the vendor in whose folder it
-    stands).  `needs_devices` skips it when the tool lists none; `of_job` runs it only when a job is named.  `rule` says
-    which status when, `fix` what to do about it, in general; a finding says it for the machine.  `frameworks` and
-    `models` are those that it matters to; none: to all.  A vendor's check stands in the table `before` the one of that
-    name, else at the end of its area.
+    A check has either `judge` (runs once per host), or `judge_card` or `judge_versions` (runs once for each vendor in
+    `vendors`; the table fills that in with all accelerator vendors whose records do not exclude the check, or with the
+    vendor whose folder defines it). `needs_devices` skips the check if the vendor tool lists no device; `of_job` runs
+    it only if a job is specified.  `rule` states which condition gives which status, and `fix` the general remedy; a
+    finding gives the remedy for the host.  `frameworks` and `models` restrict the check to these; empty means all.
+    `before` names the check that a vendor's check precedes in the table; by default it is appended to its area.
     """
 
     name: str
@@ -69,43 +71,46 @@ class Check:
 
     @property
     def area(self) -> str:
+        """The part of the name before the dot, such as `driver`."""
         return self.name.partition(".")[0]
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
+        """The property that the check verifies: the docstring of its judge."""
         return ((self.judge or self.judge_card or self.judge_versions).__doc__ or "").strip()
 
     @property
-    def is_of_cards(self) -> bool:
-        """Whether it is judged for each vendor whose cards are here."""
+    def is_per_vendor(self) -> bool:
+        """Whether the check runs once for each vendor found on the host."""
         return self.judge is None
 
     @property
-    def applies_to(self) -> str:
-        whom = "the named job" if self.of_job else ", ".join(self.vendors) or "every machine"
-        return ", ".join((whom, *self.frameworks, *self.models))
+    def applies_to(self) -> Message:
+        """The vendors, frameworks and models that the check is for, as one line of text."""
+        whom = _("the requested job") if self.of_job else join(", ", self.vendors) or _("every machine")
+        return join(", ", (whom, *self.frameworks, *self.models))
 
 
-def of_machine(name: str, judge: Judge, **told: Any) -> Check:
-    """Judged once, whatever cards there are."""
-    return Check(name, judge=judge, **told)
+def machine_check(name: str, judge: Judge, **options: Any) -> Check:
+    """Return a check that runs once per host, whatever devices it has."""
+    return Check(name, judge=judge, **options)
 
 
-def of_vendor(name: str, judge: CardJudge, **told: Any) -> Check:
-    """Judged for each vendor whose cards are in the machine."""
-    return Check(name, judge_card=judge, **told)
+def vendor_check(name: str, judge: CardJudge, **options: Any) -> Check:
+    """Return a check that runs once for each vendor found on the host."""
+    return Check(name, judge_card=judge, **options)
 
 
-def of_devices(name: str, judge: CardJudge, **told: Any) -> Check:
-    """As `of_vendor`, where the vendor's tool lists devices."""
-    return Check(name, judge_card=judge, needs_devices=True, **told)
+def device_check(name: str, judge: CardJudge, **options: Any) -> Check:
+    """Return a check like `vendor_check` that is skipped if the vendor tool lists no device."""
+    return Check(name, judge_card=judge, needs_devices=True, **options)
 
 
-def of_versions(name: str, judge: VersionJudge, **told: Any) -> Check:
-    """As `of_vendor`, by the tables of versions, which the judge is given."""
-    return Check(name, judge_versions=judge, **told)
+def version_check(name: str, judge: VersionJudge, **options: Any) -> Check:
+    """Return a check like `vendor_check` whose judge also receives the version tables."""
+    return Check(name, judge_versions=judge, **options)
 
 
-def of_job(name: str, judge: Judge, source: str = "the recipe", **told: Any) -> Check:
-    """Judged when a job is named."""
-    return Check(name, judge=judge, source=source, of_job=True, **told)
+def job_check(name: str, judge: Judge, source: str = "the recipe", **options: Any) -> Check:
+    """Return a check that runs only if a job is specified."""
+    return Check(name, judge=judge, source=source, of_job=True, **options)

@@ -11,8 +11,8 @@ from pathlib import Path
 from envcheck.core.version import __version__
 
 
-def save(err: BaseException) -> Path:
-    """Write version, Python, system, command and traceback to a new file; returns its path."""
+def save_crash_report(err: BaseException) -> Path:
+    """Write version, Python, system, command and traceback to a new temporary file, and return its path."""
     head = f"envcheck {__version__}\nPython {sys.version}\n{platform.platform()}\n$ {' '.join(sys.argv)}\n\n"
     with tempfile.NamedTemporaryFile("w", prefix="envcheck-bug-", suffix=".log", delete=False) as log:
         log.write(head + "".join(traceback.format_exception(err)))

@@ -1,45 +1,66 @@
-"""What goes wrong, as sentences with a next step and an exit code; cli.py is the one place that prints them."""
+"""Errors with a message, a next step and an exit code. Only envcheck/cli prints them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-FIT, UNFIT, USAGE, UNTOLD, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+from envcheck.core.messages import NOTHING, Message, fill, mark
+
+SUCCESS, CHECK_FAILED, USAGE, UNDETERMINED, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
 
-def outcome(code: int, error: str = "", next_step: str = "") -> dict[str, Any]:
-    """What a document of --json says of its command's end; of a good one (code 0) neither an error nor a next step."""
+def outcome_fields(code: int, error: str = "", next_step: str = "") -> dict[str, Any]:
+    """Return the fields of a --json document that describe how the command ended; `error` and `next` are empty for exit
+    code 0."""
     return {"error": (error or None) if code else None, "exit_code": code, "next": next_step if code else ""}
 
 
-class EnvcheckError(Exception):
-    """A failure that the user is told in one sentence; `next_step` says what to do, `code` is the exit code.
+# The most frequent error texts of the kernel, so that they are translated; any other text is quoted unchanged.
+OS_ERRORS = (
+    *(mark("permission denied"), mark("no such file or directory"), mark("file exists"), mark("is a directory")),
+    *(mark("not a directory"), mark("no space left on device"), mark("read-only file system")),
+    *(mark("operation not permitted"), mark("input/output error"), mark("disk quota exceeded")),
+    *(mark("address already in use"), mark("connection refused"), mark("connection reset by peer")),
+    *(mark("connection timed out"), mark("no route to host"), mark("network is unreachable")),
+    *(mark("name or service not known"), mark("temporary failure in name resolution"), mark("broken pipe")),
+    *(mark("cannot allocate memory"), mark("too many open files"), mark("device or resource busy")),
+    *(mark("file name too long"), mark("exec format error"), mark("too many levels of symbolic links")),
+)
 
-    `document`: what the command knows besides, for the document of --json.
+
+def describe_os_error(err: OSError) -> Message:
+    """Return the reason of an OSError in lower case, as a part of a longer message."""
+    return fill((err.strerror or str(err)).lower())
+
+
+class EnvcheckError(Exception):
+    """A failure that is reported as one message; `next_step` is the suggested action, `code` the exit code.
+
+    `document` has further results of the command for its --json document.
     """
 
-    code = UNFIT
+    code = CHECK_FAILED
     document: Mapping[str, Any] = {}
 
-    def __init__(self, message: str, next_step: str = "") -> None:
+    def __init__(self, message: Message, next_step: Message = NOTHING) -> None:
         super().__init__(message)
         self.message, self.next_step = message, next_step
 
 
 class UsageError(EnvcheckError):
-    """Asked wrongly: an unknown name, an unreadable file, options that contradict each other."""
+    """The command line or an input file is wrong: an unknown name, an unreadable file, conflicting options."""
 
     code = USAGE
 
 
-class UntoldError(EnvcheckError):
-    """The answer could not be found out."""
+class UndeterminedError(EnvcheckError):
+    """envcheck could not determine the result."""
 
-    code = UNTOLD
+    code = UNDETERMINED
 
 
 class StepError(EnvcheckError):
-    """A provisioning or launch step failed; the journal names it."""
+    """A provisioning or launch step failed; the journal records which one."""
 
     code = STEP_FAILED

@@ -1,6 +1,6 @@
-"""What is known of a machine, as frozen data.
+"""The facts about a host, as frozen data.
 
-None is "not said", 0 is an answer.  Units stand in the names.
+None means that the value is unknown; 0 and "" are values.  Units are in the field names.
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envcheck.core.messages import Message
 from envcheck.core.model import Answer, Device, Document, Process, Remedy, Topology
 from envcheck.core.vendor import Vendor
 
 
 @dataclass(frozen=True)
 class CardFit:
-    """What the planner says of one device, by its `place` in the tool's list: as it is now, and did nobody else hold
-    memory of it; None for cannot tell."""
+    """Whether the job's memory fits on one device: now, and if no other process used the device.  None: unknown.
+
+    `place` is the device's position in the vendor tool's list, from 0.
+    """
 
     place: int
     fits: bool | None
@@ -23,24 +26,25 @@ class CardFit:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What the planner says of a job on this machine's cards, its memory or degrees: `fits` is None for cannot tell."""
+class JobFit:
+    """The planner's verdict on a job's memory or its parallel degrees on this host's devices; `fits` is None if
+    unknown."""
 
     fits: bool | None
-    reason: str
+    reason: Message
     remedy: Remedy | None = None
     predicted_bytes: int | None = None
     cards: tuple[CardFit, ...] = ()
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a recipe's job asks of one machine, flat, so that checks need know neither recipes nor the planner.
+class MachineRequirements:
+    """What a recipe's job requires of one host, so that checks do not depend on recipes or on the planner.
 
-    `cards` counts devices as the tool lists them (chips on Iluvatar, dies on A3), `processes` those that it starts on
-    one node; `devices` are the places in the tool's list of those that were selected, None: any of them.  `memory_gib`
-    is the size of a device, `free_gib` what the job itself takes of one, where the recipe says that.  `disk_reason`
-    is how the disk space was counted; `packages` are (name, specifier).
+    `cards` counts devices as the vendor tool lists them (chips on Iluvatar, dies on Ascend A3); `processes` is per
+    node.  `devices` are the positions of the selected devices in the tool's list; None means any.  `memory_gib` is the
+    required size of a device, and `free_gib` what the job itself uses of it, if the recipe states that.  `disk_reason`
+    explains how the disk space was calculated.  `packages` are (name, specifier).
     """
 
     recipe: str
@@ -63,13 +67,13 @@ class Wanted:
     image: str | None = None
     packages: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    fit: Fit | None = None
-    degrees: Fit | None = None
+    fit: JobFit | None = None
+    degrees: JobFit | None = None
 
 
 @dataclass(frozen=True)
-class Host:
-    """The machine as the system tells it; `in_container` is a guess from the usual marks."""
+class SystemFacts:
+    """The operating system and the host; `in_container` is derived from the usual marker files and cgroups."""
 
     hostname: str | None = None
     kernel: str | None = None
@@ -90,13 +94,15 @@ class Host:
 
 @dataclass(frozen=True)
 class Disk:
+    """Size and free space of the file system at one path."""
+
     total_bytes: int | None = None
     free_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Limits:
-    """-1 is unlimited."""
+    """Resource limits of this process (ulimit); -1 is unlimited."""
 
     open_files_soft: int | None = None
     open_files_hard: int | None = None
@@ -106,6 +112,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Interface:
+    """One network interface; `mtu` is in bytes."""
+
     addresses: tuple[str, ...] = ()
     mtu: int | None = None
     up: bool | None = None
@@ -113,7 +121,8 @@ class Interface:
 
 @dataclass(frozen=True)
 class Network:
-    """`resolves_to` are the addresses of the own name; None where it resolves to nothing."""
+    """Name resolution and interfaces; `resolves_to` are the addresses of the host's own name, None if it does not
+    resolve."""
 
     resolves_to: tuple[str, ...] | None = None
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
@@ -121,7 +130,8 @@ class Network:
 
 @dataclass(frozen=True)
 class Packages:
-    """A Python and what is installed in it, by normalised name; `unmet`: which of these lack what they ask for."""
+    """A Python interpreter and its installed packages by normalised name; `unmet` are the packages with missing
+    dependencies."""
 
     python: str | None = None
     executable: str | None = None
@@ -130,14 +140,15 @@ class Packages:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What `docker info` says; `cdi` are names of devices (iluvatar.com/gpu=0) that its CDI files offer.
+class EngineFacts:
+    """The output of `docker info`; `cdi` are the device names (iluvatar.com/gpu=0) in the CDI files of the engine.
 
-    `error` is the engine's own sentence when it could not be reached.
+    `error` is the engine's own message if it is unreachable; `default_runtime` runs containers that name no runtime.
     """
 
     version: str | None = None
     runtimes: tuple[str, ...] = ()
+    default_runtime: str | None = None
     root_dir: str | None = None
     error: str | None = None
     cdi: tuple[str, ...] = ()
@@ -145,12 +156,12 @@ class Engine:
 
 @dataclass(frozen=True)
 class VendorFacts:
-    """What is known of one vendor's accelerators; `vendor` is its record.
+    """The facts about one vendor's accelerators; `vendor` is the vendor's record.
 
     `tool` is the answer that `document` was parsed from: the first of Vendor.devices that lists devices, else the first
-    that says anything.  `processes`, `pci` and `nodes` are None where they could not be told.  `documents` holds the
-    parsed details by question key; `per_device[id][kind]` the follow-ups: board, usages, health, ecc by NPU id; link,
-    ip, net_health by the die's physical id.
+    with any output.  `processes`, `pci` and `nodes` are None if unknown.  `documents` are the parsed detail answers by
+    question key.  `per_device[id][kind]` are the parsed follow-up answers: board, usages, health and ecc by NPU id;
+    link, ip and net_health by the physical id of the die.
     """
 
     vendor: Vendor
@@ -166,22 +177,24 @@ class VendorFacts:
 
     @property
     def name(self) -> str:
+        """The vendor's name, as in --device."""
         return self.vendor.name
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a check may read.  None: the question was not answered; `answers` says how, and is the evidence.
+    """Everything that a check can read.  None: the question was not answered; `answers` has the outcome and the
+    evidence.
 
-    `device` is what was asked for; `vendors` are those found (none: the machine is examined as cpu).
-    `environments` are the virtual environments that provision made, by recipe; `proofs` the digests of the recipes that
-    it proved to work here; `published_containers` the recipes whose
-    container it made with the published document's own options; `thresholds` what envcheck.toml sets.
+    `device` is the requested vendor; `vendors` are those found (none: checked as a CPU-only machine). `environments`
+    are the virtual environments that `provision` created, by recipe; `proofs` the digests of the recipes that it
+    verified on this host; `published_containers` the recipes whose container uses the published document's own options;
+    `thresholds` the limits set in envcheck.toml.
     """
 
     device: str = "auto"
     vendors: tuple[VendorFacts, ...] = ()
-    host: Host | None = None
+    host: SystemFacts | None = None
     disks: Mapping[str, Disk] | None = None
     limits: Limits | None = None
     environment: Mapping[str, str] | None = None
@@ -190,8 +203,8 @@ class Facts:
     packages: Packages | None = None
     environments: Mapping[str, Packages] = field(default_factory=dict)
     proofs: Mapping[str, str] = field(default_factory=dict)
-    engine: Engine | None = None
+    engine: EngineFacts | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    wanted: Wanted | None = None
+    wanted: MachineRequirements | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     published_containers: tuple[str, ...] = ()

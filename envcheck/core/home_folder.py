@@ -1,23 +1,24 @@
-"""Where the user's home is, and envcheck's own; for every Python from 3.6 on, since it travels with the collector."""
+"""The user's home and envcheck's own folder.  Supports Python 3.6 and later, because the collector carries this
+module."""
 
 import os
 from pathlib import Path
 
-# Each moves envcheck's folder; the first that is set counts.
-OWN, DATA = "ENVCHECK_HOME", "XDG_DATA_HOME"
+# Variables that move envcheck's folder; the first one that is set wins.
+HOME_VARIABLE, DATA_VARIABLE = "ENVCHECK_HOME", "XDG_DATA_HOME"
 
 
-def user_home() -> "Path | None":
-    """None for a number without an account and without HOME, as containers give their users."""
+def find_user_home() -> "Path | None":
+    """Return the home directory; None for a uid without an account and without HOME, as is usual in containers."""
     try:
         return Path.home()
     except RuntimeError:
         return None
 
 
-def known_home() -> "Path | None":
-    """$ENVCHECK_HOME, else envcheck/ below the XDG data folder; None where no home is known."""
-    own, data, users = os.environ.get(OWN), os.environ.get(DATA), user_home()
+def find_envcheck_home() -> "Path | None":
+    """Return $ENVCHECK_HOME, else envcheck/ in the XDG data folder; None if the home directory is unknown."""
+    own, data, users = os.environ.get(HOME_VARIABLE), os.environ.get(DATA_VARIABLE), find_user_home()
     try:
         if own:
             return Path(own).expanduser()

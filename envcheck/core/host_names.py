@@ -1,4 +1,4 @@
-"""Many host names as one word, by ClusterShell, which is imported late."""
+"""Compact lists of host names, by ClusterShell, which is imported only when needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def fold_hosts(names: Iterable[str]) -> str:
-    """node01, node02 and node03 as node[01-03]; what is no host name (a file's name) is listed as it is."""
+    """Return node01, node02 and node03 as node[01-03]; names that are not host names are listed unchanged."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     listed = list(names)

@@ -1,6 +1,6 @@
-"""The words of envcheck as frozen data; imports the standard library alone.
+"""The basic data types of envcheck, frozen; this module imports only the standard library and `messages`.
 
-None is "not said", 0 is an answer.  Units stand in the names; the vendors' "MB" columns count MiB (65536 is 64 GiB).
+None means unknown; 0 and "" are values.  Units are in the names; the vendors' "MB" columns are MiB (65536 is 64 GiB).
 """
 
 from __future__ import annotations
@@ -11,39 +11,42 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from envcheck.core.messages import Message, _, mark
+
 
 class Status(enum.IntEnum):
-    """What a check says of one vendor's devices or of the machine; the parts of a check together say the highest.
+    """The result of a check for one vendor's devices or for the host.  The highest status of its parts is the
+    result.
 
-    A part that does not apply takes nothing from one that is fine; a part that was not checked does.
+    So NOT_APPLICABLE does not degrade OK, but BLOCKED does.
     """
 
-    NOT_APPLICABLE = 0  # makes no sense here
+    NOT_APPLICABLE = 0  # makes no sense on this host
     OK = 1
     BLOCKED = 2  # not checked, because the check that `blocked_by` names failed first
     UNKNOWN = 3  # tried, could not determine
-    WARN = 4  # works, but will cost you
+    WARN = 4  # training works, at a cost
     FAIL = 5  # training will not start, or will break
 
     @property
     def is_problem(self) -> bool:
-        """Whether a person has to look at it here; what is blocked is shown under its cause."""
+        """Whether the finding needs attention on its own; a BLOCKED one is listed under its cause."""
         return self >= Status.UNKNOWN
 
 
 class Outcome(str, enum.Enum):
-    """How a question to the machine ended; five different answers, none of which stands for another."""
+    """How a question to the host ended. The five outcomes are distinct: a missing tool is not a failed one."""
 
-    ANSWERED = "answered"
-    EMPTY = "empty"
-    ABSENT = "absent"
-    FAILED = "failed"
-    HUNG = "hung"
+    ANSWERED = mark("answered")
+    EMPTY = mark("empty")
+    ABSENT = mark("absent")
+    FAILED = mark("failed")
+    HUNG = mark("hung")
 
 
 @dataclass(frozen=True)
 class Question:
-    """Something to ask the machine: `verb` is run (argv), read (a path), list (a glob) or ask (a collector's name)."""
+    """A question to the host: `verb` is run (an argv), read (a path), list (a glob) or ask (a collector's name)."""
 
     verb: str
     what: tuple[str, ...]
@@ -51,13 +54,14 @@ class Question:
 
     @cached_property
     def key(self) -> str:
-        """The stable name under which a snapshot keeps the answer."""
+        """The stable key of the answer in a snapshot."""
         return f"{self.verb} {' '.join(self.what)}"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: text, how it ended, and where it came from.  `list` answers hold one path a line, `ask` JSON."""
+    """The answer to a question: its text, outcome and source.  `list` answers have one path per line, `ask` answers
+    JSON."""
 
     key: str
     outcome: Outcome
@@ -68,17 +72,18 @@ class Answer:
 
     @property
     def ok(self) -> bool:
+        """Whether the question was answered with text."""
         return self.outcome is Outcome.ANSWERED
 
     @property
     def text(self) -> str:
-        """Both streams: the vendors print their errors on either."""
+        """Both streams, because vendor tools print errors on either."""
         return self.out if not self.err else f"{self.out}\n{self.err}" if self.out else self.err
 
 
 @dataclass(frozen=True)
 class Device:
-    """One accelerator as its tool shows it: a chip or die, not a card.  Keys as in `envcheck parse`."""
+    """One accelerator as the vendor tool lists it: a chip or die, not a board. Keys as in `envcheck parse`."""
 
     index: int | None = None
     npu: int | None = None
@@ -110,7 +115,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that holds device memory; `device` is the NPU id, else the index."""
+    """A process that uses device memory; `device` is the NPU id, else the index."""
 
     device: int | None = None
     chip: int | None = None
@@ -122,10 +127,10 @@ class Process:
 
 @dataclass(frozen=True)
 class Topology:
-    """`matrix[row][column]` is the relation as printed (HCCS, NV12, PIX, SYS, X for self).
+    """The interconnect: `matrix[row][column]` is the relation as printed (HCCS, NV12, PIX, SYS, X for self).
 
-    `devices`: names of npu-smi; of nvidia-smi and ixsmi {"index": 0, "label": "GPU0"}.  An affinity is None where the
-    tool prints no such column.
+    `devices` are names from npu-smi; from nvidia-smi and ixsmi {"index": 0, "label": "GPU0"}. An affinity is None if
+    the tool prints no such column.
     """
 
     devices: tuple[Any, ...] = ()
@@ -136,13 +141,13 @@ class Topology:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The devices' names, which are the keys of `matrix` and of the affinities."""
+        """The device names, which are the keys of `matrix` and of the affinities."""
         return tuple(device if isinstance(device, str) else str(device["label"]) for device in self.devices)
 
 
 @dataclass(frozen=True)
 class ToolError:
-    """A tool's own complaint, understood: `code` is the number after "ret is"."""
+    """An error message of a vendor tool, classified: `code` is the number after "ret is"."""
 
     category: str
     code: int | None = None
@@ -153,13 +158,17 @@ class ToolError:
 
 @dataclass(frozen=True)
 class Document:
-    """What `envcheck parse` prints: everything that one text of one tool says."""
+    """The output of `envcheck parse`: everything found in one text of one tool.
+
+    `runtime_version` is that of the vendor's runtime library, if the tool shows it beside the driver's.
+    """
 
     tool: str
     kind: str
     tool_version: str | None = None
     driver_version: str | None = None
     cuda_version: str | None = None
+    runtime_version: str | None = None
     truncated: bool = False
     devices: tuple[Device, ...] = ()
     processes: tuple[Process, ...] = ()
@@ -168,17 +177,49 @@ class Document:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+class RemedyKind(str, enum.Enum):
+    """What a remedy's commands do: fix the cause, or show more about it. MANUAL has no commands."""
+
+    FIX = "fix"
+    DIAGNOSE = "diagnose"
+    MANUAL = "manual"
+
+
 @dataclass(frozen=True)
 class Remedy:
-    """What to do: words for a person, and commands ready to paste."""
+    """What to do: one or two short imperative sentences, and commands to copy.
 
-    words: str
+    The first command of a fix repairs the cause; later ones may verify it.  A manual remedy has no command.
+    """
+
+    kind: RemedyKind
+    words: Message
     commands: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> Message:
+        """The label of the remedy in a text report."""
+        return _("fix: ") if self.kind is RemedyKind.FIX else _("next: ")
+
+
+def fix(words: Message, *commands: str) -> Remedy:
+    """Return a remedy whose commands repair the cause, envcheck's own command first; without commands it is manual."""
+    return Remedy(RemedyKind.FIX if commands else RemedyKind.MANUAL, words, commands)
+
+
+def diagnose(words: Message, *commands: str) -> Remedy:
+    """Return a remedy whose commands only show more about the cause; without commands it is manual."""
+    return Remedy(RemedyKind.DIAGNOSE if commands else RemedyKind.MANUAL, words, commands)
+
+
+def manual(words: Message) -> Remedy:
+    """Return a remedy that no command can carry out."""
+    return Remedy(RemedyKind.MANUAL, words)
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """A waiver that holds: `until` is its last day, as 2027-01-31."""
+class AcceptedWaiver:
+    """A waiver in force: `until` is its last day, as in 2027-01-31."""
 
     reason: str
     until: str
@@ -186,22 +227,21 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
+    """The result of a check: `name` is area.property, `source` the origin of the rule, `device` the vendor.
 
-    `blocked_by` names the check that failed first: this one could judge nothing, or nothing that is not told there.
-    `details` are the other things that the check saw of the same vendor's devices, or of the machine; they have no
-    status but this one.  `waived` says until when and why a person has accepted it, `accepted` the same for programs:
-    it counts for no verdict.
+    `blocked_by` names the check that failed first, so that this one could not run or would only repeat it.  `details`
+    are further findings of the same check; their status is included in this one's.  `waived` is the text of the waiver
+    that applies, `accepted` its data: a waived finding does not affect the exit code.
     """
 
     name: str
     status: Status
-    seen: str
+    seen: Message
     remedy: Remedy | None = None
     evidence: tuple[str, ...] = ()
     source: str = ""
     device: str = ""
     blocked_by: str = ""
     waived: str = ""
-    accepted: Accepted | None = None
+    accepted: AcceptedWaiver | None = None
     details: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Where envcheck keeps what it makes; ENVCHECK_HOME moves all of it."""
+"""Paths of envcheck's own files; ENVCHECK_HOME moves all of them."""
 
 from __future__ import annotations
 
@@ -7,47 +7,61 @@ import os
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.home_folder import DATA, OWN, known_home
+from envcheck.core.home_folder import DATA_VARIABLE, HOME_VARIABLE, find_envcheck_home
+from envcheck.core.messages import _
 
-NEVER = (errno.ENAMETOOLONG, errno.ELOOP)
+IMPOSSIBLE_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
-def given(text: str, what: str) -> Path:
-    """A path that a person wrote, its ~ filled in; `what` names where it was written.  UsageError where it is none."""
+def parse_path(text: str, what: str) -> Path:
+    """Return a path from user input with ~ expanded; `what` names the option or key. UsageError if it is not a path."""
     if not text.strip() or "\0" in text:
         raise UsageError(
-            f"{what}: {'not a path' if text.strip() else 'an empty path'}", "give a path, or leave it away"
+            _("{what}: not a path", what=what) if text.strip() else _("{what}: empty path", what=what),
+            _("specify a path, or remove the option"),
         )
     try:
         path = Path(text).expanduser()
     except RuntimeError:
         who = text.partition("/")[0]
-        raise UsageError(f"{what} {text[:200]!r}: there is no home for {who}", "write the whole path") from None
-    can_be(str(path), what)
+        raise UsageError(
+            _("{what} {path!r}: no home directory for {user}", what=what, path=text[:200], user=who),
+            _("specify the full path"),
+        ) from None
+    require_possible_path(str(path), what)
     return path
 
 
-def can_be(text: str, what: str) -> None:
-    """UsageError where no file can ever be: a name too long, links that lead in a circle.  Absent is fine."""
+def require_possible_path(text: str, what: str) -> None:
+    """Raise UsageError if no such file can exist: a name too long, or a loop of links. A missing file is fine."""
     try:
         Path(text).stat()
     except OSError as err:
-        if err.errno in NEVER:
-            words = f"{what}: no file can be {text[:80]!r}{' ...' * (len(text) > 80)}: {(err.strerror or '').lower()}"
-            raise UsageError(words, "name another file or folder") from None
+        if err.errno in IMPOSSIBLE_PATH_ERRORS:
+            words = _(
+                "{what}: {path!r}{dots} is not a valid path: {reason}",
+                what=what,
+                path=text[:80],
+                dots=" ..." * (len(text) > 80),
+                reason=(err.strerror or "").lower(),
+            )
+            raise UsageError(words, _("specify another file or directory")) from None
 
 
-def home() -> Path:
-    """$ENVCHECK_HOME, else envcheck/ below the XDG data folder.  UsageError where that is no path, or there is none."""
-    named = next((name for name in (OWN, DATA) if os.environ.get(name)), None)
+def envcheck_home() -> Path:
+    """Return $ENVCHECK_HOME, else envcheck/ in the XDG data folder.  UsageError if it is not a path or there is no
+    home."""
+    named = next((name for name in (HOME_VARIABLE, DATA_VARIABLE) if os.environ.get(name)), None)
     if named:
-        given(os.environ[named], named)
-    found = known_home()
+        parse_path(os.environ[named], named)
+    found = find_envcheck_home()
     if found is None:
-        raise UsageError("this user has no home: HOME is not set, and no account has one", "set HOME, or ENVCHECK_HOME")
+        raise UsageError(
+            _("no home directory: HOME is not set, and the user has no account entry"), _("set HOME, or ENVCHECK_HOME")
+        )
     return found
 
 
 def environment_folder(recipe: str) -> Path:
-    """The virtual environment that provision makes for a recipe."""
-    return home() / "environments" / recipe
+    """Return the folder of the virtual environment that `provision` creates for a recipe."""
+    return envcheck_home() / "environments" / recipe

@@ -1,4 +1,5 @@
-"""Entry points of installed packages, found by reading their files: importlib.metadata takes longer than all checks."""
+"""Entry points of installed packages, read from their files: importlib.metadata takes longer than all checks
+together."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-OURS = "[envcheck."  # sections of other programs are not looked at
+OURS = "[envcheck."  # sections of other programs are ignored
 _METADATA = re.compile(r"([^/]+)-info/entry_points\.txt")
 
 
@@ -22,8 +23,8 @@ class EntryPoint:
     name: str
     value: str
 
-    def load(self) -> Any:
-        """The module, or what of it is named; whatever the package raises."""
+    def load_object(self) -> Any:
+        """Import and return the module or the named object; raises whatever the package raises."""
         module, _, path = self.value.partition(":")
         found: Any = importlib.import_module(module.strip())
         for attribute in filter(None, path.strip().split(".")):
@@ -31,26 +32,27 @@ class EntryPoint:
         return found
 
 
-def entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Those of the packages on sys.path, in its order; of two installations of one package the first counts."""
+def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group in the order of sys.path; of two installations of a package the first one
+    wins."""
     found: dict[tuple[str, str], EntryPoint] = {}
-    for package, text in _texts(tuple(sys.path)):
-        for name, value in _section(text, group):
+    for package, text in _read_entry_point_files(tuple(sys.path)):
+        for name, value in _parse_section(text, group):
             found.setdefault((package, name), EntryPoint(name, value))
     return tuple(found.values())
 
 
 @lru_cache(maxsize=4)
-def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(package, its entry_points.txt) of those that have something for envcheck."""
-    found = (pair for folder in dict.fromkeys(folders) for pair in _of_folder(Path(folder or ".")))
+def _read_entry_point_files(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return (package, text of its entry_points.txt) for the packages that have a section for envcheck."""
+    found = (pair for folder in dict.fromkeys(folders) for pair in _read_folder(Path(folder or ".")))
     return tuple((name.partition("-")[0].lower(), text) for name, text in found if OURS in text)
 
 
-def _of_folder(folder: Path) -> Iterator[tuple[str, str]]:
+def _read_folder(folder: Path) -> Iterator[tuple[str, str]]:
     try:
         if folder.is_file():
-            yield from _of_archive(folder)
+            yield from _read_archive(folder)
             return
         for path in folder.glob("*-info/entry_points.txt"):
             yield path.parent.name, path.read_text(encoding="utf-8", errors="replace")
@@ -58,7 +60,7 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, str]]:
         return
 
 
-def _of_archive(file: Path) -> Iterator[tuple[str, str]]:
+def _read_archive(file: Path) -> Iterator[tuple[str, str]]:
     import zipfile
 
     if not zipfile.is_zipfile(file):
@@ -69,11 +71,11 @@ def _of_archive(file: Path) -> Iterator[tuple[str, str]]:
                 yield found[1], archive.read(name).decode("utf-8", "replace")
 
 
-def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
+def _parse_section(text: str, group: str) -> Iterator[tuple[str, str]]:
     within = False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             within = line == f"[{group}]"
         elif within and "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
-            yield name.strip(), value.partition("[")[0].strip()  # extras in brackets are of older formats
+            yield name.strip(), value.partition("[")[0].strip()  # older formats have extras in brackets

@@ -1,4 +1,5 @@
-"""The only door to sub-processes: argument lists, a deadline, bounded output; a missing program is an answer."""
+"""Runs all subprocesses: argument lists, a deadline, bounded output.  A missing program is a result, not an
+exception."""
 
 from __future__ import annotations
 
@@ -14,20 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envcheck.core.errors import describe_os_error
+from envcheck.core.messages import Message, _, verbatim
+
 if TYPE_CHECKING:
     from envcheck.core.terminal import Terminal
 
 OUTPUT_LIMIT = 16 << 20  # bytes of each stream kept; the largest real answer (nvidia-smi -q -x, 16 MIG cards) is 1 MB
-NOT_FOUND, HUNG = 127, 124  # the shell's and timeout(1)'s own words
-START_S = 0.05  # in which a process is started, tenfold
-_running: set[subprocess.Popen[bytes]] = set()  # what `run` waits for, in any thread
+NOT_FOUND, HUNG = 127, 124  # the exit statuses of the shell and of timeout(1)
+START_S = 0.05  # ten times as long as it takes to start a process
+_running: set[subprocess.Popen[bytes]] = set()  # children that `run_command` waits for, in any thread
 _over = threading.Event()
 OnLine = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended.  `status` is 127 when the program is missing, 124 when the deadline ended it."""
+    """How a command ended. `status` is 127 if the program is missing, 124 if it exceeded the deadline."""
 
     argv: tuple[str, ...]
     status: int
@@ -38,7 +42,7 @@ class CommandResult:
     hung: bool = False
 
 
-def run(
+def run_command(
     argv: Sequence[str],
     *,
     timeout_s: float,
@@ -47,22 +51,25 @@ def run(
     on_line: OnLine | None = None,
     pass_fds: Sequence[int] = (),
 ) -> CommandResult:
-    """Run to the end or to the deadline, whichever is first; `on_line` sees each line of both streams as it comes.
+    """Run a command until it ends or the deadline expires; `on_line` receives each line of both streams as it
+    arrives.
 
-    `pass_fds` stay open in the child: a lock that it must go on holding when envcheck is killed.
+    `pass_fds` stay open in the child, such as a lock that must be kept if envcheck is killed.
     """
     began = time.monotonic()
     try:
-        child = _started(argv, env, cwd, pass_fds)
+        child = _start_child(argv, env, cwd, pass_fds)
     except OSError as err:
         absent = isinstance(err, FileNotFoundError)
-        return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_why(err)}", absent=absent)
+        return CommandResult(
+            tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_describe_error(err)}", absent=absent
+        )
     try:
-        streams, hung = _collect(child, began + timeout_s, on_line)
+        streams, hung = _collect_output(child, began + timeout_s, on_line)
         if hung:
-            end(child)
-    except BaseException:  # Ctrl-C included: no child outlives us
-        end(child)
+            terminate_group(child)
+    except BaseException:  # also on Ctrl-C: no child may outlive envcheck
+        terminate_group(child)
         raise
     finally:
         _running.discard(child)
@@ -71,37 +78,38 @@ def run(
 
 
 @contextlib.contextmanager
-def no_child_left() -> Iterator[None]:
-    """However the body ends early, by Ctrl-C, SIGTERM or an error: the commands that other threads run end with us."""
+def terminate_children_on_error() -> Iterator[None]:
+    """If the body ends early, by Ctrl-C, SIGTERM or an error, terminate the commands that other threads are running."""
     main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _terminated) if main else None
+    before = signal.signal(signal.SIGTERM, _exit_on_sigterm) if main else None
     try:
         yield
     except BaseException:
         if main:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not stop the tidying
-        end_all()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not stop the cleanup
+        terminate_all()
         raise
     finally:
         if main:
             signal.signal(signal.SIGTERM, before)
 
 
-def end_all(grace_s: float = 1.0) -> None:
-    """End what `run` has started in any thread, and let it start nothing more: this process is about to end."""
+def terminate_all(grace_s: float = 1.0) -> None:
+    """Terminate all commands that `run_command` started in any thread, and let it start no more: this process will
+    exit."""
     _over.set()
-    time.sleep(START_S)  # who was about to start one has done so
+    time.sleep(START_S)  # threads that were about to start a child have started it
     for sign in (signal.SIGTERM, signal.SIGKILL):
         for child in list(_running):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, sign)
         deadline = time.monotonic() + grace_s
-        while _running and time.monotonic() < deadline:  # their own threads reap them
+        while _running and time.monotonic() < deadline:  # their threads reap them
             time.sleep(0.01)
 
 
-def end_what_runs(argv: Sequence[str]) -> None:
-    """End a command that `run` waits for in another thread; by its name without folders, and its arguments."""
+def terminate_matching(argv: Sequence[str]) -> None:
+    """Kill a command that `run_command` runs in another thread, found by its program's base name and its arguments."""
     wanted = (Path(argv[0]).name, *argv[1:])
     for child in list(_running):
         words = [str(word) for word in child.args] if isinstance(child.args, (list, tuple)) else []
@@ -110,21 +118,21 @@ def end_what_runs(argv: Sequence[str]) -> None:
                 os.killpg(child.pid, signal.SIGKILL)
 
 
-def _terminated(*_: object) -> None:
+def _exit_on_sigterm(*_unused: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _started(
+def _start_child(
     argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, pass_fds: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     if _over.is_set():
         raise KeyboardInterrupt
-    child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
+    child = start_process(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
     _running.add(child)
     return child
 
 
-def start(
+def start_process(
     argv: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
@@ -133,7 +141,7 @@ def start(
     stderr: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, so that `end` reaches its children.  Raises OSError when it cannot start."""
+    """Start a process in its own session and group, so that `terminate_group` reaches its children. Raises OSError."""
     return subprocess.Popen(
         list(argv),
         env=env,
@@ -146,14 +154,15 @@ def start(
     )
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
-    """A command on our own terminal; its exit status as a shell gives it, 128 and the signal's number for a killed one.
+def run_in_foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
+    """Run a command on envcheck's own terminal, and return its exit status as a shell does: 128 + signal number if it
+    was killed.
 
-    Signals that somebody sends to us alone are passed on.  Ctrl-C on a terminal reaches the child without us, as it is
-    in our process group, and is not sent twice.  Raises OSError when it cannot start.
+    Signals sent only to envcheck are forwarded.  Ctrl-C on the terminal reaches the child directly, because it is in
+    the same process group, and is not sent twice.  Raises OSError if the command cannot start.
     """
     passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})  # one may come while it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})  # one may arrive during the start
     try:
         child = subprocess.Popen(
             list(argv), env=env, cwd=cwd, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -163,11 +172,10 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd
         raise
     try:
         while child.poll() is None:
-            told = signal.sigtimedwait(passed | {signal.SIGCHLD}, 1.0)
-            if (
-                told and told.si_signo in passed and told.si_code <= 0
-            ):  # from a process; the terminal's are the kernel's
-                child.send_signal(told.si_signo)
+            received = signal.sigtimedwait(passed | {signal.SIGCHLD}, 1.0)
+            # si_code > 0 is a signal of the kernel: the terminal's Ctrl-C, which the child receives itself.
+            if received and received.si_signo in passed and received.si_code <= 0:
+                child.send_signal(received.si_signo)
     finally:
         if child.poll() is None:
             child.terminate()
@@ -176,28 +184,29 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def converse(
+def open_terminal(
     argv: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     columns: int | None = None,
 ) -> contextlib.AbstractContextManager[Terminal]:
-    """A command on a terminal of its own, for who asks and is answered; nobody of it outlives the `with`.
+    """Run a command on its own pseudo-terminal, for interactive use; its session is terminated at the end of the
+    `with`.
 
-    With so many `columns` no line that is typed is broken.
+    Lines up to `columns` characters are not wrapped.
     """
-    from envcheck.core import terminal  # pexpect: for nobody else's sake
+    from envcheck.core import terminal  # imports pexpect, which only interactive commands need
 
-    return terminal.opened(argv, env, cwd, columns or terminal.COLUMNS)
+    return terminal.open_session(argv, env, cwd, columns or terminal.COLUMNS)
 
 
-def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
-    """SIGTERM to the whole group, then SIGKILL to what is left of it."""
+def terminate_group(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
+    """Send SIGTERM to the whole process group, then SIGKILL to the remaining processes."""
     for sign, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         try:
             os.killpg(child.pid, sign)
-        except (ProcessLookupError, PermissionError):  # gone, or another user's by now (sudo)
+        except (ProcessLookupError, PermissionError):  # ended, or now owned by another user (sudo)
             break
         _wait_for_group(child, patience)
     for stream in (child.stdout, child.stderr):
@@ -206,7 +215,7 @@ def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
 
 
 def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Until nobody of the group is left, or patience ends; the leader is reaped on the way."""
+    """Wait until the group is empty or the time is over; reaps the leader."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         child.poll()
@@ -217,14 +226,14 @@ def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
         time.sleep(0.01)
 
 
-def _collect(child: subprocess.Popen[bytes], deadline: float, on_line: OnLine | None) -> tuple[list[str], bool]:
+def _collect_output(child: subprocess.Popen[bytes], deadline: float, on_line: OnLine | None) -> tuple[list[str], bool]:
     assert child.stdout is not None and child.stderr is not None
     kept, partial = [bytearray(), bytearray()], [b"", b""]
     open_streams, ready = {child.stdout.fileno(): 0, child.stderr.fileno(): 1}, select.poll()
     for fd in open_streams:
         ready.register(fd, select.POLLIN)
     while open_streams and (left := deadline - time.monotonic()) > 0:
-        for fd, _ in ready.poll(left * 1000):
+        for fd, _unused in ready.poll(left * 1000):
             chunk, which = os.read(fd, 1 << 16), open_streams[fd]
             if not chunk:
                 ready.unregister(fd)
@@ -235,14 +244,15 @@ def _collect(child: subprocess.Popen[bytes], deadline: float, on_line: OnLine | 
                 *lines, partial[which] = (partial[which] + chunk).split(b"\n")
                 for line in lines:
                     on_line(line.decode("utf-8", "replace"))
-    hung = bool(open_streams) or not _ended(child, deadline)
+    hung = bool(open_streams) or not _wait_for_end(child, deadline)
     child.stdout.close()
     child.stderr.close()
     return [k.decode("utf-8", "replace") for k in kept], hung
 
 
-def _ended(child: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Whether it ends in time.  Popen.wait sleeps between looks, some milliseconds for each of a hundred children."""
+def _wait_for_end(child: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Return whether the child ends in time.  Popen.wait polls, which costs milliseconds for each of a hundred
+    children."""
     if child.poll() is not None:
         return True
     patience_s = max(0.1, deadline - time.monotonic())
@@ -261,5 +271,5 @@ def _ended(child: subprocess.Popen[bytes], deadline: float) -> bool:
     return child.poll() is not None
 
 
-def _why(err: OSError) -> str:
-    return "not found" if isinstance(err, FileNotFoundError) else (err.strerror or str(err)).lower()
+def _describe_error(err: OSError) -> Message:
+    return _("not found") if isinstance(err, FileNotFoundError) else verbatim(describe_os_error(err))

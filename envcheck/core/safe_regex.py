@@ -1,4 +1,4 @@
-"""A stranger's pattern on a stranger's text, with a deadline: (a+)+b needs longer than the world has been there."""
+"""Searches with untrusted patterns, with a deadline: (a+)+b can backtrack for years."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from envcheck.core import process
 
 DEADLINE_S = 5.0
-# In a child, since a search that has begun cannot be called off in the process that made it.
+# In a child process, because a running search cannot be interrupted in the same process.
 _CHILD = """
 import json, re, sys
 asked = json.load(open(int(sys.argv[1]), encoding="utf-8"))
@@ -18,14 +18,15 @@ print(json.dumps([match and match.start() for match in found]))
 """
 
 
-def places(patterns: tuple[str, ...], text: str) -> list[int | None] | None:
-    """Where each is found first; None in the list: nowhere.  None: the search did not end in its time."""
+def search_patterns(patterns: tuple[str, ...], text: str) -> list[int | None] | None:
+    """Return the offset of the first match of each pattern, None for no match.  None instead of a list: the deadline
+    expired."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         json.dump({"patterns": patterns, "text": text}, file)
         file.flush()
         file.seek(0)
         argv = [sys.executable, "-I", "-S", "-c", _CHILD, str(file.fileno())]
-        done = process.run(argv, timeout_s=DEADLINE_S, pass_fds=(file.fileno(),))
+        done = process.run_command(argv, timeout_s=DEADLINE_S, pass_fds=(file.fileno(),))
     if done.status != 0:
         return None
     found: list[int | None] = json.loads(done.out)

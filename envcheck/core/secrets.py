@@ -1,4 +1,4 @@
-"""Taking secrets out of what was read, before it reaches a report, a snapshot or a log."""
+"""Removes secrets from text before it reaches a report, a snapshot or a log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable
 
 BLANK = "***"
-# Patterns as text: most of what is read needs none of them, and they take longer to compile than to apply.
-# TOKENIZERS_PARALLELISM is none.
+# Patterns as text: few texts need them, and compiling takes longer than matching.
+# TOKENIZERS_PARALLELISM is not a secret.
 _NAME = r"(?i)TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH"
-# https://user:word@host, also with JSON's \/\/; a word with / or @ in it when a colon stands before (no port does).
+# https://user:password@host, also with JSON's \/\/; the password may contain / or @ after a colon that is not a port's.
 _USERINFO = r"(:(?:\\?/){2})(?:[^\s/@:\"'<>]{1,256}:(?!\d{1,5}/)[^\s\"'<>]{0,512}|[^\s/@\"'<>]{1,512})@"
-# HttpProxy: user:word@host, without a scheme.
+# HttpProxy: user:password@host, without a scheme.
 _PROXY = r"(?i)(proxy\w{0,10}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"'@,;/]{1,512}@"
-# Figures of trainings, "tokens_per_s": 4963, are no secrets: a plural that is given a plain number is a count.
+# Training metrics such as "tokens_per_s": 4963 are not secrets: the plural with a plain number is a count.
 _COUNT = r"tokens[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?\d{1,12}(?:\.\d{1,12})?(?![\w.+/=-])"
 _ASSIGNED = (
     rf"(?i)((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
@@ -23,34 +23,34 @@ _OPTION = r"(?i)(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^
 _OPTION_NAME = r"(?i)--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)"
 _BEARER = r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
 _KNOWN = r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b"
-# One of these stands in all that the patterns find, but for letters beyond ASCII that are s or i in another case.
+# Every match contains one of these, except non-ASCII letters that become s or i in another case.
 _SIGNS = ("token", "secret", "passw", "credential", "key", "auth", "bearer", "basic")
 _KNOWN_SIGNS = ("_", "sk-", "AKIA")
 
 
-def redact(text: str) -> str:
-    """The text without passwords in URLs, assigned tokens, and tokens known by their shape."""
+def redact_text(text: str) -> str:
+    """Return the text without passwords in URLs, assigned tokens, and tokens recognisable by their shape."""
     if "@" in text:
         text = re.sub(_PROXY, rf"\1{BLANK}@", re.sub(_USERINFO, rf"\1{BLANK}@", text))
     low = text.lower()
     if not text.isascii() or any(sign in low for sign in _SIGNS):
-        for pattern in (_BEARER, _ASSIGNED, _OPTION):  # a bearer's word first: it is the second one after the colon
+        for pattern in (_BEARER, _ASSIGNED, _OPTION):  # the bearer token first: it is the second word after the colon
             text = re.sub(pattern, r"\1" + BLANK, text)
     return re.sub(_KNOWN, BLANK, text) if any(sign in text for sign in _KNOWN_SIGNS) else text
 
 
-def blank_words(words: Iterable[str]) -> tuple[str, ...]:
-    """A command's words: what stands behind an option for a secret is one, whatever it looks like."""
+def redact_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return a command's words without secrets; the word after an option for a secret is always one."""
     found: list[str] = []
     behind = False
     for word in words:
-        found.append(BLANK if behind and not word.startswith("-") else redact(word))
+        found.append(BLANK if behind and not word.startswith("-") else redact_text(word))
         behind = bool(re.fullmatch(_OPTION_NAME, word))
     return tuple(found)
 
 
-def blank_value(name: str, value: str) -> str:
-    """A variable's value; blanked when the name says that it is a secret."""
+def redact_variable(name: str, value: str) -> str:
+    """Return a variable's value without secrets; a variable named like a secret is blanked completely."""
     if name.lower().endswith("_proxy"):
         value = value.rpartition("@")[2] if "://" not in value and "@" in value else value
-    return BLANK if re.search(_NAME, name) else redact(value)
+    return BLANK if re.search(_NAME, name) else redact_text(value)

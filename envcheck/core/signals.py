@@ -1,4 +1,4 @@
-"""Being asked to stop by a signal, and going on where nobody listens any more."""
+"""Stop signals, and output whose reader has disappeared."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 from collections.abc import Callable, Iterator
 
 Handler = Callable[[int, object], object]
-# Ctrl-C, a polite kill, a closed terminal, and Ctrl-\, which would end us alone and leave the others on the cards.
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Ctrl-C, kill, a closed terminal, and Ctrl-\, which would end only envcheck and leave its children on the devices.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextlib.contextmanager
-def heard_by(handler: Handler, numbers: tuple[signal.Signals, ...] = ASKING) -> Iterator[None]:
-    """`handler` gets these signals meanwhile, but for those that are ignored: nohup, or a script's `&`, means it."""
+def handle_signals(handler: Handler, numbers: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[None]:
+    """Handle these signals during the body, except ignored ones: nohup and a script's `&` ignore them on purpose."""
     try:
         heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, handler) for number in heard}
-    except ValueError:  # not the main thread: a program that uses us as a library
+    except ValueError:  # not the main thread: a program uses envcheck as a library
         before = {}
     try:
         yield
@@ -29,10 +29,13 @@ def heard_by(handler: Handler, numbers: tuple[signal.Signals, ...] = ASKING) -> 
 
 
 @contextlib.contextmanager
-def held(numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[Callable[[], None]]:
-    """Signals wait until the body calls what it gets, at a point of its own choice: then they do what they did before.
+def defer_signals(
+    numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM),
+) -> Iterator[Callable[[], None]]:
+    """Defer signals until the body calls the yielded function, or ends; then the previous handlers receive them.
 
-    For libraries that an exception in the middle of a step leaves half undone, as a closed descriptor closed again.
+    For libraries that an exception in the middle of a step would leave in an inconsistent state, such as a descriptor
+    closed twice.
     """
     waiting: list[int] = []
     usual = {number: signal.getsignal(number) for number in numbers}
@@ -47,20 +50,20 @@ def held(numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)) 
                 signal.signal(number, then or signal.SIG_DFL)
                 os.kill(os.getpid(), number)
 
-    with heard_by(lambda number, _frame: waiting.append(number), numbers):
+    with handle_signals(lambda number, _frame: waiting.append(number), numbers):
         yield deliver
     deliver()
 
 
-def interrupt(number: int, frame: object) -> None:
-    """A handler: end as Ctrl-C does, so that children are ended and what was begun is written down."""
+def raise_interrupt(number: int, frame: object) -> None:
+    """Signal handler: raise KeyboardInterrupt like Ctrl-C, so that children are terminated and the state is written."""
     if number == signal.SIGHUP:
-        mute()
+        silence_output()
     raise KeyboardInterrupt
 
 
-def mute() -> None:
-    """What is said from now on goes nowhere: the terminal, or whoever read us, is gone, and the work is not over."""
+def silence_output() -> None:
+    """Redirect further output to /dev/null: the terminal or the reader is gone, but the work must continue."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError):  # no file behind it, as in a test
@@ -70,9 +73,9 @@ def mute() -> None:
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
-    """Words that may fail to reach anybody: then there are no more of them, and nothing else happens."""
+def tolerate_lost_output() -> Iterator[None]:
+    """Print in the body; if the reader is gone, silence all further output and continue."""
     try:
         yield
     except OSError:
-        mute()
+        silence_output()

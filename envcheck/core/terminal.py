@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, for programs that ask; started through `runner.converse`, the one door."""
+"""A command on its own pseudo-terminal, for programs that ask questions; `process.open_terminal` starts it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from pathlib import Path
 
 import pexpect
 
-from envcheck.core.signals import heard_by
+from envcheck.core.signals import handle_signals
 
-ROWS, COLUMNS = 500, 200  # at 24 x 80 a licence stops at a pager's --More--
+ROWS, COLUMNS = 500, 200  # in 24 x 80 characters a licence text would stop at a pager's --More--
 CHUNK = 1 << 16
 GRACE_S = 5.0
-_TIOCGPTN = 0x80045430  # asm-generic/ioctls.h: the number of a terminal, asked of its master
-# Numbers of system calls (asm/unistd_64.h, asm-generic/unistd.h): read itself, and those that wait for several files.
+_TIOCGPTN = 0x80045430  # asm-generic/ioctls.h: get the number of a pseudo-terminal from its master
+# System call numbers (asm/unistd_64.h, asm-generic/unistd.h): read, and the calls that wait for several files.
 _READ = {"x86_64": 0, "aarch64": 63}
 _WAIT = {"x86_64": {7, 23, 232, 270, 271, 281}, "aarch64": {22, 72, 73}}
 
 
 class Terminal:
-    """One child, leader of its session.  What it says comes from `read`; `send` types; `end` leaves nobody behind."""
+    """One child process, the leader of its session.  `read` returns its output, `send` types, `terminate_session` ends
+    all processes of the session."""
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, columns: int = COLUMNS
@@ -42,14 +43,14 @@ class Terminal:
             encoding="utf-8",
             codec_errors="replace",
             dimensions=(ROWS, columns),
-            preexec_fn=_as_anew,
+            preexec_fn=_reset_child_process,
         )
         self._child.delaybeforesend = None
         self.pid = int(self._child.pid or 0)
-        self._name = _name(self._child.child_fd)
+        self._name = _find_terminal_path(self._child.child_fd)
 
     def read(self, patience_s: float) -> str | None:
-        """What came meanwhile, "" where nothing did; None after the end, even if a daemon still holds the terminal."""
+        """Return the output so far, "" for none; None after the end, even if a daemon keeps the terminal open."""
         try:
             return str(self._child.read_nonblocking(CHUNK, patience_s))
         except pexpect.TIMEOUT:
@@ -58,98 +59,99 @@ class Terminal:
             return None
 
     def send(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # it ended this moment; its end is what gets told
+        """Type the text; ignored if the child has just ended."""
+        with contextlib.suppress(OSError):  # it has just ended, which `read` reports
             self._child.send(text)
 
-    def hides_typing(self) -> bool:
-        """Whether the echo is off: it asks for a password."""
+    def is_echo_off(self) -> bool:
+        """Return whether the echo is off, as at a password prompt."""
         try:
             return not self._child.getecho()
         except OSError:
             return False
 
-    def waits(self) -> bool | None:
-        """Whether somebody in the session reads the terminal at this moment; None where that cannot be told."""
-        answers = [_reads(pid, self._name) for pid in _session(self.pid)]
+    def is_waiting_for_input(self) -> bool | None:
+        """Return whether a process of the session is reading the terminal now; None if that cannot be determined."""
+        answers = [_is_reading(pid, self._name) for pid in _list_session_pids(self.pid)]
         return True if True in answers else None if None in answers else False
 
     def interrupt(self) -> None:
-        """Ctrl-C, as a person would type it; who does not tidy up in time is ended."""
+        """Type Ctrl-C, and wait up to GRACE_S seconds for the session to end."""
         self.send("\x03")
         deadline = time.monotonic() + GRACE_S
-        while _session(self.pid) and time.monotonic() < deadline:
+        while _list_session_pids(self.pid) and time.monotonic() < deadline:
             if self.read(0.05) is None:
                 break
 
-    def status(self) -> int:
-        """How it ended, as a shell tells it."""
+    def wait_for_status(self) -> int:
+        """Wait for the child, and return its exit status as a shell does: 128 + signal number if it was killed."""
         with contextlib.suppress(pexpect.ExceptionPexpect):
             self._child.wait()
         if self._child.signalstatus is not None:
             return 128 + int(self._child.signalstatus)
         return int(self._child.exitstatus or 0)
 
-    def end(self) -> None:
-        """SIGTERM to who is left of the session, then SIGKILL; a daemon that left the session is on its own."""
+    def terminate_session(self) -> None:
+        """Send SIGTERM and then SIGKILL to the rest of the session; daemons that left the session are not affected."""
         for sign, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
             deadline = time.monotonic() + patience_s
-            for pid in _session(self.pid):
+            for pid in _list_session_pids(self.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, sign)
-            while self._left() and time.monotonic() < deadline:
-                self.read(0.02)  # who writes his last words into a full terminal never ends
+            while self._has_processes() and time.monotonic() < deadline:
+                self.read(0.02)  # a process that writes to a full terminal would never end
         with contextlib.suppress(OSError, pexpect.ExceptionPexpect):
             self._child.close(force=True)
 
-    def _left(self) -> bool:
+    def _has_processes(self) -> bool:
         with contextlib.suppress(pexpect.ExceptionPexpect):
             self._child.isalive()  # reaps it
-        return bool(_session(self.pid))
+        return bool(_list_session_pids(self.pid))
 
 
 @contextlib.contextmanager
-def opened(
+def open_session(
     argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, columns: int = COLUMNS
 ) -> Iterator[Terminal]:
-    """The terminal while the body lasts; Ctrl-C goes to the child first, so that it can tidy up after itself."""
+    """Provide the terminal during the body; Ctrl-C goes to the child first, so that it can clean up."""
     terminal = None
     try:
-        with _later():
+        with _delay_interrupt():
             terminal = Terminal(argv, env, cwd, columns)
         yield terminal
     except KeyboardInterrupt:
         if terminal:
-            with heard_by(_not_now):
+            with handle_signals(_ignore_signal):
                 terminal.interrupt()
         raise
     finally:
         if terminal:
-            with heard_by(_not_now):
-                terminal.end()
+            with handle_signals(_ignore_signal):
+                terminal.terminate_session()
 
 
 @contextlib.contextmanager
-def _later() -> Iterator[None]:
-    """Who asks us to stop meanwhile is heard at the end: a child that nobody knows yet could not be ended."""
+def _delay_interrupt() -> Iterator[None]:
+    """Defer stop signals to the end of the body: a child that is not registered yet could not be terminated."""
     asked: list[int] = []
-    with heard_by(lambda number, frame: asked.append(number)):
+    with handle_signals(lambda number, frame: asked.append(number)):
         yield
     if asked:
         raise KeyboardInterrupt
 
 
-def _not_now(number: int, frame: object) -> None:
-    """An impatient second Ctrl-C must not stop the tidying."""
+def _ignore_signal(number: int, frame: object) -> None:
+    """Ignore a second Ctrl-C, which must not stop the cleanup."""
 
 
-def _as_anew() -> None:
-    """Files that an installer makes are for all, whatever the umask of who called us; signals mean what they mean."""
+def _reset_child_process() -> None:
+    """Set umask 022 and the default signal handlers: files that an installer writes must be readable for all users."""
     os.umask(0o022)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
-def _name(master: int) -> str:
+def _find_terminal_path(master: int) -> str:
     try:
         (number,) = struct.unpack("i", fcntl.ioctl(master, _TIOCGPTN, b"\0" * 4))
     except OSError:
@@ -157,20 +159,21 @@ def _name(master: int) -> str:
     return f"/dev/pts/{number}"
 
 
-def _session(leader: int) -> list[int]:
-    """Who lives in the session: /proc/PID/stat is `pid (name) state ppid pgrp session ...`."""
+def _list_session_pids(leader: int) -> list[int]:
+    """Return the processes of a session: /proc/PID/stat is `pid (name) state ppid pgrp session ...`."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                said = (path / "stat").read_text().rpartition(")")[2].split()
-                if int(said[3]) == leader and said[0] not in "ZX":
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == leader and fields[0] not in "ZX":
                     found.append(int(path.name))
     return found
 
 
-def _reads(pid: int, terminal: str) -> bool | None:
-    """/proc/PID/syscall is `number 0xARGUMENT ...` of the call in which it sleeps, or `running`."""
+def _is_reading(pid: int, terminal: str) -> bool | None:
+    """Return whether the process sleeps in read() on the terminal: /proc/PID/syscall is `number 0xARGUMENT ...` or
+    `running`."""
     machine = platform.machine()
     try:
         words = Path(f"/proc/{pid}/syscall").read_text().split()

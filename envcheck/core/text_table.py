@@ -1,4 +1,4 @@
-"""Boxed tables as command-line tools draw them: rows by their bars, rules by their signs, never by offset."""
+"""Tables with borders as command-line tools print them, parsed by their characters, never by column offset."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _RULE = re.compile(r"[+|][-=+|]{3,}")
-_FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # what is left of a rule on the next line
+_FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # the rest of a wrapped rule, on the next line
 _ELLIPSIS = re.compile(
     r"[|\s]*(?:\.{3,}[^|]{0,60}|…+[^|]{0,60}|\.(?: \.){2,}|\[\.{3}\]|<snip>|\[?(?:omitted|truncated|省略)\]?)[|\s]*"
 )
-_ELLIPSIS_BEGINS = re.compile(r"[|\s]*[.…\[<ot省]")  # a cheap look, before the dear one
-_SIGNS = ("-", "=", "+", "|")  # what a rule goes on with
+_ELLIPSIS_BEGINS = re.compile(r"[|\s]*[.…\[<ot省]")  # a cheap test before the expensive one
+_SIGNS = ("-", "=", "+", "|")  # the second character of a rule
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of a box: `cells` between the bars; a rule has none.  `closed` is False where the line was cut."""
+class TableRow:
+    """One line of a table: `cells` are the texts between the bars; a rule has none.  `closed` is False if the line was
+    cut."""
 
     cells: tuple[str, ...]
     closed: bool
@@ -27,46 +28,47 @@ class Row:
 
     @property
     def is_rule(self) -> bool:
+        """Whether the line is a separator, such as +-----+."""
         return not self.cells
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A line of dots where somebody left rows out."""
+class TableGap:
+    """A line of dots in place of rows that a person left out."""
 
 
-def rows(lines: Sequence[str]) -> Iterator[Row | Gap]:
-    """The boxed rows, rules and gaps among `lines`; whatever else stands there is passed over."""
-    lines = unwrapped(lines)
+def parse_rows(lines: Sequence[str]) -> Iterator[TableRow | TableGap]:
+    """Yield the rows, rules and gaps among `lines`; other lines are ignored."""
+    lines = unwrap_rows(lines)
     width = max((len(line) for line in lines if line.lstrip()[:1] == "|"), default=0)
     at = 0
     while at < len(lines):
         line = lines[at].strip()
         at += 1
-        if line[1:2] in _SIGNS and (rule := _rule(line)):
+        if line[1:2] in _SIGNS and (rule := _parse_rule(line)):
             yield rule
         elif line.startswith("|"):
-            at, line = _joined(lines, at, width)
-            yield _row(line)
+            at, line = _join_pieces(lines, at, width)
+            yield _parse_row(line)
         elif line and _ELLIPSIS.fullmatch(line):
-            yield Gap()
+            yield TableGap()
 
 
-@functools.lru_cache(maxsize=64)  # a table has the same one between all its rows
-def _rule(line: str) -> Row | None:
-    return Row((), line[-1] in "+|", len(line)) if _RULE.fullmatch(line) else None
+@functools.lru_cache(maxsize=64)  # a table repeats the same rule
+def _parse_rule(line: str) -> TableRow | None:
+    return TableRow((), line[-1] in "+|", len(line)) if _RULE.fullmatch(line) else None
 
 
-def _row(line: str) -> Row:
+def _parse_row(line: str) -> TableRow:
     closed = len(line) > 1 and line.endswith("|")
     inner = line[1:-1] if closed else line[1:]
     if _ELLIPSIS_BEGINS.match(line) and _ELLIPSIS.fullmatch(line):
-        return Row(("...",), True, len(line))
-    return Row(tuple(cell.strip() for cell in inner.split("|")), closed, len(line))
+        return TableRow(("...",), True, len(line))
+    return TableRow(tuple(cell.strip() for cell in inner.split("|")), closed, len(line))
 
 
-def _joined(lines: Sequence[str], at: int, width: int) -> tuple[int, str]:
-    """A row with the pieces that a mail program broke off at blanks, while it left the rules whole."""
+def _join_pieces(lines: Sequence[str], at: int, width: int) -> tuple[int, str]:
+    """Return the next position and the row, joined from the pieces into which a mail program wrapped it at blanks."""
     first = line = lines[at - 1]
     if at < len(lines) and lines[at].startswith(("|", "+")):
         return at, first.strip()
@@ -82,12 +84,13 @@ def _joined(lines: Sequence[str], at: int, width: int) -> tuple[int, str]:
     return at, first.strip()
 
 
-def unwrapped(lines: Sequence[str]) -> list[str]:
-    """Rows put together again that a terminal broke at its width; a broken rule shows where, and in how many pieces.
+def unwrap_rows(lines: Sequence[str]) -> list[str]:
+    """Return the lines with the rows joined again that a terminal wrapped at its width.
 
-    Each row then takes as many lines as the rule does, also where the blanks at a line's end got lost.
+    A wrapped rule shows the width and the number of pieces; each row has as many pieces, even if trailing blanks were
+    lost.
     """
-    width, pieces = _broken(lines)
+    width, pieces = _find_broken_rule(lines)
     if pieces < 2:
         return list(lines)
     whole: list[str] = []
@@ -96,7 +99,7 @@ def unwrapped(lines: Sequence[str]) -> list[str]:
         line = lines[at]
         step = 1
         taken = lines[at : at + pieces]
-        if line.lstrip()[:1] in ("|", "+") and not _is_whole(taken, width):
+        if line.lstrip()[:1] in ("|", "+") and not _is_whole_row(taken, width):
             joined = "".join(piece.ljust(width) for piece in taken).rstrip()
             if joined.endswith(line.lstrip()[0]):
                 line, step = joined, pieces
@@ -105,14 +108,14 @@ def unwrapped(lines: Sequence[str]) -> list[str]:
     return whole
 
 
-def _is_whole(taken: Sequence[str], width: int) -> bool:
-    """A row that ends before the terminal's edge, with the next row below it."""
+def _is_whole_row(taken: Sequence[str], width: int) -> bool:
+    """Return whether the row ends before the terminal's edge and the next line is another row."""
     line = taken[0].rstrip()
     return len(line) < width and line.endswith("|") and (len(taken) < 2 or taken[1].lstrip()[:1] in ("|", "+", ""))
 
 
-def _broken(lines: Sequence[str]) -> tuple[int, int]:
-    """The width of a broken rule's first piece, and its number of pieces; (0, 1) where none is broken."""
+def _find_broken_rule(lines: Sequence[str]) -> tuple[int, int]:
+    """Return the width of a wrapped rule's first piece and its number of pieces; (0, 1) if no rule is wrapped."""
     for at, line in enumerate(lines):
         if line.lstrip().startswith("+") and _RULE.fullmatch(line.strip()):
             pieces = 1

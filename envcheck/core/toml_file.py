@@ -1,8 +1,8 @@
-"""TOML files, which may come from strangers, and frozen dataclasses from their tables, along the dataclass's own types.
+"""Reads TOML files, which may be untrusted, into frozen dataclasses, guided by the field types.
 
-Files are bounded and UTF-8; whatever is wrong is named in one sentence with file, key and kind.  The types that a field
-may have: text, numbers, bool, date, Enum, Literal, dataclasses, `tuple[X, ...]`, `tuple[X, Y]`, `frozenset[X]`,
-`Mapping[str, X]`, unions of these, Any; and Given[X], OneOrMany[X], Annotated[X, Key(...)] or [X, Parsed(...)].
+Files are limited in size and must be UTF-8; an error names file, key and expected kind.  Supported field types: text,
+numbers, bool, date, Enum, Literal, dataclasses, `tuple[X, ...]`, `tuple[X, Y]`, `frozenset[X]`, `Mapping[str, X]`,
+unions of these, Any; and Given[X], OneOrMany[X], Annotated[X, FileKey(...)] or [X, ParsedText(...)].
 """
 
 from __future__ import annotations
@@ -18,237 +18,292 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from envcheck.core.errors import UsageError
+from envcheck.core import suggestions
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 
 try:
-    import tomli as tomllib  # compiled where there is a wheel, then four times as fast as Python's own
-except ImportError:  # a pod, or a host that has Python alone
+    import tomli as tomllib  # compiled if there is a wheel, four times as fast as the standard library's
+except ImportError:  # a pod, or a host with Python only
     import tomllib  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 T = TypeVar("T")
 TEXT_LIMIT = 4096  # characters
 OWN_LIMIT = 1 << 20  # bytes of a file that ships with envcheck
 NUMBER_LIMIT = 1e15
-UNIONS = (types.UnionType, typing.Union)  # what typing.get_origin says of X | Y
-_SCALARS: dict[Any, str] = {
-    str: "text", int: "a whole number", float: "a number", bool: "true or false",
-    datetime.date: "a day such as 2027-01-31, without quotes",
+UNIONS = (types.UnionType, typing.Union)  # the results of typing.get_origin for X | Y
+_SCALARS: dict[Any, Message] = {
+    str: _('text'), int: _('a whole number'), float: _('a number'), bool: _('true or false'),
+    datetime.date: _('a date such as 2027-01-31, without quotes'),
 }  # fmt: skip
-_LISTS = {str: "a list of texts", list: "a list of lists", dict: "a list of tables"}
+_LISTS = {str: _("a list of texts"), list: _("a list of lists"), dict: _("a list of tables")}
 _FOUND = {
-    str: "the text",
-    int: "the number",
-    float: "the number",
-    bool: "true or false",
-    dict: "a table",
-    list: "a list",
+    str: _("the text"),
+    int: _("the number"),
+    float: _("the number"),
+    bool: _("true or false"),
+    dict: _("a table"),
+    list: _("a list"),
 }
 _GIVEN, _ONE_OR_MANY = "given by the caller", "one or many"
-Given = Annotated[T, _GIVEN]  # a field that no file may set: the caller of `load_record` gives it (a table's name)
-OneOrMany = Annotated[tuple[T, ...], _ONE_OR_MANY]  # a value that is no list means a list of it alone
+Given = Annotated[T, _GIVEN]  # a field that no file can set: the caller of `load_record` passes it (a table's name)
+OneOrMany = Annotated[tuple[T, ...], _ONE_OR_MANY]  # a single value means a list with one entry
 
 
 @dataclasses.dataclass(frozen=True)
-class Key:
-    """Annotated[X, Key("name")]: the field's name in the file, such as a word that Python keeps for itself."""
+class FileKey:
+    """Annotated[X, FileKey("name")]: the name of the field in the file, if it is a Python keyword."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Parsed:
-    """Annotated[X, Parsed(function)]: the file holds text; `function` makes the X, or says why not in a ValueError."""
+class ParsedText:
+    """Annotated[X, ParsedText(function)]: the file has text; `function` returns the X or raises ValueError with the
+    reason."""
 
     function: Callable[[str], Any]
 
 
-def text(path: Path, limit: int, what: str) -> str:
-    """What stands in the file, at most `limit` bytes; `what` it should be only names it in sentences."""
+def read_text(path: Path, limit: int, what: Message) -> str:
+    """Return the content of a UTF-8 file of at most `limit` bytes; `what` names the kind of file in errors."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path}: not a file", f"name the {what} itself; ls -l {path.parent}")
+            raise UsageError(
+                _("{path}: not a file", path=path) if path.exists() else _("{path} does not exist", path=path),
+                _("specify an existing {what} file", what=what),
+            )
         with path.open("rb") as file:
             raw = file.read(limit + 1)
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}", f"ls -l {path}") from None
+        raise UsageError(
+            _("cannot read {path}: {strerror}", path=path, strerror=describe_os_error(err)),
+            verbatim(f"ls -l {path}"),
+        ) from None
     if len(raw) > limit:
-        raise UsageError(f"{path}: larger than {limit >> 10} KiB: this is no {what}", f"name the {what} itself")
+        raise UsageError(
+            _("{path}: larger than {limit} KiB, too large for a {what}", path=path, limit=limit >> 10, what=what),
+            _("specify the {what} file", what=what),
+        )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as err:
-        raise UsageError(f"{path}: not UTF-8 text: {_reason(err)}", f"write the {what} as UTF-8") from None
+        raise UsageError(
+            _("{path}: not UTF-8 text: {err}", path=path, err=_describe_error(err)),
+            _("save the {what} as UTF-8", what=what),
+        ) from None
 
 
-def table(text: str, file: str, next_step: str) -> dict[str, Any]:
-    """The table that the text holds; `file` only names it."""
+def parse_table(text: str, file: str, next_step: Message) -> dict[str, Any]:
+    """Return the table of a TOML text; `file` is its name in errors. Raises UsageError."""
     try:
         read: dict[str, Any] = tomllib.loads(text)
         return read
     except (ValueError, RecursionError) as err:  # TOMLDecodeError, or a number of thousands of digits
-        raise UsageError(f"{file}: this is not TOML: {_reason(err)}", next_step) from None
+        raise UsageError(_("{file}: not valid TOML: {err}", file=file, err=_describe_error(err)), next_step) from None
 
 
-def _reason(err: Exception) -> str:
+def _describe_error(err: Exception) -> str:
     return str(err).splitlines()[0][:120] if str(err) else type(err).__name__
 
 
+def _error_message(err: Exception) -> str:
+    """Return the message that the error was raised with, which can be translated, or its text."""
+    return err.args[0] if err.args and isinstance(err.args[0], str) else str(err)
+
+
 def load_record(cls: type[T], table: object, file: str, where: str = "", **own: Any) -> T:
-    """The dataclass `cls` from a table of the file, at the key `where`; `own` are its fields that no file may set."""
-    return RecordLoader(file).record(cls, table, where, **own)
+    """Return an instance of the dataclass `cls` from a table; `where` is the table's key, `own` are fields that no file
+    sets."""
+    return RecordLoader(file).read_record(cls, table, where, **own)
 
 
 @functools.cache
-def own_table(path: Path) -> Mapping[str, Any]:
-    """The table of a file that ships with envcheck, read once."""
-    return table(text(path, OWN_LIMIT, "table"), f"{path.parent.name}/{path.name}", "install envcheck again")
+def load_own_table(path: Path) -> Mapping[str, Any]:
+    """Return the table of a file that ships with envcheck; it is read only once."""
+    return parse_table(
+        read_text(path, OWN_LIMIT, _("table")), f"{path.parent.name}/{path.name}", _("reinstall envcheck")
+    )
 
 
-def own_record(cls: type[T], path: Path) -> T:
-    """A file that ships with envcheck as one record."""
-    return own_part(cls, path, own_table(path), "")
+def load_own_record(cls: type[T], path: Path) -> T:
+    """Return the content of a file that ships with envcheck as one record."""
+    return load_own_part(cls, path, load_own_table(path), "")
 
 
-def own_records(cls: type[T], path: Path, **own: Any) -> dict[str, T]:
-    """The tables of a file that ships with envcheck, by their names, which the records have as `name`."""
-    return {name: own_part(cls, path, part, name, name=name, **own) for name, part in own_table(path).items()}
+def load_own_records(cls: type[T], path: Path, **own: Any) -> dict[str, T]:
+    """Return the tables of a file that ships with envcheck by name; each record has its name as `name`."""
+    return {name: load_own_part(cls, path, part, name, name=name, **own) for name, part in load_own_table(path).items()}
 
 
-def own_part(cls: type[T], path: Path, part: object, where: str, **own: Any) -> T:
-    """A table of a file that ships with envcheck, as a record: its texts may be long, its numbers below 0."""
-    return RecordLoader(f"{path.parent.name}/{path.name}", bounded=False).record(cls, part, where, **own)
+def load_own_part(cls: type[T], path: Path, part: object, where: str, **own: Any) -> T:
+    """Return a table of a file that ships with envcheck as a record; texts can be long and numbers negative."""
+    return RecordLoader(f"{path.parent.name}/{path.name}", bounded=False).read_record(cls, part, where, **own)
 
 
 class RecordLoader:
-    """Walks tables along the types of dataclasses.  UsageError names file, key, what is expected and what was found.
+    """Reads tables into dataclasses.  UsageError names file, key, the expected kind and the value found.
 
-    `bounded`: a text is one printable line of TEXT_LIMIT characters at most, a number is from 0 up.
+    `bounded`: a text is one printable line of up to TEXT_LIMIT characters, and a number is 0 or greater.
     """
 
     def __init__(self, file: str, bounded: bool = True) -> None:
         self.file = file
         self.bounded = bounded
 
-    def record(self, cls: type[T], found: object, where: str, **own: Any) -> T:
-        """One dataclass from one table."""
+    def read_record(self, cls: type[T], found: object, where: str, **own: Any) -> T:
+        """Return one dataclass instance from one table."""
         if not isinstance(found, dict):
-            raise self.wrong(where, "a table", found)
-        kinds = record_kinds(cls)
+            raise self.wrong_kind_error(where, _("a table"), found)
+        kinds = list_record_kinds(cls)
         for name in found:
             if name not in kinds:
                 raise UsageError(
-                    f"{self.file}: {join_key(where, name)}: there is no such key", nearest_key(name, kinds)
+                    _("{file}: {where}: unknown key", file=self.file, where=join_key(where, name)),
+                    suggest_key(name, kinds),
                 )
         for name, kind in kinds.items():
             if kind.required and name not in found:
-                raise UsageError(f"{self.file}: {join_key(where, name)}: missing ({describe_kind(kind.kind)} expected)")
+                raise UsageError(
+                    _(
+                        "{file}: {where}: missing ({kind} expected)",
+                        file=self.file,
+                        where=join_key(where, name),
+                        kind=describe_kind(kind.kind),
+                    )
+                )
         above = f"{where}." if where else ""
-        read = {kinds[name].field: self.value(kinds[name].kind, each, above + name) for name, each in found.items()}
+        read = {
+            kinds[name].field: self.read_value(kinds[name].kind, each, above + name) for name, each in found.items()
+        }
         return cls(**read, **own)
 
-    def value(self, kind: Any, found: object, where: str) -> Any:
-        """One value of `kind`: the typing form chooses the reader."""
+    def read_value(self, kind: Any, found: object, where: str) -> Any:
+        """Return one value of the type `kind`."""
         if kind in _SCALARS or kind is Any:
-            return self.scalar(kind, found, where)
-        form, inner = _form(kind)
+            return self.read_scalar(kind, found, where)
+        form, inner = _typing_form(kind)
         if form is None:
             if dataclasses.is_dataclass(kind):
-                return self.record(typing.cast("type[Any]", kind), found, where)
-            return self.choice(kind, found, where)
+                return self.read_record(typing.cast("type[Any]", kind), found, where)
+            return self.read_enum(kind, found, where)
         if form is Annotated:
-            return self.annotated(inner[0], inner[1], found, where)
+            return self.read_annotated(inner[0], inner[1], found, where)
         if form in UNIONS:
-            return self.value(_fitting(inner, found), found, where)
+            return self.read_value(_choose_union_kind(inner, found), found, where)
         if form is typing.Literal:
-            return self.literal(inner, found, where)
+            return self.read_literal(inner, found, where)
         if form is collections.abc.Mapping:
-            return self.mapping(inner[1], found, where)
+            return self.read_mapping(inner[1], found, where)
         if not isinstance(found, list):
-            raise self.wrong(where, describe_kind(kind), found)
+            raise self.wrong_kind_error(where, describe_kind(kind), found)
         if form is tuple and inner[-1] is not Ellipsis:
-            return self.fixed(inner, found, where)
-        made = self.items(inner[0], found, where)
+            return self.read_fixed_list(inner, found, where)
+        made = self.read_items(inner[0], found, where)
         return tuple(made) if form is tuple else frozenset(made)
 
-    def items(self, kind: Any, found: list[Any], where: str) -> Iterator[Any]:
-        """Each entry of a list."""
-        return (self.value(kind, each, f"{where}[{number}]") for number, each in enumerate(found))
+    def read_items(self, kind: Any, found: list[Any], where: str) -> Iterator[Any]:
+        """Yield the entries of a list."""
+        return (self.read_value(kind, each, f"{where}[{number}]") for number, each in enumerate(found))
 
-    def fixed(self, kinds: tuple[Any, ...], found: list[Any], where: str) -> tuple[Any, ...]:
-        """A list of a known length: tuple[X, Y]."""
+    def read_fixed_list(self, kinds: tuple[Any, ...], found: list[Any], where: str) -> tuple[Any, ...]:
+        """Return a list of fixed length: tuple[X, Y]."""
         if len(found) != len(kinds):
-            raise self.wrong(where, f"a list of {len(kinds)}", found)
+            raise self.wrong_kind_error(where, _("a list of {length} values", length=len(kinds)), found)
         return tuple(
-            self.value(kind, each, f"{where}[{n}]") for n, (kind, each) in enumerate(zip(kinds, found, strict=True))
+            self.read_value(kind, each, f"{where}[{n}]")
+            for n, (kind, each) in enumerate(zip(kinds, found, strict=True))
         )
 
-    def mapping(self, kind: Any, found: object, where: str) -> Mapping[str, Any]:
-        """A table whose keys are the file's own."""
+    def read_mapping(self, kind: Any, found: object, where: str) -> Mapping[str, Any]:
+        """Return a table with arbitrary keys."""
         if not isinstance(found, dict):
-            raise self.wrong(where, "a table", found)
-        return {self.scalar(str, k, where): self.value(kind, v, join_key(where, k)) for k, v in found.items()}
+            raise self.wrong_kind_error(where, _("a table"), found)
+        return {self.read_scalar(str, k, where): self.read_value(kind, v, join_key(where, k)) for k, v in found.items()}
 
-    def annotated(self, kind: Any, mark: object, found: object, where: str) -> Any:
-        """A value of which `Annotated` says more."""
-        if not isinstance(mark, Parsed):
+    def read_annotated(self, kind: Any, mark: object, found: object, where: str) -> Any:
+        """Return a value whose type is `Annotated`."""
+        if not isinstance(mark, ParsedText):
             many = mark == _ONE_OR_MANY and not isinstance(found, list)
-            return self.value(kind, [found] if many else found, where)
+            return self.read_value(kind, [found] if many else found, where)
         try:
-            return mark.function(self.scalar(str, found, where))
+            return mark.function(self.read_scalar(str, found, where))
         except ValueError as err:
-            raise UsageError(f"{self.file}: {where}: {err}") from None
+            raise UsageError(
+                _("{file}: {where}: {reason}", file=self.file, where=where, reason=_error_message(err))
+            ) from None
 
-    def choice(self, kind: type[enum.Enum], found: object, where: str) -> enum.Enum:
-        """A member of an Enum, by its value; of one whose values are numbers, by its name."""
-        members = _members(kind)
-        return members[self.literal(tuple(members), found, where)]
+    def read_enum(self, kind: type[enum.Enum], found: object, where: str) -> enum.Enum:
+        """Return the member of an Enum by its value, or of an IntEnum by its name."""
+        members = _members_by_word(kind)
+        return members[self.read_literal(tuple(members), found, where)]
 
-    def literal(self, words: tuple[Any, ...], found: object, where: str) -> Any:
-        """One of some words."""
+    def read_literal(self, words: tuple[Any, ...], found: object, where: str) -> Any:
+        """Return one of several allowed words."""
         if isinstance(found, (dict, list)) or found not in words:
-            near = nearest_key(found, words) if isinstance(found, str) else ""
-            raise UsageError(f"{self.file}: {where}: expected {_listed(words)}, found {show_value(found)}", near)
+            near = suggest_key(found, words) if isinstance(found, str) else NOTHING
+            raise UsageError(
+                _(
+                    "{file}: {where}: expected {expected}, found {found}",
+                    file=self.file,
+                    where=where,
+                    expected=_format_choices(words),
+                    found=show_value(found),
+                ),
+                near,
+            )
         return found
 
-    def scalar(self, kind: Any, found: object, where: str) -> Any:
-        """Text, a number, a truth, a day; 1 is no truth, true is no number, a time of day is no day."""
+    def read_scalar(self, kind: Any, found: object, where: str) -> Any:
+        """Return text, a number, a bool or a date. 1 is not a bool, true is not a number, a time is not a date."""
         if kind is Any:
             return found
         if type(found) is not kind and not (kind is float and type(found) is int):
-            raise self.wrong(where, _SCALARS[kind], found)
+            raise self.wrong_kind_error(where, _SCALARS[kind], found)
         if not self.bounded:
             pass
         elif isinstance(found, str):
             if len(found) > TEXT_LIMIT or not found.isprintable():
-                raise self.wrong(where, f"one line of printable text, {TEXT_LIMIT} characters at most", found)
+                raise self.wrong_kind_error(
+                    where, _("one line of printable text, at most {limit} characters", limit=TEXT_LIMIT), found
+                )
         elif isinstance(found, (int, float)) and not 0 <= found < NUMBER_LIMIT:  # neither nan nor inf
-            raise self.wrong(where, f"{_SCALARS[kind]} from 0 up", found)
+            raise self.wrong_kind_error(where, _("{kind}, 0 or greater", kind=_SCALARS[kind]), found)
         return float(typing.cast(float, found)) if kind is float else found
 
-    def wrong(self, where: str, expected: str, found: object) -> UsageError:
-        """The sentence for a value of the wrong kind."""
-        return UsageError(f"{self.file}: {where or 'the file'}: expected {expected}, found {show_value(found)}")
+    def wrong_kind_error(self, where: str, expected: Message, found: object) -> UsageError:
+        """Return the UsageError for a value of the wrong kind."""
+        return UsageError(
+            _(
+                "{file}: {where}: expected {expected}, found {found}",
+                file=self.file,
+                where=where or _("the file"),
+                expected=expected,
+                found=show_value(found),
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kind:
-    """What a record's field takes: the field's name, its type, and whether the file must have it."""
+class _FieldKind:
+    """A field of a record: its name, its type, and whether the file must set it."""
 
     field: str
     kind: Any
     required: bool
 
 
-def record_kinds(cls: Any) -> Mapping[str, _Kind]:
-    """By the key in the file; fields that no file may set are not among them."""
-    return _kinds_of(cls)
+def list_record_kinds(cls: Any) -> Mapping[str, _FieldKind]:
+    """Return the fields of a record by their key in the file, without those that no file can set."""
+    return _inspect_kinds(cls)
 
 
 @functools.cache
-def _kinds_of(cls: Any) -> Mapping[str, _Kind]:
+def _inspect_kinds(cls: Any) -> Mapping[str, _FieldKind]:
     kinds = typing.get_type_hints(cls, include_extras=True)
     marks: dict[str, Any] = {name: getattr(kind, "__metadata__", ("",))[0] for name, kind in kinds.items()}
     return {
-        getattr(marks[each.name], "name", each.name): _Kind(each.name, kinds[each.name], _is_required(each))
+        getattr(marks[each.name], "name", each.name): _FieldKind(each.name, kinds[each.name], _is_required(each))
         for each in dataclasses.fields(cls)
         if marks[each.name] != _GIVEN
     }
@@ -259,7 +314,7 @@ def _is_required(each: dataclasses.Field[Any]) -> bool:
 
 
 @functools.cache
-def _form(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+def _typing_form(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     return typing.get_origin(kind), typing.get_args(kind)
 
 
@@ -267,70 +322,69 @@ def _is_enum(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, enum.Enum)
 
 
-def _members(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
-    """By the word that a file has for them."""
+def _members_by_word(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
+    """Return the members of an Enum by the word that a file uses."""
     return {each.name if issubclass(kind, enum.IntEnum) else each.value: each for each in kind}
 
 
-def _fitting(kinds: tuple[Any, ...], found: object) -> Any:
-    """The first kind of a union that the value can be; the first of all where none fits, for the sentence."""
+def _choose_union_kind(kinds: tuple[Any, ...], found: object) -> Any:
+    """Return the first kind of a union that fits the value; the first of all if none fits, for the error message."""
     possible = [kind for kind in kinds if kind is not type(None)]
     return next((kind for kind in possible if _raw_type(kind) is type(found)), possible[0])
 
 
 def _raw_type(kind: Any) -> Any:
-    """What TOML's reader makes of a value of that kind."""
+    """Return the Python type that the TOML parser gives a value of that kind."""
     form = typing.get_origin(kind)
     if form is None:
         return dict if dataclasses.is_dataclass(kind) else kind
     return {collections.abc.Mapping: dict, typing.Literal: str}.get(form, list)
 
 
-def describe_kind(kind: Any) -> str:
-    """The kind in a person's words."""
+def describe_kind(kind: Any) -> Message:
+    """Return the name of a kind for an error message."""
     form, inner = typing.get_origin(kind), typing.get_args(kind)
     if form is Annotated:
-        return "text" if isinstance(inner[1], Parsed) else describe_kind(inner[0])
+        return _("text") if isinstance(inner[1], ParsedText) else describe_kind(inner[0])
     if form in UNIONS:
         return describe_kind(next(k for k in inner if k is not type(None)))
     if form is typing.Literal:
-        return _listed(inner)
+        return _format_choices(inner)
     if form in (tuple, frozenset):
-        return _LISTS.get(_raw_type(inner[0]), "a list of numbers")
+        return _LISTS.get(_raw_type(inner[0]), _("a list of numbers"))
     if _is_enum(kind):
-        return _listed(tuple(_members(kind)))
-    return _SCALARS.get(kind, "a table")
+        return _format_choices(tuple(_members_by_word(kind)))
+    return _SCALARS.get(kind, _("a table"))
 
 
-def _listed(words: tuple[Any, ...]) -> str:
-    return f"one of {', '.join(map(str, words))}"
+def _format_choices(choices: tuple[Any, ...]) -> Message:
+    return _("one of {choices}", choices=join(", ", map(str, choices)))
 
 
-def show_value(found: object) -> str:
-    """A value for a sentence: its kind, and what it is where that is short."""
-    name = _FOUND.get(type(found), "a day or a time")
+def show_value(found: object) -> Message:
+    """Return a value for an error message: its kind, and the value itself if it is short."""
+    name = _FOUND.get(type(found), _("a date or time"))
     if isinstance(found, bool):
         return name
     if isinstance(found, int) and found.bit_length() > 64:  # Python refuses to print those of thousands of digits
-        return f"{name}, of {found.bit_length()} bits"
-    return f"{name} {shorten(repr(found), 60)}" if isinstance(found, (str, int, float)) else name
+        return _("{name}, of {bit_length} bits", name=name, bit_length=found.bit_length())
+    return (
+        _("{name} {found}", name=name, found=shorten(repr(found), 60)) if isinstance(found, (str, int, float)) else name
+    )
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters, and dots where there were more."""
+    """Return at most `limit` characters, followed by dots if there were more."""
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def join_key(where: str, key: str) -> str:
-    """A key's place in the file, fit to be printed."""
+    """Return the full name of a key in the file, printable."""
     shown = shorten(key if key.isprintable() else ascii(key), 80)
     return f"{where}.{shown}" if where else shown
 
 
-def nearest_key(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The next step for a word that is none of those known: the nearest, else what the caller says, else all."""
-    import difflib
-
+def suggest_key(name: str, known: Iterable[str], otherwise: Message = NOTHING) -> Message:
+    """Return the next step for an unknown word: the nearest known word, else `otherwise`, else all of them."""
     words = sorted(known)
-    near = difflib.get_close_matches(name[:80], words, 1)
-    return f"did you mean {near[0]}?" if near else otherwise or f"the keys here are {', '.join(words)}"
+    return suggestions.suggest(name, words, otherwise or _("valid keys: {words}", words=join(", ", words)))

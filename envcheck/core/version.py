@@ -1,5 +1,5 @@
-"""The version of envcheck, which setup.cfg reads, and that of the documents of --json."""
+"""The version of envcheck, which setup.cfg reads, and the schema version of --json documents."""
 
 __version__ = "0.1.0"
-# Of every document: it rises when what envcheck/cli/schemas says stops being true.
+# In every document: incremented for an incompatible change of envcheck/cli/schemas.
 SCHEMA_VERSION = 2

@@ -1,4 +1,4 @@
-"""A Python that has paddle or torch, what it is asked for, and what it said."""
+"""A Python interpreter with paddle or torch, the sizes of the tests, and the result of one test."""
 
 from __future__ import annotations
 
@@ -8,38 +8,48 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from envcheck.core import process
-from envcheck.core.local_files import OnHost, emptied
+from envcheck.core.local_files import LocalFiles, recreate_folder
 from envcheck.core.process import CommandResult
 
 LOG_BYTES = 1 << 16
 
 
 class CommandTarget(Protocol):
-    """Where the Python is: what this needs of an installers.targets.target.Target."""
+    """The host or container with the interpreter: the methods used of an installers.targets.target.Target."""
 
     @property
-    def python(self) -> str: ...
+    def python(self) -> str:
+        """The path of the Python on the target."""
 
-    def run(
+    def run_command(
         self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: process.OnLine | None = None
-    ) -> CommandResult: ...
+    ) -> CommandResult:
+        """Run a command on the target until it ends or the deadline expires."""
 
-    def stop(self, argv: Sequence[str]) -> None: ...
+    def stop_command(self, argv: Sequence[str]) -> None:
+        """Stop the command that another thread is running."""
 
-    def fresh(self, name: str) -> str: ...
+    def make_empty_folder(self, name: str) -> str:
+        """Create a work folder with this name, empty it, and return its path."""
 
-    def write(self, path: str, content: str) -> None: ...
+    def write_file(self, path: str, content: str) -> None:
+        """Write a UTF-8 text file."""
 
-    def read(self, path: str) -> str: ...
+    def read_file(self, path: str) -> str:
+        """Return the start of a text file, or an empty text if it cannot be read."""
 
-    def names(self, folder: str) -> list[str]: ...
+    def list_folder(self, folder: str) -> list[str]:
+        """Return the names in a folder, or [] if it cannot be read."""
 
 
 @dataclass(frozen=True)
 class PythonInterpreter:
-    """A Python that has the framework: `kind` is its name of the device, which `module` registers with torch, `backend`
-    that of torch's collectives; `wrap` sources what it needs, `launch` is the framework's launcher for a folder and a
-    count of ranks.  Where `shared`, stopping one command ends all that envcheck runs there."""
+    """A Python with the framework.
+
+    `kind` is the framework's name of the device, which `module` registers with torch; `backend` is torch's collective
+    backend.  `wrap` adds the environment scripts to a command; `launch` returns the framework's launcher for a folder
+    and a number of ranks.  `shared`: stopping one command stops all commands of envcheck on that target.
+    """
 
     target: CommandTarget
     title: str
@@ -54,17 +64,18 @@ class PythonInterpreter:
 
     @property
     def framework(self) -> dict[str, str]:
-        """What program.py is told of it."""
-        told = {"kit": self.kit, "kind": self.kind, "module": self.module, "backend": self.backend}
-        return {key: value for key, value in told.items() if value}
+        """The fields of program.py's request that describe the framework."""
+        fields = {"kit": self.kit, "kind": self.kind, "module": self.module, "backend": self.backend}
+        return {key: value for key, value in fields.items() if value}
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """`budget_s` is the time that each figure may take, `patience_s` that of a test before it counts as hung, `start_s`
-    that of importing the framework.
+    """Time limits and sizes of the tests.
 
-    The sizes are the first and the last that are tried: rows of a square product, MiB of a copy.
+    `budget_s` is the time for each measurement, `patience_s` the time after which a test counts as hung, `start_s` the
+    time for importing the framework.  `rows` (of a square matrix) and `mib` (of a copy) are the first and the last size
+    tried.
     """
 
     budget_s: float = 1.0
@@ -77,9 +88,9 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Said:
-    """How one test on one card or pair went: its figures, or its `error`; `lost`: with its process, which `hung` or
-    fell over."""
+class DeepResult:
+    """The result of one test on one card or pair: its figures, or its `error`. `lost`: the process was lost, it `hung`
+    or crashed."""
 
     test: str
     cards: tuple[int, ...]
@@ -91,17 +102,19 @@ class Said:
 
 
 @dataclass(frozen=True)
-class HostTarget(OnHost):
-    """A Python of this host, with a folder for what the tests write."""
+class HostTarget(LocalFiles):
+    """A Python on this host, with a folder for the files of the tests."""
 
     limit = LOG_BYTES
     python: str
     own: Path
 
-    def run(
+    def run_command(
         self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: process.OnLine | None = None
     ) -> CommandResult:
-        return process.run(argv, timeout_s=timeout_s, env=env, cwd=self.own, on_line=on_line)
+        """Run a command in the work folder."""
+        return process.run_command(argv, timeout_s=timeout_s, env=env, cwd=self.own, on_line=on_line)
 
-    def fresh(self, name: str) -> str:
-        return emptied(self.own / name)
+    def make_empty_folder(self, name: str) -> str:
+        """Create an empty folder in the work folder, and return its path."""
+        return recreate_folder(self.own / name)

@@ -1,8 +1,8 @@
-"""What a log says went wrong: a catalogue as data, a matcher that reads any size, and causes before consequences."""
+"""Explain failures from logs: a catalogue as data, a matcher for logs of any size, causes before consequences."""
 
 from __future__ import annotations
 
-from envcheck.explain.model import Diagnosis, Evidence, Raised, Report
-from envcheck.explain.session import diagnose, explain_codes, explain_files
+from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException
+from envcheck.explain.explainer import diagnose, explain_codes, explain_files
 
-__all__ = ["Diagnosis", "Evidence", "Raised", "Report", "diagnose", "explain_codes", "explain_files"]
+__all__ = ["Diagnosis", "Evidence", "ExplainReport", "RaisedException", "diagnose", "explain_codes", "explain_files"]

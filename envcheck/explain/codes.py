@@ -1,4 +1,4 @@
-"""Bare codes: what `507033`, `EI0006`, `-8020`, `241`, `SIGKILL` or `ncclRemoteError` say; pure."""
+"""Explain bare codes such as `507033`, `EI0006`, `-8020`, `241`, `SIGKILL` or `ncclRemoteError`; pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.toml_file import own_table
+from envcheck.core.messages import _, fill, mark
+from envcheck.core.toml_file import Given, load_own_part, load_own_table
 from envcheck.vendors import find_data_files
 
 _FILE = Path(__file__).with_name("codes.toml")
+_FAMILIES = "family"
 _NAMED = re.compile(r"(?i)^(?:exit(?:[ _-]?(?:code|status))?|code|status|rc|returncode)[ :=]{0,3}(-?\d{1,3})$")
 _SIGNAL = re.compile(r"(?i)^(?:signal[ :=]{0,3}(\d{1,2})|(SIG[A-Z]{2,9}))$")
-_CUDA = re.compile(r"(?i)^cuda(?:[ _]?error)?[ :=(]{0,3}(\d{1,3})\)?$")
-_XID = re.compile(r"(?i)^xid[ :=]{0,3}(\d{1,3})$")
 
 
 @dataclass(frozen=True)
-class Code:
-    """`family` is a table of a codes.toml; `entry` is where the catalogue says more, where nothing claims the code."""
+class ExplainedCode:
+    """A code; `family` is a table of a codes.toml, `entry` the catalogue entry with more text if no entry lists the
+    code.
+    """
 
     code: str
     family: str
@@ -29,130 +31,210 @@ class Code:
     entry: str
 
 
+@dataclass(frozen=True)
+class CodeFamily:
+    """How the codes of a table are written; `family.NAME` beside the table in a vendor's codes.toml.
+
+    `form` is a pattern with the number as its first group, and `label` stands before the number where it is printed.
+    A family without a form has names as keys, and `area` is the area of the entries whose lines have their numbers.
+    `entry` is as in ExplainedCode.
+    """
+
+    name: Given[str]
+    entry: str
+    form: str = ""
+    label: str = ""
+    area: str = ""
+
+
 @functools.cache
-def tables() -> dict[str, dict[str, str]]:
-    """Codes by family: those of every machine, and those of each vendor's codes.toml."""
-    files = [_FILE, *(path for _, path in find_data_files(_FILE.name))]
-    return {family: codes for path in files for family, codes in own_table(path).items()}
+def load_code_tables() -> dict[str, dict[str, str]]:
+    """Return the codes by family: the common ones, and those in each vendor's codes.toml."""
+    return {name: codes for path in _list_files() for name, codes in load_own_table(path).items() if name != _FAMILIES}
 
 
-def read(text: str) -> Code | None:
-    """None when the text is no code that is known, or of a family that is."""
+@functools.cache
+def load_families() -> tuple[CodeFamily, ...]:
+    """Return the families with codes that a form or a name identifies."""
+    return tuple(
+        load_own_part(CodeFamily, path, part, name, name=name)
+        for path in _list_files()
+        for name, part in load_own_table(path).get(_FAMILIES, {}).items()
+    )
+
+
+def _list_files() -> list[Path]:
+    return [_FILE, *(path for _unused, path in find_data_files(_FILE.name))]
+
+
+def explain_code(text: str, area: str = "") -> ExplainedCode | None:
+    """Return the explanation of a known code, or of one in a known range; otherwise None.
+
+    In a log line that an entry of `area` matched, a bare number is a code of that area's families only.
+    """
     word = text.strip().strip("[]():,.;'\"")
-    for ask in (_acl, _cann, _dcmi, _pta, _names, _cuda, _xid, _ended):
+    for ask in (
+        _explain_acl,
+        _explain_cann,
+        _explain_dcmi,
+        _explain_pta,
+        _explain_name,
+        lambda word: _explain_form(word, area),
+        _explain_exit_word,
+    ):
         if found := ask(word):
             return found
     return None
 
 
-def _split(family: str, key: str, code: str, entry: str) -> Code:
-    name, _, meaning = tables()[family][key].partition(" | ")
-    return Code(code, family, name if meaning else "", meaning or name, entry)
+def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode:
+    name, _unused, meaning = load_code_tables()[family][key].partition(" | ")
+    return ExplainedCode(code, family, name if meaning else "", meaning or name, entry)
 
 
-def _acl(word: str) -> Code | None:
+def _explain_acl(word: str) -> ExplainedCode | None:
     if not re.fullmatch(r"[1-5]\d{5}", word):
-        known = [code for code, said in tables()["acl"].items() if said.startswith(word.upper() + " |")]
-        return _acl(known[0]) if known else None
+        known = [code for code, said in load_code_tables()["acl"].items() if said.startswith(word.upper() + " |")]
+        return _explain_acl(known[0]) if known else None
     entry = {"1": "acl.call", "2": "acl.resource", "3": "acl.resource"}.get(word[0], "acl.internal")
-    if word in tables()["acl"]:
-        return _split("acl", word, word, entry)
+    if word in load_code_tables()["acl"]:
+        return _look_up_code("acl", word, word, entry)
     ranges = {
-        "1": "the caller's environment or arguments",
-        "2": "resources of the card",
-        "3": "the service",
-        "5": "errors inside CANN, driver or card",
+        "1": _("the caller's environment or arguments"),
+        "2": _("device resources"),
+        "3": _("the service"),
+        "5": _("errors inside CANN, the driver or the device"),
     }
     if word[0] == "4":
         return None
-    said = f"not in our table, but AscendCL's codes that begin with {word[0]} are about: {ranges[word[0]]}"
-    return Code(word, "acl", "", said, entry)
+    said = _(
+        "unknown code; AscendCL codes that start with {word} concern: {ranges}",
+        word=word[0],
+        ranges=ranges[word[0]],
+    )
+    return ExplainedCode(word, "acl", "", said, entry)
 
 
-def _cann(word: str) -> Code | None:
+def _explain_cann(word: str) -> ExplainedCode | None:
     word = word.upper()
     if not re.fullmatch(r"E[1-47-8B-PZ]\d{4}", word):
         return None
     for family in ("hccl", "cann"):
-        if word in tables()[family]:
-            return _split(family, word, word, "cann.inner" if word[2] == "9" else "cann.code")
-    module = tables()["module"][word[1]]
+        if word in load_code_tables()[family]:
+            return _look_up_code(family, word, word, "cann.inner" if word[2] == "9" else "cann.code")
+    module = load_code_tables()["module"][word[1]]
     if word[2] == "9":
-        return Code(word, "cann", "", f"an internal error of {module}; the lines after it say which", "cann.inner")
-    return Code(word, "cann", "", f"an error of {module}; the text after it says which", "cann.code")
+        return ExplainedCode(
+            word,
+            "cann",
+            "",
+            _("internal error of {module}; see the lines that follow", module=fill(module)),
+            "cann.inner",
+        )
+    return ExplainedCode(
+        word, "cann", "", _("error of {module}; see the text that follows", module=fill(module)), "cann.code"
+    )
 
 
-def _dcmi(word: str) -> Code | None:
-    return _split("dcmi", word, word, "dcmi.other") if word in tables()["dcmi"] else None
+def _explain_dcmi(word: str) -> ExplainedCode | None:
+    return _look_up_code("dcmi", word, word, "dcmi.other") if word in load_code_tables()["dcmi"] else None
 
 
-def _pta(word: str) -> Code | None:
+def _explain_pta(word: str) -> ExplainedCode | None:
     if not re.fullmatch(r"(?i)ERR\d{5}", word):
         return None
-    said = tables()["pta"].get(word[5:])
-    part = {"00": "TorchNPU", "01": "an operator", "02": "the distributed part", "03": "the graph part"}.get(
+    said = load_code_tables()["pta"].get(word[5:])
+    part = {"00": "TorchNPU", "01": _("an operator"), "02": _("the distributed part"), "03": _("the graph part")}.get(
         word[3:5], "TorchNPU"
     )
-    return Code(word.upper(), "pta", "", f"{part}: {said or 'an error that our table does not name'}", "acl.wrapped")
+    return ExplainedCode(
+        word.upper(),
+        "pta",
+        "",
+        _("{part}: {meaning}", part=part, meaning=fill(said) if said else _("an error without a known name")),
+        "acl.wrapped",
+    )
 
 
-def _names(word: str) -> Code | None:
-    for family, entry in (("nccl", "nccl.error"), ("hccl_result", "hccl.result")):
-        for key in tables()[family]:
-            if word.lower() == key.lower():
-                found = _split(family, key, key, entry)
-                return Code(key, family, f"{key} ({found.name})", found.meaning, entry)
-    for number, said in tables()["cuda"].items():
-        if word.lower() == said.partition(" | ")[0].lower():
-            return _split("cuda", number, f"CUDA {number}", "cuda.error")
+def _explain_name(word: str) -> ExplainedCode | None:
+    """Explain the name of a code: the key of the table, or, where numbers are the keys, the words before the bar."""
+    for family in load_families():
+        for key, said in load_code_tables()[family.name].items():
+            if family.form and word.lower() == said.partition(" | ")[0].lower():
+                return _look_up_code(family.name, key, f"{family.label} {key}", family.entry)
+            if not family.form and word.lower() == key.lower():
+                found = _look_up_code(family.name, key, key, family.entry)
+                return ExplainedCode(key, family.name, f"{key} ({found.name})", found.meaning, family.entry)
     return None
 
 
-def hccl_result(number: str) -> str:
-    """The name of a number that HCCL's calls return; the number itself where it has none."""
-    names = (key for key, said in tables()["hccl_result"].items() if said.split(" | ")[0] == number)
-    return next(names, number)
+def name_result(area: str, number: str) -> str | None:
+    """Return the name of a result of a call of the library with entries in `area`; the number itself if it has none.
+
+    None if this area's numbers are no results.
+    """
+    for family in load_families():
+        if family.area == area:
+            names = load_code_tables()[family.name].items()
+            return next((name for name, said in names if said.split(" | ")[0] == number), number)
+    return None
 
 
-def _cuda(word: str) -> Code | None:
-    found = _CUDA.match(word)
+def _explain_form(word: str, area: str) -> ExplainedCode | None:
+    """Explain a number with its family's words; a bare number only if no other family has it."""
+    families = [family for family in load_families() if family.form]
+    for family in families:
+        found = re.match(family.form, word)
+        if not found or found[1] not in load_code_tables()[family.name]:
+            continue
+        others = (other for other in families if other != family)
+        if word == found[1] and any(word in load_code_tables()[other.name] for other in others):
+            continue
+        if area and word.lstrip("-") == found[1] and family.entry.partition(".")[0] != area:
+            continue
+        return _look_up_code(family.name, found[1], f"{family.label} {found[1]}", family.entry)
+    return None
+
+
+def _explain_exit_word(word: str) -> ExplainedCode | None:
+    if found := _SIGNAL.match(word):
+        number = int(found[1]) if found[1] else getattr(signal, found[2].upper(), None)
+        return None if number is None else explain_exit_status(-int(number), word)
+    found = _NAMED.match(word)
+    word = found[1] if found else word
     return (
-        _split("cuda", found[1], f"CUDA {found[1]}", "cuda.error") if found and found[1] in tables()["cuda"] else None
+        explain_exit_status(int(word), word) if re.fullmatch(r"-?\d{1,3}", word) and -64 <= int(word) <= 255 else None
     )
 
 
-def _xid(word: str) -> Code | None:
-    found = _XID.match(word)
-    if not found or found[1] not in tables()["xid"]:
-        return None
-    return _split("xid", found[1], f"Xid {found[1]}", "cuda.xid")
-
-
-def _ended(word: str) -> Code | None:
-    if found := _SIGNAL.match(word):
-        number = int(found[1]) if found[1] else getattr(signal, found[2].upper(), None)
-        return None if number is None else ended(-int(number), word)
-    found = _NAMED.match(word)
-    word = found[1] if found else word
-    return ended(int(word), word) if re.fullmatch(r"-?\d{1,3}", word) and -64 <= int(word) <= 255 else None
-
-
-def ended(status: int, word: str = "") -> Code | None:
-    """An exit status: minus a signal's number, 128 + n as a shell tells it, 256 - n as a byte of -n."""
+def explain_exit_status(status: int, word: str = "") -> ExplainedCode | None:
+    """Return the meaning of an exit status: minus the signal number, 128 + n (shells), or 256 - n (-n as a byte)."""
     word = word or str(status)
-    if str(status) in tables()["exit"]:
-        return _split("exit", str(status), word, "exit.status")
+    if str(status) in load_code_tables()["exit"]:
+        return _look_up_code("exit", str(status), word, "exit.status")
     number = -status if status < 0 else status - 128 if 128 < status <= 192 else 256 - status
-    name = _signal(number) if status < 0 or status > 128 else ""
+    name = _name_signal(number) if status < 0 or status > 128 else ""
     if not name:
-        own = Code(word, "exit", "", "the program's own; its last lines say why", "exit.status")
+        own = ExplainedCode(word, "exit", "", _("exit status set by the program; see its last lines"), "exit.status")
         return own if status > 0 else None
-    meaning = tables()["signal"].get(str(number), "").partition(" | ")[2]
-    how = "" if status < 0 else f" ({status} is {'128 + ' if status <= 192 else '256 - '}{number})"
-    return Code(word, "signal", name, f"ended by {name}{how}: {meaning or 'a signal'}", f"exit.{name.lower()}")
+    meaning = load_code_tables()["signal"].get(str(number), "").partition(" | ")[2]
+    template = mark("killed by {name}: {meaning}")
+    if status > 192:
+        template = mark("killed by {name} ({status} is 256 - {number}): {meaning}")
+    elif status > 0:
+        template = mark("killed by {name} ({status} is 128 + {number}): {meaning}")
+    told = fill(meaning) if meaning else _("a signal")
+    is_name = bool(meaning) and word.upper() in (name, name.removeprefix("SIG"))
+    return ExplainedCode(
+        word,
+        "signal",
+        name,
+        told if is_name else fill(template, name=name, status=status, number=number, meaning=told),
+        f"exit.{name.lower()}",
+    )
 
 
-def _signal(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,7 +1,7 @@
-"""What of a line's words matters, for floods of lines that are all new: found by the C library, no step for each line.
+"""Recognise floods of unknown lines by the words that matter; searched by a C library, without a step per line.
 
-A log may hold millions of errors that no entry knows, each in other words.  Of a line there remain those words that the
-catalogue has, in their order: its gist.  Lines of one gist fare alike.
+A log may contain millions of unknown errors, each worded differently.  Of each line, only the words that occur in the
+catalogue are kept, in their order: its gist.  Lines with equal gists are treated alike.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.explain.prefilter import CHINESE
 
-PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
-ALIKE = 20_000  # gists of such lines that are remembered
+MAX_LOOKS = 200  # lines with the same known words that are examined before the rest are assumed to be equal
+MAX_GISTS = 20_000  # number of such gists that are remembered
 _NEVER: tuple[tuple[str, ...], int] = ((), 0)
 _KEPT = {*b"abcdefghijklmnopqrstuvwxyz_", *range(128, 256)}
-_END = b"\x01"  # of a line: a word of its own, unlike the blanks around it
+_END = b"\x01"  # end of a line: a separate word, unlike the blanks around it
 _FOLD = bytes(low if (low := c + 32 if 65 <= c <= 90 else c) in _KEPT else 32 for c in range(256))
 _FOLD = _FOLD[:10] + _END + _FOLD[11:]
 _WIDE = tuple({word.encode(code) for word in CHINESE for code in ("utf-8", "gb18030")})
 
 
-class Gists:
-    """`known` are the catalogue's words: letters alone, as few as memory close to the processor holds."""
+class LineGists:
+    """`known` are the catalogue's words: only letters, and few enough for the processor's cache."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = {_END, *(word.encode() for word in known)}
 
-    def of(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Of each key (a line without its digits), in their order."""
+    def extract_gists(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return the gist of each key (a line without its digits), in order."""
         text = (b"\n %b \n" % b" \n ".join(keys)).translate(_FOLD)
         words = text.split()
-        parts = filter(self._known.__contains__, words) if text.isascii() else self._parts(words)
+        parts = filter(self._known.__contains__, words) if text.isascii() else self._find_known_words(words)
         return b" ".join(parts).split(_END)[1:-1] if keys else []
 
-    def _parts(self, words: Iterable[bytes]) -> Iterator[bytes]:
-        """Chinese has no blanks between words."""
+    def _find_known_words(self, words: Iterable[bytes]) -> Iterator[bytes]:
+        """The known words in the text; Chinese has no blanks between words."""
         for word in words:
             if word in self._known:
                 yield word
@@ -42,25 +42,25 @@ class Gists:
                 yield from (part for part in _WIDE if part in word)
 
 
-class Fared:
-    """What lines that are alike were of: once many were all of the same entries, the next is taken to be so, too.
+class KnownOutcomes:
+    """Entries that similar lines matched: after many equal results, the next line is assumed to match the same.
 
-    `alike` is the same for such lines; None of a line that is like no other, as one with figures, which may be codes.
+    `alike` is equal for similar lines; None for a line that is unique, such as one with figures, which may be codes.
     """
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[tuple[str, ...], int]] = {}
 
-    def sure(self, alike: int | None) -> tuple[str, ...]:
-        """The entries; empty where that is not sure."""
+    def find_entries(self, alike: int | None) -> tuple[str, ...]:
+        """Return the entries; empty if they are not certain."""
         names, times = self._of.get(alike, _NEVER) if alike is not None else _NEVER
-        return names if times > PATIENCE else ()
+        return names if times > MAX_LOOKS else ()
 
-    def note(self, alike: int | None, names: tuple[str, ...]) -> None:
-        """How a line fared that was looked at."""
+    def record_outcome(self, alike: int | None, names: tuple[str, ...]) -> None:
+        """Record which entries a line matched."""
         if alike is None:
             return
-        if len(self._of) > ALIKE:
+        if len(self._of) > MAX_GISTS:
             self._of.clear()
         before, times = self._of.get(alike, (names, 0))
         self._of[alike] = (names, times + 1 if before == names else -(1 << 40))

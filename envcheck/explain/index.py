@@ -1,4 +1,4 @@
-"""Which entries a line is of: by the words in it first, then by their patterns."""
+"""Find the entries that a line matches: first by words, then by patterns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from envcheck.explain.model import Entry
+from envcheck.explain.diagnosis import CatalogueEntry
+from envcheck.explain.log_text import PRINTABLE
 from envcheck.explain.prefilter import find_needles, mask_digits, may_match, rate_rarity
-from envcheck.explain.text import PRINTABLE
-from envcheck.explain.words import Words
+from envcheck.explain.word_search import WordSearch
 
-# Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
-# at the level of information, counts of nothing.
+# Lines that mention an error without reporting one: source code in a traceback, printed settings, messages at INFO
+# level, counts of zero.
 _QUOTES = re.compile(
     r"^\s{2,60}(?:raise|except|assert|return|elif|if|else|with|def|class|import|from|for|while|try)\b(?! of )"
     r"|^\s{2,60}(?:logger|logging|warnings|warn|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
@@ -29,8 +29,8 @@ _NONE = re.compile(
 )
 
 
-# What launchers and trainers say at the level of information and means something all the same.
-SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
+# Messages of launchers and trainers at INFO level that matter nevertheless.
+MATCHED_IN_INFO_LINES = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker", "launcher.paddle_waits"}
 
 
 TRACEBACK = "traceback (most recent call last)"
@@ -38,81 +38,85 @@ LONG = 2048  # bytes
 _WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
 
-class Index:
-    """The catalogue, arranged for asking; `words` are all that stand in it."""
+class EntryIndex:
+    """The catalogue, arranged for searching; `words` are all its words."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[CatalogueEntry]) -> None:
         self.entries = {entry.name: entry for entry in entries}
-        near: dict[str, list[Entry]] = {}
+        near: dict[str, list[CatalogueEntry]] = {}
         for entry in self.entries.values():
             for word in entry.near:
                 near.setdefault(word, []).append(entry)
         self._near = tuple(near.values())
-        self._words = Words([word.encode() for word in near])
+        self._words = WordSearch([word.encode() for word in near])
         said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
         self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
     @functools.cached_property
-    def _signs(self) -> tuple[Words, tuple[tuple[re.Pattern[str], ...], ...]]:
-        """Of each pattern the rarest words, one of which stands in every line that is of it; and whose each is."""
+    def _rare_words(self) -> tuple[WordSearch, tuple[tuple[re.Pattern[str], ...], ...]]:
+        """For each pattern its rarest words, one of which every matching line contains; and the entries of words."""
         whose: dict[str, list[re.Pattern[str]]] = {TRACEBACK: [re.compile(re.escape(TRACEBACK), re.IGNORECASE)]}
         for entry in self.entries.values():
             near = frozenset(map(mask_digits, entry.near))
             for pattern in entry.match:
                 for word in max((*find_needles(pattern), near), key=rate_rarity):
                     whose.setdefault(word, []).append(pattern)
-        return Words([word.encode() for word in whose], swift=True), tuple(map(tuple, whose.values()))
+        return WordSearch([word.encode() for word in whose], swift=True), tuple(map(tuple, whose.values()))
 
-    def possible(self, lines: Sequence[bytes]) -> Iterator[bytes]:
-        """Those of the lines, with 0 for each digit, that may be of an entry or begin a traceback; `of` tells more."""
+    def find_possible_lines(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        """Return the lines (0 for each digit) that may match an entry or start a traceback; `match_line` decides."""
         odd: list[bytes] = []
-        if b"".join(lines).translate(None, PRINTABLE):  # what is shown of such a line may read otherwise
+        if b"".join(lines).translate(None, PRINTABLE):  # the shown text of such a line may differ
             odd = [line for line in lines if line.translate(None, PRINTABLE)]
             lines = list(set(lines).difference(odd))
-        signs, whose = self._signs
+        signs, whose = self._rare_words
         short = [line for line in lines if len(line) <= LONG]
-        yield from (line for line, found in signs.each(short) if _may(line, [p for at in found for p in whose[at]]))
+        yield from (
+            line
+            for line, found in signs.find_words_by_line(short)
+            if _may_match_any(line, [p for at in found for p in whose[at]])
+        )
         if len(short) < len(lines):
-            yield from signs.lines([line for line in lines if len(line) > LONG])  # which have any word
+            yield from signs.find_lines([line for line in lines if len(line) > LONG])  # patterns with at least one word
         yield from odd
 
-    def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
-        """Entries that the line is of, with what their patterns named in it."""
+    def match_line(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[CatalogueEntry, dict[str, str]]]:
+        """Return the entries that the line matches, with the values of their patterns."""
         low = text.lower()
-        near = {entry.name: entry for entry in self._of_words(low)}
+        near = {entry.name: entry for entry in self._find_nearby_entries(low)}
         if not near or _QUOTES.match(text):
             return
         low = mask_digits(low)
         if may_match(_TOLD, low) and _TOLD.match(text):
-            near = {name: entry for name, entry in near.items() if name in SPOKEN}
-        found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
+            near = {name: entry for name, entry in near.items() if name in MATCHED_IN_INFO_LINES}
+        found = [(entry, _match_entry(entry, text, low, around)) for entry in near.values()]
         if any(groups is not None for _, groups in found) and not (may_match(_NONE, low) and _NONE.search(text)):
             yield from ((entry, groups) for entry, groups in found if groups is not None)
 
-    def traits(self, line: bytes) -> tuple[object, ...]:
-        """Of an ASCII line without figures: which words of `near` stand in it, and whose `unless` is found."""
+    def compute_traits(self, line: bytes) -> tuple[object, ...]:
+        """For an ASCII line without figures: which words of `near` it contains, and whose `unless` matches."""
         text = line.decode("ascii")
         low = text.lower()
-        near = self._words.within(low.encode())
-        return tuple((at, *(_excepted(entry, text, low) for entry in self._near[at])) for at in near)
+        near = self._words.find_words(low.encode())
+        return tuple((at, *(_is_excepted(entry, text, low) for entry in self._near[at])) for at in near)
 
-    def _of_words(self, low: str) -> Iterator[Entry]:
-        """Those of which a word of `near` stands in the text, always in the same order."""
-        for at in self._words.within(low.encode("utf-8", "replace")):
+    def _find_nearby_entries(self, low: str) -> Iterator[CatalogueEntry]:
+        """Entries with a word of `near` in the text, always in the same order."""
+        for at in self._words.find_words(low.encode("utf-8", "replace")):
             yield from self._near[at]
 
 
-def _may(line: bytes, patterns: Iterable[re.Pattern[str]]) -> bool:
-    """Whether all that must stand in it for one of them does; the line is ASCII."""
+def _may_match_any(line: bytes, patterns: Iterable[re.Pattern[str]]) -> bool:
+    """Whether the line contains all that one of the patterns requires; the line is ASCII."""
     low = line.lower().decode("ascii")
     return any(may_match(pattern, low) for pattern in patterns)
 
 
-def _excepted(entry: Entry, text: str, low: str) -> bool:
+def _is_excepted(entry: CatalogueEntry, text: str, low: str) -> bool:
     return bool(entry.unless and may_match(entry.unless, low) and entry.unless.search(text))
 
 
-# What stands before a line: ranks, times, levels, names of pods, units and programs.
+# Prefixes of a line: ranks, times, levels, names of pods, units and programs.
 _AHEAD = re.compile(
     r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:-]{1,60}\)|[\w.-]{1,60} {1,8}\||(?:stdout|stderr) [FP]\b"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?"
@@ -121,17 +125,17 @@ _AHEAD = re.compile(
 )
 
 
-def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Where the pattern is of a line's beginning, also behind what stands before lines."""
+def _search_line(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Search a pattern; one for the beginning of a line is also tried behind prefixes such as ranks and times."""
     found = pattern.search(text)
     if found is None and pattern.pattern[:1] == "^" and (ahead := _AHEAD.match(text)):
         found = pattern.search(text[ahead.end() :])
     return found
 
 
-def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
-    found = next((m for pattern in entry.match if may_match(pattern, low) and (m := _search(pattern, text))), None)
-    if found is None or _excepted(entry, text, low):
+def _match_entry(entry: CatalogueEntry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
+    found = next((m for pattern in entry.match if may_match(pattern, low) and (m := _search_line(pattern, text))), None)
+    if found is None or _is_excepted(entry, text, low):
         return None
     if entry.needs and not entry.needs.search(around()):
         return None

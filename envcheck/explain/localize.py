@@ -1,29 +1,47 @@
-"""A diagnosis in the chosen language; what the log's line named stays as it stands there."""
+"""Translate a diagnosis; values from the log line are kept unchanged."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from envcheck.core import language
-from envcheck.explain import catalogue, order
-from envcheck.explain.model import Diagnosis
-
-_MARK = re.compile(r"@(\w{1,20})@")
+from envcheck.explain import catalogue, causality
+from envcheck.explain.diagnosis import Diagnosis
 
 
-def spoken(one: Diagnosis) -> Diagnosis:
-    """Said with marks where values stand, which are put in afterwards; of them a code's meaning is ours to say."""
-    if language.chosen() == "en":
+def translate_diagnosis(one: Diagnosis) -> Diagnosis:
+    """Return the diagnosis in the selected language; the meaning of a code is translated too."""
+    if language.current_language() == "en":
         return one
-    entry = next((entry for entry in catalogue.entries() if entry.name == one.name), None)
-    texts = (entry.says, entry.why, entry.do) if entry else (one.says, one.why, one.do)
-    named = dict(one.named)
-    marks = {name: f"@{name}@" for name in named}
+    entry = next((entry for entry in catalogue.load_entries() if entry.name == one.name), None)
+    if entry is None:
+        return replace(
+            one,
+            description=language.translate(one.description),
+            why=language.translate(one.why),
+            do=language.translate(one.do),
+        )
+    named = {name: language.translate(said) if name == "meaning" else said for name, said in one.named}
+    says, why, do = (
+        causality.fill_placeholders(language.translate(text), named) for text in (entry.says, entry.why, entry.do)
+    )
+    return replace(one, description=says, why=why, do=do)
 
-    def put(found: re.Match[str]) -> str:
-        said = named.get(found[1], found[0])
-        return language.say(said) if found[1] == "meaning" else said[: order.LONGEST]
 
-    says, why, do = (_MARK.sub(put, language.say(order.words(text, marks) if entry else text)) for text in texts)
-    return replace(one, says=says, why=why, do=do)
+def translate_recorded_headline(recorded: Mapping[str, Any]) -> str:
+    """Return the headline of a recorded diagnosis in the selected language; "" if the record is not ours."""
+    says, named = recorded.get("description"), recorded.get("named")
+    if not isinstance(says, str):
+        return ""
+    pairs = [pair for pair in named if _is_pair(pair)] if isinstance(named, (list, tuple)) else []
+    entry = next((entry for entry in catalogue.load_entries() if entry.name == recorded.get("name")), None)
+    if entry is None or language.current_language() == "en":
+        return language.translate(says)
+    values = {name: language.translate(text) if name == "meaning" else text for name, text in pairs}
+    return causality.fill_placeholders(language.translate(entry.says), values)
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(part, str) for part in pair)

@@ -1,15 +1,17 @@
-"""What a line says of itself: that it is a warning, or of a try after which its program goes on; pure."""
+"""Whether a line calls itself a warning, or reports a retry after which its program continues; pure."""
 
 from __future__ import annotations
 
 import re
 
-# A line that calls itself a warning is no cause; NCCL calls its errors so.
+# A line that calls itself a warning is no cause; NCCL, and Kunlunxin's runtime and BKCL, call their errors so.
 _MILD = re.compile(
-    r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
+    r"^(?!.{0,120}(?:NCCL WARN|\[WARN\]\[(?:XPURT|BKCL|XCCL)\]))"
+    r".{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
 )
-# Nor is what others say without a level and go on: the hub's and the tracker's tries, TensorFlow beside another
-# framework, pip about what was there before, NumPy about a module that may still load, DeepSpeed's look for a compiler.
+# Nor are messages without a level after which the program continues: retries of the hub and the tracker, TensorFlow
+# next to another framework, pip about earlier packages, NumPy about a module that may still load, DeepSpeed's search
+# for a compiler.
 _TRIED = re.compile(
     r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
     r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
@@ -19,5 +21,5 @@ _TRIED = re.compile(
 
 
 def is_mild(text: str) -> bool:
-    """It is no cause, whatever it is of."""
+    """Return whether the line is not a cause, whatever entry it matches."""
     return bool(_MILD.search(text) or _TRIED.search(text))

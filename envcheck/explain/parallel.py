@@ -1,4 +1,4 @@
-"""Logs read side by side by several processes, each a piece at a time; the answer is that of one process."""
+"""Read logs with several processes, one part at a time; the result equals that of one process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from itertools import islice
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.explain import prefilter, reading, workers
-from envcheck.explain.found import Found, joined
-from envcheck.explain.index import Index
-from envcheck.explain.scan import Scan
+from envcheck.core.messages import _
+from envcheck.explain import log_files, prefilter, workers
+from envcheck.explain.index import EntryIndex
+from envcheck.explain.log_findings import LogFindings, join_pieces
+from envcheck.explain.scan import LogScanner
 from envcheck.report import screen
 
-WORTH = 32 << 20  # bytes: what is less is read by one process before others would have begun
-MOST = 4  # processes: each holds up to 28 MiB of its own beside 40 that are shared; the goal is 200 MB
-PIECE = 16 << 20  # bytes, at least: each begins with nothing remembered
+WORTH = 32 << 20  # bytes: one process reads less than this before others would have started
+MOST = 4  # processes: each uses up to 28 MiB in addition to 40 MiB shared; the goal is 200 MB
+PIECE = 16 << 20  # minimum bytes: each part starts without any state
 EACH = 16  # pieces for each process, so that all end at about the same time
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Of a log: from a number of bytes on, so many chunks, or to its end."""
+class LogPiece:
+    """A part of a log: from a byte offset on, this many chunks, or to its end."""
 
     path: Path
     start: int = 0
@@ -33,67 +34,69 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """`said` is what is to be told meanwhile."""
+class _PieceResult:
+    """The findings of a part, or the error, and what was printed on standard error meanwhile."""
 
-    found: Found | UsageError
-    said: str
+    found: LogFindings | UsageError
+    notices: str
 
 
-def read(paths: Sequence[Path], index: Index) -> list[Found]:
-    """What each log says.  UsageError for the first that cannot be read."""
-    total = sum(map(reading.size, paths))
-    processes = min(MOST, workers.cores()) if total > WORTH else 1
+def scan_logs(paths: Sequence[Path], index: EntryIndex) -> list[LogFindings]:
+    """Return the findings of each log.  UsageError for the first that cannot be read."""
+    total = sum(map(log_files.measure_size, paths))
+    processes = min(MOST, workers.count_usable_cores()) if total > WORTH else 1
     if processes == 1:
-        return [scanned(Piece(path), index) for path in paths]
-    logs = [tuple(pieces(path, max(PIECE, total // processes // EACH))) for path in paths]
-    answers = _answers([piece for log in logs for piece in log if reading.size(piece.path)], index, processes)
-    return [_log(log, answers, index) for log in logs]
+        return [scan_piece(LogPiece(path), index) for path in paths]
+    logs = [tuple(cut_into_pieces(path, max(PIECE, total // processes // EACH))) for path in paths]
+    answers = _scan_pieces(
+        [piece for log in logs for piece in log if log_files.measure_size(piece.path)], index, processes
+    )
+    return [_join_log(log, answers, index) for log in logs]
 
 
-def pieces(path: Path, most: int) -> Iterator[Piece]:
-    """Of about `most` bytes, where the log can be read from the middle."""
-    size, chunks = reading.size(path), most // reading.CHUNK
-    starts = range(0, size, chunks * reading.CHUNK) if size > most and reading.is_plain(path) else range(1)
+def cut_into_pieces(path: Path, most: int) -> Iterator[LogPiece]:
+    """Return parts of about `most` bytes, if the log can be read from the middle."""
+    size, chunks = log_files.measure_size(path), most // log_files.CHUNK
+    starts = range(0, size, chunks * log_files.CHUNK) if size > most and log_files.is_plain(path) else range(1)
     for start in starts:
-        yield Piece(path, start, None if start == starts[-1] else chunks)
+        yield LogPiece(path, start, None if start == starts[-1] else chunks)
 
 
-def scanned(piece: Piece, index: Index) -> Found:
-    """What it says; an exception that begins in it is read to its end."""
-    one = Scan("standard input" if str(piece.path) == "-" else str(piece.path), index)
-    blocks = reading.blocks(piece.path, piece.start)
+def scan_piece(piece: LogPiece, index: EntryIndex) -> LogFindings:
+    """Return the findings of a part; an exception that begins in it is read to its end."""
+    one = LogScanner(_("standard input") if str(piece.path) == "-" else str(piece.path), index)
+    blocks = log_files.read_blocks(piece.path, piece.start)
     for block in islice(blocks, piece.chunks):
-        one.feed(block)
-    found = one.end(blocks)
-    return found if piece.start or piece.chunks else found.finished()
+        one.feed_block(block)
+    found = one.finish_piece(blocks)
+    return found if piece.start or piece.chunks else found.finish_log()
 
 
-def _answers(some: Sequence[Piece], index: Index, processes: int) -> Mapping[Piece, _Answer]:
-    list(index.possible([b"error"]))  # what is made when it is first asked for is made once for all
+def _scan_pieces(some: Sequence[LogPiece], index: EntryIndex, processes: int) -> Mapping[LogPiece, _PieceResult]:
+    list(index.find_possible_lines([b"error"]))  # build lazy tables once, before the fork
     prefilter.select_lines([b"error"])
-    with screen.progress("reading", len(some), ticking=False) as ended:
-        found = workers.shared(lambda at: _answer(some[at], index), len(some), processes, ended)
+    with screen.show_progress(_("reading"), len(some), ticking=False) as ended:
+        found = workers.run_in_workers(lambda at: _scan_quietly(some[at], index), len(some), processes, ended)
     return {some[at]: answer for at, answer in found.items()}
 
 
-def _answer(piece: Piece, index: Index) -> _Answer:
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+def _scan_quietly(piece: LogPiece, index: EntryIndex) -> _PieceResult:
+    with contextlib.redirect_stderr(io.StringIO()) as notices:
         try:
-            found: Found | UsageError = scanned(piece, index)
+            found: LogFindings | UsageError = scan_piece(piece, index)
         except UsageError as err:
             found = err
-    return _Answer(found, said.getvalue())
+    return _PieceResult(found, notices.getvalue())
 
 
-def _log(log: Sequence[Piece], answers: Mapping[Piece, _Answer], index: Index) -> Found:
-    """What no other process could read is read here."""
-    found = [_told(answers[piece]) if piece in answers else scanned(piece, index) for piece in log]
-    return found[0] if len(found) == 1 else joined(found).finished()
+def _join_log(log: Sequence[LogPiece], answers: Mapping[LogPiece, _PieceResult], index: EntryIndex) -> LogFindings:
+    """Join the parts; this process reads what others could not."""
+    found = [_unwrap_result(answers[piece]) if piece in answers else scan_piece(piece, index) for piece in log]
+    return found[0] if len(found) == 1 else join_pieces(found).finish_log()
 
 
-def _told(answer: _Answer) -> Found:
-    sys.stderr.write(answer.said)
+def _unwrap_result(answer: _PieceResult) -> LogFindings:
+    sys.stderr.write(answer.notices)
     if isinstance(answer.found, UsageError):
         raise answer.found
     return answer.found

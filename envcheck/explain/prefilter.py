@@ -1,12 +1,12 @@
-"""Which lines are worth a look, and which patterns may be found in them: plain words are sought before any pattern is.
+"""Select lines and patterns worth a closer look: plain words are searched before any pattern.
 
-Triggers: reading must cost about as much as reading the file.  Lines that differ in figures only are looked at once (a
-training prints one line a thousand times); what is new is searched for the triggers, one of which stands in every line
-that the catalogue knows, in one pass.
+Triggers: reading must cost about as much as reading the file.  Lines that differ only in figures are examined once (a
+training prints one line a thousand times); new lines are searched, in one pass, for the triggers, one of which occurs
+in every line that the catalogue knows.
 
-Needles: a pattern costs a microsecond for every few characters; whether a word that must stand in a match stands in a
-text costs next to nothing.  Each digit is 0 there: that figures stand in a row tells much, also where a pattern leaves
-open which.  The long s and the dotless i are s and i to a pattern of whatever case; here they are not.
+Needles: a pattern costs a microsecond per few characters; testing whether a required word occurs in a text costs next
+to nothing.  Each digit is replaced by 0: that figures are adjacent is a strong hint, even if the pattern does not fix
+them.  To a case-insensitive pattern, the long s and the dotless i are s and i; here they are not.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from envcheck.explain.words import Words
+from envcheck.explain.word_search import WordSearch
 
 DIGITS = b"0123456789"
-# Triggers, lower case and without digits.  Short, so that few are enough; tests see that each entry is reached by one.
+# Triggers, lower case and without digits.  Short, so that few suffice; tests verify that each entry has one.
 WORDS = (
     "rror", "fail", "xcept", "can't", "meout", "ed out", "es out", "out of", "kill", "signal", "sigterm", "sigsegv",
     "sigabrt", "sigbus", "undefined", "denied", "refused", "reset", "closed", "not ", "no such", "no space",
@@ -36,7 +36,7 @@ WORDS = (
     "no address", "no nvidia", "no npu", "no socket", "ancdata", "retry", "read-only", "force stop", "assert",
     "low on", "argv", "at least", "ready twice", "please ", "partially", "compareframe", "maybe ", "nsatisf",
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
-    "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally",
+    "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (
@@ -45,36 +45,36 @@ CHINESE = (
     "重设", "不可达", "是一个", "放弃",
 )  # fmt: skip
 _WIDE = tuple({word.encode(code) for word in CHINESE for code in ("utf-8", "gb18030")})
-# The standard library's own parser of patterns; before Python 3.11 it had another name.
+# The standard library's parser of patterns; before Python 3.11 it had another name.
 _parser = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
-MOST = 24  # words of one set: more cost as much as the pattern
+MOST = 24  # words in one set: more would cost as much as the pattern
 _DIGIT = re.compile(r"\d")
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 @functools.cache
-def _all() -> Words:
-    return Words([*(word.encode() for word in WORDS), *_WIDE], swift=True)
+def _load_trigger_search() -> WordSearch:
+    return WordSearch([*(word.encode() for word in WORDS), *_WIDE], swift=True)
 
 
 def has_trigger(text: str) -> bool:
-    """Whether a line that holds this text, lower case, is looked at."""
+    """Return whether a line that contains this text (lower case) is examined."""
     bare = "".join(c for c in text if not ("0" <= c <= "9"))
     return any(word in bare for word in (*WORDS, *CHINESE))
 
 
 def select_lines(keys: Iterable[bytes]) -> list[bytes]:
-    """Those of the keys (lines without their digits) in which one of the words stands, in whatever case."""
-    return list(_all().lines(list(keys)))
+    """Return the keys (lines without their digits) that contain one of the words, in any case."""
+    return list(_load_trigger_search().find_lines(list(keys)))
 
 
 def mask_digits(low: str) -> str:
-    """The text with 0 for each digit."""
+    """Return the text with 0 for each digit."""
     return low.encode("ascii").translate(_ZEROS).decode("ascii") if low.isascii() else _DIGIT.sub("0", low)
 
 
 def may_match(pattern: re.Pattern[str], low: str) -> bool:
-    """Whether the pattern, of whatever case, can be found in a text; `low` is that text, lower case and with zeros."""
+    """Return whether a case-insensitive pattern may match a text; `low` is the text in lower case, with zeros."""
     for some in find_needles(pattern):
         for word in some:  # any() and all() would cost three times as much as the words
             if word in low:
@@ -86,42 +86,42 @@ def may_match(pattern: re.Pattern[str], low: str) -> bool:
 
 @functools.cache
 def find_needles(pattern: re.Pattern[str]) -> tuple[frozenset[str], ...]:
-    """Sets of words in lower case, rare ones first: of each, one stands in every text in which the pattern is found."""
-    found = {some for some in _of(_parser.parse(pattern.pattern, pattern.flags)) if len(some) <= MOST}
+    """Return sets of lower-case words, rare ones first: every text that matches contains one word of each set."""
+    found = {some for some in _collect_needles(_parser.parse(pattern.pattern, pattern.flags)) if len(some) <= MOST}
     return tuple(sorted(found, key=rate_rarity, reverse=True))
 
 
 def rate_rarity(some: frozenset[str]) -> tuple[int, int]:
-    """Long words, figures and few of them are rare in what people write."""
+    """Rate words: long ones, figures and short sets are rare in text."""
     return min(len(word) + word.count("0") for word in some), -len(some)
 
 
-def _of(parts: Iterable[Any]) -> Iterator[frozenset[str]]:
-    """Of parts that stand one after the other: each row of plain characters, and what groups have."""
+def _collect_needles(parts: Iterable[Any]) -> Iterator[frozenset[str]]:
+    """Of consecutive parts: each run of plain characters, and the needles of groups."""
     row = ""
     for kind, said in parts:
-        plain, ends = _plain(str(kind), said)
+        plain, ends = _read_literal(str(kind), said)
         row += plain
         if ends:
-            yield from _words(row)
+            yield from _make_needle(row)
             row = ""
-            yield from _inside(str(kind), said)
-    yield from _words(row)
+            yield from _collect_group_needles(str(kind), said)
+    yield from _make_needle(row)
 
 
-def _plain(kind: str, said: Any) -> tuple[str, bool]:
-    """The characters that a part is for certain, and whether what follows may not stand next to them."""
+def _read_literal(kind: str, said: Any) -> tuple[str, bool]:
+    """The characters that a part certainly is, and whether the next part may not be adjacent to them."""
     if kind == "LITERAL":
         return mask_digits(chr(said).lower()), False
     if kind == "IN" and all(_is_digit(str(of), which) for of, which in said):
         return "0", False
     if kind in ("MAX_REPEAT", "MIN_REPEAT") and len(said[-1]) == 1:
-        plain, ends = _plain(*_named(said[-1][0]))
+        plain, ends = _read_literal(*_split_part(said[-1][0]))
         return plain * said[0], ends or said[0] != said[1]
-    return "", kind != "AT"  # which is a place, no character: \b does not part a word
+    return "", kind != "AT"  # a position, not a character: \b does not split a word
 
 
-def _named(part: Any) -> tuple[str, Any]:
+def _split_part(part: Any) -> tuple[str, Any]:
     return str(part[0]), part[1]
 
 
@@ -131,16 +131,16 @@ def _is_digit(kind: str, said: Any) -> bool:
     return (kind == "LITERAL" and 48 <= said <= 57) or (kind == "CATEGORY" and str(said) == "CATEGORY_DIGIT")
 
 
-def _words(row: str) -> Iterator[frozenset[str]]:
+def _make_needle(row: str) -> Iterator[frozenset[str]]:
     if row.strip():
         yield frozenset((row,))
 
 
-def _inside(kind: str, said: Any) -> Iterator[frozenset[str]]:
-    """Of one part that holds others; of all that is not known, nothing."""
+def _collect_group_needles(kind: str, said: Any) -> Iterator[frozenset[str]]:
+    """Of a part that contains others; nothing for unknown kinds."""
     if kind == "SUBPATTERN" or (kind in ("MAX_REPEAT", "MIN_REPEAT") and said[0] > 0):
-        yield from _of(said[-1])
+        yield from _collect_needles(said[-1])
     elif kind == "BRANCH":
-        ways = [max(_of(way), key=rate_rarity, default=None) for way in said[1]]
+        ways = [max(_collect_needles(way), key=rate_rarity, default=None) for way in said[1]]
         if None not in ways:
             yield frozenset().union(*(way for way in ways if way))

@@ -1,4 +1,4 @@
-"""One log, in constant memory: each line that may say something goes once to the catalogue."""
+"""Scan one log in constant memory: each line that may matter is matched against the catalogue once."""
 
 from __future__ import annotations
 
@@ -7,125 +7,129 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from envcheck.explain import times
-from envcheck.explain.dedup import ALIKE, PATIENCE, Fared, Gists
-from envcheck.explain.exceptions import Reader
-from envcheck.explain.found import ODD, SHOWN, TAIL, Found, Hit, Shown
-from envcheck.explain.index import Index
-from envcheck.explain.kinds import WINDOW, codes, kind
+from envcheck.explain import timestamps
+from envcheck.explain.dedup import MAX_GISTS, MAX_LOOKS, KnownOutcomes, LineGists
+from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.index import EntryIndex
+from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
+from envcheck.explain.log_findings import ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
 from envcheck.explain.log_level import is_mild
-from envcheck.explain.model import Evidence, Raised
+from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
-from envcheck.explain.text import readable
+from envcheck.explain.tracebacks import TracebackReader
 
-# Lines (without digits) that were found dull or looked at, and their bytes; then they are forgotten and begun anew.
+# Known lines (without digits), and their bytes, after which they are discarded.
 KNOWN, ROOM = 100_000, 16 << 20
-AROUND = 12  # lines before and after, in which `needs` is sought
+AROUND = 12  # lines before and after that are searched for `needs`
 GIST = 512  # bytes of a gist that is remembered
-FLOOD = 0.25  # of new lines that alarm: then their gists are asked for first, which cost less than the lines
-MANY = 0.06  # of a block's lines: as many new ones of alarm are asked together whether any entry may know them
+FLOOD = 0.25  # new alarming lines: from this number on, their cheaper gists are checked first
+MANY = 0.06  # share of a block's lines: so many new alarming ones are checked in one search
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
-ODD_WIDTH = 600  # bytes of an unknown line of alarm that are kept
+ODD_WIDTH = 600  # bytes of an unknown alarming line that are kept
 HEAD = b"Traceback (most recent call last)"
 
 
 @dataclass
-class _Seen:
-    """Lines that differ in figures only: what the first was of, and others whose codes differ from its."""
+class _SeenLine:
+    """Lines that differ only in figures: the entries of the first, and of others whose codes differ from its codes."""
 
     line: bytes
     names: tuple[str, ...] = ()
     others: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
 
-    def of(self, line: bytes) -> tuple[str, ...] | None:
-        """None for codes that were not seen yet."""
-        its = codes(line)
+    def find_entries(self, line: bytes) -> tuple[str, ...] | None:
+        """Return the entries; None for codes that were not seen before."""
+        its = extract_codes(line)
         if its in self.others:
             return self.others[its]
-        return self.names if its == codes(self.line) else None
+        return self.names if its == extract_codes(self.line) else None
 
 
 @dataclass
-class Scan:
-    """What is remembered of a log while it is read, besides what is found."""
+class LogScanner:
+    """The state of a scan, in addition to its findings."""
 
     name: str
-    index: Index
-    every: bool = False  # look at each line: where there are few
+    index: EntryIndex
+    every: bool = False  # examine each line, if there are few
     _dull: set[bytes] = field(default_factory=set)
     _hot: set[bytes] = field(default_factory=set)
     _held: int = 0
-    _told: dict[bytes, _Seen] = field(default_factory=dict)
-    _vain: Counter[int] = field(default_factory=Counter)  # hashes of words of lines that were looked at for nothing
-    _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
-    _gist_of: dict[bytes, bytes] = field(default_factory=dict)  # of the block that is read
-    _fared: Fared = field(default_factory=Fared)
+    _told: dict[bytes, _SeenLine] = field(default_factory=dict)
+    _vain: Counter[int] = field(default_factory=Counter)  # word hashes of lines that were examined without a match
+    _alike: set[bytes] = field(default_factory=set)  # gists of such lines, which are skipped
+    _gist_of: dict[bytes, bytes] = field(default_factory=dict)  # of the current block
+    _fared: KnownOutcomes = field(default_factory=KnownOutcomes)
     _flood: bool = False
-    _alarm: bool = False  # so many of the last block's lines
-    _reader: Reader = field(default_factory=Reader)
+    _alarm: bool = False  # number of the last block's lines
+    _reader: TracebackReader = field(default_factory=TracebackReader)
 
     def __post_init__(self) -> None:
-        self.found = Found(self.name)
-        self._gists = Gists(self.index.words)
+        self.found = LogFindings(self.name)
+        self._gists = LineGists(self.index.words)
 
-    def feed(self, block: bytes) -> None:
-        """Whole lines, or a piece of a very long one."""
+    def feed_block(self, block: bytes) -> None:
+        """Scan whole lines, or a part of a very long one."""
         keys = block.translate(None, DIGITS).split(b"\n")
         distinct = set(keys)
         new = distinct - self._dull - self._hot
         self._held += sum(map(len, new))
         if len(self._dull) + len(self._hot) + len(new) > KNOWN or self._held > ROOM:
-            self._forget()
+            self._forget_keys()
             new = distinct
             self._held = sum(map(len, new))
-        hot, dull = (new, set()) if self.every else self._sorted(block, keys, new)
+        hot, dull = (new, set()) if self.every else self._sort_new_keys(block, keys, new)
         self._hot |= hot
         self._dull |= dull
         if self._reader.open or not distinct.isdisjoint(self._hot):
-            self._look(block.split(b"\n"), keys)
+            self._look_at_lines(block.split(b"\n"), keys)
         found = self.found
         found.size += len(block)
         found.lines += len(keys) - 1
         found.end = block[-TAIL:] if len(block) >= TAIL else (found.end + block)[-TAIL:]
 
-    def _sorted(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
+    def _sort_new_keys(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Split new lines into those to examine and those without interest.  In a flood, nearly all are neither."""
         if self._flood:
             fresh, quiet = list(new), set[bytes]()
         else:
             fresh, quiet = (
-                self._alarmed(block, keys, new) if self._alarm else self._loud(block, keys, select_lines(new))
+                self._select_after_alarm(block, keys, new)
+                if self._alarm
+                else self._select_alarming(block, keys, select_lines(new))
             )
-        gists = self._gists.of(fresh)
+        gists = self._gists.extract_gists(fresh)
         kinds = set(gists)
         alike = self._alike & kinds
         if self._flood and alike and len(alike) == len(kinds):
-            self._pass_over(block, keys, new)
+            self._skip_lines(block, keys, new)
             return set(), set()
         self._gist_of = dict(zip(fresh, gists, strict=True))
         passed = {key for key, gist in self._gist_of.items() if gist in alike} if alike else set()
         if passed:
             fresh = [key for key in fresh if key not in passed]
         if self._flood:
-            fresh, quiet = self._loud(block, keys, select_lines(fresh))
+            fresh, quiet = self._select_alarming(block, keys, select_lines(fresh))
         found = set(fresh)
         if passed or quiet:
-            self._pass_over(block, keys, passed | quiet)
+            self._skip_lines(block, keys, passed | quiet)
         self._flood = len(passed) + len(found) > FLOOD * len(new)
         return found, new - found - passed
 
-    def _loud(self, block: bytes, keys: list[bytes], some: list[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """Which of some to look at, and those of no entry where they are so many that a step for each is too much."""
+    def _select_alarming(self, block: bytes, keys: list[bytes], some: list[bytes]) -> tuple[list[bytes], set[bytes]]:
+        """Choose which lines to examine, and which unknown ones to skip because there are too many for single steps."""
         self._alarm = len(self.found.odd_first) >= ODD and len(some) >= MANY * len(keys)
         if not self._alarm:
             return some, set()
         asked = set(some)
-        possible = self._possible(block, keys, asked)
+        possible = self._find_possible_keys(block, keys, asked)
         return [key for key in some if key in possible], asked - possible
 
-    def _alarmed(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """The same, after a block of so many: first those that an entry may know; of the others the last of alarm."""
-        possible = self._possible(block, keys, new)
+    def _select_after_alarm(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[list[bytes], set[bytes]]:
+        """As before, after a block with so many: first those that an entry may match; of the others the last alarming
+        ones.
+        """
+        possible = self._find_possible_keys(block, keys, new)
         quiet, last = new - possible, list[bytes]()
         for at in range(len(keys), 0, -2 * ODD):
             last += select_lines(key for key in keys[max(0, at - 2 * ODD) : at] if key in quiet)
@@ -134,136 +138,138 @@ class Scan:
         self._alarm = len(last) >= ODD
         return select_lines(possible), set(last)
 
-    def _possible(self, block: bytes, keys: list[bytes], asked: set[bytes]) -> set[bytes]:
-        """Those that an entry may know."""
+    def _find_possible_keys(self, block: bytes, keys: list[bytes], asked: set[bytes]) -> set[bytes]:
+        """Lines that an entry may match."""
         lines = [line for line, key in zip(block.translate(ZEROS).split(b"\n"), keys, strict=True) if key in asked]
-        return {line.translate(None, DIGITS) for line in self.index.possible(lines)}
+        return {line.translate(None, DIGITS) for line in self.index.find_possible_lines(lines)}
 
-    def _pass_over(self, block: bytes, keys: list[bytes], passed: set[bytes]) -> None:
-        """Lines like many that no entry knew: the last of them are kept."""
+    def _skip_lines(self, block: bytes, keys: list[bytes], passed: set[bytes]) -> None:
+        """Lines like many that no entry matched: the last of them are kept."""
         places = list(islice((at for at in range(len(keys) - 1, -1, -1) if keys[at] in passed), ODD))
         lines = block.rsplit(b"\n", len(keys) - places[-1])
         before = self.found.lines + 1
         self.found.odd_last += [(before + at, lines[at - len(keys)][:ODD_WIDTH]) for at in reversed(places)]
 
-    def _forget(self) -> None:
-        seen = Counter({key: n for key, n in self.found.odd_seen.items() if len(key) < WINDOW})  # so long is none told
+    def _forget_keys(self) -> None:
+        seen = Counter(
+            {key: n for key, n in self.found.odd_seen.items() if len(key) < WINDOW}
+        )  # longer lines are not shown
         self.found.odd_seen = Counter(dict(seen.most_common(ODD)))
         self._dull.clear()
         self._hot.clear()
         self._told.clear()
 
-    def _look(self, lines: list[bytes], keys: list[bytes]) -> None:
+    def _look_at_lines(self, lines: list[bytes], keys: list[bytes]) -> None:
         for at, key in enumerate(keys):
             if self._reader.open:
-                self._read(self._reader.line(lines[at]))
+                self._record_exception(self._reader.feed_line(lines[at]))
             if key in self._hot:
-                self._line(lines, at, key)
+                self._read_line(lines, at, key)
 
-    def _read(self, raised: Raised | None) -> None:
+    def _record_exception(self, raised: RaisedException | None) -> None:
         if raised is None:
             return
-        self.found.raised = [*self.found.raised[:1], raised]  # the first and the last are told
+        self.found.raised = [*self.found.raised[:1], raised]  # the first and the last are shown
 
-    def _line(self, lines: list[bytes], at: int, key: bytes) -> None:
+    def _read_line(self, lines: list[bytes], at: int, key: bytes) -> None:
         line = lines[at]
         number = self.found.lines + at + 1
         if HEAD in line:
-            self.found.time = self._when(lines, at)
-            self._reader.begin(line, self.name, number, self.found.time)
+            self.found.time = self._find_time(lines, at)
+            self._reader.start_traceback(line, self.name, number, self.found.time)
         seen = self._told.get(key)
         if seen is None:
-            seen = self._told[key] = _Seen(line if len(line) < WINDOW // 4 else line[:WINDOW])
-            seen.names = self._first(lines, at, number, key)
+            seen = self._told[key] = _SeenLine(line if len(line) < WINDOW // 4 else line[:WINDOW])
+            seen.names = self._match_new_line(lines, at, number, key)
             return
-        names = seen.of(line)
+        names = seen.find_entries(line)
         if names is None:
-            seen.others[codes(line)] = self._first(lines, at, number, key)
+            seen.others[extract_codes(line)] = self._match_new_line(lines, at, number, key)
             return
-        self._count(names, number)
+        self._count_hits(names, number)
         if not names:
             self.found.odd_seen[key] += 1
 
-    def _count(self, names: Iterable[str], number: int) -> None:
+    def _count_hits(self, names: Iterable[str], number: int) -> None:
         for name in names:
             hit = self.found.hits[name]
             hit.count, hit.last = hit.count + 1, number
 
-    def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
-        """A line that was not seen before, but for its figures."""
-        gist = self._gist_of[key] if key in self._gist_of else self._gists.of([key])[0]
+    def _match_new_line(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
+        """Match a line that was not seen before, figures aside."""
+        gist = self._gist_of[key] if key in self._gist_of else self._gists.extract_gists([key])[0]
         words = hash(frozenset(gist.split()))
-        if self._vain[words] > PATIENCE:
-            self._give_up(key, gist)
+        if self._vain[words] > MAX_LOOKS:
+            self._skip_gist(key, gist)
             self.found.odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
-        names = self._of(lines, at, number, gist)
-        self._count(names, number)
+        names = self._match_entries(lines, at, number, gist)
+        self._count_hits(names, number)
         if len(self._vain) > KNOWN // 2:
             self._vain.clear()
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
         if not names:
-            self._odd(number, lines[at][:ODD_WIDTH], key)
+            self._record_unknown(number, lines[at][:ODD_WIDTH], key)
         return names
 
-    def _of(self, lines: list[bytes], at: int, number: int, gist: bytes) -> tuple[str, ...]:
-        """The entries that the line is of; of very many alike that have no figures not each is looked at."""
+    def _match_entries(self, lines: list[bytes], at: int, number: int, gist: bytes) -> tuple[str, ...]:
+        """The entries that the line matches; of very many similar lines without figures, not each is matched."""
         line = lines[at]
-        alike = hash((gist, self.index.traits(line))) if _is_plain(line) else None
-        names = self._fared.sure(alike)
+        alike = hash((gist, self.index.compute_traits(line))) if _is_plain(line) else None
+        names = self._fared.find_entries(alike)
         if names and not any(self.found.hits[name].mild for name in names):
             return names
-        names = tuple(dict.fromkeys(self._hits(lines, at, number)))
-        self._fared.note(alike, names)
+        names = tuple(dict.fromkeys(self._record_hits(lines, at, number)))
+        self._fared.record_outcome(alike, names)
         return names
 
-    def _hits(self, lines: list[bytes], at: int, number: int) -> Iterator[str]:
-        """The entries that the line is of, which are noted."""
-        for piece in _pieces(lines[at]):
-            text = readable(piece)
-            for entry, groups in self.index.of(text, self._around(lines, at)):
-                hit = self.found.hits.setdefault(entry.name, Hit())
+    def _record_hits(self, lines: list[bytes], at: int, number: int) -> Iterator[str]:
+        """Record the line with its entries, and return them."""
+        for piece in _cut_line(lines[at]):
+            text = sanitize_line(piece)
+            for entry, groups in self.index.match_line(text, self._make_context_reader(lines, at)):
+                hit = self.found.hits.setdefault(entry.name, EntryHits())
                 hit.mild = hit.mild and is_mild(text)
                 if len(hit.shown) < SHOWN:
-                    line = Evidence(self.name, number, text, self._when(lines, at))
-                    hit.show([Shown(kind(lines[at]), line, groups)])
+                    line = Evidence(self.name, number, text, self._find_time(lines, at))
+                    hit.add_lines([MatchedLine(compute_kind(lines[at]), line, groups)])
                 yield entry.name
 
-    def _odd(self, number: int, line: bytes, key: bytes) -> None:
+    def _record_unknown(self, number: int, line: bytes, key: bytes) -> None:
         self.found.odd_last.append((number, line))
         self.found.odd_seen[key] += 1
         if len(self.found.odd_first) < ODD:
-            self.found.odd_first.setdefault(kind(line), (number, line))
+            self.found.odd_first.setdefault(compute_kind(line), (number, line))
 
-    def _give_up(self, key: bytes, gist: bytes) -> None:
-        """The next lines of this gist are passed over; this one need not be known again."""
+    def _skip_gist(self, key: bytes, gist: bytes) -> None:
+        """Skip the next lines with this gist; this line need not be remembered."""
         if gist.strip() and len(gist) <= GIST and b"Traceback" not in key:
-            if len(self._alike) > ALIKE:
+            if len(self._alike) > MAX_GISTS:
                 self._alike.clear()
             self._alike.add(gist)
             self._hot.discard(key)
 
-    def _around(self, lines: list[bytes], at: int) -> Callable[[], str]:
-        return lambda: "\n".join(readable(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
+    def _make_context_reader(self, lines: list[bytes], at: int) -> Callable[[], str]:
+        return lambda: "\n".join(sanitize_line(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
 
-    def _when(self, lines: list[bytes], at: int) -> float | None:
-        """Of the line, else of the nearest before it, else of the last traceback's head."""
+    def _find_time(self, lines: list[bytes], at: int) -> float | None:
+        """The time of the line, of the nearest line before it, or of the last traceback's head."""
         for line in lines[max(0, at - 40) : at + 1][::-1]:
-            if (when := times.of(line[:400].decode("utf-8", "replace"))) is not None:
+            if (when := timestamps.parse_timestamp(line[:400].decode("utf-8", "replace"))) is not None:
                 return when
         return self.found.time
 
-    def end(self, after: Iterable[bytes] = ()) -> Found:
-        """What was found; `after` are the blocks after this piece of the log, into which an exception may reach."""
-        self._read_on(line for block in after for line in block.split(b"\n"))
-        self._read(self._reader.close())
-        self._forget()
+    def finish_piece(self, after: Iterable[bytes] = ()) -> LogFindings:
+        """Return the findings; `after` are the blocks after this part, into which an exception may continue."""
+        self._finish_traceback(line for block in after for line in block.split(b"\n"))
+        self._record_exception(self._reader.finish_log())
+        self._forget_keys()
         return self.found
 
-    def _read_on(self, lines: Iterator[bytes]) -> None:
+    def _finish_traceback(self, lines: Iterator[bytes]) -> None:
         while self._reader.open and (line := next(lines, None)) is not None:
-            self._read(self._reader.line(line))
-            if HEAD in line:  # another one, which is of the next piece
+            self._record_exception(self._reader.feed_line(line))
+            if HEAD in line:  # another traceback, of the next part
                 self._reader.open = False
 
 
@@ -273,11 +279,11 @@ def _is_plain(line: bytes) -> bool:
     )
 
 
-def _pieces(line: bytes) -> Iterable[bytes]:
-    """A line in pieces that patterns are cheap on; what a progress bar wrote over is a line of its own."""
+def _cut_line(line: bytes) -> Iterable[bytes]:
+    """Cut a line into pieces that are cheap to match; what a progress bar overwrote is a separate line."""
     if len(line) <= WINDOW and b"\r" not in line:
         return (line,)
-    alike = {part.translate(None, DIGITS): part for part in line.split(b"\r") if part}  # of each kind the last
+    alike = {part.translate(None, DIGITS): part for part in line.split(b"\r") if part}  # the last of each kind
     parts = list(alike.values())
     return [
         part[start : start + WINDOW]
@@ -286,9 +292,9 @@ def _pieces(line: bytes) -> Iterable[bytes]:
     ]
 
 
-def scan(name: str, blocks: Iterable[bytes], index: Index, every: bool = False) -> Found:
-    """All of it."""
-    one = Scan(name, index, every)
+def scan_blocks(name: str, blocks: Iterable[bytes], index: EntryIndex, every: bool = False) -> LogFindings:
+    """Return the findings of all blocks."""
+    one = LogScanner(name, index, every)
     for block in blocks:
-        one.feed(block)
-    return one.end().finished()
+        one.feed_block(block)
+    return one.finish_piece().finish_log()

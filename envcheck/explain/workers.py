@@ -1,7 +1,7 @@
-"""Work that is shared among copies of this process, which end when it ends, however it ends.
+"""Share work among forks of this process, which end when it ends, however it ends.
 
-Plain forks: the standard library's executors leave their processes behind when this one is killed, close standard input
-in them, which a path may name, and want semaphores, for which a container may lack /dev/shm.
+Plain forks: the executors of the standard library leave their processes behind if this one is killed, close their
+standard input, which a path may name, and need semaphores, for which a container may lack /dev/shm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Work = Callable[[int], Any]
 _WORD = 4  # bytes of a number in the queue
-ORPHAN_S = 0.2  # after which a worker sees that its parent is gone
+ORPHAN_S = 0.2  # seconds after which a worker notices that its parent is gone
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class _Worker:
     answers: Connection
 
 
-def cores() -> int:
-    """That may be used; one where this process has threads: what they hold locked stays locked in a copy."""
+def count_usable_cores() -> int:
+    """Return the usable CPU cores; 1 if this process has threads, whose locks would stay locked in a fork."""
     try:
         threads = len(list(Path("/proc/self/task").iterdir()))
         return len(os.sched_getaffinity(0)) if threads == 1 else 1
@@ -40,17 +40,17 @@ def cores() -> int:
         return 1
 
 
-def shared(
+def run_in_workers(
     work: Callable[[int], Result], count: int, processes: int, ended: Callable[[], None] = lambda: None
 ) -> dict[int, Result]:
-    """Numbers below `count` with what the work makes of each, but for those that a killed process left undone.
+    """Yield numbers below `count` with the result of the work, except those that a killed process left undone.
 
     `ended` is called after each.
     """
     from multiprocessing.connection import Connection, wait
 
     found: dict[int, Result] = {}
-    with _started(work, count, processes) as workers:
+    with _start_workers(work, count, processes) as workers:
         waiting = [worker.answers for worker in workers]
         while waiting:
             for answers in wait(waiting):
@@ -65,23 +65,23 @@ def shared(
 
 
 @contextlib.contextmanager
-def _started(work: Work, count: int, processes: int) -> Iterator[list[_Worker]]:
-    """As many as there may be."""
-    queue = _queue(count)
+def _start_workers(work: Work, count: int, processes: int) -> Iterator[list[_Worker]]:
+    """Start as many workers as the system allows."""
+    queue = _make_queue(count)
     workers: list[_Worker] = []
     try:
         with suppress(OSError):
             for _ in range(processes):
-                workers.append(_fork(work, queue))
+                workers.append(_fork_worker(work, queue))
         yield workers
     finally:
         os.close(queue)
         for worker in workers:
-            _end(worker)
+            _kill_worker(worker)
 
 
-def _queue(count: int) -> int:
-    """A pipe of numbers, of which each worker takes the next when it is free; what finds no room is left undone."""
+def _make_queue(count: int) -> int:
+    """A pipe of numbers, from which each idle worker takes the next; numbers that do not fit are left undone."""
     take, put = os.pipe()
     os.set_blocking(put, False)
     os.write(put, b"".join(number.to_bytes(_WORD, "little") for number in range(count)))
@@ -89,15 +89,15 @@ def _queue(count: int) -> int:
     return take
 
 
-def _end(worker: _Worker) -> None:
+def _kill_worker(worker: _Worker) -> None:
     worker.answers.close()
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(worker.pid, signal.SIGKILL)
         os.waitpid(worker.pid, 0)
 
 
-def _fork(work: Work, queue: int) -> _Worker:
-    """Ctrl-C waits until the worker knows that it is none of its business."""
+def _fork_worker(work: Work, queue: int) -> _Worker:
+    """Fork with Ctrl-C blocked, until the worker ignores it."""
     from multiprocessing.connection import Pipe
 
     parent = os.getpid()
@@ -107,18 +107,18 @@ def _fork(work: Work, queue: int) -> _Worker:
         pid = os.fork()
         if not pid:
             answers.close()
-            _work(work, queue, answer, parent)
+            _run_worker(work, queue, answer, parent)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     answer.close()
     return _Worker(pid, answers)
 
 
-def _work(work: Work, queue: int, answer: Connection, parent: int) -> NoReturn:
-    """A worker's life.  It ends without a word: what it left undone is done by its parent, which says what is wrong."""
+def _run_worker(work: Work, queue: int, answer: Connection, parent: int) -> NoReturn:
+    """Run a worker.  It ends silently: its parent does the rest and reports the error."""
     try:
-        _mind(parent)
-        gc.freeze()  # what is shared stays so
+        _exit_with_parent(parent)
+        gc.freeze()  # keep shared pages shared
         while number := os.read(queue, _WORD):
             at = int.from_bytes(number, "little")
             answer.send((at, work(at)))
@@ -126,8 +126,8 @@ def _work(work: Work, queue: int, answer: Connection, parent: int) -> NoReturn:
         os._exit(0)
 
 
-def _mind(parent: int) -> None:
-    """The parent ends its workers; when it is gone they end by themselves."""
+def _exit_with_parent(parent: int) -> None:
+    """The parent ends its workers; if it is gone, they end by themselves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if callable(signal.getsignal(number)):

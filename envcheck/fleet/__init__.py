@@ -1,1 +1,1 @@
-"""Many machines: who they are, asking them over OpenSSH, judging each here, and voting on what ought to be equal."""
+"""Fleets: resolve host names, collect facts over OpenSSH, evaluate each host here, and compare the hosts."""

@@ -1,4 +1,4 @@
-"""A command's own words again, for the hosts of --hosts: what was written, without what is for this side."""
+"""Rebuild the current command line for remote hosts, without the options that concern the local side."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
     from envcheck.payload.remote_command import Word
 
 CHOOSING = ("hosts", "hostfile", "exclude")
-HERE = (*CHOOSING, "fanout", "deadline", "forget", "lang")
+HERE = (*CHOOSING, "fanout", "host_timeout_s", "forget", "lang")
 
 
-def hosts(request: Any) -> tuple[str, ...]:
-    """The names that --hosts, --hostfile and --exclude mean."""
-    from envcheck.fleet.hosts import chosen
+def list_hosts(request: Any) -> tuple[str, ...]:
+    """Return the host names that --hosts, --hostfile and --exclude select."""
+    from envcheck.fleet.hosts import resolve_hosts
 
-    return tuple(chosen(request.hosts, request.hostfile, request.exclude))
+    return tuple(resolve_hosts(request.hosts, request.hostfile, request.exclude))
 
 
-def written(without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Name of the parameter → value, of what stands in this command."""
+def collect_given(without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the parameters given on this command line, by name, except those in `without`."""
     context = click.get_current_context()
     given = {p.name or "": context.params.get(p.name or "") for p in context.command.params}
     source = context.get_parameter_source
     return {n: v for n, v in given.items() if source(n) is ParameterSource.COMMANDLINE and n not in (*HERE, *without)}
 
 
-def words(given: dict[str, Any], carried: dict[str, Path]) -> tuple[tuple[Word, ...], str]:
-    """For the hosts, and as a person writes them; files that are `carried` are attachments there."""
-    there = tuple(word for _, word in _each(given, carried))
-    return there, shlex.join(word for word, _ in _each(given, carried))
+def build_words(given: dict[str, Any], carried: dict[str, Path]) -> tuple[tuple[Word, ...], str]:
+    """Return the command line for the hosts, and as a user writes it; `carried` files are attachments there."""
+    there = tuple(word for _, word in _pair_words(given, carried))
+    return there, shlex.join(word for word, _ in _pair_words(given, carried))
 
 
-def _each(given: dict[str, Any], carried: dict[str, Path]) -> Iterator[tuple[str, Word]]:
-    """(as written here, as it is there)."""
+def _pair_words(given: dict[str, Any], carried: dict[str, Path]) -> Iterator[tuple[str, Word]]:
+    """Yield each word as written here and as on the host."""
     params = {p.name: p for p in click.get_current_context().command.params}
     for name, value in given.items():
         param = params[name]

@@ -1,4 +1,4 @@
-"""Whether a host answered, and if not, why: ssh's own words as a table.  The host's finding fleet.reach."""
+"""Whether a host responded and, if not, why, from a table of ssh messages: the finding fleet.reach of each host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from envcheck.core.model import Finding, Remedy, Status
+from envcheck.core.messages import Message, _
+from envcheck.core.model import Finding, Remedy, Status, diagnose, manual
 from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, HostOutput
 from envcheck.report.contents import REACH
 
@@ -17,133 +18,253 @@ SSH_FAILED = 255
 
 
 @dataclass(frozen=True)
-class Why:
-    """`sign` is looked for in all that ssh said, in the order of the table; {host} stands for the host."""
+class FailureReason:
+    """A cause of failure; `sign` is searched in ssh's output, in table order; {host} stands for the host."""
 
     sign: str
-    seen: str
-    words: str
+    seen: Message
+    words: Message
     command: str = ""
     status: Status = FAIL
 
 
 SSH = (
-    Why("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one that this user knows",
-        "Find out why first: a machine that was set up anew has a new key, and so has one that pretends. Then take the"
-        " old key out and connect once by hand.", "ssh-keygen -R {host}"),
-    Why("Host key verification failed|No .{0,40}host key is known|key is not known by any", "its host key is unknown",
-        "Compare its key's fingerprint with the machine's own, by connecting once by hand.", "ssh {host} true"),
-    Why("Could not resolve hostname|Name or service not known", "its name leads to no address",
-        "Correct the name, or put it into DNS, /etc/hosts or ssh's configuration.", "getent hosts {host}"),
-    Why(r"Permission denied \([^)]*(password|keyboard-interactive)", "it asks for a password, and nobody is there",
-        "Put a key of this user there, or load the key into an agent.", "ssh-copy-id {host}"),
-    Why("Permission denied|Too many authentication failures|no mutual signature|No supported authentication",
-        "it accepts none of this user's keys", "Put a key of this user there; ssh -v says which were offered.",
-        "ssh -v {host} true"),
-    Why("Connection refused", "nobody listens at its ssh port", "Start sshd there, or name its port in ssh's"
-        " configuration.", "ssh -v {host} true"),
-    Why("Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is down|timeout",
-        "it cannot be reached", "Is it up, and the way to it open?", "ping -c 3 {host}"),
-    Why("Unable to negotiate|no matching", "it speaks no kind of ssh that this machine takes",
-        "Name what it has in ssh's configuration, or update its sshd.", "ssh -v {host} true"),
-    Why("Bad configuration option|Bad owner or permissions|terminating,", "ssh does not read its configuration",
-        "Mend ~/.ssh/config as ssh says.", "ssh -G {host}"),
-    Why("Connection (closed|reset)|kex_exchange_identification|Broken pipe|Connection to .{1,80} closed",
-        "the connection broke off", "Look at sshd's log there; too many at once: a smaller --fanout, or a larger"
-        " MaxStartups there.", "ssh {host} true"),
-)  # fmt: skip
+    FailureReason(
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        _("host key differs from the one in known_hosts"),
+        _(
+            "Find out why the key changed: a reinstalled machine has a new key, but so does an "
+            "impostor. Then remove the old key and connect once manually."
+        ),
+        "ssh-keygen -R {host}",
+    ),
+    FailureReason(
+        "Host key verification failed|No .{0,40}host key is known|key is not known by any",
+        _("host key unknown"),
+        _("Connect once manually and compare the key fingerprint with the host's own."),
+        "ssh {host} true",
+    ),
+    FailureReason(
+        "Could not resolve hostname|Name or service not known",
+        _("host name does not resolve"),
+        _("Correct the name, or add it to DNS, /etc/hosts or the ssh configuration."),
+        "getent hosts {host}",
+    ),
+    FailureReason(
+        r"Permission denied \([^)]*(password|keyboard-interactive)",
+        _("ssh asks for a password, but envcheck runs non-interactively"),
+        _("Install this user's public key on the host, or load the key into an ssh agent."),
+        "ssh-copy-id {host}",
+    ),
+    FailureReason(
+        "Permission denied|Too many authentication failures|no mutual signature|No supported authentication",
+        _("host accepts none of this user's keys"),
+        _("Install this user's public key on the host; ssh -v lists the keys that were offered."),
+        "ssh -v {host} true",
+    ),
+    FailureReason(
+        "Connection refused",
+        _("ssh port refuses connections"),
+        _("Start sshd on the host, or set its port in the ssh configuration."),
+        "ssh -v {host} true",
+    ),
+    FailureReason(
+        "Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is down|timeout",
+        _("host unreachable"),
+        _("Check that the host is up and the network path is open."),
+        "ping -c 3 {host}",
+    ),
+    FailureReason(
+        "Unable to negotiate|no matching",
+        _("no ssh algorithm in common with this machine"),
+        _("Allow its algorithms in the ssh configuration, or update its sshd."),
+        "ssh -v {host} true",
+    ),
+    FailureReason(
+        "Bad configuration option|Bad owner or permissions|terminating,",
+        _("ssh cannot read its configuration"),
+        _("Correct ~/.ssh/config as the ssh error describes."),
+        "ssh -G {host}",
+    ),
+    FailureReason(
+        "Connection (closed|reset)|kex_exchange_identification|Broken pipe|Connection to .{1,80} closed",
+        _("connection lost"),
+        _(
+            "Read the sshd log on the host. If too many connections start at once, reduce --fanout or "
+            "raise MaxStartups on the host."
+        ),
+        "ssh {host} true",
+    ),
+)
 WORDS = (
-    Why("no-python", "it has no python3", "Install Python 3.6 or newer there; nothing else is needed.",
-        "ssh {host} command -v python3"),
-    Why("old-python", "its python3 is too old", "Put Python 3.6 or newer first on PATH there.",
-        "ssh {host} python3 --version"),
-    Why("no-new-python", "it has no Python 3.10 or newer, which provisioning and training want",
-        "Put one on PATH there; a look at it (envcheck doctor --hosts) goes with 3.6.", "ssh {host} python3 --version"),
-    Why("no-place", "it has no room for what travels (3 MB, 12 MB unpacked), neither at home nor in /tmp nor in"
-        " /dev/shm", "Make room there.", "ssh {host} df -h"),
-    Why("not-begun", "it was stopped before it began", "Repeat it with --resume.", "", UNKNOWN),
-    Why("damaged", "what it received is not what was sent", "Ask again; look at what its login scripts read.",
-        "ssh {host} true", UNKNOWN),
-)  # fmt: skip
+    FailureReason(
+        "no-python",
+        _("python3 not found on the host"),
+        _("Install Python 3.6 or newer on the host; no other software is required."),
+        "ssh {host} command -v python3",
+    ),
+    FailureReason(
+        "old-python",
+        _("python3 on the host is too old"),
+        _("Put Python 3.6 or newer first on PATH on the host."),
+        "ssh {host} python3 --version",
+    ),
+    FailureReason(
+        "no-new-python",
+        _("Python 3.10 or newer not found on the host; provisioning and training require it"),
+        _("Put Python 3.10 or newer on PATH on the host; envcheck doctor --hosts needs only 3.6."),
+        "ssh {host} python3 --version",
+    ),
+    FailureReason(
+        "no-place",
+        _("not enough space for the payload (3 MB, 12 MB unpacked) in the home directory, /tmp or /dev/shm"),
+        _("Free up space on the host."),
+        "ssh {host} df -h",
+    ),
+    FailureReason(
+        "not-started", _("stopped before it started"), _("Run the command again with --resume."), "", UNKNOWN
+    ),
+    FailureReason(
+        "damaged",
+        _("received data differs from the data sent"),
+        _("Try again; check whether its login scripts read standard input."),
+        "ssh {host} true",
+        UNKNOWN,
+    ),
+)
 
 
-def reached(said: HostOutput) -> Finding:
-    """OK where its document came; a login script that prints is told, since it breaks scp and launchers."""
-    if said.answers is not None:
-        return _noisy(said) if said.junk.strip() else _finding(said, Status.OK, f"answered in {said.elapsed_s:.1f} s")
-    if said.unreadable:
-        return unreadable(said, said.unreadable)
-    return _told_by_word(said) or (_limits(said)) or _told_by_ssh(said) or _odd(said)
-
-
-def broken(said: HostOutput) -> Finding:
-    """Of a command there that did not tell how it ended."""
-    return _told_by_word(said) or _limits(said) or _told_by_ssh(said) or _cut(said)
-
-
-def _cut(said: HostOutput) -> Finding:
-    how = "" if said.status is None else f" (status {said.status})"
-    seen = f"the connection broke off{' after it had begun' if said.words else ''}{how}"
-    return _finding(said, FAIL, seen, Remedy("Is it up?", (f"ssh {shlex.quote(said.host)} uptime",)))
-
-
-def unreadable(said: HostOutput, why: str) -> Finding:
-    """Its document came whole, and is none."""
-    return _finding(said, UNKNOWN, f"it answered with no snapshot: {why}", Remedy("Is it really this machine?"))
-
-
-def _told_by_word(said: HostOutput) -> Finding | None:
-    told = " ".join(said.words[-1:])
-    for why in WORDS:
-        if told.startswith(why.sign):
-            seen = f"{why.seen} ({told[len(why.sign) :].strip()})" if told[len(why.sign) :].strip() else why.seen
-            return _finding(said, why.status, seen, _remedy(why, said.host))
-    return None
-
-
-def _limits(said: HostOutput) -> Finding | None:
-    if said.flood:
-        words = Remedy("Look at what its login scripts print.", (f"ssh {shlex.quote(said.host)} true | head",))
-        return _finding(said, UNKNOWN, f"it sent more than {BYTES_LIMIT >> 20} MiB, or {LINES_LIMIT} lines", words)
-    if said.hung:
-        begun = "its probes" if said.words else "ssh, or a login script there,"
-        words = Remedy(
-            "Look for what hangs there (a dead mount, a tool in state D), or give it more time with --deadline.",
-            (f"ssh {shlex.quote(said.host)} ps -eo pid,stat,etimes,args",),
+def judge_answer(output: HostOutput) -> Finding:
+    """Return OK if the host sent its facts; warn if a login script prints, because that breaks scp and launchers."""
+    if output.answers is not None:
+        return (
+            _describe_noisy_login(output)
+            if output.junk.strip()
+            else _build_finding(output, Status.OK, _("responded in {elapsed_s:.1f} s", elapsed_s=output.elapsed_s))
         )
-        return _finding(said, FAIL, f"no answer within {said.elapsed_s:.0f} s: {begun} hung", words)
+    if output.unreadable:
+        return describe_unreadable_answer(output, output.unreadable)
+    return (
+        _match_marked_word(output)
+        or (_check_limits(output))
+        or _match_ssh_message(output)
+        or _describe_strange_answer(output)
+    )
+
+
+def judge_broken_command(output: HostOutput) -> Finding:
+    """Return the finding for a remote command whose end is unknown."""
+    return (
+        _match_marked_word(output)
+        or _check_limits(output)
+        or _match_ssh_message(output)
+        or _describe_lost_connection(output)
+    )
+
+
+def _describe_lost_connection(output: HostOutput) -> Finding:
+    seen = _("connection lost after the check started") if output.words else _("connection lost")
+    if output.status is not None:
+        seen = _("{problem} (exit code {status})", problem=seen, status=output.status)
+    return _build_finding(
+        output, FAIL, seen, diagnose(_("Check that the host is up."), f"ssh {shlex.quote(output.host)} uptime")
+    )
+
+
+def describe_unreadable_answer(output: HostOutput, why: Message) -> Finding:
+    """Return the finding for a complete response that is not a snapshot."""
+    return _build_finding(
+        output,
+        UNKNOWN,
+        _("response is not a snapshot: {why}", why=why),
+        manual(_("Check that the name refers to the intended host.")),
+    )
+
+
+def _match_marked_word(output: HostOutput) -> Finding | None:
+    progress = " ".join(output.words[-1:])
+    for why in WORDS:
+        if progress.startswith(why.sign):
+            seen = (
+                _("{problem} ({detail})", problem=why.seen, detail=progress[len(why.sign) :].strip())
+                if progress[len(why.sign) :].strip()
+                else why.seen
+            )
+            return _build_finding(output, why.status, seen, _build_remedy(why, output.host))
     return None
 
 
-def _told_by_ssh(said: HostOutput) -> Finding | None:
-    if said.status != SSH_FAILED:
+def _check_limits(output: HostOutput) -> Finding | None:
+    if output.flood:
+        words = diagnose(_("Check what its login scripts print."), f"ssh {shlex.quote(output.host)} true | head")
+        return _build_finding(
+            output,
+            UNKNOWN,
+            _(
+                "output exceeds {bytes_limit} MiB or {lines_limit} lines",
+                bytes_limit=BYTES_LIMIT >> 20,
+                lines_limit=LINES_LIMIT,
+            ),
+            words,
+        )
+    if output.hung:
+        program = _("the collector") if output.words else _("ssh or a login script")
+        words = diagnose(
+            _(
+                "Find the process that hangs on the host (a stale mount, a tool in state D), or "
+                "increase --host-timeout."
+            ),
+            f"ssh {shlex.quote(output.host)} ps -eo pid,stat,etimes,args",
+        )
+        return _build_finding(
+            output,
+            FAIL,
+            _(
+                "no response within {elapsed_s:.0f} s: {program} did not finish",
+                elapsed_s=output.elapsed_s,
+                program=program,
+            ),
+            words,
+        )
+    return None
+
+
+def _match_ssh_message(output: HostOutput) -> Finding | None:
+    if output.status != SSH_FAILED:
         return None
-    after = "after it had begun, " if said.words else ""
     for why in SSH:
-        if re.search(why.sign, said.err):
-            return _finding(said, why.status, after + why.seen, _remedy(why, said.host))
-    remedy = Remedy("Try it by hand.", (f"ssh -v {shlex.quote(said.host)} true",))
-    return _finding(said, FAIL, f"{after}ssh failed", remedy)
+        if re.search(why.sign, output.err):
+            seen = _("after the check started: {problem}", problem=why.seen) if output.words else why.seen
+            return _build_finding(output, why.status, seen, _build_remedy(why, output.host))
+    remedy = diagnose(_("Test it manually."), f"ssh -v {shlex.quote(output.host)} true")
+    return _build_finding(
+        output, FAIL, _("ssh failed after the check started") if output.words else _("ssh failed"), remedy
+    )
 
 
-def _odd(said: HostOutput) -> Finding:
-    what = "a part of a snapshot" if said.words else "something else than a snapshot"
-    words = "Look at what its login scripts do, and whether its account may run commands."
-    remedy = Remedy(words, (f"ssh {shlex.quote(said.host)} python3 --version",))
-    return _finding(said, UNKNOWN, f"it answered {what} (status {said.status})", remedy)
+def _describe_strange_answer(output: HostOutput) -> Finding:
+
+    words = _("Check its login scripts, and whether the account may run commands.")
+    remedy = diagnose(words, f"ssh {shlex.quote(output.host)} python3 --version")
+    seen = (
+        _("returned an incomplete snapshot (exit code {status})", status=output.status)
+        if output.words
+        else _("returned no snapshot (exit code {status})", status=output.status)
+    )
+    return _build_finding(output, UNKNOWN, seen, remedy)
 
 
-def _noisy(said: HostOutput) -> Finding:
-    words = "Let its login scripts print on terminals alone: scp, rsync and launchers take this for their own data."
-    remedy = Remedy(words, (f"ssh {shlex.quote(said.host)} true",))
-    return _finding(said, WARN, "answered, and its login script prints to where no terminal is", remedy)
+def _describe_noisy_login(output: HostOutput) -> Finding:
+    words = _("Make its login scripts print only on terminals: scp, rsync and launchers read this output as data.")
+    remedy = diagnose(words, f"ssh {shlex.quote(output.host)} true")
+    return _build_finding(output, WARN, _("responded, but a login script prints output without a terminal"), remedy)
 
 
-def _remedy(why: Why, host: str) -> Remedy:
-    return Remedy(why.words, (why.command.format(host=shlex.quote(host)),) if why.command else ())
+def _build_remedy(why: FailureReason, host: str) -> Remedy:
+    return diagnose(why.words, *((why.command.format(host=shlex.quote(host)),) if why.command else ()))
 
 
-def _finding(said: HostOutput, status: Status, seen: str, remedy: Remedy | None = None) -> Finding:
-    lines = [line for line in said.err.splitlines() if line.strip()][-1:] if status.is_problem else []
-    noise = [line for line in said.junk.splitlines() if line.strip()][:2] if status.is_problem else []
+def _build_finding(output: HostOutput, status: Status, seen: Message, remedy: Remedy | None = None) -> Finding:
+    lines = [line for line in output.err.splitlines() if line.strip()][-1:] if status.is_problem else []
+    noise = [line for line in output.junk.splitlines() if line.strip()][:2] if status.is_problem else []
     return Finding(NAME, status, seen, remedy, tuple(line[:300] for line in (*lines, *noise)), SOURCE)

@@ -1,4 +1,4 @@
-"""From what the hosts sent to one judgement of the fleet; each host's document is let go as soon as it is judged."""
+"""Evaluate the hosts' answers and compare the fleet; each host's facts are released once it is evaluated."""
 
 from __future__ import annotations
 
@@ -10,68 +10,83 @@ from envcheck.collect.fact_reader import read_facts
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Finding
 from envcheck.fleet import clocks, connectivity, consistency, majority
-from envcheck.fleet.host_summary import Own
-from envcheck.fleet.host_summary import read as own_read
-from envcheck.fleet.outlier import Odd
+from envcheck.fleet.host_summary import HostSummary
+from envcheck.fleet.host_summary import summarise_host as own_read
+from envcheck.fleet.outlier import Outlier
 from envcheck.fleet.output import HostOutput
-from envcheck.report.contents import HostReport, Report
+from envcheck.report.contents import DoctorReport, HostReport
 
 Judge = Callable[[Facts], list[Finding]]
 
 
 @dataclass(frozen=True)
-class Host:
-    """`said` is empty for a host that did not answer: it does not vote.  `facts` are kept where a page wants them."""
+class JudgedHost:
+    """A host's findings and votes; `values` are empty for a host that did not respond and so does not vote.
+
+    `facts` are kept only for reports that show them.
+    """
 
     name: str
     findings: tuple[Finding, ...]
-    said: Mapping[str, consistency.Values] = field(default_factory=dict)
+    values: Mapping[str, consistency.Values] = field(default_factory=dict)
     facts: Facts | None = None
-    offset: clocks.Offset | None = None
-    own: Own | None = None
+    offset: clocks.ClockOffset | None = None
+    own: HostSummary | None = None
 
     @property
-    def answered(self) -> bool:
-        return bool(self.said)
+    def has_answered(self) -> bool:
+        """Whether the host responded."""
+        return bool(self.values)
 
 
-class Bench:
-    """Judges one host after the other, and keeps what is alike once."""
+class FleetEvaluator:
+    """Evaluates one host after the other; equal findings and values are stored once."""
 
     def __init__(self, judge: Judge, device: str = "auto", keep: bool = False) -> None:
         self._judge, self._device, self._keep = judge, device, keep
         self._findings: dict[Finding, Finding] = {}
         self._values: dict[tuple[tuple[str, str], ...], consistency.Values] = {}
 
-    def said(self, said: HostOutput) -> Host:
-        found = connectivity.reached(said)
-        if said.answers is None:
-            return Host(said.host, (found,))
-        return replace(self.answers(said.host, said.answers, "auto", (found,)), offset=said.offset)
+    def judge_output(self, output: HostOutput) -> JudgedHost:
+        """Return the host evaluated from its output, with a connectivity finding."""
+        found = connectivity.judge_answer(output)
+        if output.answers is None:
+            return JudgedHost(output.host, (found,))
+        return replace(self.judge_answers(output.host, output.answers, "auto", (found,)), offset=output.offset)
 
-    def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
-        told = read_facts(answers, device if self._device == "auto" else self._device)
-        findings = [*more, *self._judge(told)]
-        said = {line: self._once(values) for line, values in consistency.values(told).items()}
-        kept = replace(told, answers={}) if self._keep else None
-        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said, kept, None, own_read(told))
+    def judge_answers(
+        self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()
+    ) -> JudgedHost:
+        """Return the host evaluated from collected answers; `more` findings come first."""
+        facts = read_facts(answers, device if self._device == "auto" else self._device)
+        findings = [*more, *self._judge(facts)]
+        shared = {line: self._share_values(values) for line, values in consistency.read_values(facts).items()}
+        kept = replace(facts, answers={}) if self._keep else None
+        return JudgedHost(
+            name, tuple(self._findings.setdefault(f, f) for f in findings), shared, kept, None, own_read(facts)
+        )
 
-    def _once(self, values: consistency.Values) -> consistency.Values:
+    def _share_values(self, values: consistency.Values) -> consistency.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
 
 
-def compare_hosts(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Report:
-    """The hosts in their order, with the vote of those that answered; `between` is what was tried between them."""
+def compare_hosts(hosts: Iterable[JudgedHost], between: Sequence[Outlier] | None = None) -> DoctorReport:
+    """Return the report on all hosts, in order, with the votes of those that responded.
+
+    `between` are the results of tests between hosts; None if none were run.
+    """
     listed = tuple(hosts)
-    found = majority.votes({host.name: host.said for host in listed if host.answered})
-    rough = clocks.odd({host.name: host.offset for host in listed if host.offset})
-    odd = [*majority.odd(found), *(rough if between is None else between)]
-    named = _named(odd)
-    reports = (HostReport(h.findings, h.facts or Facts(), h.name, h.answered, named.get(h.name, ())) for h in listed)
-    return Report(tuple(reports), tuple(found), tuple(merge_parts(one.finding for one in odd)))
+    found = majority.count_votes({host.name: host.values for host in listed if host.has_answered})
+    rough = clocks.find_outliers({host.name: host.offset for host in listed if host.offset})
+    odd = [*majority.find_outliers(found), *(rough if between is None else between)]
+    named = _group_by_host(odd)
+    reports = (
+        HostReport(h.findings, h.facts or Facts(), h.name, h.has_answered, named.get(h.name, ())) for h in listed
+    )
+    return DoctorReport(tuple(reports), tuple(found), tuple(merge_parts(one.finding for one in odd)))
 
 
-def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
+def _group_by_host(odd: Iterable[Outlier]) -> dict[str, tuple[Finding, ...]]:
     by_host: dict[str, list[Finding]] = {}
     for one in odd:
         for host in one.hosts:

@@ -1,4 +1,4 @@
-"""What @ stands for in a set of hosts: ClusterShell's groups, and partitions of the site's Slurm.  Imported late."""
+"""Resolve @groups in host sets: ClusterShell's groups, and partitions of the site's Slurm.  Imported late."""
 
 from __future__ import annotations
 
@@ -14,50 +14,63 @@ from ClusterShell.NodeSet import DEF_GROUPS_CONFIGS, ILLEGAL_GROUP_CHARS
 from ClusterShell.NodeUtils import GroupResolver, GroupResolverConfig, GroupSource
 
 from envcheck.core.errors import UsageError
-from envcheck.core.process import run
+from envcheck.core.messages import _
+from envcheck.core.process import run_command
 
 SINFO = ("sinfo", "--noheader", "--format=%R %N")
-NEXT = "name the hosts as node[01-08]; sinfo shows what Slurm has"
+NEXT = _("list the hosts as node[01-08]; sinfo lists Slurm's nodes and partitions")
 TIMEOUT_S = 30.0
-# Groups come from any of these in a folder of ClusterShell's (groups.conf(5)).
+# Files in a ClusterShell configuration folder that define groups (groups.conf(5)).
 FILES = ("groups", "groups.conf", "groups.conf.d/*.conf", "groups.d/*.cfg", "groups.d/*.yaml")
 
 
-class Partitions(GroupSource):
-    """@slurm:NAME; sinfo is asked when the first one is looked up."""
+class SlurmPartitions(GroupSource):
+    """Group source of @slurm:NAME; runs sinfo at the first lookup."""
 
     def resolv_map(self, group: str) -> str:
-        found = partitions()
+        """Return the nodes of the partition; UsageError if it does not exist."""
+        found = list_partitions()
         if group not in found:
-            raise UsageError(f"Slurm has no partition {group[:80]}, but {', '.join(found)[:200] or 'none'}", NEXT)
+            raise UsageError(
+                _(
+                    "unknown Slurm partition {group}; available: {found}",
+                    group=group[:80],
+                    found=", ".join(found)[:200] or _("none"),
+                ),
+                NEXT,
+            )
         return found[group]
 
     def resolv_list(self) -> list[str]:
-        return list(partitions())
+        """Return the names of the partitions."""
+        return list(list_partitions())
 
     def resolv_all(self) -> str:
-        return ",".join(partitions().values())
+        """Return the nodes of all partitions."""
+        return ",".join(list_partitions().values())
 
 
-def resolver() -> GroupResolver:
-    """The user's own groups; where no source of theirs is called slurm, that is the site's Slurm."""
-    brought = dict(_brought())
-    paths = [path for path in DEF_GROUPS_CONFIGS if not examples(Path(path).parent, brought)]
+def make_resolver() -> GroupResolver:
+    """Return a resolver of the user's groups, plus the site's Slurm unless they have a source named slurm."""
+    brought = dict(_list_installed_files())
+    paths = [path for path in DEF_GROUPS_CONFIGS if not has_only_examples(Path(path).parent, brought)]
     found = GroupResolverConfig(paths, ILLEGAL_GROUP_CHARS)
-    with contextlib.suppress(ValueError):  # there is one of that name
-        found.add_source(Partitions("slurm"))
+    with contextlib.suppress(ValueError):  # a source of that name exists
+        found.add_source(SlurmPartitions("slurm"))
     return found
 
 
-def examples(folder: Path, brought: dict[Path, str]) -> bool:
-    """Whether nothing there was written by anybody: pip puts ClusterShell's examples beside the library, and they would
-    hide the groups in /etc, and let @gpu be hosts called example156 to example159."""
+def has_only_examples(folder: Path, brought: dict[Path, str]) -> bool:
+    """Return whether the folder has only the examples that pip installs with ClusterShell.
+
+    Those would hide the groups in /etc, and make @gpu mean hosts example156 to example159.
+    """
     files = [path.resolve() for pattern in FILES for path in folder.glob(pattern)]
-    return bool(files) and all(brought.get(path) == _sum(path) for path in files)
+    return bool(files) and all(brought.get(path) == _hash_file(path) for path in files)
 
 
-def _brought() -> Iterator[tuple[Path, str]]:
-    """What pip wrote outside of the library itself, with the sums that it noted."""
+def _list_installed_files() -> Iterator[tuple[Path, str]]:
+    """Yield the files that pip installed outside the library, with their recorded hashes."""
     try:
         listed = metadata.files("ClusterShell") or []
     except metadata.PackageNotFoundError:
@@ -67,8 +80,8 @@ def _brought() -> Iterator[tuple[Path, str]]:
             yield Path(str(file.locate())).resolve(), file.hash.value
 
 
-def _sum(path: Path) -> str:
-    """As a RECORD of pip's has it."""
+def _hash_file(path: Path) -> str:
+    """Return the file's hash as in pip's RECORD."""
     try:
         digest = hashlib.sha256(path.read_bytes()).digest()
     except OSError:
@@ -77,12 +90,13 @@ def _sum(path: Path) -> str:
 
 
 @functools.cache
-def partitions() -> dict[str, str]:
-    """The nodes of each, by the answer to SINFO: a line `npu node[01-08]` for each, without nodes the name alone."""
-    told = run(SINFO, timeout_s=TIMEOUT_S)
-    if told.absent:
-        raise UsageError("@slurm: there is no sinfo here", NEXT)
-    if told.status:
-        last = (told.err.strip().splitlines() or [f"status {told.status}"])[-1][:200]
-        raise UsageError(f"@slurm: sinfo does not answer: {last}", NEXT)
-    return dict(line.split() for line in told.out.splitlines() if len(line.split()) == 2)
+def list_partitions() -> dict[str, str]:
+    """Return each partition's nodes from sinfo's output, such as `npu node[01-08]`; a name alone if it has none."""
+    result = run_command(SINFO, timeout_s=TIMEOUT_S)
+    if result.absent:
+        raise UsageError(_("@slurm: sinfo not found on this machine"), NEXT)
+    if result.status:
+        lines = result.err.strip().splitlines()
+        last = lines[-1][:200] if lines else _("exit code {status}", status=result.status)
+        raise UsageError(_("@slurm: sinfo failed: {last}", last=last), NEXT)
+    return dict(line.split() for line in result.out.splitlines() if len(line.split()) == 2)

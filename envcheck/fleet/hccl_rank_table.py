@@ -1,4 +1,4 @@
-"""Ascend's table of ranks for a fleet: made from what the cards' ports say, or a file compared with that."""
+"""Ascend's HCCL rank table: create it from the addresses of the cards' ports, or verify a file against them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,61 @@ from typing import Any
 
 from envcheck.collect.host import hccl_rank_table as probe
 from envcheck.core.errors import UsageError
-from envcheck.core.findings import ranges
+from envcheck.core.findings import format_ranges
 from envcheck.core.host_names import fold_hosts
-from envcheck.core.model import Finding, Remedy, Status
-from envcheck.fleet.host_summary import Own
-from envcheck.fleet.outlier import Odd
-from probes.host.network_schemas import Ranked, RankTable
-from probes.host.rank_table_flaws import find_flaws
+from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
+from envcheck.core.model import Finding, Status, manual
+from envcheck.fleet.host_summary import HostSummary
+from envcheck.fleet.outlier import Outlier
+from probes.host.network_schemas import RankedDevice, RankTable
+from probes.host.rank_table_flaws import find_rank_table_errors
 
 NAME, SOURCE = "fleet.ranks", "FaultDiag ERRMSG_Custom_02, HCCP_002; MindX DL's hccl.json, version 1.0"
-ANEW = "Move the file away and ask again with --rank-table: it is made anew, for the same place on all nodes."
-MEND = "Give each card an address of its own (hccn_tool -ip -s), on all hosts that are named, and ask again."
+# Errors of the collector that reads the file.
+OF_FILES = (
+    mark("not valid JSON"),
+    mark("server_list is missing"),
+    mark("not a regular file"),
+    mark("larger than 4 MiB"),
+)
+RECREATE = _(
+    "Move the file away and run again with --rank-table to create a new one; copy it to the same path on all nodes."
+)
+FIX_ADDRESSES = _("Assign a unique address to each card (hccn_tool -ip -s) on all listed hosts, and run again.")
 SHOWN = 3
 
 
-def lacking(own: Mapping[str, Own | None]) -> str:
-    """Why no table can be made of these hosts, else ""."""
+def find_obstacle(own: Mapping[str, HostSummary | None]) -> Message:
+    """Return why no rank table can be created for these hosts, "" if it can."""
     silent = [host for host, one in own.items() if one is None]
     if silent:
-        return f"{fold_hosts(silent)} did not answer"
+        return _("no response from {silent}", silent=fold_hosts(silent))
     bare = [host for host, one in own.items() if one and not one.cards]
     if bare:
-        return f"{fold_hosts(bare)} has no card that hccn_tool knows"
+        return _("hccn_tool lists no card on {bare}", bare=fold_hosts(bare))
     for host, one in own.items():
         missing = [n for n, address in (one.cards if one else {}).items() if address is None]
         if missing:
-            return f"the ports of cards {ranges(sorted(missing))} of {host} have no address"
+            return _(
+                "{host}: no address on the ports of cards {missing}",
+                missing=format_ranges(sorted(missing)),
+                host=host,
+            )
         if one and not one.address:
-            return f"{host} tells no address of its own"
-    if same := _twice(one.address for one in own.values() if one):
-        return f"{same} is what two hosts tell as their own address"
-    twice = _twice(address for one in own.values() if one for address in one.cards.values())
-    return f"{twice} is the address of two cards" if twice else ""
+            return _("{host} reports no host address", host=host)
+    if same := _find_duplicate(one.address for one in own.values() if one):
+        return _("two hosts report the same address {same}", same=same)
+    twice = _find_duplicate(address for one in own.values() if one for address in one.cards.values())
+    return _("two cards have the same address {twice}", twice=twice) if twice else NOTHING
 
 
-def _twice(addresses: Iterable[str | None]) -> str | None:
-    """The first that is there more than once."""
+def _find_duplicate(addresses: Iterable[str | None]) -> str | None:
+    """Return the first address that occurs more than once."""
     return next((address for address, count in Counter(addresses).items() if count > 1), None)
 
 
-def made(own: Mapping[str, Own]) -> str:
-    """Ranks count through the hosts in their order, and through each one's cards."""
+def render_table(own: Mapping[str, HostSummary]) -> str:
+    """Return the rank table as JSON; ranks follow the order of hosts, then of their cards."""
     servers: list[dict[str, Any]] = []
     rank = 0
     for one in own.values():
@@ -63,76 +77,118 @@ def made(own: Mapping[str, Own]) -> str:
     return json.dumps(table, indent=1) + "\n"
 
 
-def checked(path: Path, own: Mapping[str, Own | None]) -> Odd:
-    """The file beside what the hosts say."""
-    said = probe.read(str(path))
-    if said["error"]:
-        return _odd(Status.FAIL, f"{path}: {said['error']}")
-    servers = [str(one["id"]) for one in said["servers"]]
+def check_table(path: Path, own: Mapping[str, HostSummary | None]) -> Outlier:
+    """Compare the rank table in the file with the hosts."""
+    table = probe.read_rank_table(str(path))
+    if table["error"]:
+        return _make_outlier(Status.FAIL, _("{path}: {error}", path=path, error=fill(table["error"])))
+    servers = [str(one["id"]) for one in table["servers"]]
     cards = tuple(
-        Ranked(str(one["id"]), d["id"], d["address"], d["rank"]) for one in said["servers"] for d in one["devices"]
+        RankedDevice(str(one["id"]), d["id"], d["address"], d["rank"])
+        for one in table["servers"]
+        for d in one["devices"]
     )
     flaws = [
-        *find_flaws(RankTable(str(path), None, said["count"], tuple(servers), cards)),
-        *_unlike(servers, cards, own),
+        *find_rank_table_errors(RankTable(str(path), None, table["count"], tuple(servers), cards)),
+        *_compare_servers(servers, cards, own),
     ]
     if flaws:
-        more = f"; {len(flaws) - SHOWN} more" if flaws[SHOWN:] else ""
-        return _odd(Status.FAIL, f"{path}: {'; '.join(flaws[:SHOWN])}{more}", flaws[SHOWN:40])
+        more = _("; {more} more", more=len(flaws) - SHOWN) if flaws[SHOWN:] else ""
+        return _make_outlier(
+            Status.FAIL,
+            _("{path}: {flaws}{more}", path=path, flaws=join("; ", flaws[:SHOWN]), more=more),
+            flaws[SHOWN:40],
+        )
     if any(one is None for one in own.values()):
-        return _odd(Status.UNKNOWN, f"{path}: {fold_hosts(h for h, one in own.items() if one is None)} could not say")
-    return Odd(Finding(NAME, Status.OK, f"{path}: {len(cards)} ranks, as the cards' ports say", None, (), SOURCE))
+        return _make_outlier(
+            Status.UNKNOWN,
+            _(
+                "{path}: not verified on {items}",
+                path=path,
+                items=fold_hosts((h for h, one in own.items() if one is None)),
+            ),
+        )
+    return Outlier(
+        Finding(
+            NAME,
+            Status.OK,
+            _(
+                "{path}: {cards_count} ranks, consistent with the addresses of the cards",
+                path=path,
+                cards_count=len(cards),
+            ),
+            None,
+            (),
+            SOURCE,
+        )
+    )
 
 
-def _unlike(servers: Iterable[str], cards: Iterable[Ranked], own: Mapping[str, Own | None]) -> Iterator[str]:
-    told = {host: one for host, one in own.items() if one is not None}
-    of = {server: h for server in servers for h, one in told.items() if server in (h, *one.addresses)}
+def _compare_servers(
+    servers: Iterable[str], cards: Iterable[RankedDevice], own: Mapping[str, HostSummary | None]
+) -> Iterator[Message]:
+    known = {host: one for host, one in own.items() if one is not None}
+    of = {server: h for server in servers for h, one in known.items() if server in (h, *one.addresses)}
     strangers = [server for server in servers if server not in of]
-    if strangers and len(told) == len(own):
-        yield f"server_id {', '.join(strangers[:SHOWN])} is none of these hosts"
-    for host, one in told.items():
+    if strangers and len(known) == len(own):
+        yield _("server_id {strangers} does not match any of these hosts", strangers=join(", ", strangers[:SHOWN]))
+    for host, one in known.items():
         mine = {c.device: c.address for c in cards if of.get(c.server) == host}
         if not mine:
-            yield f"{host} is not in it"
+            yield _("{host} is missing", host=host)
             continue
-        yield from _cards(host, mine, one.cards)
+        yield from _compare_cards(host, mine, one.cards)
 
 
-def _cards(host: str, listed: Mapping[int | None, str | None], live: Mapping[int, str | None]) -> Iterator[str]:
+def _compare_cards(
+    host: str, listed: Mapping[int | None, str | None], live: Mapping[int, str | None]
+) -> Iterator[Message]:
     for number, address in listed.items():
         if number is not None and number not in live:
-            yield f"{host} has no card {number}"
+            yield _("{host} has no card {number}", host=host, number=number)
         elif number is not None and live[number] not in (None, address):
-            yield f"card {number} of {host} has {live[number]}, the table says {address}"
+            yield _(
+                "card {number} of {host}: expected {address}, got {live}",
+                number=number,
+                host=host,
+                live=live[number],
+                address=address,
+            )
     left_out = sorted(set(live) - {n for n in listed if n is not None})
     if left_out:
-        yield f"cards {ranges(left_out)} of {host} are not in it"
+        yield _("cards {left_out} of {host} are missing", left_out=format_ranges(left_out), host=host)
 
 
-def told(path: Path, own: Mapping[str, Own | None]) -> Odd:
-    """The file is checked where it is, and written where it is not and can be."""
+def write_or_check(path: Path, own: Mapping[str, HostSummary | None]) -> Outlier:
+    """Verify the file if it exists, else create it if possible."""
     if path.exists():
-        return checked(path, own)
-    if why := lacking(own):
-        return _odd(Status.FAIL, f"no table of ranks was made: {why}", words=MEND)
-    from envcheck.report import write
+        return check_table(path, own)
+    if why := find_obstacle(own):
+        return _make_outlier(Status.FAIL, _("rank table not created: {why}", why=why), words=FIX_ADDRESSES)
+    from envcheck.report import file_output
 
-    write.check(path)
-    write.write(path, made({host: one for host, one in own.items() if one}))
+    file_output.check_writable(path)
+    file_output.write_file(path, render_table({host: one for host, one in own.items() if one}))
     count = sum(len(one.cards) for one in own.values() if one)
-    seen = f"{path}: written, {count} ranks on {len(own)} hosts; put it at one place on all, for RANK_TABLE_FILE"
-    return Odd(Finding(NAME, Status.OK, seen, None, (), SOURCE))
+    seen = _(
+        "{path}: written (ranks: {count}, hosts: {hosts_count}); copy it to the same path on all hosts and set "
+        "RANK_TABLE_FILE",
+        path=path,
+        count=count,
+        hosts_count=len(own),
+    )
+    return Outlier(Finding(NAME, Status.OK, seen, None, (), SOURCE))
 
 
-def refuse(path: str) -> None:
-    """Before a host is asked."""
-    from envcheck.report import write
+def refuse_bad_path(path: str) -> None:
+    """UsageError if the path cannot be used; called before any host is contacted."""
+    from envcheck.report import file_output
 
     if Path(path).is_dir():
-        raise UsageError(f"{path} is a folder", "name a file with --rank-table")
+        raise UsageError(_("{path} is a directory", path=path), _("specify a file with --rank-table"))
     if not Path(path).exists():
-        write.check(Path(path))
+        file_output.check_writable(Path(path))
 
 
-def _odd(grade: Status, seen: str, evidence: Iterable[str] = (), words: str = ANEW) -> Odd:
-    return Odd(Finding(NAME, grade, seen, Remedy(words), tuple(evidence), SOURCE))
+def _make_outlier(grade: Status, seen: Message, evidence: Iterable[str] = (), words: Message = RECREATE) -> Outlier:
+    return Outlier(Finding(NAME, grade, seen, manual(words), tuple(evidence), SOURCE))

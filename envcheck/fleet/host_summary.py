@@ -1,4 +1,4 @@
-"""What one host says of itself that matters between hosts: the ports that its job opens, its cards' own addresses."""
+"""The part of a host's facts that tests between hosts need: its job's ports, and its cards' addresses."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envcheck.checks.host.network import LOOPBACK
-from envcheck.core.derived import ports
-from envcheck.core.derived.per_device import told_per_device
+from envcheck.checks.host.network_interfaces import LOOPBACK
+from envcheck.core.derived import collective_ports
+from envcheck.core.derived.device_details import iterate_device_values
 from envcheck.core.facts import Facts
-from envcheck.core.vendor import die_id
+from envcheck.core.vendor import find_die_id
 from envcheck.fleet.consistency import VIRTUAL
 
-MASTER_PORT = 29500  # torchrun's default, which launchers of several nodes share
+MASTER_PORT = 29500  # default port of torchrun and other multi-node launchers
 
 
 @dataclass(frozen=True)
-class Own:
-    """`cards`: address of each card's port by its physical id, None where it has none; `master` is node 0's port.
+class HostSummary:
+    """A host as other hosts see it; `cards`: port address by physical card id, None without one.
 
-    `address` is where others reach the host, as far as it knows itself; `addresses` are all but loopback.
+    `master` is node 0's port.  `address` is where others reach the host, as far as it knows; `addresses` are all but
+    loopback.
     """
 
     ports: tuple[int, ...] = ()
@@ -30,27 +31,30 @@ class Own:
     addresses: tuple[str, ...] = ()
 
 
-def read(facts: Facts) -> Own:
+def summarise_host(facts: Facts) -> HostSummary:
+    """Return the summary of a host's facts."""
     environment = facts.environment or {}
     used: set[int] = set()
     cards: dict[int, str | None] = {}
     for v in facts.vendors:
         if v.vendor.port_env and len(v.devices) > 1:
-            used |= ports.used_ports(facts, v) or set()
-        if v.vendor.module_link:  # whose ports hccn_tool knows
-            live = {n: str(said) for n, said in told_per_device(v, "ip", "ipaddr")}
-            cards |= {n: live.get(n) for d in v.devices if (n := die_id(d)) is not None}
+            used |= collective_ports.list_used_ports(facts, v) or set()
+        if v.vendor.module_link:  # hccn_tool reports their ports
+            live = {n: str(value) for n, value in iterate_device_values(v, "ip", "ipaddr")}
+            cards |= {n: live.get(n) for d in v.devices if (n := find_die_id(d)) is not None}
     found = re.search(r":(\d{1,5})$", environment.get("PADDLE_MASTER", ""))
-    master = ports.decimal(environment.get("MASTER_PORT", "")) or (int(found[1]) if found else MASTER_PORT)
-    master = master if 0 < master <= ports.MOST else MASTER_PORT
-    addresses = _addresses(facts)
+    master = collective_ports.parse_decimal(environment.get("MASTER_PORT", "")) or (
+        int(found[1]) if found else MASTER_PORT
+    )
+    master = master if 0 < master <= collective_ports.HIGHEST_PORT else MASTER_PORT
+    addresses = _list_addresses(facts)
     resolved = facts.network.resolves_to if facts.network else None
     address = next((a for a in resolved or () if a in addresses), next(iter(addresses), ""))
-    return Own(tuple(sorted(used)), master, cards, address, addresses)
+    return HostSummary(tuple(sorted(used)), master, cards, address, addresses)
 
 
-def _addresses(facts: Facts) -> tuple[str, ...]:
-    """IPv4 before IPv6, as the table of ranks wants it; of real interfaces that are up."""
+def _list_addresses(facts: Facts) -> tuple[str, ...]:
+    """Return addresses of real interfaces that are up; IPv4 first, as the rank table needs."""
     listed = facts.network.interfaces if facts.network else {}
     found = [a for name, i in listed.items() if i.up and not name.startswith(VIRTUAL) for a in i.addresses]
     real = [a.partition("%")[0] for a in found if not LOOPBACK.match(a) and not a.startswith("fe80:")]

@@ -1,4 +1,4 @@
-"""What is told of a fleet and not of one of its hosts, with the hosts that it is about."""
+"""A finding about a fleet, and the hosts that it concerns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from envcheck.core.model import Finding
 
 
 @dataclass(frozen=True)
-class Odd:
-    """`hosts` are those that the finding names as different; none where it names no side, or all is well."""
+class Outlier:
+    """`hosts` are those that the finding reports as different; empty if it blames no host or all is well."""
 
     finding: Finding
     hosts: tuple[str, ...] = ()

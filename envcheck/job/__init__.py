@@ -1,1 +1,1 @@
-"""A job: what was asked for, resolved for one machine; its command, container and requirements."""
+"""A training job resolved for one machine: its command, container and requirements."""

@@ -1,7 +1,7 @@
-"""The command that a job is, as frozen data; launch.preview and envcheck.job.script print it.  Nothing is run here.
+"""The command of a job as frozen data; launch.preview and envcheck.job.shell_script print it.
 
-A token that nobody filled stays in the arguments as {master}; `Command.missing` names it, text and script show it as
-the shell variable of BLANKS, which says what belongs there.
+Nothing runs here.  A token without a value stays in the arguments, as {master}; `TrainingCommand.missing` lists it, and
+text and script show it as its shell variable in BLANKS, with a description.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envcheck.job.job import Job
-from installers.recipes.by_hand import own_folders
+from envcheck.core.messages import Message, _
+from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS
-from installers.recipes.container_spec import Spec
+from installers.recipes.container_spec import ContainerSpec
 from installers.recipes.docker_cli import shell_words
+from installers.recipes.manual_steps import list_own_folders
 from installers.recipes.recipe import Recipe, RecipeJob
-from installers.recipes.recipe_notes import grouped
+from installers.recipes.value_notes import group_options
 from launch.rendering import yaml_file
-from launch.rendering.rows import rows
-from launch.rendering.stale_env import left_over
+from launch.rendering.argument_rows import parse_rows
+from launch.rendering.stale_env import list_stale_variables
 
 PROGRAMS = Path(__file__).parents[2] / "launch" / "programs"
 _TOKEN = re.compile(r"\{([a-z_]+)\}")
@@ -29,7 +30,7 @@ _TOKEN = re.compile(r"\{([a-z_]+)\}")
 
 @dataclass(frozen=True)
 class Placeholder:
-    """Where the value of a token comes from in a script; without `default` the script asks for it and stops."""
+    """The shell variable that supplies a token's value in a script; without `default` the script requires it."""
 
     variable: str
     meaning: str
@@ -37,31 +38,31 @@ class Placeholder:
 
 
 BLANKS = {
-    "rank": Placeholder("NODE_RANK", "the number of this node, 0 for the master, every number once"),
+    "rank": Placeholder("NODE_RANK", _("number of this node: 0 for the master, unique on every node")),
     "master": Placeholder(
-        "MASTER_ADDR", "the address of node 0 as the other nodes reach it: no loopback, not localhost"
+        "MASTER_ADDR", _("address of node 0 that the other nodes can reach (not a loopback address)")
     ),
-    "port": Placeholder("MASTER_PORT", "a port that is free on node 0 and open to the others"),
-    "host": Placeholder("HOST_ADDR", "the address of this node as the others reach it"),
-    "interfaces": Placeholder("SOCKET_IFNAMES", "the network interfaces of this host to use, comma-separated"),
-    "adapter": Placeholder("ADAPTER_DIR", "the folder of the trained adapter, such as .../checkpoint-500"),
-    "model_path": Placeholder("MODEL_PATH", "the folder of the model, with its config.json"),
-    "workdir": Placeholder("WORK_DIR", "the folder to work in", "$PWD"),
-    "data": Placeholder("DATA_PATH", "the training data"),
-    "output": Placeholder("OUTPUT_DIR", "where checkpoints go", "$RUN_DIR/output"),
-    "log_dir": Placeholder("LOG_DIR", "where the workers' logs go", "$RUN_DIR/log"),
-    "config": Placeholder("CONFIG_DIR", "where the files of options go", "$RUN_DIR/config"),
+    "port": Placeholder("MASTER_PORT", _("port that is free on node 0 and reachable from the other nodes")),
+    "host": Placeholder("HOST_ADDR", _("address of this node that the other nodes can reach")),
+    "interfaces": Placeholder("SOCKET_IFNAMES", _("network interfaces of this host to use, comma-separated")),
+    "adapter": Placeholder("ADAPTER_DIR", _("folder of the trained adapter, such as .../checkpoint-500")),
+    "model_path": Placeholder("MODEL_PATH", _("model folder, with config.json")),
+    "workdir": Placeholder("WORK_DIR", _("working folder"), "$PWD"),
+    "data": Placeholder("DATA_PATH", _("training data")),
+    "output": Placeholder("OUTPUT_DIR", _("checkpoint folder"), "$RUN_DIR/output"),
+    "log_dir": Placeholder("LOG_DIR", _("folder for the logs of the worker processes"), "$RUN_DIR/log"),
+    "config": Placeholder("CONFIG_DIR", _("folder for option files"), "$RUN_DIR/config"),
 }
 
 
 @dataclass(frozen=True)
 class TrainingCommand:
-    """What would run: `unset` leaves, `scripts` are sourced, `environment` is set, `prepend` goes in front; then argv.
+    """What runs: `unset` and `environment` change variables, `scripts` are sourced, `prepend` extends paths; then argv.
 
-    `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
-    is none, `folders` what it mounts from the folder where it is started, `runs` the folder below which a script makes
-    one for each run, `missing` the tokens that nobody filled; `own_data`: --data names other data;
-    `files` are written before it starts: path → what is in it; `verb` is the command of envcheck that it is of.
+    `requires`: files that must exist.  `container`: the command that starts the recipe's container, () without one.
+    `folders`: what it mounts from the working folder.  `runs`: the parent of the folders that a script creates per run.
+    `missing`: tokens without a value.  `own_data`: the job accepts --data.  `files`: path → content, written before the
+    start.  `verb`: the envcheck command that runs it, train or infer.
     """
 
     title: str
@@ -87,14 +88,17 @@ class TrainingCommand:
 
     @property
     def argv(self) -> tuple[str, ...]:
+        """Launcher and arguments."""
         return self.launcher + self.arguments
 
 
-def render(
-    recipe: Recipe, job: RecipeJob, values: Mapping[str, str] | None = None, container: Spec | None = None
+def render_command(
+    recipe: Recipe, job: RecipeJob, values: Mapping[str, str] | None = None, container: ContainerSpec | None = None
 ) -> TrainingCommand:
-    """The job with `values` for its tokens; what the recipe knows itself needs no value.  `container` is the one in
-    which it runs."""
+    """Return the command of a job with `values` for its tokens, run in `container` if given.
+
+    Tokens that the recipe itself defines need no value.
+    """
     known = {**_own_values(recipe, job), **(values or {})}
     if "output" in known:
         known.setdefault("config", str(Path(known["output"]).with_name("config")))
@@ -106,15 +110,17 @@ def render(
         merged = {name: text for table in tables for name, text in table.items()}
         return dict(zip(merged, fill(merged.values()), strict=True))
 
-    launcher, arguments, files = _filed(fill(job.launcher), fill(job.arguments), job.config, known, _verb(job))
+    launcher, arguments, files = _move_options_to_file(
+        fill(job.launcher), fill(job.arguments), job.config, known, _choose_verb(job)
+    )
     environment, prepend = fill_map(recipe.environment, job.environment), fill_map(recipe.prepend)
     workdir, requires, outputs = known.get("workdir", ""), fill(job.requires), fill(job.outputs)
-    said = (*launcher, *arguments, *environment.values(), *prepend.values(), *requires, *outputs)
-    missing = tuple(token for token in BLANKS if any(f"{{{token}}}" in text for text in said))
+    texts = (*launcher, *arguments, *environment.values(), *prepend.values(), *requires, *outputs)
+    missing = tuple(token for token in BLANKS if any(f"{{{token}}}" in text for text in texts))
     ours = {*environment, *(BLANKS[token].variable for token in missing)}
-    unset = dict.fromkeys((*recipe.unset, *job.unset, *left_over(launcher)))
+    unset = dict.fromkeys((*recipe.unset, *job.unset, *list_stale_variables(launcher)))
     return TrainingCommand(
-        title=_title(recipe, job),
+        title=_format_title(recipe, job),
         launcher=launcher,
         arguments=arguments,
         environment=environment,
@@ -127,57 +133,61 @@ def render(
         outputs=outputs,
         caution=job.caution,
         container=shell_words(container) if container else (),
-        folders=own_folders(recipe.container) if container and recipe.container else (),
+        folders=list_own_folders(recipe.container) if container and recipe.container else (),
         runs=recipe.runs,
         data=fill(job.data),
         nodes=job.nodes,
         own_data=any("{data}" in text for text in (*job.arguments, *job.own_data)),
-        files={**files, **_own_files(job, known)},
-        verb=_verb(job),
+        files={**files, **_render_own_files(job, known)},
+        verb=_choose_verb(job),
     )
 
 
 def render_job(job: Job, values: Mapping[str, str] | None = None) -> TrainingCommand:
-    """The command of a resolved job, in its container where it has one; a line to paste bears none of our labels."""
-    return render(job.recipe, job.method, values, replace(job.container.spec, recipe="") if job.container else None)
+    """Return the command of a resolved job, in its container if it has one, without envcheck's own labels."""
+    return render_command(
+        job.recipe, job.method, values, replace(job.container.spec, recipe="") if job.container else None
+    )
 
 
-def _own_files(job: RecipeJob, known: Mapping[str, str]) -> dict[str, str]:
-    """What --data wants beside it; nothing where it was not said."""
+def _render_own_files(job: RecipeJob, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that --data needs, path → content; empty without --data."""
     folder = known.get("config", "{config}")
     return {f"{folder}/{name}": f"{text}\n" for name, text in job.own_files.items() if "{data}" not in text}
 
 
-def _title(recipe: Recipe, job: RecipeJob) -> str:
+def _format_title(recipe: Recipe, job: RecipeJob) -> Message:
     which = (job.method, job.variant, job.role and f"({job.role})")
-    return f"{recipe.name}, {' '.join(filter(None, which))}: {job.title}"
+    return _("{name}, {filter}: {title}", name=recipe.name, filter=" ".join(filter(None, which)), title=job.title)
 
 
-def _verb(job: RecipeJob) -> str:
+def _choose_verb(job: RecipeJob) -> str:
     return "infer" if job.method in TALKS else "train"
 
 
-def _filed(
+def _move_options_to_file(
     launcher: tuple[str, ...], options: tuple[str, ...], name: str, known: Mapping[str, str], verb: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
-    """Where the program takes a file: its path in the place of the options; those that nobody filled yet stay as
-    NAME=VALUE, which wins over the file."""
+    """Move the options into an option file if the program takes one: return launcher, arguments and files.
+
+    Options with unfilled tokens stay on the command line as NAME=VALUE, which overrides the file.
+    """
     if not name:
         return launcher, options, {}
     path = f"{known.get('config', '{config}')}/{name}"
-    every = rows(options)
-    later = {option: values for option, values in every.items() if any(_open(value) for value in values)}
-    said = {option: values for option, values in every.items() if option not in later}
-    text = yaml_file.text(said, f"Written by envcheck {verb}: the options of one run.")
+    rows = parse_rows(options)
+    later = {option: values for option, values in rows.items() if any(_has_placeholder(value) for value in values)}
+    filled = {option: values for option, values in rows.items() if option not in later}
+    text = yaml_file.render_yaml(filled, f"Written by envcheck {verb}: the options of one run.")
     return (*launcher, path), tuple(f"{option}={','.join(values)}" for option, values in later.items()), {path: text}
 
 
-def _open(text: str) -> bool:
+def _has_placeholder(text: str) -> bool:
     return any(token in BLANKS for token in _TOKEN.findall(text))
 
 
 def _own_values(recipe: Recipe, job: RecipeJob) -> dict[str, str]:
-    """What the recipe itself says for the tokens; what it leaves open is not in the answer."""
+    """Return the token values that the recipe itself defines."""
     own = {
         "python": recipe.interpreter,
         "program": str(PROGRAMS / "tiny.py"),
@@ -190,35 +200,35 @@ def _own_values(recipe: Recipe, job: RecipeJob) -> dict[str, str]:
         "workdir": recipe.workdir,
     }
     if "{program}" in job.launcher:
-        own["data"] = str(PROGRAMS / "tiny.txt")  # the text that goes with our program
+        own["data"] = str(PROGRAMS / "tiny.txt")  # the sample text of our own program
     return {token: text for token, text in own.items() if text}
 
 
-def lines(command: TrainingCommand) -> list[tuple[str, ...]]:
-    """The arguments in lines to read: an option with what belongs to it, the program alone."""
+def format_lines(command: TrainingCommand) -> list[tuple[str, ...]]:
+    """Return the arguments in readable lines: one per option with its values, one for the program."""
     if not any(word.startswith("-") for word in command.launcher):
-        return [command.launcher, *grouped(command.arguments)]
-    return [*grouped(command.launcher[:-1]), command.launcher[-1:], *grouped(command.arguments)]
+        return [command.launcher, *group_options(command.arguments)]
+    return [*group_options(command.launcher[:-1]), command.launcher[-1:], *group_options(command.arguments)]
 
 
-def shell(text: str) -> str:
-    """The text quoted for bash; a token nobody filled becomes its variable."""
+def shell_quote(text: str) -> str:
+    """Return the text quoted for bash; a token without a value becomes its shell variable."""
     return (
         "".join(
-            f'"${{{BLANKS[part].variable}}}"' if number % 2 and part in BLANKS else _quoted(part, bool(number % 2))
+            f'"${{{BLANKS[part].variable}}}"' if number % 2 and part in BLANKS else _quote_part(part, bool(number % 2))
             for number, part in enumerate(_TOKEN.split(text))
         )
         or "''"
     )
 
 
-def _quoted(part: str, token: bool) -> str:
+def _quote_part(part: str, token: bool) -> str:
     plain = f"{{{part}}}" if token else part
     return shlex.quote(plain) if plain else ""
 
 
-def folded(rows: list[str]) -> list[str]:
-    """One command over several lines, as a shell reads it."""
+def fold_lines(rows: list[str]) -> list[str]:
+    """Return one shell command over several lines, with backslashes and indentation."""
     return [
         *(f"{'    ' if n else ''}{row} \\" for n, row in enumerate(rows[:-1])),
         *(f"    {row}" for row in rows[-1:]),
@@ -226,9 +236,9 @@ def folded(rows: list[str]) -> list[str]:
 
 
 def container_rows(command: TrainingCommand) -> list[str]:
-    """What starts the recipe's container, to read and to paste: its folders, then `docker run` an option a line."""
+    """Return the lines that start the recipe's container: mkdir, then `docker run` with one option per line."""
     words = command.container
     if not words:
         return []
-    rows = [" ".join(words[:2]), *(" ".join(row) for row in grouped(words[2:-2])), " ".join(words[-2:])]
-    return [*([shlex.join(("mkdir", "-p", *command.folders))] if command.folders else []), *folded(rows)]
+    rows = [" ".join(words[:2]), *(" ".join(row) for row in group_options(words[2:-2])), " ".join(words[-2:])]
+    return [*([shlex.join(("mkdir", "-p", *command.folders))] if command.folders else []), *fold_lines(rows)]

@@ -1,39 +1,41 @@
-"""A job on the machine that it was resolved for, in a few lines: what runs there, and what blocks it."""
+"""Describe a resolved job in a few lines: what runs on the machine, and what blocks it."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
-from envcheck.core.language import exact, label, say
+from envcheck.core.language import translate
+from envcheck.core.messages import _, fill, join
 from envcheck.core.model import Status
-from envcheck.job.container import describe_doubt
-from envcheck.job.job import Job
+from envcheck.job.container_privileges import describe_doubt
+from envcheck.job.definition import Job
 from installers.recipes.docker_cli import run_argv
 
-KINDS = 3  # docker run --detach: what stands before the options
+SKIPPED_WORDS = 3  # docker run --detach: the words before the options
 
 
 def describe_job(job: Job) -> Iterator[str]:
-    """Lines of a label and a text, the judge's own sentences last."""
+    """Yield lines of label and text; the failed requirements come last."""
     words = " ".join(filter(None, (job.method.method, job.method.variant, job.method.role)))
-    yield _row("job", f"{words}{say(': ')}{exact(job.method.title)}")
+    yield _format_row(_("job"), translate(_("{method}: {title}", method=words, title=fill(job.method.title))))
     if job.assumed_host:
-        yield _row("host", say(job.assumed_host))
-    yield _row("architecture", job.architecture)
-    yield _row("image", job.image or say("none: it runs in a virtual environment of this host"))
-    yield _row("devices", ", ".join(map(str, job.devices)) or say("none: it runs on the processor"))
+        yield _format_row(_("host"), translate(job.assumed_host))
+    yield _format_row(_("architecture"), job.architecture)
+    yield _format_row(_("image"), job.image or translate(_("none: the job runs in a virtual environment on this host")))
+    devices = join(", ", map(str, job.devices)) or _("none: the job runs on the CPU")
+    yield _format_row(_("devices"), translate(devices))
     if job.container:
         spec = job.container.spec
-        yield _row("privileged", say("yes") if spec.privileged else say("no"))
-        yield _row("container options", shlex.join(run_argv(spec)[KINDS : -1 - len(spec.command)]))
+        yield _format_row(_("privileged"), translate(_("yes")) if spec.privileged else translate(_("no")))
+        yield _format_row(_("container options"), shlex.join(run_argv(spec)[SKIPPED_WORDS : -1 - len(spec.command)]))
         if doubt := describe_doubt(job.container, job.recipe.name):
-            yield f"  {say(doubt)}"
+            yield f"  {translate(doubt)}"
     for finding in job.findings:
         if finding.status is Status.FAIL:
             name = finding.name.partition(".")[2]
-            yield _row("blocked by", f"{name}{say(': ')}{say(finding.seen)}")
+            yield _format_row(_("blocked by"), translate(_("{name}: {seen}", name=name, seen=finding.seen)))
 
 
-def _row(name: str, text: str) -> str:
-    return f"  {label(name)} = {text}"
+def _format_row(name: str, text: str) -> str:
+    return f"  {translate(name)} = {text}"

@@ -1,4 +1,4 @@
-"""What was asked for: which job, and on what."""
+"""A request for a job: which one, and with which options."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job as the command line names it; None is "not said".
+    """A job as given on the command line; None means "not given".
 
-    `may_choose`: where several jobs fit, the one that this machine can run best is meant; else that is an error.
-    `into` is a virtual environment to run in; `interfaces` the network interface of `host`; `found` names the fields
-    that nobody said and this machine told; `as_published`: the container has the published document's own options.
+    `may_choose`: of several matching jobs, take the one that this machine can run best, instead of raising an error.
+    `into`: a virtual environment to run in.  `interfaces`: the network interface of `host`.  `found`: names of fields
+    that were detected on this machine, not given.  `as_published`: the container has the options of the published
+    document.
     """
 
     model: str | None = None

@@ -1,4 +1,4 @@
-"""A request, a catalogue of recipes and the facts of a machine → the one job that is meant."""
+"""Resolve a request, a catalogue of recipes and the facts of a machine to one job."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from types import MappingProxyType
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
+from envcheck.core.messages import _
 from envcheck.job import options, placeholders, select
-from envcheck.job.container import derive_container
-from envcheck.job.job import Job
+from envcheck.job.container_privileges import derive_container
+from envcheck.job.definition import Job
 from envcheck.job.judgement import judge_offer
 from envcheck.job.request import JobRequest
-from installers.recipes.catalogue import TALKS, Offer, device_of
+from installers.recipes.catalogue import TALKS, Offer, job_device
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.rendering.schema import Versions
+from launch.rendering.option_schema import Versions
 
 NOTHING: Versions = MappingProxyType({})
 
@@ -24,13 +25,14 @@ NOTHING: Versions = MappingProxyType({})
 def resolve(
     request: JobRequest, catalogue: Sequence[Recipe], facts: Facts, installed: Versions | None = None, folder: str = ""
 ) -> Job:
-    """The job for the machine of these facts; UsageError where the request means none, or several.
+    """Return the job for the machine of these facts.
 
-    `installed` are the packages of the place where it would run, where that was looked at; None takes those of its
-    virtual environment in `facts`.  `folder` is where relative mounts of a container start, "" for the working folder.
+    `installed` are the packages of the environment in which it runs; None: those of its virtual environment in
+    `facts`.  `folder` is the base of a container's relative mounts, "" for the working folder.  Raises UsageError if
+    the request matches no job or several, NoFittingRecipeError if this machine can run none of them.
     """
     choice = select.select_offer(request, catalogue, facts)
-    offer = _adapt(request, choice.offer, facts, installed)
+    offer = _adapt_method(request, choice.offer, facts, installed)
     job = resolve_offer(request, offer, facts, folder or str(Path.cwd()))
     return replace(job, reason=choice.reason, equals=choice.equals)
 
@@ -38,26 +40,26 @@ def resolve(
 def resolve_method(
     request: JobRequest, catalogue: Sequence[Recipe], facts: Facts, installed: Versions | None = None
 ) -> Offer:
-    """The recipe and its job alone, without what a machine makes of them: for a job that runs on others."""
-    return _adapt(request, select.select_offer(request, catalogue, facts).offer, facts, installed)
+    """Return recipe and job without evaluating them on this machine, for a job that runs on other machines."""
+    return _adapt_method(request, select.select_offer(request, catalogue, facts).offer, facts, installed)
 
 
-def _adapt(request: JobRequest, offer: Offer, facts: Facts, installed: Versions | None) -> Offer:
-    """The recipe's job with the request's nodes, cards and options, in the words of what is installed."""
+def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Versions | None) -> Offer:
+    """Return the recipe's job with the request's options, translated for the installed packages."""
     recipe, method = offer
-    there = _installed(request, recipe, facts) if installed is None else installed
+    there = _find_installed_packages(request, recipe, facts) if installed is None else installed
     method = options.apply_options(request, recipe, method, there)
     placeholders.check_placeholders(request, recipe, method)
     return recipe, method
 
 
 def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) -> Job:
-    """The job of a recipe that was chosen already."""
+    """Return the resolved job of a recipe that is already chosen."""
     recipe, method = offer
     found = judge_offer(offer, facts)
     known = facts if found.is_for_this_machine else Facts()
     as_published = request.as_published or recipe.name in facts.published_containers
-    device, terms = device_of(offer), (found.architecture, folder, as_published)
+    device, terms = job_device(offer), (found.architecture, folder, as_published)
     return Job(
         recipe=recipe,
         method=method,
@@ -73,15 +75,16 @@ def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) 
 
 
 def refuse_talk(recipe: Recipe, method: RecipeJob) -> None:
-    """UsageError for a job that trains nothing."""
+    """Raise UsageError for a chat or inference job."""
     if method.method in TALKS:
         raise UsageError(
-            f"{recipe.name}, {method.method}, trains nothing", "envcheck infer talks with what was trained"
+            _("{name}, {method}, is not a training job", name=recipe.name, method=method.method),
+            _("run `envcheck infer` to chat with a trained model"),
         )
 
 
-def _installed(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
-    """Of the virtual environment where it would run; what an image holds is seen only inside."""
+def _find_installed_packages(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
+    """Return the packages of the job's virtual environment; empty for a container, whose packages are unknown."""
     if request.into is None and recipe.image is not None:
         return NOTHING
     own = str(request.into.expanduser().absolute()) if request.into else recipe.name

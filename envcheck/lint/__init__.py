@@ -1,1 +1,1 @@
-"""`envcheck lint`: what a launch script or a training's configuration will do other than meant, line by line."""
+"""`envcheck lint`: find mistakes in launch scripts and training configurations, line by line."""

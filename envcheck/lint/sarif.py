@@ -1,29 +1,29 @@
-"""What was found as SARIF 2.1.0, the form in which code hosts and editors take findings."""
+"""Remarks as SARIF 2.1.0, the format that code hosts and editors read."""
 
 from __future__ import annotations
 
 from typing import Any
 from urllib.parse import quote
 
-from envcheck.core.lint.model import Remark
+from envcheck.core.lint.script_model import Remark
 from envcheck.core.model import Status
-from envcheck.core.secrets import redact
-from envcheck.lint.lint import Result
-from envcheck.lint.show import source_line
-from envcheck.lint.table import BY_NAME
+from envcheck.core.secrets import redact_text
+from envcheck.lint.linter import LintResult
+from envcheck.lint.render_remarks import quote_source_line
+from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.report.sarif_log import write_log
 
 _LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note"}
 
 
-def as_sarif(result: Result) -> str:
-    remarks = [_result(result, remark, waived=False) for remark in result.remarks]
-    remarks += [_result(result, remark, waived=True) for remark in result.waived]
-    return write_log(remarks, _rule)
+def write_sarif(result: LintResult) -> str:
+    remarks = [_make_result_object(result, remark, waived=False) for remark in result.remarks]
+    remarks += [_make_result_object(result, remark, waived=True) for remark in result.waived]
+    return write_log(remarks, _make_rule_object)
 
 
-def _rule(name: str) -> dict[str, Any]:
-    rule = BY_NAME.get(name)
+def _make_rule_object(name: str) -> dict[str, Any]:
+    rule = RULES_BY_NAME.get(name)
     if rule is None:  # shellcheck's
         return {"id": name, "helpUri": f"https://www.shellcheck.net/wiki/{name.rpartition('.')[2]}"}
     return {
@@ -34,17 +34,17 @@ def _rule(name: str) -> dict[str, Any]:
     }
 
 
-def _result(result: Result, remark: Remark, waived: bool) -> dict[str, Any]:
-    line, column = result.source.place(remark.start)
-    end_line, end_column = result.source.place(remark.end)
+def _make_result_object(result: LintResult, remark: Remark, waived: bool) -> dict[str, Any]:
+    line, column = result.source.find_position(remark.start)
+    end_line, end_column = result.source.find_position(remark.end)
     name = "stdin" if result.source.name == "-" else result.source.name
     region = {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
-    region |= {"snippet": {"text": source_line(result, remark)}}  # type: ignore[dict-item]
+    region |= {"snippet": {"text": quote_source_line(result, remark)}}  # type: ignore[dict-item]
     found: dict[str, Any] = {
         "ruleId": remark.rule,
         "level": _LEVELS[remark.severity],
         "kind": "fail" if remark.severity is not Status.UNKNOWN else "open",
-        "message": {"text": f"{redact(remark.seen)}. Next: {redact(remark.remedy)}"},
+        "message": {"text": f"{redact_text(remark.seen)}. Next: {redact_text(remark.remedy)}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(name)}, "region": region}}],
     }
     if found["kind"] != "fail":
@@ -52,14 +52,14 @@ def _result(result: Result, remark: Remark, waived: bool) -> dict[str, Any]:
     if waived:
         found["suppressions"] = [{"kind": "inSource"}]
     if remark.fix is not None:
-        found["fixes"] = [_fix(result, remark, quote(name))]
+        found["fixes"] = [_make_fix_object(result, remark, quote(name))]
     return found
 
 
-def _fix(result: Result, remark: Remark, uri: str) -> dict[str, Any]:
+def _make_fix_object(result: LintResult, remark: Remark, uri: str) -> dict[str, Any]:
     replacements = []
     for start, end, text in remark.fix.edits if remark.fix else ():
-        (line, column), (end_line, end_column) = result.source.place(start), result.source.place(end)
+        (line, column), (end_line, end_column) = result.source.find_position(start), result.source.find_position(end)
         region = {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
         replacements.append({"deletedRegion": region, "insertedContent": {"text": text}})
     change = {"artifactLocation": {"uri": uri}, "replacements": replacements}

@@ -1,1 +1,1 @@
-"""How envcheck gets onto another machine."""
+"""envcheck as a file that other hosts can run, and the programs that run it there."""

@@ -1,4 +1,4 @@
-"""Files in the user's cache, each behind its sha256: envcheck.pyz, which takes a second to make, and what it needs."""
+"""Files in the user's cache, stored with their sha256: envcheck.pyz, which takes a second to build, and its parts."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from envcheck.core.home_folder import user_home
+from envcheck.core.home_folder import find_user_home
 
 
 def read_or_make(folders: Iterable[Path], make: Callable[[], bytes], prefix: str) -> bytes:
-    """What was kept for these sources (by path, size and time) and this Python, else what `make` gives, kept for the
-    next time where that can be; one of each `prefix`."""
-    name = f"{prefix}{_key(folders)}" if _folder() else ""
-    if name and (found := read(name)) is not None:
+    """Return the cached result for these sources (path, size and time) and this Python, else the result of `make`.
+
+    The result is cached if possible; only one entry per `prefix` is kept.
+    """
+    name = f"{prefix}{_compute_key(folders)}" if _find_cache_folder() else ""
+    if name and (found := read_entry(name)) is not None:
         return found
     data = make()
     if name:
-        write(name, data)
+        write_entry(name, data)
         _remove_others(name, prefix)
     return data
 
 
-def read(name: str) -> bytes | None:
-    """What was kept by this name, undamaged."""
+def read_entry(name: str) -> bytes | None:
+    """Return a cache entry, or None if it is missing or damaged."""
     try:
-        digest, _, data = _place(name).read_bytes().partition(b"\n")
+        digest, _, data = _locate_entry(name).read_bytes().partition(b"\n")
     except OSError:
         return None
     return data if hashlib.sha256(data).hexdigest().encode() == digest else None
 
 
-def write(name: str, data: bytes) -> None:
-    """Keep it where that can be."""
+def write_entry(name: str, data: bytes) -> None:
+    """Write a cache entry; errors are ignored."""
     with contextlib.suppress(OSError):
-        place = _place(name)
+        place = _locate_entry(name)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=place.parent)
         with os.fdopen(handle, "wb") as file:
@@ -46,30 +48,30 @@ def write(name: str, data: bytes) -> None:
         Path(part).replace(place)
 
 
-def _place(name: str) -> Path:
-    """OSError for a user without a home."""
-    if (folder := _folder()) is None:
+def _locate_entry(name: str) -> Path:
+    """Return the path of a cache entry; OSError for a user without a home directory."""
+    if (folder := _find_cache_folder()) is None:
         raise FileNotFoundError(name)
     return folder / name
 
 
 def _remove_others(name: str, prefix: str) -> None:
     with contextlib.suppress(OSError):
-        for other in _place(name).parent.glob(f"{prefix}*"):
+        for other in _locate_entry(name).parent.glob(f"{prefix}*"):
             if other.name != name:
                 other.unlink()
 
 
-def _folder() -> Path | None:
-    """None for a user without a home."""
-    named, home = os.environ.get("XDG_CACHE_HOME"), user_home()
+def _find_cache_folder() -> Path | None:
+    """Return the cache folder, None for a user without a home directory."""
+    named, home = os.environ.get("XDG_CACHE_HOME"), find_user_home()
     return Path(named) / "envcheck" if named else home and home / ".cache" / "envcheck"
 
 
-def _key(folders: Iterable[Path]) -> str:
+def _compute_key(folders: Iterable[Path]) -> str:
     known = hashlib.sha256(sys.version.encode())
     for folder in folders:
-        for path in sorted(folder.rglob("*")) or [folder]:  # a library may be a single file
+        for path in sorted(folder.rglob("*")) or [folder]:  # a library can be a single file
             if path.parent.name == "__pycache__" or path.is_dir():
                 continue
             stat = path.stat()

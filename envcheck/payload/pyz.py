@@ -1,7 +1,7 @@
-"""envcheck as one file, envcheck.pyz: how it gets to other machines.  The same sources give the same bytes.
+"""envcheck as one file, envcheck.pyz, for other hosts.  The same sources give the same bytes.
 
-It is a zip that Python runs: our packages and the libraries that they import, all pure Python, and psutil for each type
-of machine.  unpack.py says how it begins.
+It is a zip that Python runs: envcheck's packages, the pure Python libraries that they import, and psutil for each
+architecture.  See unpack.py for how it starts.
 """
 
 from __future__ import annotations
@@ -15,56 +15,64 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from envcheck.core.errors import StepError
+from envcheck.core.errors import StepError, describe_os_error
+from envcheck.core.messages import _
 from envcheck.payload import cache as user_cache
 from envcheck.payload import psutil_libraries
 from envcheck.payload.content import ROOT, Payload, pack_zip
 from envcheck.payload.unpack import FILE
 
 PACKAGES = ("envcheck", "probes", "installers", "launch")
-# Import names: those of setup.cfg and what they need, a test compares.
+# Import names of the requirements in setup.cfg and of their dependencies; a test compares them.
 LIBRARIES = ("ClusterShell", "click", "defusedxml", "docker", "requests", "urllib3", "idna", "certifi",
              "charset_normalizer", "packaging", "pexpect", "ptyprocess", "rich", "tabulate", "yaml", "jinja2",
              "markupsafe")  # fmt: skip
 NATIVE = "psutil"
-WITHOUT = ("tree_sitter", "tree_sitter_bash", "ahocorasick_rs")  # compiled: no lint of scripts, slower search of logs
-TOML = ("tomli", "tomllib")  # one reader by two names, for Python 3.10, which has none: the first that is here
+WITHOUT = (
+    "tree_sitter",
+    "tree_sitter_bash",
+    "ahocorasick_rs",
+)  # compiled: without them no lint of scripts, and a slower log search
+TOML = ("tomli", "tomllib")  # one reader with two names; Python 3.10 has no tomllib
 MACHINES = tuple(psutil_libraries.ELF_MACHINES)
 FIRST_LINE = b"#!/usr/bin/env python3\n"
 LEFT_OUT = ("__pycache__", "tests", "test")
-COMPILED = (".so", ".pyd", ".pyc", ".pyi", ".c", ".h", ".pyx")  # what has a compiled twin has a plain one, too
+COMPILED = (".so", ".pyd", ".pyc", ".pyi", ".c", ".h", ".pyx")  # modules with a compiled variant also have a Python one
 
 
-def own_file() -> Path | None:
-    """The envcheck.pyz that this process runs from."""
+def find_own_file() -> Path | None:
+    """Return the envcheck.pyz that this process runs from, None if it is installed."""
     path = ROOT / FILE
     return path if path.is_file() else None
 
 
-def archive() -> Path | None:
-    """The same, as the user named it where that is known: the copy in the cache may go when another version comes."""
-    own = own_file()
+def find_archive() -> Path | None:
+    """Return the same file under the user's path if known: the copy in the cache can be removed by another version."""
+    own = find_own_file()
     return own and next((Path(word).absolute() for word in sys.orig_argv[1:] if zipfile.is_zipfile(word)), own)
 
 
-def environment() -> dict[str, str]:
-    """What another Python needs to import this envcheck, where nothing is installed."""
-    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if own_file() else {}
+def build_environment() -> dict[str, str]:
+    """Return the variables with which another Python can import this envcheck without an installation."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if find_own_file() else {}
 
 
 @cache
-def build(fetched: frozenset[str] = frozenset()) -> Payload:
-    """With psutil for this type of machine, for those in the user's cache, and for `fetched` from the package index."""
-    if own := own_file():
-        return Payload.of(own.read_bytes())
-    found = {machine: psutil_libraries.find(machine, machine in fetched) for machine in MACHINES}
+def build_payload(fetched: frozenset[str] = frozenset()) -> Payload:
+    """Return envcheck.pyz with psutil for this architecture, for cached ones, and for `fetched` ones from the package
+    index."""
+    if own := find_own_file():
+        return Payload.from_data(own.read_bytes())
+    found = {machine: psutil_libraries.find_library(machine, machine in fetched) for machine in MACHINES}
     libraries = {machine: data for machine, data in found.items() if data is not None}
-    places = (*(ROOT / name for name in PACKAGES), *map(_find, (*LIBRARIES, NATIVE, _toml())))
-    return Payload.of(user_cache.read_or_make(places, lambda: pack(libraries), f"made-{'+'.join(libraries)}-"))
+    places = (*(ROOT / name for name in PACKAGES), *map(_locate_library, (*LIBRARIES, NATIVE, _find_toml_reader())))
+    return Payload.from_data(
+        user_cache.read_or_make(places, lambda: pack_files(libraries), f"made-{'+'.join(libraries)}-")
+    )
 
 
-def write(path: Path, payload: Payload) -> None:
-    """Whole or not at all, executable; StepError in a sentence."""
+def write_file(path: Path, payload: Payload) -> None:
+    """Write the file completely or not at all, and make it executable. StepError if that fails."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{FILE}-", delete=False) as file:
             part = Path(file.name)
@@ -73,37 +81,38 @@ def write(path: Path, payload: Payload) -> None:
         part.replace(path)
     except OSError as err:
         raise StepError(
-            f"cannot write {path}: {(err.strerror or str(err)).lower()}", "choose another file with -o"
+            _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
+            _("specify another file with -o"),
         ) from None
 
 
-def machines(payload: Payload) -> list[str]:
-    """Types of machines for which a file has psutil."""
+def list_machines(payload: Payload) -> list[str]:
+    """Return the architectures for which the payload has psutil."""
     return [machine for machine in MACHINES if f"native/{machine}/".encode() in payload.data]
 
 
-def pack(libraries: Mapping[str, bytes]) -> bytes:
-    """`libraries`: psutil's compiled part by the type of machine."""
-    files = dict(_files())
+def pack_files(libraries: Mapping[str, bytes]) -> bytes:
+    """Return the content of envcheck.pyz; `libraries` are psutil's compiled libraries by architecture."""
+    files = dict(_list_files())
     for machine, library in libraries.items():
         folder = f"native/{machine}/{NATIVE}"
-        files |= _below(psutil_libraries.package(), folder)
+        files |= _read_tree(psutil_libraries.find_package(), folder)
         files[f"{folder}/{psutil_libraries.FILE}"] = library
     return pack_zip(files.items(), FIRST_LINE)
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
+def _list_files() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", Path(__file__).with_name("pyz_main.py").read_bytes()
     for name in PACKAGES:
-        yield from _below(ROOT / name, name).items()
+        yield from _read_tree(ROOT / name, name).items()
     for name in LIBRARIES:
-        place = _find(name)
-        yield from _below(place, place.name).items()
-    yield from _below(_find(_toml()), TOML[0]).items()
+        place = _locate_library(name)
+        yield from _read_tree(place, place.name).items()
+    yield from _read_tree(_locate_library(_find_toml_reader()), TOML[0]).items()
 
 
-def _below(place: Path, name: str) -> dict[str, bytes]:
-    """A module's file, or a package's folder with its data."""
+def _read_tree(place: Path, name: str) -> dict[str, bytes]:
+    """Return the files of a module or of a package folder with its data, by name in the zip."""
     if place.is_file():
         return {name: place.read_bytes()}
     wanted = {path: path.relative_to(place) for path in place.rglob("*") if not path.name.endswith(COMPILED)}
@@ -114,12 +123,12 @@ def _below(place: Path, name: str) -> dict[str, bytes]:
     }
 
 
-def _toml() -> str:
+def _find_toml_reader() -> str:
     return next(name for name in TOML if importlib.util.find_spec(name))
 
 
-def _find(name: str) -> Path:
-    """Where a library is installed here: a folder, or a single file."""
+def _locate_library(name: str) -> Path:
+    """Return the folder or file of an installed library."""
     spec = importlib.util.find_spec(name)
     assert spec and spec.origin, name
     return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)

@@ -1,4 +1,5 @@
-"""__main__ of envcheck.pyz: begins envcheck, or says why it cannot.  Any Python must be able to read this file."""
+"""__main__ of envcheck.pyz: starts envcheck, or prints why it cannot.  Every Python version must be able to parse this
+file."""
 # ruff: noqa: UP031
 
 import os
@@ -7,28 +8,28 @@ import sys
 MACHINES = ("x86_64", "aarch64")
 
 
-def refusal():  # type: () -> tuple[str, str]
-    """One sentence and what to do; empty where envcheck runs."""
+def find_obstacle():  # type: () -> tuple[str, str]
+    """Return (error, next step); both empty if envcheck can run."""
     if not sys.platform.startswith("linux"):
-        return "envcheck.pyz needs Linux; this is %s" % sys.platform, "use it on Linux"
+        return "envcheck.pyz requires Linux; this is %s" % sys.platform, "run it on Linux"
     if tuple(sys.version_info) < (3, 10):
         here = "%d.%d" % tuple(sys.version_info[:2])
         return (
-            "envcheck.pyz needs Python 3.10 or newer; this is Python " + here,
-            "run it with another: python3.11 envcheck.pyz",
+            "envcheck.pyz requires Python 3.10 or newer; this is Python " + here,
+            "run it with another interpreter: python3.11 envcheck.pyz",
         )
     if os.uname()[4] not in MACHINES:
         known = " or ".join(MACHINES)
-        return "envcheck.pyz needs a machine of type %s; this is %s" % (known, os.uname()[4]), "use it on one of these"
+        return "envcheck.pyz requires %s; this host is %s" % (known, os.uname()[4]), "run it on one of these"
     return "", ""
 
 
 if __name__ == "__main__":
-    message, next_step = refusal()
+    message, next_step = find_obstacle()
     if message:
-        from envcheck.payload.refusal import refuse
+        from envcheck.payload.refusal import exit_with_refusal
 
-        refuse(message, next_step)
+        exit_with_refusal(message, next_step)
     from envcheck.payload import unpack
 
-    unpack.start(sys.path[0])
+    unpack.start_envcheck(sys.path[0])

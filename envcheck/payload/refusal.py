@@ -1,4 +1,5 @@
-"""How envcheck.pyz says that it cannot begin.  Any Python must be able to read this file, and those that it imports."""
+"""Prints why envcheck.pyz cannot start.  Every Python version must be able to parse this file and those that it
+imports."""
 
 import json
 import sys
@@ -6,8 +7,8 @@ import sys
 from envcheck.core.version import SCHEMA_VERSION
 
 
-def refuse(message, next_step):  # type: (str, str) -> None
-    """Ends with exit code 2, and with the document where one was asked for."""
+def exit_with_refusal(message, next_step):  # type: (str, str) -> None
+    """Exit with code 2, and print a JSON document if --json was given."""
     sys.stderr.write("envcheck: " + message + "\n  next: " + next_step + "\n")
     if "--json" in sys.argv:
         document = {"schema": SCHEMA_VERSION, "error": message, "exit_code": 2, "next": next_step}

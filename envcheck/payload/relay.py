@@ -1,7 +1,7 @@
-"""On the node: unpacks what travelled, runs a command of envcheck from it, and relays its lines.
+"""Runs on the node: unpacks the payloads, runs an envcheck command from them, and relays its output.
 
-remote_command sends this text together with that of unpack; Python 3.10 or newer runs both.  The other side talks over
-standard input: the payloads that are wanted, then "go"; each "stop" is a Ctrl-C, and so is the end of the input.
+remote_command sends this module together with unpack; Python 3.10 or newer runs both.  The control host sends on
+standard input: the requested payloads, then "go"; each "stop" is a Ctrl-C, and so is the end of the input.
 """
 
 from __future__ import annotations
@@ -16,19 +16,24 @@ import threading
 import time
 from typing import IO, Any, NoReturn
 
-from envcheck.payload.unpack import ATTACHMENTS, PYZ, Unpacked, find, forget, unpack
+from envcheck.payload.unpack import ATTACHMENTS, PYZ, UnpackedFolder, find_unpacked, remove_unused, unpack_payload
 
 LINE_BYTES = 65536
 one_at_a_time = threading.Lock()
 
 
 def main(asked: dict[str, Any]) -> None:
-    """`asked`: mark, payloads [[kind, digest, size]], words, grace_s, forget."""
-    found = {kind: find(kind, digest) for kind, digest, _ in asked["payloads"]}
-    _tell(asked, "want", *(kind for kind, one in found.items() if one is None))
-    places = {kind: found[kind] or _receive(asked, kind, digest, size) for kind, digest, size in asked["payloads"]}
+    """Run the request: mark, payloads [[kind, digest, size]], words, grace_s, forget.
+
+    A word that is a list is a path in the attachments.
+    """
+    found = {kind: find_unpacked(kind, digest) for kind, digest, _ in asked["payloads"]}
+    _send_words(asked, "want", *(kind for kind, folder in found.items() if folder is None))
+    places = {
+        kind: found[kind] or _receive_payload(asked, kind, digest, size) for kind, digest, size in asked["payloads"]
+    }
     if sys.stdin.buffer.readline(100) != b"go\n":
-        _give_up(asked, "not-begun")
+        _give_up(asked, "not-started")
     words = [
         word if isinstance(word, str) else str(places[ATTACHMENTS].path.joinpath(*word)) for word in asked["words"]
     ]
@@ -38,63 +43,63 @@ def main(asked: dict[str, Any]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        pass_fds=[one.lock.fileno() for one in places.values()],  # held for as long as the command runs
-        env={**os.environ, "ENVCHECK_LANG": "en"},  # who asked translates
+        pass_fds=[place.lock.fileno() for place in places.values()],  # keeps the lock while the command runs
+        env={**os.environ, "ENVCHECK_LANG": "en"},  # the control host translates
     )
-    _tell(asked, "begun")
+    _send_words(asked, "begun")
     pairs = ((child.stdout, "out"), (child.stderr, "err"))
-    relays = [threading.Thread(target=_relay, args=(asked, *pair)) for pair in pairs]
-    threading.Thread(target=_hear, args=(child, asked["grace_s"]), daemon=True).start()
-    for one in relays:
-        one.start()
+    relays = [threading.Thread(target=_relay_lines, args=(asked, *pair)) for pair in pairs]
+    threading.Thread(target=_obey_input, args=(child, asked["grace_s"]), daemon=True).start()
+    for thread in relays:
+        thread.start()
     child.wait()
-    for one in relays:
-        one.join(5)
+    for thread in relays:
+        thread.join(5)
     for place in places.values():
         place.close()
     if asked["forget"]:
-        forget()
-    _tell(asked, "exit", str(child.returncode))
+        remove_unused()
+    _send_words(asked, "exit", str(child.returncode))
     os._exit(0)
 
 
-def _receive(asked: dict[str, Any], kind: str, digest: str, size: int) -> Unpacked:
+def _receive_payload(asked: dict[str, Any], kind: str, digest: str, size: int) -> UnpackedFolder:
     data = sys.stdin.buffer.read(size)
     if hashlib.sha256(data).hexdigest() != digest:
         _give_up(asked, "damaged")
     try:
-        return unpack(kind, data)
+        return unpack_payload(kind, data)
     except OSError as err:
         _give_up(asked, "no-place", str(err))
 
 
-def _tell(asked: dict[str, Any], *words: str) -> None:
-    """A marked line; where nobody reads any more the work goes on to its end all the same."""
-    _write(asked, *(word.encode("utf-8", "replace") for word in words))
+def _send_words(asked: dict[str, Any], *words: str) -> None:
+    """Write a marked line; if nobody reads it, the command still continues."""
+    _write_line(asked, *(word.encode("utf-8", "replace") for word in words))
 
 
-def _write(asked: dict[str, Any], *words: bytes) -> None:
+def _write_line(asked: dict[str, Any], *words: bytes) -> None:
     with one_at_a_time, contextlib.suppress(OSError, ValueError):
         sys.stdout.buffer.write(b"\n" + b" ".join((asked["mark"].encode(), *words)) + b"\n")
         sys.stdout.buffer.flush()
 
 
 def _give_up(asked: dict[str, Any], word: str, why: str = "") -> NoReturn:
-    _tell(asked, word, why[:200])
+    _send_words(asked, word, why[:200])
     sys.exit(0)
 
 
-def _relay(asked: dict[str, Any], stream: IO[bytes], word: str) -> None:
+def _relay_lines(asked: dict[str, Any], stream: IO[bytes], word: str) -> None:
     for line in iter(lambda: stream.readline(LINE_BYTES), b""):
-        _write(asked, word.encode(), line.rstrip(b"\n"))
+        _write_line(asked, word.encode(), line.rstrip(b"\n"))
 
 
-def _hear(child: subprocess.Popen[bytes], grace_s: float) -> None:
-    """What the other side says; its end is a Ctrl-C, too, with less patience."""
+def _obey_input(child: subprocess.Popen[bytes], grace_s: float) -> None:
+    """Interrupt the child on each "stop"; at the end of the input, terminate it after `grace_s` seconds."""
     while line := sys.stdin.buffer.readline(100):
         if line == b"stop\n":
-            _interrupt(child)
-    _interrupt(child)
+            _interrupt_child(child)
+    _interrupt_child(child)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(grace_s)
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -103,6 +108,6 @@ def _hear(child: subprocess.Popen[bytes], grace_s: float) -> None:
         time.sleep(20)
 
 
-def _interrupt(child: subprocess.Popen[bytes]) -> None:
+def _interrupt_child(child: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         child.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""The collector for a host: its source as one text, and the command that runs it there.  Nothing stays on the host."""
+"""The collector for another host: its source, and the command that runs it there. No file is left on the host."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from envcheck.vendors import VENDORS
 
 MARK = "envcheck-fleet"
 PACKAGES = ("envcheck", "envcheck.core", "envcheck.collect", "envcheck.collect.host")
-PYTHONS = ("python3", "/usr/libexec/platform-python")  # the second is the system's own on Red Hat 8 and its kin
+PYTHONS = ("python3", "/usr/libexec/platform-python")  # the second is the system Python of RHEL 8 and derivatives
 OLDEST = (3, 6)
 
 
 def render_command(size: int) -> str:
-    """For any login shell: one line in single quotes, without a character that csh or fish reads otherwise.
+    """Return one line in single quotes for any login shell, without characters that csh or fish interpret.
 
-    It runs what comes first on its standard input, `size` bytes.
+    It runs the first `size` bytes of its standard input as a Python program.
     """
     program = f"import sys;exec(sys.stdin.buffer.read({size}))"
     tries = "".join(f'command -v {p} >/dev/null 2>&1 && exec {p} -I -S -c "{program}"; ' for p in PYTHONS)
-    return f"exec /bin/sh -c {shlex.quote(f'{tries}echo; echo {MARK} no-python')}"
+    script = f"{tries}echo; echo {MARK} no-python"
+    return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
 def render_program(deadline_s: float) -> bytes:
-    """What the host runs; any Python 3 reads its first lines."""
-    asked = {"mark": MARK, "deadline_s": max(1, round(deadline_s)), "vendors": _vendors()}
+    """Return the program that the host runs; every Python 3 can parse its first lines."""
+    asked = {"mark": MARK, "deadline_s": max(1, round(deadline_s)), "vendors": _describe_vendors()}
     return BOOT.format(
         mark=MARK, oldest=OLDEST, packages=PACKAGES, sources=_packed_sources(), asked=json.dumps(json.dumps(asked))
     ).encode()
 
 
 def render_questions(questions: Iterable[Question]) -> bytes:
+    """Return the questions as one line of JSON."""
     return (json.dumps([[q.verb, list(q.what), q.timeout_s] for q in questions]) + "\n").encode()
 
 
 def collect_sources() -> dict[str, str]:
-    """Module → source text."""
+    """Return the source of each module by name."""
     paths = {f"{host.__name__}.{path.stem}": path for path in Path(host.__path__[0]).glob("*.py")}
     paths |= {home_folder.__name__: Path(home_folder.__file__)}
     return {name: path.read_text("utf-8") for name, path in sorted(paths.items()) if not name.endswith("__init__")}
@@ -56,7 +58,7 @@ def _packed_sources() -> str:
     return base64.b64encode(zlib.compress(json.dumps(collect_sources()).encode(), 9)).decode()
 
 
-def _vendors() -> list[dict[str, object]]:
+def _describe_vendors() -> list[dict[str, object]]:
     return [{name: getattr(vendor, name) for name in VENDOR_FIELDS} for vendor in VENDORS.values()]
 
 

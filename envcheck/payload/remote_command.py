@@ -1,4 +1,4 @@
-"""What is sent to a node to run a command of envcheck there: relay.py and unpack.py, in the words of a shell."""
+"""The shell command that runs an envcheck command on a node: relay.py and unpack.py as its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from envcheck.payload.content import Payload
 from envcheck.payload.remote_collector import MARK
 
-# Seconds that a command has after a lost connection to end by itself: a training writes a checkpoint meanwhile.
+# Seconds for a command to end after a lost connection: a training writes a checkpoint in that time.
 GRACE_S = 900
 PYTHONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10"
 ENOUGH = "import sys; sys.exit(sys.version_info < (3, 10))"
@@ -28,8 +28,11 @@ module.main(json.loads(base64.b64decode(sys.argv[2])))
 Word = str | tuple[str]  # a path in the attachments is a tuple
 
 
-def command(payloads: Mapping[str, Payload], words: Sequence[Word], forget: bool = False) -> str:
-    """For any login shell: one line in single quotes; `words` are those of the envcheck command."""
+def render_command(payloads: Mapping[str, Payload], words: Sequence[Word], forget: bool = False) -> str:
+    """Return one line in single quotes for any login shell; `words` are the arguments of the envcheck command.
+
+    `forget`: remove the unpacked files afterwards.
+    """
     asked = {
         "mark": MARK,
         "payloads": [[kind, one.digest, len(one.data)] for kind, one in payloads.items()],
@@ -40,18 +43,18 @@ def command(payloads: Mapping[str, Payload], words: Sequence[Word], forget: bool
     sent = base64.b64encode(json.dumps(asked).encode()).decode()
     script = (
         f'for p in {PYTHONS}; do $p -I -S -c "{ENOUGH}" 2>/dev/null && '
-        f'exec $p -I -c "{RUN}" {_program()} {sent}; done; echo; echo {MARK} no-new-python'
+        f'exec $p -I -c "{RUN}" {_pack_program()} {sent}; done; echo; echo {MARK} no-new-python'
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
 @cache
-def _program() -> str:
-    """Both modules, loaded by their names, then the last one's main."""
-    texts = {f"envcheck.payload.{name}": _source(name) for name in ("unpack", "relay")}
+def _pack_program() -> str:
+    """Return a loader with the source of both modules, compressed, for `python -c`."""
+    texts = {f"envcheck.payload.{name}": _read_source(name) for name in ("unpack", "relay")}
     whole = base64.b64encode(zlib.compress(LOADER.format(texts=texts).encode(), 9))
     return whole.decode()
 
 
-def _source(name: str) -> str:
+def _read_source(name: str) -> str:
     return Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")

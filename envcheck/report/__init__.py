@@ -1,7 +1,7 @@
-"""Findings for people and for programs, of one host or many: a module a format.  A report decides nothing."""
+"""Render the findings of one host or many, for people and programs: one module per format; no decisions here."""
 
-from envcheck.report.contents import HostReport, Report
+from envcheck.report.contents import DoctorReport, HostReport
 from envcheck.report.style import Style
-from envcheck.report.summary import exit_code, next_step, safe, verdict
+from envcheck.report.summary import decide_verdict, exit_code, next_step, safe
 
-__all__ = ["HostReport", "Report", "Style", "exit_code", "next_step", "safe", "verdict"]
+__all__ = ["DoctorReport", "HostReport", "Style", "decide_verdict", "exit_code", "next_step", "safe"]

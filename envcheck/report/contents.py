@@ -1,4 +1,4 @@
-"""What a report is about: one host or many, and what a comparison of the hosts found.  Plain data."""
+"""The content of a report: one host or many, and the comparison of the hosts.  Plain data."""
 
 from __future__ import annotations
 
@@ -8,51 +8,57 @@ from datetime import datetime
 from typing import Any
 
 from envcheck.core.facts import Facts
-from envcheck.core.language.findings import localised
+from envcheck.core.language.localized_findings import localize_findings
+from envcheck.core.messages import Message, _
 from envcheck.core.model import Finding, Status
 from envcheck.report.style import Style
 
-REACH = "fleet.reach"  # whether a host answered
+REACH = "fleet.reach"  # whether a host responded
+
+
+SEE_RECIPES = _("List the recipes that support this machine:")
 
 
 @dataclass(frozen=True)
 class NextCommand:
-    """What to do where nothing is amiss: in words, and as a command that works as it stands on that machine."""
+    """What to do if there are no issues: a sentence, and a command that works unchanged on that machine."""
 
-    words: str = "See which recipe fits this machine:"
+    words: Message = SEE_RECIPES
     command: str = "envcheck recipes"
 
 
 @dataclass(frozen=True)
 class Vote:
-    """What ought to be equal on all hosts, one subject: `most` is None where no value has more than half."""
+    """A value that should be equal on all hosts; `most` is None if no value has a majority."""
 
     name: str
     subject: str
     most: str | None
-    values: Mapping[str, tuple[str, ...]]  # value → hosts, most first
+    values: Mapping[str, tuple[str, ...]]  # value → hosts, the most common first
     status: Status
-    words: str
+    words: Message
 
     @property
-    def agreed(self) -> bool:
+    def is_unanimous(self) -> bool:
+        """Whether all hosts have the same value."""
         return len(self.values) == 1
 
     @property
-    def others(self) -> Mapping[str, tuple[str, ...]]:
+    def minority_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values other than that of the majority, with their hosts."""
         return {value: hosts for value, hosts in self.values.items() if value != self.most}
 
     @property
     def majority(self) -> tuple[str, ...]:
-        """The hosts with the value that most have."""
+        """The hosts with the most common value."""
         return self.values[self.most] if self.most is not None else ()
 
 
 @dataclass(frozen=True)
 class HostReport:
-    """One host: what its checks found, and `outlier`, the comparison's findings that name it as different.
+    """One host: the findings of its checks, and `outlier`, the findings of the comparison that name it.
 
-    `name` is empty for the machine that envcheck itself runs on.  `facts` are empty where no format shows devices.
+    `name` is empty for the local machine.  `facts` are empty if no format shows devices.
     """
 
     findings: Sequence[Finding]
@@ -63,16 +69,17 @@ class HostReport:
 
     @property
     def all_findings(self) -> list[Finding]:
+        """The findings of the comparison about this host, then its own."""
         return [*self.outlier, *self.findings]
 
 
 @dataclass(frozen=True)
-class Report:
-    """One host or many: `votes` and `shared` are what a comparison of the hosts found, agreement included.
+class DoctorReport:
+    """One host or many: `votes` and `shared` are the results of the comparison of the hosts, agreement included.
 
-    `style` is the terminal's, `lang` the language of the words around the findings, `made` when the hosts were
-    examined.  Of this machine alone: `job` is the document of the named job, None without one; `assumed_host` says
-    for which other host it is resolved; `next_command` is for a machine on which nothing is amiss.
+    `style` is that of the terminal, `lang` the language of the labels, `made` the time of the checks.  Only for the
+    local machine: `job` is the JSON document of the job, None without one; `assumed_host` describes the other host for
+    which the job is resolved; `next_command` is for a machine without issues.
     """
 
     hosts: tuple[HostReport, ...]
@@ -87,27 +94,29 @@ class Report:
     next_command: NextCommand = NextCommand()
 
     @property
-    def local(self) -> HostReport | None:
-        """This machine, where the report is about it alone; None for hosts with names, one or many."""
+    def local_host(self) -> HostReport | None:
+        """The local machine, if the report is about it alone; None for one or more named hosts."""
         return self.hosts[0] if len(self.hosts) == 1 and not self.hosts[0].name else None
 
     @property
     def findings(self) -> list[Finding]:
-        """What the verdict is of."""
+        """The findings that decide the verdict."""
         return [*(f for host in self.hosts for f in host.findings), *self.shared]
 
-    def localised(self) -> Report:
-        """In the language that a person has chosen."""
+    def localise_findings(self) -> DoctorReport:
+        """Return the findings in the selected language."""
         hosts = (
-            replace(host, findings=tuple(localised(host.findings)), outlier=tuple(localised(host.outlier)))
+            replace(
+                host, findings=tuple(localize_findings(host.findings)), outlier=tuple(localize_findings(host.outlier))
+            )
             for host in self.hosts
         )
-        return replace(self, hosts=tuple(hosts), shared=tuple(localised(self.shared)))
+        return replace(self, hosts=tuple(hosts), shared=tuple(localize_findings(self.shared)))
 
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """One finding, and the hosts that have it; `seen` holds each wording with its own hosts."""
+    """One finding and the hosts that have it; `seen` maps each wording to its hosts."""
 
     finding: Finding
     hosts: tuple[str, ...]
@@ -115,11 +124,11 @@ class FindingGroup:
 
 
 def group_findings(hosts: Iterable[HostReport]) -> list[FindingGroup]:
-    """What needs a look on the hosts, once with all hosts that have it; the worst first, then what most have."""
+    """Return the problems of the hosts, each once with all its hosts: the worst first, then the most common."""
     groups: dict[tuple[str, ...], dict[str, list[str]]] = {}
     first: dict[tuple[str, ...], Finding] = {}
     for host in hosts:
-        for part in (part for f in host.findings if not f.waived for part in problems(f)):
+        for part in (part for f in host.findings if not f.waived for part in list_problems(f)):
             key = group_key(part)
             first.setdefault(key, part)
             groups.setdefault(key, {}).setdefault(part.seen, []).append(host.name)
@@ -135,11 +144,11 @@ def group_findings(hosts: Iterable[HostReport]) -> list[FindingGroup]:
 
 
 def group_key(part: Finding) -> tuple[str, ...]:
-    """Findings with the same key are one for a reader: the same trouble with the same remedy."""
+    """Return the key of a finding; findings with equal keys have the same problem and remedy."""
     return part.name, part.status.name, part.device, part.remedy.words if part.remedy else ""
 
 
-def problems(finding: Finding) -> list[Finding]:
-    """What is amiss, each part of it with the check's own status; nothing where all is well."""
+def list_problems(finding: Finding) -> list[Finding]:
+    """Return the problems in a finding, each part with the check's own status; empty if it passed."""
     parts = (replace(finding, details=()), *finding.details) if finding.details else (finding,)
     return [replace(part, status=finding.status) for part in parts if part.status.is_problem]

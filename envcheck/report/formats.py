@@ -1,4 +1,4 @@
-"""The table of formats, and which of them a file's ending means."""
+"""The table of report formats and their file extensions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.report.contents import Report
+from envcheck.core.messages import _
+from envcheck.report.contents import DoctorReport
 
 
 @dataclass(frozen=True)
 class Format:
-    """`module` has `render(report) -> str`, imported when it is asked for; `endings` are those of its files."""
+    """`module` has `render(report) -> str` and is imported on demand; `endings` are the file extensions."""
 
     module: str
     endings: tuple[str, ...]
 
 
 FORMATS = {
-    "table": Format("envcheck.report.text", (".txt",)),
+    "table": Format("envcheck.report.plain_text", (".txt",)),
     "json": Format("envcheck.report.document", (".json",)),
     "html": Format("envcheck.report.page", (".html", ".htm")),
     "junit": Format("envcheck.report.junit", (".xml",)),
@@ -27,23 +28,26 @@ FORMATS = {
     "prometheus": Format("envcheck.report.prometheus", (".prom",)),
     "markdown": Format("envcheck.report.markdown", (".md",)),
 }
-WITH_FACTS = ("html", "prometheus")  # these show the devices of hosts
+WITH_FACTS = ("html", "prometheus")  # formats that show the devices of hosts
 
 
-def render(name: str, report: Report) -> str:
-    """The report as that format has it, with a line feed at its end."""
+def render(name: str, report: DoctorReport) -> str:
+    """Return the report in this format, with a line feed at its end."""
     text: str = importlib.import_module(FORMATS[name].module).render(report)
     return text
 
 
-def chosen(name: str | None, as_json: bool, out: str | None) -> str:
-    """The format that is meant by --format, --json and the file's ending; UsageError where they disagree."""
+def choose_format(name: str | None, as_json: bool, out: str | None) -> str:
+    """Return the format that --format, --json or the file extension selects; UsageError if they conflict."""
     to_file = out is not None and out != "-"
     if as_json and not to_file and name not in (None, "json"):
-        raise UsageError(f"--json and --format {name} ask for two formats", "leave one of them out")
+        raise UsageError(_("--json conflicts with --format {name}", name=name), _("use only one of them"))
     if name or not to_file:
         return name or ("json" if as_json else "table")
     fitting = [(end, name) for name, one in FORMATS.items() for end in one.endings if Path(str(out)).name.endswith(end)]
     if not fitting and not as_json:
-        raise UsageError(f"the ending of {out} means no format", f"add --format {'|'.join(FORMATS)}")
+        raise UsageError(
+            _("cannot derive a report format from the file name {out}", out=out),
+            _("specify --format {formats}", formats="|".join(FORMATS)),
+        )
     return max(fitting, key=lambda pair: len(pair[0]), default=("", "json"))[1]

@@ -1,7 +1,7 @@
-"""For people who prefer to look: one page that is whole in itself, of one machine as a picture, or of many hosts.
+"""The HTML page: self-contained, of one machine with its devices, or of many hosts.
 
-What a tool or a host says is text to the template, which escapes it; beside that the page forbids itself, by its
-content security policy, to load anything or to run any script or style but its own two.
+The template escapes all output of tools and hosts.  In addition, the page's content security policy forbids external
+resources, and any script or style but its own two.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.version import __version__
-from envcheck.report import page_hosts, palette
-from envcheck.report.contents import HostReport, Report
+from envcheck.report import page_hosts, page_labels, palette
+from envcheck.report.contents import DoctorReport, HostReport
 from envcheck.report.page_machine import count_statuses, describe_host
-from envcheck.report.page_words import WORDS, words
 from envcheck.report.style import MARKS
-from envcheck.report.summary import advise, exit_code, problems_once, safe, summary, verdict
+from envcheck.report.summary import (
+    choose_advice,
+    decide_verdict,
+    exit_code,
+    list_distinct_problems,
+    safe,
+    summarise_findings,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,27 +36,32 @@ TEMPLATES = Path(__file__).parent / "templates"
 MARK = {**{status.name.lower(): mark for status, mark in MARKS.items()}, "waived": "~"}
 
 
-def render(report: Report) -> str:
-    environment = _environment()
+def render(report: DoctorReport) -> str:
+    """Return the report as one HTML page."""
+    environment = _make_environment()
     style = environment.get_template("page.css").render(
         light=palette.LIGHT, dark=palette.DARK, states=palette.STATES, links=palette.LINKS
     )
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     page = environment.get_template("page.html").render(
-        **_context(report), style=_ours(style), script=_ours(script), style_hash=_hash(style), script_hash=_hash(script)
+        **_build_context(report),
+        style=_mark_safe(style),
+        script=_mark_safe(script),
+        style_hash=_hash_source(style),
+        script_hash=_hash_source(script),
     )
     return page + "\n"
 
 
-def _ours(text: str) -> Markup:
-    """Not to be escaped: it comes from our own files, and from nowhere else."""
+def _mark_safe(text: str) -> Markup:
+    """Do not escape: the text comes from our own files, and from nowhere else."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     import jinja2
 
     return jinja2.Environment(
@@ -62,31 +73,36 @@ def _environment() -> Environment:
     )
 
 
-def _hash(text: str) -> str:
+def _hash_source(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _context(report: Report) -> dict[str, Any]:
-    """What the template needs for one host as for many; `host` is this machine, `hosts` the others' part."""
-    found = [f for _, f in problems_once(report)] if report.local is None else report.findings
-    step, command = advise(report)
+def _build_context(report: DoctorReport) -> dict[str, Any]:
+    """The values of the template; `host` is the local machine, `hosts` the part about several hosts."""
+    found = [f for _, f in list_distinct_problems(report)] if report.local_host is None else report.findings
+    step, command = choose_advice(report)
     return {
-        "lang": report.lang if report.lang in WORDS else "en",
-        "w": SimpleNamespace(**words(report.lang)),
+        "lang": report.lang,
+        "w": SimpleNamespace(**page_labels.get_labels()),
+        "counted": page_labels.counted,
+        "of_all": page_labels.of_all,
+        "pill": page_labels.pill,
         "mark": MARK,
         "made": report.made,
-        "state": verdict(report.findings).name.lower(),
-        "says": summary(report.findings),
+        "state": decide_verdict(report.findings).name.lower(),
+        "says": summarise_findings(report.findings),
         "counts": count_statuses(found),
         "step": step,
         "command": command,
         "version": __version__,
         "exit_code": exit_code(report.findings, report.strict),
-        "name": safe(fold_hosts(h.name for h in report.hosts)) if report.local is None else _host_name(report.local),
-        "host": describe_host(report.local, report.lang) if report.local else None,
-        "many": None if report.local else page_hosts.describe_hosts(report),
+        "name": safe(fold_hosts(h.name for h in report.hosts))
+        if report.local_host is None
+        else _get_host_name(report.local_host),
+        "host": describe_host(report.local_host) if report.local_host else None,
+        "many": None if report.local_host else page_hosts.describe_hosts(report),
     }
 
 
-def _host_name(host: HostReport) -> str:
+def _get_host_name(host: HostReport) -> str:
     return safe((host.facts.host.hostname if host.facts.host else None) or "")

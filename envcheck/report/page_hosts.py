@@ -1,4 +1,4 @@
-"""Many hosts as the page draws them: those with trouble first, the well ones folded; what several share, once."""
+"""Many hosts on the HTML page: hosts with issues first, healthy ones collapsed; shared findings appear once."""
 
 from __future__ import annotations
 
@@ -9,55 +9,56 @@ from typing import Any
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.host_names import fold_hosts
-from envcheck.core.language import say
+from envcheck.core.language import translate
+from envcheck.core.messages import _, fill
 from envcheck.core.model import Status
-from envcheck.report.bars import bars
-from envcheck.report.contents import FindingGroup, HostReport, Report, group_findings, group_key, problems
+from envcheck.report.bars import build_bars
+from envcheck.report.contents import DoctorReport, FindingGroup, HostReport, group_findings, group_key, list_problems
+from envcheck.report.page_labels import get_labels
 from envcheck.report.page_machine import (
-    Links,
-    Shown,
+    DeviceLinks,
+    ShownFinding,
     count_statuses,
     describe_host,
     describe_links,
     show_finding,
 )
-from envcheck.report.page_words import words
+from envcheck.report.plain_text import area_state
 from envcheck.report.summary import (
     AMONG_HOSTS,
-    common_rows,
-    counted,
-    is_well,
+    decide_verdict,
+    effective_status,
+    get_area_title,
+    is_healthy,
+    list_common_values,
     next_step,
     safe,
-    summary,
-    title,
-    verdict,
+    summarise_findings,
 )
-from envcheck.report.text import area_state
 
-HOSTS_LIMIT = 256  # with a part of their own, the worst first
-WORDINGS_LIMIT = 8  # of what one check saw; --json has them all
-KINDS_LIMIT = 4  # of how devices are tied together, those of most hosts first
-EVIDENCE_LIMIT = 4  # lines, of a host's own evidence where it differs from that of the others
+HOSTS_LIMIT = 256  # hosts with their own section, the worst first
+WORDINGS_LIMIT = 8  # wordings of one check; --json has all
+KINDS_LIMIT = 4  # topologies, those of most hosts first
+EVIDENCE_LIMIT = 4  # lines of a host's own evidence, if it differs from that of the others
 
 
-Texts = Mapping[tuple[str, ...], tuple[str, tuple[str, ...]]]  # key of a finding → its place, and the evidence there
+Texts = Mapping[tuple[str, ...], tuple[str, tuple[str, ...]]]  # key of a finding → its anchor, and the evidence there
 
 
 @dataclass(frozen=True)
-class Shared:
-    """A finding with the hosts that have it, folded; `at` is its place in the page, `wordings` are by hosts."""
+class SharedFinding:
+    """A finding with its hosts, shortened; `at` is its anchor in the page, `wordings` the wordings by hosts."""
 
     at: str
-    shown: Shown
+    shown: ShownFinding
     hosts: str
     wordings: list[tuple[str, str]]
     more: int = 0
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A host's own words for a finding whose text is told once, at `at`; evidence where it is the host's own."""
+class FindingReference:
+    """A host's wording of a finding that is shown once, at anchor `at`; evidence only if the host's own differs."""
 
     at: str
     state: str
@@ -67,8 +68,8 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a check saw, and on which hosts; without hosts it is all of them."""
+class Observation:
+    """The result of a check, and its hosts; no hosts means all of them."""
 
     name: str
     seen: str
@@ -76,135 +77,140 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A host in the page; `cells` are the states of the columns' areas, "" where it has none."""
+class HostRow:
+    """A row of the host table; `cells` are the states of the areas in the columns, empty if an area is missing."""
 
     name: str
     at: str
     state: str
     says: str
     cells: list[str]
-    references: list[Reference]
+    references: list[FindingReference]
     counts: list[tuple[str, int]]
     step: str
     command: str
     machine: dict[str, Any]
 
 
-def describe_hosts(report: Report) -> dict[str, Any]:
-    """All that the template for many hosts needs."""
+def describe_hosts(report: DoctorReport) -> dict[str, Any]:
+    """Return the template's values for many hosts."""
     groups = group_findings(report.hosts)
     texts = {group_key(group.finding): (f"finding-{n}", group.finding.evidence) for n, group in enumerate(groups)}
-    columns = _columns(report)
-    ranked = sorted(report.hosts, key=_rank)
-    troubled = [h for h in ranked if not is_well(h)]
+    columns = _list_columns(report)
+    ranked = sorted(report.hosts, key=_rank_host)
+    troubled = [h for h in ranked if not is_healthy(h)]
     return {
-        "columns": [title(key) for key in columns],
-        "rows": [_row(report, n, host, columns, texts) for n, host in enumerate(troubled)],
+        "columns": [get_area_title(key) for key in columns],
+        "rows": [_build_row(report, n, host, columns, texts) for n, host in enumerate(troubled)],
         "parts": min(len(troubled), HOSTS_LIMIT),
-        "well": [_figures(host, report.lang) for host in ranked if is_well(host)],
-        "well_hosts": safe(fold_hosts(host.name for host in ranked if is_well(host))),
+        "well": [_summarise_host(host) for host in ranked if is_healthy(host)],
+        "well_hosts": safe(fold_hosts(host.name for host in ranked if is_healthy(host))),
         "total": len(report.hosts),
         "odd": [
-            Shared(f"shared-{f.name}-{n}", show_finding(part, {}), "", [])
+            SharedFinding(f"shared-{f.name}-{n}", show_finding(part, {}), "", [])
             for f in sorted(report.shared, key=lambda f: -f.status)
-            for n, part in enumerate(problems(f))
+            for n, part in enumerate(list_problems(f))
         ],
-        "groups": [_group(texts[group_key(group.finding)][0], group) for group in groups],
+        "groups": [_describe_group(texts[group_key(group.finding)][0], group) for group in groups],
         "tried": [show_finding(f, {}) for f in report.shared if not f.status.is_problem],
-        "common": common_rows(report),
-        "links": list(_links(report.hosts)),
-        **{name: list(_seen_alike(report.hosts, status)) for name, status in PASSED.items()},
-        "waived": list(_seen_alike(report.hosts, None)),
+        "common": list_common_values(report),
+        "links": list(_list_links(report.hosts)),
+        **{name: list(_group_observations(report.hosts, status)) for name, status in PASSED.items()},
+        "waived": list(_group_observations(report.hosts, None)),
     }
 
 
-def _rank(host: HostReport) -> tuple[int, int]:
-    """The worst first, then those with most of it."""
-    worst = verdict(host.all_findings)
-    return -worst, -sum(counted(f) is worst for f in host.all_findings if worst.is_problem)
+def _rank_host(host: HostReport) -> tuple[int, int]:
+    """The worst first, then those with the most issues."""
+    worst = decide_verdict(host.all_findings)
+    return -worst, -sum(effective_status(f) is worst for f in host.all_findings if worst.is_problem)
 
 
 PASSED = {"passed": Status.OK, "blocked": Status.BLOCKED, "idle": Status.NOT_APPLICABLE}
 
 
-def _columns(report: Report) -> list[str]:
-    """Each area once, as the hosts have them; what is found among the hosts comes first."""
+def _list_columns(report: DoctorReport) -> list[str]:
+    """Each area once, in the order of the hosts; the comparison of the hosts comes first."""
     seen = dict.fromkeys(f.name.partition(".")[0] for host in report.hosts for f in host.findings)
     return [AMONG_HOSTS, *(key for key in seen if key != AMONG_HOSTS)]
 
 
-def _row(report: Report, number: int, host: HostReport, columns: Sequence[str], texts: Texts) -> Row:
-    """What to do first is the host's own, where it has something: being unlike others often follows from it."""
+def _build_row(report: DoctorReport, number: int, host: HostReport, columns: Sequence[str], texts: Texts) -> HostRow:
+    """The next step is the host's own, if it has one: a difference from the other hosts is often its consequence."""
     found = host.all_findings
-    own = host.findings if any(counted(f).is_problem for f in host.findings) else found
+    own = host.findings if any(effective_status(f).is_problem for f in host.findings) else found
     words, _, command = next_step(own).partition("\n")
     states = {key: [f for f in found if f.name.partition(".")[0] == key] for key in columns}
-    return Row(
+    return HostRow(
         name=safe(host.name),
         at=f"host-{host.name}" if re.fullmatch(r"[\w.-]+", host.name, re.ASCII) else f"other-{number}",
-        state=verdict(found).name.lower(),
-        says=summary(found),
+        state=decide_verdict(found).name.lower(),
+        says=summarise_findings(found),
         cells=[area_state(some).name.lower() if some else "" for some in states.values()],
-        references=list(_references(host, texts)),
+        references=list(_list_references(host, texts)),
         counts=count_statuses(found),
         step=words,
         command=command,
-        machine=describe_host(host, report.lang),
+        machine=describe_host(host),
     )
 
 
-def _references(host: HostReport, texts: Texts) -> Iterator[Reference]:
-    """The worst first."""
-    own = [part for f in host.findings if not f.waived for part in problems(f)]
+def _list_references(host: HostReport, texts: Texts) -> Iterator[FindingReference]:
+    """The references of a host, the worst first."""
+    own = [part for f in host.findings if not f.waived for part in list_problems(f)]
     for part in sorted(own, key=lambda f: -f.status):
-        at, told = texts[group_key(part)]
-        lines = part.evidence[:EVIDENCE_LIMIT] if part.evidence != told else ()
+        at, shared_evidence = texts[group_key(part)]
+        lines = part.evidence[:EVIDENCE_LIMIT] if part.evidence != shared_evidence else ()
         state, shown = part.status.name.lower(), tuple(safe(line) for line in lines)
-        yield Reference(at, state, safe(part.name), safe(part.seen), shown)
+        yield FindingReference(at, state, safe(part.name), safe(part.seen), shown)
     for f in host.outlier:
-        yield Reference(f"shared-{f.name}-0", f.status.name.lower(), safe(f.name), "", ())
+        yield FindingReference(f"shared-{f.name}-0", f.status.name.lower(), safe(f.name), "", ())
 
 
-def _figures(host: HostReport, lang: str) -> tuple[str, str]:
-    """A well host in a line: its devices and what is free."""
-    said = words(lang)
-    return safe(host.name), " · ".join([*(_devices(v) for v in host.facts.vendors),
+def _summarise_host(host: HostReport) -> tuple[str, str]:
+    """A healthy host in one line: its devices and free space."""
+    said = get_labels()
+    return safe(host.name), " · ".join([*(_describe_devices(v) for v in host.facts.vendors),
                                         *(f"{bar.name}{said['colon']}{bar.text}"
-                                          for bar in bars(host.facts, host.findings, said))])  # fmt: skip
+                                          for bar in build_bars(host.facts, host.findings, said))])  # fmt: skip
 
 
-def _devices(v: VendorFacts) -> str:
-    """As in 8 × Huawei Ascend, 45 °C at most."""
+def _describe_devices(v: VendorFacts) -> str:
+    """For example: 8 × Huawei Ascend, ≤ 45 °C."""
     warmth = [d.temperature_c for d in v.devices if d.temperature_c is not None]
-    return f"{len(v.devices)} × {say(v.vendor.title)}{f', ≤ {max(warmth):g} °C' if warmth else ''}"
+    devices = _("{count} × {name}", count=len(v.devices), name=fill(v.vendor.title))
+    if not warmth:
+        return translate(devices)
+    return translate(_("{devices}, ≤ {celsius:g} °C", devices=devices, celsius=max(warmth)))
 
 
-def _group(at: str, group: FindingGroup) -> Shared:
-    """Each wording with its hosts, where there are several."""
+def _describe_group(at: str, group: FindingGroup) -> SharedFinding:
+    """Each wording with its hosts, if there are several."""
     wordings = [(safe(fold_hosts(hosts)), safe(seen)) for seen, hosts in group.seen.items()]
     several = wordings if len(wordings) > 1 else []
     more = max(0, len(several) - WORDINGS_LIMIT)
-    return Shared(at, show_finding(group.finding, {}), safe(fold_hosts(group.hosts)), several[:WORDINGS_LIMIT], more)
+    return SharedFinding(
+        at, show_finding(group.finding, {}), safe(fold_hosts(group.hosts)), several[:WORDINGS_LIMIT], more
+    )
 
 
-def _seen_alike(hosts: Sequence[HostReport], status: Status | None) -> Iterator[Seen]:
-    """What checks with this status saw, each wording once; without a status what is waived."""
+def _group_observations(hosts: Sequence[HostReport], status: Status | None) -> Iterator[Observation]:
+    """The results of checks with this status, each wording once; without a status, the waived ones."""
     found: dict[str, dict[str, list[str]]] = {}
     for host in hosts:
         for f in host.findings:
             if (f.waived != "") if status is None else (f.status is status and not f.waived):
-                seen = f"{f.seen}{say('; waived ')}{f.waived}" if f.waived else f.seen
+                seen = translate(_("{seen} (waived {reason})", seen=f.seen, reason=f.waived)) if f.waived else f.seen
                 found.setdefault(f.name, {}).setdefault(seen, []).append(host.name)
     for name, wordings in found.items():
         for seen, names in list(wordings.items())[:WORDINGS_LIMIT]:
-            yield Seen(safe(name), safe(seen), "" if len(names) == len(hosts) else safe(fold_hosts(names)))
+            yield Observation(safe(name), safe(seen), "" if len(names) == len(hosts) else safe(fold_hosts(names)))
         if len(wordings) > WORDINGS_LIMIT:
-            yield Seen(safe(name), f"+ {len(wordings) - WORDINGS_LIMIT}", "")
+            yield Observation(safe(name), f"+ {len(wordings) - WORDINGS_LIMIT}", "")
 
 
-def _links(hosts: Sequence[HostReport]) -> Iterator[Links]:
-    """How devices are tied together, each way once with its hosts."""
+def _list_links(hosts: Sequence[HostReport]) -> Iterator[DeviceLinks]:
+    """Each topology of the devices once, with its hosts."""
     found: dict[str, tuple[VendorFacts, list[str]]] = {}
     for host in hosts:
         for v in host.facts.vendors:

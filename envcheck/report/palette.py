@@ -1,6 +1,6 @@
-"""The page's colours, in two schemes, and which text stands on which ground; a test computes their contrast.
+"""The page's colours in two schemes, and which text is placed on which background; a test computes the contrast.
 
-States differ in lightness as well as in hue, and none is told by its colour alone: a mark and a word stand beside it.
+States differ in lightness and hue, and always have a mark and a word as well.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ DARK = {
     "link-untold": "#0b1016",
     "on-link-untold": "#ffb3a7",
 }
-# (text, ground): what the style sheet puts upon what.
+# (text, background) pairs of the style sheet
 PAIRS = (
     *((text, ground) for text in ("text", "soft", "accent") for ground in ("page", "card", "sunk")),
     ("on-accent", "accent"),

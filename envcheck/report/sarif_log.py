@@ -12,7 +12,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def write_log(results: Sequence[dict[str, Any]], describe_rule: Callable[[str], dict[str, Any]], **run: Any) -> str:
-    """The log as JSON in plain ASCII; `describe_rule` makes a rule from its id, `run` holds more keys of the run."""
+    """Return the log as JSON in plain ASCII; `describe_rule` returns a rule by ID, `run` are further keys."""
     ids = list(dict.fromkeys(result["ruleId"] for result in results))
     index = {rule: n for n, rule in enumerate(ids)}
     whole = {

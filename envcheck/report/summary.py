@@ -1,4 +1,4 @@
-"""What all reports say alike: the verdict, the exit code, the one next step, names of areas, and text made harmless."""
+"""What all reports share: the verdict, the exit code, the next step, area titles, and sanitised text."""
 
 from __future__ import annotations
 
@@ -7,248 +7,305 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envcheck.core.errors import FIT, UNFIT, UNTOLD, outcome
+from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED, outcome_fields
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.host_names import fold_hosts
-from envcheck.core.language import say
-from envcheck.core.language.width import tidy
-from envcheck.core.model import Finding, Remedy, Status
-from envcheck.core.text import plain
-from envcheck.report.contents import HostReport, Report, group_findings
+from envcheck.core.language import translate
+from envcheck.core.language.width import remove_extra_blanks
+from envcheck.core.messages import Message, _, fill, join, mark, ngettext
+from envcheck.core.model import Finding, Status, manual
+from envcheck.core.tool_text import strip_escapes
+from envcheck.report.contents import DoctorReport, HostReport, group_findings
 
 TEXT_LIMIT = 400
-AMONG_HOSTS = "fleet"  # the area of what only a comparison of hosts finds
+AMONG_HOSTS = "fleet"  # the area of findings from the comparison of hosts
 TITLES = {
-    "driver": "Driver and tool",
-    "devices": "Devices",
-    "links": "Links between devices",
-    "toolkit": "Toolkit",
-    "network": "Network",
-    "host": "Host",
-    "engine": "Container engine",
-    "python": "Python and packages",
-    "job": "This job",
-    "deep": "Active tests",
-    "own": "Your own checks",
-    "fleet": "Among the hosts",
+    "driver": _("Driver and vendor tool"),
+    "devices": _("Devices"),
+    "links": _("Links between devices"),
+    "toolkit": _("Toolkit"),
+    "network": _("Network"),
+    "host": _("Host"),
+    "engine": _("Container engine"),
+    "python": _("Python and packages"),
+    "job": _("Job"),
+    "deep": _("Active tests"),
+    "own": _("Custom checks"),
+    "fleet": _("Host comparison"),
 }
-# Votes with a row each; of packages, variables and interfaces there are too many: those that differ are named.
+# Votes with their own row; of packages, variables and interfaces, only those that differ are listed.
 COMMON = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
           "fleet.kernel", "fleet.numa", "fleet.python", "fleet.ports",
           "fleet.tls", "fleet.rank_table", "fleet.synchronised")  # fmt: skip
-# Checks that block others come first.
+# Checks that block others: shown first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
 _SENTENCE = re.compile(r".*?(?:[.](?=\s|$)|。)|.+")
-# Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
+# Bidirectional overrides can disguise text; isprintable covers all other unprintable characters.
 _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def verdict(findings: Iterable[Finding]) -> Status:
-    """The worst; what is blocked counts with its cause.  NOT_APPLICABLE when no check applied."""
-    statuses = {counted(f) for f in findings}
+def decide_verdict(findings: Iterable[Finding]) -> Status:
+    """Return the worst status; blocked checks count with their cause.  NOT_APPLICABLE if no check applied."""
+    statuses = {effective_status(f) for f in findings}
     if statuses <= {Status.NOT_APPLICABLE}:
         return Status.NOT_APPLICABLE
     return max(statuses - {Status.NOT_APPLICABLE, Status.BLOCKED} or {Status.UNKNOWN})
 
 
 def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
-    """0 fit; 1 a check failed; 3 none failed but one, or all, could not be determined, or with `strict` warns."""
-    worst = verdict(findings)
+    """Return 0 if ready to train, 1 if a check failed, 3 if results are unknown or, with `strict`, it warns."""
+    worst = decide_verdict(findings)
     if worst is Status.FAIL:
-        return UNFIT
-    untold = worst in (Status.NOT_APPLICABLE, Status.UNKNOWN) or any(counted(f) is Status.UNKNOWN for f in findings)
-    return UNTOLD if untold or (strict and worst is Status.WARN) else FIT
+        return CHECK_FAILED
+    untold = worst in (Status.NOT_APPLICABLE, Status.UNKNOWN) or any(
+        effective_status(f) is Status.UNKNOWN for f in findings
+    )
+    return UNDETERMINED if untold or (strict and worst is Status.WARN) else SUCCESS
 
 
-def counted(finding: Finding) -> Status:
-    """What it counts as: a finding that a person has accepted counts as well."""
+def effective_status(finding: Finding) -> Status:
+    """Return the status that counts for the verdict: a waived finding counts as passed."""
     return Status.OK if finding.waived else finding.status
 
 
+BLOCKED_NAMES_LIMIT = 3  # more blocked checks are counted, not named
+
+
+def describe_blocked(names: Sequence[str], is_verbose: bool = False) -> Message:
+    """Return which checks a failed one blocks: their names, or their number if there are many."""
+    if len(names) > BLOCKED_NAMES_LIMIT and not is_verbose:
+        return ngettext(
+            "Not checked until this is fixed: {count} check",
+            "Not checked until this is fixed: {count} checks",
+            len(names),
+        )
+    return _("Not checked until this is fixed: {checks}", checks=join(", ", names))
+
+
 def group_blocked(findings: Iterable[Finding]) -> dict[str, list[str]]:
-    """Which checks are blocked, by the name of the check that failed first: a cause is told once."""
+    """Return the blocked checks by the check that failed first: each cause is reported once."""
     found: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.BLOCKED:
-            for cause in blocking(finding):
+            for cause in list_blockers(finding):
                 found.setdefault(cause, []).append(safe(finding.name))
     return {cause: list(dict.fromkeys(names)) for cause, names in found.items()}
 
 
-def blocking(finding: Finding) -> list[str]:
-    """The checks that block it, the first of them first; none where it is not blocked."""
+def list_blockers(finding: Finding) -> list[str]:
+    """Return the checks that block this one, the first of them first; empty if it is not blocked."""
     if finding.status is not Status.BLOCKED:
         return []
     return list(dict.fromkeys(part.blocked_by for part in (finding, *finding.details) if part.blocked_by))
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """The one thing to do first: what the worst finding advises, in a sentence, and its first command."""
-    worst = worst_first(findings)
+    """Return the first thing to do: the first sentence of the worst finding's remedy, and its first command."""
+    worst = sort_worst_first(findings)
     if not worst:
         return ""
-    remedy = worst[0].remedy or Remedy(say(f"Look at {safe(worst[0].name)}."))
-    words = _SENTENCE.match(safe(remedy.words))
-    said = words[0].rstrip(".: 。：") if words else say("Look")
-    return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
+    remedy = worst[0].remedy or manual(_("Inspect {name}.", name=safe(worst[0].name)))
+    words = _SENTENCE.match(safe(translate(remedy.words)))
+    said = words[0].rstrip(".: 。：") if words else translate(_("Inspect"))
+    if not remedy.commands:
+        return translate(_("{step}.", step=said))
+    return f"{translate(_('{step}:', step=said))}\n{safe(remedy.commands[0])}"
 
 
-def findings_outcome(findings: Sequence[Finding], code: int) -> dict[str, Any]:
-    """The end of a command whose verdict the findings are: the worst of them is the error."""
-    worst = worst_first(findings)
-    error = f"{safe(worst[0].name)}: {safe(worst[0].seen)}" if worst else summary(findings)
-    return outcome(code, error, one_line(next_step(findings)))
+def describe_outcome(findings: Sequence[Finding], code: int) -> dict[str, Any]:
+    """Return error, exit code and next step of a command; the worst finding is the error."""
+    worst = sort_worst_first(findings)
+    error = f"{safe(worst[0].name)}: {safe(worst[0].seen)}" if worst else summarise_findings(findings)
+    return outcome_fields(code, error, join_lines(next_step(findings)))
 
 
-def next_line(report: Report) -> str:
-    """The next step with its command in one line, for programs; empty where this machine needs none."""
-    if report.local and not worst_first(report.findings):
+def format_next_step(report: DoctorReport) -> str:
+    """Return the next step with its command on one line, for programs; empty if this machine needs none."""
+    if report.local_host and not sort_worst_first(report.findings):
         return ""
-    return one_line("\n".join(filter(None, advise(report))))
+    return join_lines("\n".join(filter(None, choose_advice(report))))
 
 
-def one_line(step: str) -> str:
-    return tidy(step.replace("\n", " "))
+def join_lines(step: str) -> str:
+    """Return a step and its command on one line."""
+    return remove_extra_blanks(step.replace("\n", " "))
 
 
-def advise(report: Report) -> tuple[str, str]:
-    """What to do first, in words, and as a command, empty without one.
+def choose_advice(report: DoctorReport) -> tuple[str, str]:
+    """Return what to do first, as a sentence and a command (which may be empty).
 
-    Of many hosts it is the worst finding with the hosts that have it, a host's own before the comparison's, which
-    often follows from it.
+    For many hosts, it is the worst finding with its hosts: a host's own before the comparison's, which is often its
+    consequence.
     """
-    worst = max(problems_once(report), key=lambda pair: pair[1].status, default=None)
-    if report.local and (step := next_step(report.findings)):
-        words, _, command = step.partition("\n")
-    elif verdict(report.findings) is Status.NOT_APPLICABLE:
-        words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
-    elif report.local:
-        words, command = say(report.next_command.words), report.next_command.command
+    worst = max(list_distinct_problems(report), key=lambda pair: pair[1].status, default=None)
+    if report.local_host and (step := next_step(report.findings)):
+        words, _unused, command = step.partition("\n")
+    elif decide_verdict(report.findings) is Status.NOT_APPLICABLE:
+        words, command = translate(_("Choose a check that applies to this machine:")), "envcheck doctor --list-checks"
+    elif report.local_host:
+        words, command = translate(report.next_command.words), report.next_command.command
     elif worst is None:
-        words, command = say("start the job, or ask about it first with --model and --method."), ""
+        words, command = translate(_("start the job, or check it first with --model and --method.")), ""
     else:
-        where = f"{safe(fold_hosts(worst[0]))}: " if worst[0] else ""
-        words, _, command = (where + next_step([replace(worst[1], waived="")])).partition("\n")
+        words, _unused, command = next_step([replace(worst[1], waived="")]).partition("\n")
+        if worst[0]:
+            words = translate(_("{hosts}: {step}", hosts=safe(fold_hosts(worst[0])), step=words))
     return words, command
 
 
-def problems_once(report: Report) -> list[tuple[tuple[str, ...], Finding]]:
-    """What needs a look, with the hosts that have it; what several hosts share counts once, `()` is the comparison."""
+def list_distinct_problems(report: DoctorReport) -> list[tuple[tuple[str, ...], Finding]]:
+    """Return the problems with their hosts; a problem that hosts share counts once, `()` is the comparison."""
     groups = [(group.hosts, group.finding) for group in group_findings(report.hosts)]
     return [*groups, *(((), f) for f in report.shared if f.status.is_problem)]
 
 
-def summary(findings: Sequence[Finding]) -> str:
-    """The verdict in a sentence; a warning beside something untold is no "fit"."""
-    worst = verdict(findings)
-    unknown = sum(counted(f) is Status.UNKNOWN for f in findings)
+def summarise_findings(findings: Sequence[Finding]) -> str:
+    """Return the verdict as a sentence; a warning together with an unknown result is not ready to train."""
+    worst = decide_verdict(findings)
+    unknown = sum(effective_status(f) is Status.UNKNOWN for f in findings)
     if worst < Status.FAIL and unknown:
-        return say(f"No failures, but {unknown} {'check' if unknown == 1 else 'checks'} could not run.")
-    return say(VERDICTS[worst])
+        return translate(
+            ngettext(
+                "No failures, but {count} check could not run.",
+                "No failures, but {count} checks could not run.",
+                unknown,
+            )
+        )
+    return translate(VERDICTS[worst])
 
 
-def aside(text: str) -> str:
-    """In brackets, behind a sentence."""
-    return f"{say(' (')}{text}{say(')')}"
+def add_parentheses(text: str) -> str:
+    """Return the text in parentheses, to follow a sentence."""
+    return translate(_(" ({text})", text=text))
 
 
-def title(area: str) -> str:
-    return say(TITLES[area]) if area in TITLES else safe(area)
+def get_area_title(area: str) -> str:
+    """Return the title of an area of checks; the area's name if it has none."""
+    return translate(TITLES[area]) if area in TITLES else safe(area)
 
 
-def counts(findings: Iterable[Finding]) -> str:
-    """As in 45 passed, 3 warnings, 1 failed, 6 not checked, 12 not applicable, 1 waived."""
+def format_counts(findings: Iterable[Finding]) -> str:
+    """Return, for example: 45 passed, 3 warnings, 1 failed, 6 not checked, 12 not applicable, 1 waived."""
     found = list(findings)
-    told = {s: sum(f.status is s and not f.waived for f in found) for s in Status}
-    words = [say(f"{told[s]} {word if told[s] == 1 else words}") for s, (word, words) in COUNTED.items() if told[s]]
+    counts = {s: sum(f.status is s and not f.waived for f in found) for s in Status}
+    words = [count_status(s, counts[s]) for s in COUNTED if counts[s]]
     waived = sum(bool(f.waived) for f in found)
-    return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
+    return translate(join(", ", [*words, *([count_waived(waived)] if waived else [])]))
 
 
-def tally(report: Report) -> str:
-    """In brackets behind the verdict: how many checks have which status, of many hosts how many of them are well."""
-    found = report.findings if report.local else [f for _, f in problems_once(report)]
-    parts = [] if report.local else [say(count_well(report.hosts))]
-    told = say("; ").join(filter(None, [*parts, counts(found)]))
-    return aside(told) if told else ""
+def format_tally(report: DoctorReport) -> str:
+    """Return, in parentheses, how many checks have which status; for many hosts, how many have no issues."""
+    found = report.findings if report.local_host else [f for _unused, f in list_distinct_problems(report)]
+    parts = [] if report.local_host else [translate(describe_healthy_hosts(report.hosts))]
+    tally = translate(join("; ", filter(None, [*parts, format_counts(found)])))
+    return add_parentheses(tally) if tally else ""
 
 
-def common_rows(report: Report) -> list[tuple[str, str, str]]:
-    """What most of the hosts have: the subject, the value, and which hosts have it."""
+def list_common_values(report: DoctorReport) -> list[tuple[str, str, str]]:
+    """Return the majority's values: subject, value and hosts."""
     rows = [v for v in report.votes if v.name in COMMON and v.most is not None]
-    return [(say(safe(v.subject)), safe(v.most or ""), safe(fold_hosts(v.majority))) for v in rows]
+    return [(safe(translate(v.subject)), safe(translate(v.most or "")), safe(fold_hosts(v.majority))) for v in rows]
 
 
-def is_well(host: HostReport) -> bool:
-    """By its own findings, and named by none of the comparison's."""
-    return verdict(host.all_findings) is Status.OK
+def is_healthy(host: HostReport) -> bool:
+    """Return whether a host has no problem of its own and none in the comparison."""
+    return decide_verdict(host.all_findings) is Status.OK
 
 
-def count_well(hosts: Sequence[HostReport]) -> str:
-    """As in 3 of 8 hosts are well."""
-    well = sum(map(is_well, hosts))
+def describe_healthy_hosts(hosts: Sequence[HostReport]) -> Message:
+    """Return, for example: 3 of 8 hosts have no issues."""
+    well = sum(map(is_healthy, hosts))
     if len(hosts) == 1:
-        return "the host is well" if well else "the host is not well"
-    return f"{well} of {len(hosts)} hosts {'is' if well == 1 else 'are'} well"
+        return _("the host has no issues") if well else _("the host has issues")
+    return ngettext(
+        "{count} of {total} hosts has no issues", "{count} of {total} hosts have no issues", well, total=len(hosts)
+    )
 
 
 def safe(text: str) -> str:
-    """One line without control characters, cut to a bounded length."""
-    flat = _BIDI.sub("", plain(text[: 8 * TEXT_LIMIT])).replace("\t", " ")
+    """Return one line without control characters, cut to a bounded length."""
+    flat = _BIDI.sub("", strip_escapes(text[: 8 * TEXT_LIMIT])).replace("\t", " ")
     return "".join(c if c.isprintable() else " " for c in flat).strip()[:TEXT_LIMIT]
 
 
-def head(report: Report) -> str:
-    """Which host, or hosts, and what is there."""
-    return _head_of_machine(report.local.facts) if report.local else _head_of_hosts(report.hosts)
+def format_headline(report: DoctorReport) -> str:
+    """Return the first line of the report: the host or hosts and their devices."""
+    return (
+        _format_machine_headline(report.local_host.facts) if report.local_host else _format_hosts_headline(report.hosts)
+    )
 
 
-def _head_of_machine(facts: Facts) -> str:
+def _format_machine_headline(facts: Facts) -> str:
     host = facts.host
-    cards = [_cards(v) for v in facts.vendors]
-    where = say(f"envcheck doctor on {host.hostname}") if host and host.hostname else "envcheck doctor"
-    job = say(f", for {facts.wanted.recipe} {facts.wanted.method}") if facts.wanted else ""
-    return safe(f"{where}{say(': ')}{say(', ').join(cards) or say('no accelerator, examined as cpu')}{job}")
+    cards = [_describe_cards(v) for v in facts.vendors]
+    where = _("envcheck doctor on {hostname}", hostname=host.hostname) if host and host.hostname else "envcheck doctor"
+    what = join(", ", cards) or _("no accelerator found; checked as a CPU-only machine")
+    if facts.wanted is None:
+        return safe(translate(_("{command}: {cards}", command=where, cards=what)))
+    job = f"{facts.wanted.recipe} {facts.wanted.method}"
+    return safe(translate(_("{command}: {cards}, for {job}", command=where, cards=what, job=job)))
 
 
-def _head_of_hosts(hosts: Sequence[HostReport]) -> str:
+def _format_hosts_headline(hosts: Sequence[HostReport]) -> str:
     names, silent = [h.name for h in hosts], [h.name for h in hosts if not h.answered]
-    asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
-    return safe(say(f"envcheck doctor on {fold_hosts(names)}: {asked}, {_answered(names, silent)}"))
+    text = ngettext(
+        "envcheck doctor on {hosts}: {count} host, {answered}",
+        "envcheck doctor on {hosts}: {count} hosts, {answered}",
+        len(names),
+        hosts=fold_hosts(names),
+        answered=_describe_answers(names, silent),
+    )
+    return safe(translate(text))
 
 
-def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
+def _describe_answers(names: Sequence[str], silent: Sequence[str]) -> Message:
     if len(names) == 1:
-        return "it did not answer" if silent else "it answered"
+        return _("no response") if silent else _("responded")
     if len(silent) == len(names):
-        return "none answered"
-    return f"all but {fold_hosts(silent)} answered" if silent else "all answered"
+        return _("none responded")
+    return _("all but {silent} responded", silent=fold_hosts(silent)) if silent else _("all responded")
 
 
-def _cards(v: VendorFacts) -> str:
-    name = say(v.vendor.title)
+def _describe_cards(v: VendorFacts) -> Message:
+    name = fill(v.vendor.title)
     if v.devices:
-        return f"{len(v.devices)} × {name}"
-    return say(f"{name} ({len(v.pci)} on the bus)") if v.pci else name
+        return _("{count} × {name}", count=len(v.devices), name=name)
+    return _("{name} ({count} on the PCI bus)", name=name, count=len(v.pci)) if v.pci else name
 
 
+# Status -> count, in display order; only warnings have a plural
 COUNTED = {
-    Status.OK: ("passed", "passed"),
-    Status.WARN: ("warning", "warnings"),
-    Status.FAIL: ("failed", "failed"),
-    Status.UNKNOWN: ("unknown", "unknown"),
-    Status.BLOCKED: ("not checked", "not checked"),
-    Status.NOT_APPLICABLE: ("not applicable", "not applicable"),
+    Status.OK: mark("{count} passed"),
+    Status.WARN: "",
+    Status.FAIL: mark("{count} failed"),
+    Status.UNKNOWN: mark("{count} unknown"),
+    Status.BLOCKED: mark("{count} not checked"),
+    Status.NOT_APPLICABLE: mark("{count} not applicable"),
 }
+
+
+def count_status(status: Status, count: int) -> Message:
+    """Return, for example, "2 warnings" or "1 failed"."""
+    if status is Status.WARN:
+        return ngettext("{count} warning", "{count} warnings", count)
+    return fill(COUNTED[status], count=count)
+
+
 VERDICTS = {
-    Status.OK: "Fit to train.",
-    Status.NOT_APPLICABLE: "No check applies here.",
-    Status.UNKNOWN: "The checks could not run.",
-    Status.WARN: "Fit to train, with warnings.",
-    Status.FAIL: "Not fit to train.",
+    Status.OK: _("Ready to train."),
+    Status.NOT_APPLICABLE: _("No check applies to this machine."),
+    Status.UNKNOWN: _("The checks could not run."),
+    Status.WARN: _("Ready to train, with warnings."),
+    Status.FAIL: _("Not ready to train."),
 }
 
 
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    wrong = [f for f in findings if counted(f).is_problem]
+def count_waived(count: int) -> Message:
+    """Return the text "{count} waived"."""
+    return _("{count} waived", count=count)
+
+
+def sort_worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the problems that are not waived: worst status, then root causes, then those with a remedy."""
+    wrong = [f for f in findings if effective_status(f).is_problem]
     return sorted(wrong, key=lambda f: (-f.status, f.name not in ROOTS, f.remedy is None))

@@ -1,4 +1,4 @@
-"""Sets and verdicts for people, and as JSON."""
+"""The report of `envcheck solve`: version sets and verdicts, as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,230 +7,293 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from envcheck.compat import patterns, solving
-from envcheck.compat.components import components
-from envcheck.compat.model import Confidence, Goal, Standing, Table, Verdict
-from envcheck.compat.solving import Answer, Choice
+from envcheck.compat import solver, version_findings, version_patterns
+from envcheck.compat.components import load_components
+from envcheck.compat.solver import VersionSet, VersionSolution
+from envcheck.compat.version_records import CompatibilityTable, Confidence, PairStatus, PairVerdict, SolverGoal
 from envcheck.core import errors
-from envcheck.core.language import say
-from envcheck.core.language.width import columns, tidy, wrap
+from envcheck.core.language import translate
+from envcheck.core.language.source_links import translate_source
+from envcheck.core.language.width import display_width, remove_extra_blanks, wrap_text
+from envcheck.core.messages import Message, _, fill, join
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.report.summary import safe
 
 IMAGES_LIMIT = 3
-NONE = ("Unknown: no tested set is known for this driver.", "No tested set is known for this driver.")
+NONE = (
+    _("Unknown: no tested version set is known for this driver."),
+    _("No tested version set is known for this driver."),
+)
 
 
 @dataclass(frozen=True)
-class Told:
-    """Everything that is printed: what was asked, what is here (empty where no machine was asked), and the answer."""
+class SolveReport:
+    """The request, the installed versions (empty if no machine was checked), and the answer."""
 
     device: str
     framework: str
     driver: str
     architecture: str
-    goal: Goal
-    answer: Answer
+    goal: SolverGoal
+    answer: VersionSolution
     here: Mapping[str, str]
-    verdicts: Sequence[Verdict]
-    table: Table
+    verdicts: Sequence[PairVerdict]
+    table: CompatibilityTable
 
     @cached_property
-    def links(self) -> tuple[Verdict, ...]:
-        """On the set that is installed with the driver asked for, where it is whole and nothing in it is known bad."""
+    def links(self) -> tuple[PairVerdict, ...]:
+        """The pairs of the installed set, if it is complete, for the requested driver, and without a known
+        incompatibility.
+        """
         same = self.here.get(self.goal.driver) == self.driver
-        return solving.standing_here(self.goal, self.verdicts) if same else ()
+        return solver.link_verdicts(self.goal, self.verdicts) if same else ()
 
     @property
-    def verdict(self) -> Standing | None:
-        """Tested: there is such a set.  Unknown: one follows, or is here, that nobody calls bad.  None: no set."""
+    def verdict(self) -> PairStatus | None:
+        """TESTED if there is such a set; UNKNOWN if one is inferred or installed without known faults; None without
+        one.
+        """
         if self.answer.best:
-            return Standing.TESTED
-        return Standing.UNKNOWN if self.answer.guess or self.links else None
+            return PairStatus.TESTED
+        return PairStatus.UNKNOWN if self.answer.guess or self.links else None
 
 
-def exit_code(told: Told) -> int:
-    return {Standing.TESTED: errors.FIT, Standing.UNKNOWN: errors.UNTOLD}.get(
-        told.verdict or Standing.BAD, errors.UNFIT
+def exit_code(solved: SolveReport) -> int:
+    """Return 0 for a tested set, 3 for an unknown one, 1 for none."""
+    return {PairStatus.TESTED: errors.SUCCESS, PairStatus.UNKNOWN: errors.UNDETERMINED}.get(
+        solved.verdict or PairStatus.BAD, errors.CHECK_FAILED
     )
 
 
-def end_of(told: Told) -> dict[str, Any]:
-    """The end of the command, for the document."""
-    why = f"missing: {', '.join(told.answer.missing)}" if told.answer.missing else "no set is known that was tested"
-    return errors.outcome(exit_code(told), why)
+def describe_outcome(solved: SolveReport) -> dict[str, Any]:
+    """Return the error, exit code and next step for the document."""
+    why = (
+        _("missing: {components}", components=join(", ", solved.answer.missing))
+        if solved.answer.missing
+        else _("no tested version set found")
+    )
+    return errors.outcome_fields(exit_code(solved), why)
 
 
-def as_json(told: Told) -> dict[str, Any]:
-    """One document; `stated` is false for a set that follows from other facts only."""
-    answer = told.answer
+def as_json(solved: SolveReport) -> dict[str, Any]:
+    """Return one JSON document; `documented` is false for a set that is only inferred."""
+    answer = solved.answer
     return {
         "schema": SCHEMA_VERSION,
-        "device": told.device,
-        "framework": told.framework,
-        "driver": told.driver,
-        "architecture": told.architecture,
-        "verdict": told.verdict.value if told.verdict else "none",
-        "tested": _choice(told, answer.best),
-        "guess": _choice(told, answer.guess),
+        "device": solved.device,
+        "framework": solved.framework,
+        "driver": solved.driver,
+        "architecture": solved.architecture,
+        "verdict": solved.verdict.value if solved.verdict else "none",
+        "tested": _describe_choice(solved, answer.best),
+        "inferred": _describe_choice(solved, answer.guess),
         "missing": list(answer.missing),
-        "other_drivers": [_choice(told, choice) for choice in answer.others],
-        "here": dict(told.here),
-        "judged": [_verdict(told, v) for v in told.verdicts],
+        "other_drivers": [_describe_choice(solved, choice) for choice in answer.others],
+        "installed": dict(solved.here),
+        "installed_pairs": [_describe_verdict(solved, v) for v in solved.verdicts],
     }
 
 
-def _choice(told: Told, choice: Choice | None) -> dict[str, Any] | None:
+def _describe_choice(solved: SolveReport, choice: VersionSet | None) -> dict[str, Any] | None:
     if choice is None:
         return None
     return {
         "versions": dict(choice.versions),
-        "change": changes(told, choice),
-        "stated": choice.stated,
-        "because": [_verdict(told, v) for v in choice.verdicts],
-        "images": [{"references": list(i.references), "doubt": i.doubt, "date": i.date} for i in choice.images],
-        "commands": commands(told, choice),
+        "changes": list_changes(solved, choice),
+        "documented": choice.stated,
+        "pairs": [_describe_verdict(solved, v) for v in choice.verdicts],
+        "images": [{"references": list(i.references), "caveat": i.doubt, "date": i.date} for i in choice.images],
+        "commands": list_install_commands(solved, choice),
     }
 
 
-def _verdict(told: Told, v: Verdict) -> dict[str, Any]:
+def _describe_verdict(solved: SolveReport, v: PairVerdict) -> dict[str, Any]:
     return {
         "components": {v.left: v.left_version, v.right: v.right_version},
         "verdict": v.standing.value,
         "confidence": v.confidence.value if v.confidence else None,
-        "source": _sources(told.table, v),
+        "source": _list_sources(solved.table, v),
         "date": v.date,
         "symptom": v.symptom,
         "remedy": v.remedy,
         "note": v.note,
-        "named": list(v.named),
+        "documented_versions": list(v.named),
     }
 
 
-def as_text(told: Told, width: int) -> str:
-    """The screen: the set, why, what other drivers allow, what is amiss here."""
-    return "\n".join(line for part in _parts(told, width) for line in part) + "\n"
+def as_text(solved: SolveReport, width: int) -> str:
+    """Return the screen: the set and its sources, what other drivers allow, known incompatibilities here."""
+    return "\n".join(line for part in _render_parts(solved, width) for line in part) + "\n"
 
 
-def _parts(told: Told, width: int) -> Iterator[list[str]]:
-    answer = told.answer
-    asked = f"{told.device}, {told.framework}: driver {told.driver}, {told.architecture}"
-    yield _wrapped(asked, width)
+def _render_parts(solved: SolveReport, width: int) -> Iterator[list[str]]:
+    answer = solved.answer
+    asked = _(
+        "{device}, {framework}: driver {driver}, {architecture}",
+        device=solved.device,
+        framework=solved.framework,
+        driver=solved.driver,
+        architecture=solved.architecture,
+    )
+    yield _wrap_translated(asked, width)
     if answer.best:
-        yield ["", say("Newest tested set for this driver:"), *_set(told, answer.best, width)]
-        yield ["", say("Who says so:"), *_because(told, answer.best, width)]
+        yield ["", translate(_("Newest tested version set for this driver:")), *_render_set(solved, answer.best, width)]
+        yield ["", translate(_("Sources:")), *_render_sources(solved, answer.best, width)]
     else:
-        yield ["", *_wrapped(NONE[told.verdict is None], width)]
-        yield [line for text in answer.missing for line in _wrapped(text, width, "  ")]
-    if told.links and not answer.best:
-        yield ["", *_open(told, width)]
+        yield ["", *_wrap_translated(NONE[solved.verdict is None], width)]
+        yield [line for text in answer.missing for line in _wrap_translated(text, width, "  ")]
+    if solved.links and not answer.best:
+        yield ["", *_render_unstated_links(solved, width)]
     elif answer.guess:
-        words = "Stated nowhere, but following from other facts (let the cards compute before you rely on it):"
-        yield ["", *_wrapped(words, width), *_set(told, answer.guess, width)]
+        words = _("Inferred from other facts, not documented (run a test on the cards before you rely on it):")
+        yield ["", *_wrap_translated(words, width), *_render_set(solved, answer.guess, width)]
     if answer.others:
-        title = "With another driver:" if answer.best is None else "What a newer set wants:"
-        yield ["", say(title), *(line for choice in answer.others for line in _other(told, choice, width))]
-    if amiss := [v for v in told.verdicts if v.standing is Standing.BAD]:
-        yield ["", say("Known bad here:"), *(line for v in amiss for line in _amiss(told, v, width))]
-    yield ["", *_next(told, width)]
+        title = _("With another driver:") if answer.best is None else _("Requirements of newer version sets:")
+        yield [
+            "",
+            translate(title),
+            *(line for choice in answer.others for line in _render_other_driver(solved, choice, width)),
+        ]
+    if amiss := [v for v in solved.verdicts if v.standing is PairStatus.BAD]:
+        yield [
+            "",
+            translate(_("Known incompatibilities on this machine:")),
+            *(line for v in amiss for line in _render_known_bad(solved, v, width)),
+        ]
+    yield ["", *_render_next_step(solved, width)]
 
 
-def _open(told: Told, width: int) -> Iterator[str]:
-    """Which links of the installed set nobody states; the others are, so nothing says that it fails."""
-    yield from _wrapped("What is here is known bad nowhere; no source names these together:", width)
-    for v in told.links:
-        if v.standing is not Standing.TESTED:
-            why = "; it follows from other facts" if v.confidence is Confidence.INFERRED else ""
-            named = f"; it is named with {', '.join(v.named)}" if v.named else ""
-            yield from _verbatim(f"{_pair(v)}{say(named)}{say(why)}", width, "  ", "    ")
+def _render_unstated_links(solved: SolveReport, width: int) -> Iterator[str]:
+    """The pairs of the installed set that no source documents; the others are documented, so no failure is known."""
+    yield from _wrap_translated(
+        _("No incompatibility is known for the installed versions; no source documents these pairs:"), width
+    )
+    for v in solved.links:
+        if v.standing is not PairStatus.TESTED:
+            why = _("; inferred from other facts") if v.confidence is Confidence.INFERRED else ""
+            named = _("; documented with {named}", named=join(", ", v.named)) if v.named else ""
+            yield from _wrap_verbatim(
+                translate(_("{pair}{named}{why}", pair=_describe_pair(v), named=named, why=why)), width, "  ", "    "
+            )
 
 
-def _set(told: Told, choice: Choice, width: int) -> list[str]:
-    """A row a component; `here` only where a machine was asked."""
-    rows = [(_title(name), version, told.here.get(name, "")) for name, version in _listed(told, choice)]
-    wide = [max(columns(row[n]) for row in rows) for n in (0, 1)]
-    changed = changes(told, choice)
+def _render_set(solved: SolveReport, choice: VersionSet, width: int) -> list[str]:
+    """One row per component; `here` only if a machine was checked."""
+    rows = [(_get_title(name), version, solved.here.get(name, "")) for name, version in _list_versions(solved, choice)]
+    wide = [max(display_width(row[n]) for row in rows) for n in (0, 1)]
+    changed = list_changes(solved, choice)
     lines = []
-    for (name, version), row in zip(_listed(told, choice), rows, strict=True):
-        here = f"{say('here')} {safe(row[2])}" if row[2] and name in changed else say("as here") if row[2] else ""
-        blank = " " * (wide[0] - columns(row[0]))
+    for (name, version), row in zip(_list_versions(solved, choice), rows, strict=True):
+        here = (
+            translate(_("installed: {version}", version=safe(row[2])))
+            if row[2] and name in changed
+            else translate(_("installed"))
+            if row[2]
+            else ""
+        )
+        blank = " " * (wide[0] - display_width(row[0]))
         lines.append(f"  {row[0]}{blank}  {version:<{wide[1]}}  {here}".rstrip())
     for image in choice.images[:IMAGES_LIMIT]:
-        lines += [f"  {say('image')} {image.references[0]}"]  # never wrapped: for pasting
-        lines += _wrapped(image.doubt, width, "    ") if image.doubt else []
+        lines += [
+            f"  {translate(_('image {reference}', reference=image.references[0]))}"
+        ]  # never wrapped, so that it can be pasted
+        lines += _wrap_translated(image.doubt, width, "    ") if image.doubt else []
     return lines
 
 
-def _because(told: Told, choice: Choice, width: int) -> list[str]:
-    """Each document once, with the pairs that it carries."""
-    groups: dict[tuple[object, ...], list[Verdict]] = {}
+def _render_sources(solved: SolveReport, choice: VersionSet, width: int) -> list[str]:
+    """Each document once, with the pairs that it documents."""
+    groups: dict[tuple[object, ...], list[PairVerdict]] = {}
     for v in choice.verdicts:
         groups.setdefault((v.confidence, v.date, v.source), []).append(v)
     lines: list[str] = []
     for alike in groups.values():
-        pairs = say("; ").join(f"{_title(v.left)} {say('with')} {_title(v.right)}" for v in alike)
-        lines += _verbatim(f"{pairs}{say(': ')}{_confidence(alike[0])}", width, "  ")
-        said = (*_sources(told.table, alike[0]), *dict.fromkeys(say(v.note) for v in alike if v.note))
-        lines += [line for text in said for line in _verbatim(text, width, "    ", "      ")]
+        pairs = join(
+            "; ", (_("{left} with {right}", left=_get_title(v.left), right=_get_title(v.right)) for v in alike)
+        )
+        lines += _wrap_verbatim(
+            translate(_("{pairs}: {confidence}", pairs=pairs, confidence=_describe_confidence(alike[0]))), width, "  "
+        )
+        said = (
+            *map(translate_source, _list_sources(solved.table, alike[0])),
+            *dict.fromkeys(translate(v.note) for v in alike if v.note),
+        )
+        lines += [line for text in said for line in _wrap_verbatim(text, width, "    ", "      ")]
     return lines
 
 
-def _confidence(v: Verdict) -> str:
-    return say(f"{v.confidence.value}, {v.date}" if v.confidence else "no table names the two")
+def _describe_confidence(v: PairVerdict) -> Message:
+    if v.confidence:
+        return _("{confidence}, {date}", confidence=fill(v.confidence.value), date=v.date)
+    return _("no table lists this pair")
 
 
-def _other(told: Told, choice: Choice, width: int) -> list[str]:
-    versions = ", ".join(f"{_title(name)} {choice.versions[name]}" for name in told.goal.wanted)
-    head = f"{say('driver')} {choice.versions[told.goal.driver]}"
-    return _verbatim(f"{head}{say(': ')}{versions}", width, "  ", "    ")
+def _render_other_driver(solved: SolveReport, choice: VersionSet, width: int) -> list[str]:
+    text = _(
+        "driver {driver}: {versions}",
+        driver=choice.versions[solved.goal.driver],
+        versions=join(", ", (f"{_get_title(name)} {choice.versions[name]}" for name in solved.goal.wanted)),
+    )
+    return _wrap_verbatim(translate(text), width, "  ", "    ")
 
 
-def _amiss(told: Told, v: Verdict, width: int) -> list[str]:
-    why = f"{say(v.symptom)}{say(' (')}{_confidence(v)}{say(')')}"
-    lines = _verbatim(f"{_pair(v)}{say(': ')}{why}", width, "  ", "    ")
-    return [*lines, *(_verbatim(_remedy(v), width, "    ") if v.remedy else [])]
+def _render_known_bad(solved: SolveReport, v: PairVerdict, width: int) -> list[str]:
+    text = _(
+        "{pair}: {symptom} ({confidence})",
+        pair=_describe_pair(v),
+        symptom=version_findings.table_text(v.symptom),
+        confidence=_describe_confidence(v),
+    )
+    lines = _wrap_verbatim(translate(text), width, "  ", "    ")
+    return [*lines, *(_wrap_verbatim(_translate_remedy(v), width, "    ") if v.remedy else [])]
 
 
-def _pair(v: Verdict) -> str:
-    return f"{_title(v.left)} {v.left_version} {say('with')} {_title(v.right)} {v.right_version}"
+def _describe_pair(v: PairVerdict) -> Message:
+    left, right = f"{_get_title(v.left)} {v.left_version}", f"{_get_title(v.right)} {v.right_version}"
+    return _("{left} with {right}", left=left, right=right)
 
 
-def _remedy(v: Verdict) -> str:
-    """A sentence in other languages, where the table has it as doctor says it."""
-    sentence = f"{v.remedy[:1].upper()}{v.remedy[1:]}"
-    said = say(sentence)
+def _translate_remedy(v: PairVerdict) -> str:
+    """The sentence in the selected language, if doctor's table has it."""
+    sentence = version_findings.table_sentence(v.remedy)
+    said = translate(sentence)
     return v.remedy if said == sentence else said
 
 
-def _next(told: Told, width: int) -> list[str]:
-    choice = told.answer.best
+def _render_next_step(solved: SolveReport, width: int) -> list[str]:
+    choice = solved.answer.best
     if choice is None:
-        other = "Next: let the cards compute with what is installed, or take another driver"
-        if not told.answer.others:
-            other = "Next: let the cards compute with what is installed, or ask for another --framework"
-        words = "Next: let the cards decide by computing with what is installed" if told.links else other
-        return [*_wrapped(words, width), "  envcheck doctor --deep"]
-    lacking = [n for n in _pip(told) if n in choice.versions and n not in told.here]
-    if told.here and not lacking and not set(changes(told, choice)) & set(_pip(told)):
-        return [say("Next: nothing to change among the packages")]
-    start = f"Next: with Python {choice.versions['python']}" + (", or from the image:" if choice.images else ":")
-    return [*_wrapped(start, width), *(f"  {command}" for command in commands(told, choice))]
+        other = _("Next: test the installed versions on the cards, or use another driver")
+        if not solved.answer.others:
+            other = _("Next: test the installed versions on the cards, or choose another --library")
+        words = _("Next: test the installed versions on the cards") if solved.links else other
+        return [*_wrap_translated(words, width), "  envcheck doctor --deep"]
+    lacking = [n for n in _list_pip_packages(solved) if n in choice.versions and n not in solved.here]
+    if solved.here and not lacking and not set(list_changes(solved, choice)) & set(_list_pip_packages(solved)):
+        return [translate(_("Next: nothing to do; all packages match"))]
+    python = choice.versions["python"]
+    start = _("Next: install with Python {python}:", python=python)
+    if choice.images:
+        start = _("Next: install with Python {python}, or use the image:", python=python)
+    return [*_wrap_translated(start, width), *(f"  {command}" for command in list_install_commands(solved, choice))]
 
 
-def commands(told: Told, choice: Choice) -> list[str]:
-    """What installs the set's packages; Paddle's and torch's come from their own indexes, nightlies from Paddle's."""
+def list_install_commands(solved: SolveReport, choice: VersionSet) -> list[str]:
+    """Return pip commands for the packages of the set; Paddle and torch use their own indexes."""
     lines = []
-    for name in _pip(told):
+    for name in _list_pip_packages(solved):
         version = choice.versions.get(name)
         if version is None:
             continue
-        url = _index(told.table, name, version, choice.versions.get("cuda", ""))
-        lines.append(f"pip install {components()[name].package or name}=={version}" + (f" -i {url}" if url else ""))
+        url = _find_package_index(solved.table, name, version, choice.versions.get("cuda", ""))
+        lines.append(
+            f"pip install {load_components()[name].package or name}=={version}" + (f" -i {url}" if url else "")
+        )
     return lines
 
 
-def _index(table: Table, name: str, version: str, cuda: str) -> str:
-    """The index of a package that is not on PyPI, or not as it is wanted; "" for the usual one."""
+def _find_package_index(table: CompatibilityTable, name: str, version: str, cuda: str) -> str:
+    """The index of a package that PyPI lacks in this version; empty for PyPI."""
     tag = "cu" + "".join(cuda.split(".")[:2])
     if name in table.urls:
         return table.urls[name].replace("{cuda}", tag)
@@ -239,42 +302,42 @@ def _index(table: Table, name: str, version: str, cuda: str) -> str:
     return table.index_pattern.replace("{channel}", channel).replace("{device}", folder) if folder else ""
 
 
-def _pip(told: Told) -> list[str]:
-    """Packages in the order in which they are installed: what others load first comes first."""
-    packages = [n for n in (*reversed(told.goal.wanted), *told.goal.beside) if not _system(n)]
-    return sorted(packages, key=lambda n: n not in told.goal.beside)
+def _list_pip_packages(solved: SolveReport) -> list[str]:
+    """Packages in installation order: what others depend on comes first."""
+    packages = [n for n in (*reversed(solved.goal.wanted), *solved.goal.beside) if not _is_system_component(n)]
+    return sorted(packages, key=lambda n: n not in solved.goal.beside)
 
 
-def changes(told: Told, choice: Choice) -> list[str]:
-    """The set's components that are here in another version."""
+def list_changes(solved: SolveReport, choice: VersionSet) -> list[str]:
+    """Return the components of the set that are installed in another version."""
     return [
         name
         for name, version in choice.versions.items()
-        if name in told.here and patterns.fits(name, told.here[name], (version,)) is not True
+        if name in solved.here and version_patterns.fits_any(name, solved.here[name], (version,)) is not True
     ]
 
 
-def _listed(told: Told, choice: Choice) -> list[tuple[str, str]]:
-    order = (told.goal.driver, *reversed(told.goal.wanted), *told.goal.beside)
+def _list_versions(solved: SolveReport, choice: VersionSet) -> list[tuple[str, str]]:
+    order = (solved.goal.driver, *reversed(solved.goal.wanted), *solved.goal.beside)
     return [(name, choice.versions[name]) for name in order if name in choice.versions]
 
 
-def _system(name: str) -> bool:
-    return components()[name].builds
+def _is_system_component(name: str) -> bool:
+    return load_components()[name].builds
 
 
-def _title(name: str) -> str:
-    return say(components()[name].title)
+def _get_title(name: str) -> str:
+    return translate(load_components()[name].title)
 
 
-def _sources(table: Table, v: Verdict) -> list[str]:
+def _list_sources(table: CompatibilityTable, v: PairVerdict) -> list[str]:
     return [table.sources.get(name, name) for name in v.source]
 
 
-def _wrapped(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
-    """A sentence of ours, in the language that was chosen."""
-    return _verbatim(say(safe(text)), width, lead, more)
+def _wrap_translated(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
+    """A sentence of ours in the selected language."""
+    return _wrap_verbatim(translate(text), width, lead, more)
 
 
-def _verbatim(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
-    return wrap(tidy(safe(text)), width, lead, more or lead)
+def _wrap_verbatim(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
+    return wrap_text(remove_extra_blanks(safe(text)), width, lead, more or lead)

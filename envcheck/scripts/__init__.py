@@ -1,1 +1,1 @@
-"""Reads launch scripts, training configurations and container files; judges nothing."""
+"""Parse launch scripts, training configurations and container files; nothing is evaluated here."""

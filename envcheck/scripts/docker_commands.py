@@ -1,4 +1,4 @@
-"""Reads docker run, create, pull and build: the containers that they start, and the images that they name."""
+"""Parse docker run, create, pull and build: the containers that they start, and the images that they name."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.core.lint.model import Command, Script, Word
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.wrappers import ENGINES, bare, unwrapped
-from envcheck.scripts.vendor_words import device_node_names
+from envcheck.core.lint.script_model import ShellCommand, ShellScript, ShellWord
+from envcheck.core.lint.wrappers import ENGINES, program_name, strip_wrappers
+from envcheck.scripts.vendor_words import list_device_node_names
 
-# Options without a value; the others take the next word.
+# Options without a value; all others take the next word.
 _FLAGS = re.compile(
     "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
     "--sig-proxy|-q|-[itdP]+"
 )
-_CARD = re.compile(rf"/dev/({'|'.join(device_node_names())})\d+")
-_CARDS = re.compile("|".join(device_node_names()))
+_CARD = re.compile(rf"/dev/({'|'.join(list_device_node_names())})\d+")
+_CARDS = re.compile("|".join(list_device_node_names()))
 
 
-def containers_of_commands(commands: Iterable[tuple[Script, Command]]) -> Iterator[ScriptContainer]:
-    """docker run, docker create."""
+def find_containers(commands: Iterable[tuple[ShellScript, ShellCommand]]) -> Iterator[ScriptContainer]:
+    """Yield the containers of docker run and docker create."""
     for _, command in commands:
-        words = unwrapped(command.words)
+        words = strip_wrappers(command.words)
         texts = [word.text for word in words[:3]]
         at = 2 if texts[1:2] in (["run"], ["create"]) else 3 if texts[1:3] == ["container", "run"] else 0
-        if at and bare(command) in ENGINES:
-            yield _read(command, words[at:])
+        if at and program_name(command) in ENGINES:
+            yield _read_container(command, words[at:])
 
 
-def _read(command: Command, words: tuple[Word, ...]) -> ScriptContainer:
+def _read_container(command: ShellCommand, words: tuple[ShellWord, ...]) -> ScriptContainer:
     options, takes = [], ""
     for word in words:
         if takes:
@@ -39,7 +39,7 @@ def _read(command: Command, words: tuple[Word, ...]) -> ScriptContainer:
         elif word.text.startswith("-"):
             name, equals, value = word.text.partition("=")
             if equals:
-                options.append((name, Word(value, word.start, word.end, raw=word.raw)))
+                options.append((name, ShellWord(value, word.start, word.end, raw=word.raw)))
             elif _FLAGS.fullmatch(name):
                 options.append((name, word))
             else:
@@ -49,18 +49,18 @@ def _read(command: Command, words: tuple[Word, ...]) -> ScriptContainer:
     return ScriptContainer(command, None, tuple(options))
 
 
-def pulled_images(commands: Iterable[tuple[Script, Command]]) -> list[Word]:
-    """The images of docker pull."""
+def find_pulled_images(commands: Iterable[tuple[ShellScript, ShellCommand]]) -> list[ShellWord]:
+    """Yield the images of docker pull."""
     found = []
     for _, command in commands:
-        words = unwrapped(command.words)
+        words = strip_wrappers(command.words)
         if len(words) > 2 and words[1].text == "pull":
             found += [word for word in words[2:] if not word.text.startswith("-")]
     return found
 
 
-def made_images(commands: Iterable[tuple[Script, Command]]) -> set[str]:
-    """Images that the script builds, tags or loads itself."""
+def find_built_images(commands: Iterable[tuple[ShellScript, ShellCommand]]) -> set[str]:
+    """Return images that the script builds, tags or loads itself."""
     names: set[str] = set()
     for _, command in commands:
         texts = [word.text for word in command.words]
@@ -71,13 +71,17 @@ def made_images(commands: Iterable[tuple[Script, Command]]) -> set[str]:
 
 
 def count_devices(container: ScriptContainer) -> int | None:
-    """How many are handed in, where all of them can be seen."""
-    devices = container.all("--device")
-    if container.open or container.has("--privileged", "--env-file") or not all(word.known for word in devices):
+    """Return the number of devices passed to the container, if all of them are known."""
+    devices = container.list_option_values("--device")
+    if (
+        container.may_have_more_options
+        or container.has_option("--privileged", "--env-file")
+        or not all(word.is_known for word in devices)
+    ):
         return None
     paths = [word.text.partition(":")[0] for word in devices]
     named = {path for path in paths if _CARD.fullmatch(path)}
-    counts = [word.text for word in container.all("--gpus")]
+    counts = [word.text for word in container.list_option_values("--gpus")]
     if len(counts) == 1 and re.fullmatch("[0-9]{1,3}", counts[0]):
         return int(counts[0])
     if len(counts) == 1 and (listed := re.fullmatch(r"\"?device=([0-9]{1,3}(?:,[0-9]{1,3})*)\"?", counts[0])):
@@ -86,7 +90,9 @@ def count_devices(container: ScriptContainer) -> int | None:
 
 
 def has_devices(container: ScriptContainer) -> bool:
-    """Cards are given to it."""
-    if container.has("--gpus", "--runtime") or any(_CARDS.search(word.text) for word in container.all("--device")):
+    """Return whether devices are passed to the container."""
+    if container.has_option("--gpus", "--runtime") or any(
+        _CARDS.search(word.text) for word in container.list_option_values("--device")
+    ):
         return True
-    return container.has("--privileged") and (container.image is not None or container.service)
+    return container.has_option("--privileged") and (container.image is not None or container.service)

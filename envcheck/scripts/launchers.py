@@ -1,4 +1,4 @@
-"""The launchers that are read: how each is called, and by which options and variables it is told what."""
+"""The known launchers: how each is called, and the options and variables that it reads."""
 
 from __future__ import annotations
 
@@ -302,9 +302,9 @@ LAUNCHERS = (
     Launcher("python", (("python",),), program=True, modules=("-m",), source="one process"),
 )
 ACCELERATE = next(launcher for launcher in LAUNCHERS if launcher.name == "accelerate")
-# A configuration that no script here starts.
-ALONE = Launcher("", (), program=False)
-# Started by these, a launcher stands further back among the words.
+# A configuration that no script starts.
+NO_LAUNCHER = Launcher("", (), program=False)
+# After these, the launcher is a later word of the command.
 CARRIERS = frozenset(
     [
         "srun",
@@ -331,8 +331,8 @@ CARRIERS = frozenset(
         "xargs",
     ]
 )
-# A file or module behind torchrun, deepspeed or python → the command that starts the same, and its verb.
-BEHIND = (
+# A file or module after torchrun, deepspeed or python → the equivalent command and its verb.
+KIT_PROGRAMS = (
     (re.compile(r"(?:^|[/.])swift[/.]cli[/.]_megatron[/.](sft|pt|rlhf)(?:\.py)?$"), "megatron"),
     (re.compile(r"(?:^|[/.])swift[/.]cli[/.](sft|pt|rlhf|infer|export|deploy)(?:\.py)?$"), "swift"),
     (re.compile(r"(?:^|[/.])llamafactory[/.]launcher(?:\.py)?$"), "llamafactory-cli"),

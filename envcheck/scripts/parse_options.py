@@ -1,4 +1,4 @@
-"""Reads the options of a command line, and the keys of a configuration as such."""
+"""Parse the options of a command line, and configuration keys as options."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Sequence
 
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.model import Config, Word
+from envcheck.core.lint.script_model import ConfigBlock, ShellWord
 
 _NAME = re.compile(r"--[A-Za-z][\w.-]*")
 _SHORT = re.compile(r"-[A-Za-z]")
 
 
-def parse_options(words: Sequence[Word]) -> list[GivenOption]:
-    """The options of words that begin with one; a negative number is a value."""
+def parse_options(words: Sequence[ShellWord]) -> list[GivenOption]:
+    """Return the options in words that begin with an option; a negative number is a value."""
     found: list[GivenOption] = []
     for word in words:
         if _NAME.match(word.text) and not (word.quoted and " " in word.text):
             name, equals, value = word.text[2:].partition("=")
-            values = (Word(value, word.start + 3 + len(name), word.end, soft=word.soft),) if equals else ()
+            values = (ShellWord(value, word.start + 3 + len(name), word.end, soft=word.soft),) if equals else ()
             end = word.start + 2 + len(name) if equals else word.end
             found.append(GivenOption(name, values, word.start, end, bool(equals)))
-        elif _SHORT.fullmatch(word.text) and not word.quoted:  # -m: it takes what follows, and is none of these
+        elif _SHORT.fullmatch(word.text) and not word.quoted:  # -m takes the next word and ends the options
             found.append(GivenOption("-", (), word.start, word.end))
         elif found and not found[-1].equals and not (word.many and found[-1].values):
             last = found[-1]
@@ -29,11 +29,11 @@ def parse_options(words: Sequence[Word]) -> list[GivenOption]:
     return [each for each in found if each.name != "-"]
 
 
-def options_of_config(config: Config) -> list[GivenOption]:
-    """The keys of a configuration as options."""
+def read_config_options(config: ConfigBlock) -> list[GivenOption]:
+    """Return the keys of a configuration as options."""
     made = []
     for entry in config.entries:
         if not entry.path and entry.kind != "map":
-            values = tuple(Word(text, entry.value_start, entry.value_end) for text in entry.values)
+            values = tuple(ShellWord(text, entry.value_start, entry.value_end) for text in entry.values)
             made.append(GivenOption(entry.name, values, entry.start, entry.end, key=True))
     return made

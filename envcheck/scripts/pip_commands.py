@@ -1,13 +1,13 @@
-"""Reads pip install: packages with their specifiers, and options."""
+"""Parse pip install: packages with their specifiers, and options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.core.lint.model import Command, Script, Word
 from envcheck.core.lint.pip_install import PipInstall
-from envcheck.core.lint.wrappers import unwrapped
+from envcheck.core.lint.script_model import ShellCommand, ShellScript, ShellWord
+from envcheck.core.lint.wrappers import strip_wrappers
 
 _SPEC = re.compile(r"^([A-Za-z0-9][\w.-]*)(\[[\w,.\s-]*\])?\s*((?:[=<>!~]=?=?|@).*)?$")
 _VALUED = frozenset(
@@ -41,17 +41,18 @@ _VALUED = frozenset(
 )
 
 
-def installs_of(scripts: Iterable[Script]) -> Iterator[PipInstall]:
+def find_pip_installs(scripts: Iterable[ShellScript]) -> Iterator[PipInstall]:
+    """Yield the pip install commands of the scripts, also behind uv, conda run and docker exec."""
     for script in scripts:
         for command in script.commands:
-            words = unwrapped(command.words)
-            at = _after_install(words)
+            words = strip_wrappers(command.words)
+            at = _find_arguments(words)
             if at:
-                yield _read(script, command, words[at:])
+                yield _read_install(script, command, words[at:])
 
 
-def _after_install(words: tuple[Word, ...]) -> int:
-    """Where the arguments of `pip install` begin; 0: it is none.  Also uv pip, and behind docker exec."""
+def _find_arguments(words: tuple[ShellWord, ...]) -> int:
+    """The index of the first argument of `pip install`; 0 for other commands.  Also uv pip, and after docker exec."""
     texts = [word.text.rpartition("/")[2] for word in words[:40]]
     for number, text in enumerate(texts[:-1]):
         if re.fullmatch(r"pip[\d.]*", text) and texts[number + 1] == "install":
@@ -61,7 +62,7 @@ def _after_install(words: tuple[Word, ...]) -> int:
     return 0
 
 
-def _read(script: Script, command: Command, words: tuple[Word, ...]) -> PipInstall:
+def _read_install(script: ShellScript, command: ShellCommand, words: tuple[ShellWord, ...]) -> PipInstall:
     packages, options, takes = [], [], ""
     for word in words:
         if takes:
@@ -70,11 +71,11 @@ def _read(script: Script, command: Command, words: tuple[Word, ...]) -> PipInsta
         elif word.text.startswith("-"):
             name, equals, value = word.text.partition("=")
             if equals:
-                options.append((name, Word(value, word.start, word.end)))
+                options.append((name, ShellWord(value, word.start, word.end)))
             elif name in _VALUED:
                 takes = name
             else:
                 options.append((name, word))
-        elif word.known and (match := _SPEC.match(word.text.strip())) and "/" not in match[1]:
+        elif word.is_known and (match := _SPEC.match(word.text.strip())) and "/" not in match[1]:
             packages.append((match[1].lower().replace("_", "-"), match[2] or "", match[3] or "", word))
     return PipInstall(script, command, tuple(packages), tuple(options))

@@ -1,9 +1,9 @@
-"""Whose program a training is: by its command, by the file or module that a launcher starts, by its configuration."""
+"""Which program a training belongs to: by command, by the file or module that a launcher starts, or by its keys."""
 
 from __future__ import annotations
 
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.scripts.launchers import BEHIND
+from envcheck.scripts.launchers import KIT_PROGRAMS
 
 _TOOLS = {
     "swift": "ms-swift",
@@ -16,21 +16,23 @@ _TOOLS = {
 _FAMILIES = {"llamafactory": ("llamafactory",), "paddle": ("erniekit", "paddleformers"), "swift": ("ms-swift",)}
 
 
-def command_of(job: TrainingJob) -> tuple[str, str]:
-    """The kit's own command and verb, as ("swift", "sft"), also where a launcher starts its file; ("", "") for none."""
+def find_command(job: TrainingJob) -> tuple[str, str]:
+    """Return command and verb of the program, such as ("swift", "sft"), also if a launcher starts its file; ("", "") if
+    unknown.
+    """
     if not job.launcher.program:
         name = job.at.text.rpartition("/")[2] if job.at is not None else job.launcher.name
         return (name if name in _TOOLS else job.launcher.name), job.verb or "train"
-    text = job.program.text if job.program is not None and job.program.known else ""
-    for pattern, name in BEHIND:
+    text = job.program.text if job.program is not None and job.program.is_known else ""
+    for pattern, name in KIT_PROGRAMS:
         if found := pattern.search(text):
             return name, (found[1] if pattern.groups else "train")
     return "", ""
 
 
-def tools(job: TrainingJob) -> tuple[str, ...]:
-    """The packages whose program it may be; () where nobody knows."""
-    name, _ = command_of(job)
+def find_packages(job: TrainingJob) -> tuple[str, ...]:
+    """Return the packages to which the program may belong; empty if unknown."""
+    name, _ = find_command(job)
     if name in _TOOLS:
         return (_TOOLS[name],)
     return _FAMILIES.get(job.config.family, ()) if job.config is not None and not job.launcher.name else ()

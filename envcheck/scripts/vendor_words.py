@@ -1,4 +1,4 @@
-"""The words of all vendors' scripts: their records, and what each vendor's lint.py adds."""
+"""The words of all vendors' scripts: from their records, and from each vendor's lint.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-from envcheck.core.lint.vendor_words import VendorWords
+from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
 from envcheck.vendors import VENDORS, load_modules
 
 DEVICE_TOOLS = tuple(vendor.tool for vendor in VENDORS.values() if vendor.tool)
@@ -15,7 +15,7 @@ VISIBLE_VARIABLES = frozenset(vendor.visible_env for vendor in VENDORS.values() 
 RUNTIME_VARIABLES = frozenset(vendor.runtime_env for vendor in VENDORS.values() if vendor.runtime_env)
 
 _LAUNCH_OPTIONS = Counter(vendor.launch_option for vendor in VENDORS.values() if vendor.launch_option)
-# The launcher's option that lists the devices of one plugin alone (--npus, not --gpus) → paddle's name for these
+# The launcher's option for the devices of one plugin (--npus, not --gpus) → paddle's name of the device type
 PLUGIN_OPTIONS = {
     vendor.launch_option.lstrip("-"): vendor.device_type
     for vendor in VENDORS.values()
@@ -24,36 +24,36 @@ PLUGIN_OPTIONS = {
 
 
 @cache
-def vendor_words() -> Mapping[str, VendorWords]:
-    """The words by the vendor's name; a vendor that has none is known by its tool alone."""
+def load_vendor_words() -> Mapping[str, VendorVocabulary]:
+    """Return the words by vendor name; a vendor without any is recognised by its tool only."""
     told = {vendor.name: getattr(module, "WORDS", None) for vendor, module in load_modules("lint")}
     return {
-        name: told.get(name) or VendorWords(signs=rf"\b{re.escape(vendor.tool)}\b" if vendor.tool else "")
+        name: told.get(name) or VendorVocabulary(signs=rf"\b{re.escape(vendor.tool)}\b" if vendor.tool else "")
         for name, vendor in VENDORS.items()
     }
 
 
-def words_of(device: str) -> VendorWords:
-    """Those of one vendor; none for "" and names of no vendor."""
-    return vendor_words().get(device, VendorWords())
+def find_vendor_words(device: str) -> VendorVocabulary:
+    """Return the words of one vendor; empty for "" and unknown names."""
+    return load_vendor_words().get(device, VendorVocabulary())
 
 
 def join_patterns(*patterns: str) -> str:
-    """One pattern for any of them, without those that are empty."""
+    """Return one pattern that matches any of them; empty ones are left out."""
     return "|".join(f"(?:{pattern})" for pattern in patterns if pattern)
 
 
-def vendor_tools() -> tuple[str, ...]:
-    """The tools of all drivers and toolkits."""
-    return (*DEVICE_TOOLS, *(tool for words in vendor_words().values() for tool in words.tools))
+def list_vendor_tools() -> tuple[str, ...]:
+    """Return the tools of all drivers and toolkits."""
+    return (*DEVICE_TOOLS, *(tool for words in load_vendor_words().values() for tool in words.tools))
 
 
-def device_node_names() -> tuple[str, ...]:
-    """How device nodes begin: davinci for /dev/davinci[0-9]*."""
+def list_device_node_names() -> tuple[str, ...]:
+    """Return the prefixes of device nodes: davinci for /dev/davinci[0-9]*."""
     nodes = (re.match(r"/dev/([\w-]+)", vendor.node_pattern) for vendor in VENDORS.values())
     return tuple(dict.fromkeys(node[1] for node in nodes if node))
 
 
-def readers_of_list(variable: str) -> frozenset[str]:
-    """The vendors whose devices a process chooses by this variable."""
+def find_vendors_of_list(variable: str) -> frozenset[str]:
+    """Return the vendors whose devices this variable selects."""
     return frozenset(vendor.name for vendor in VENDORS.values() if vendor.visible_env == variable)

@@ -1,4 +1,4 @@
-"""What a site sets for its doctor, and where its envcheck.toml is looked for."""
+"""A site's settings, and the search for its envcheck.toml."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import os
 from pathlib import Path
 
 from envcheck.core import paths
-from envcheck.core.home_folder import user_home
-from envcheck.settings.site_settings import NAME, Settings
+from envcheck.core.home_folder import find_user_home
+from envcheck.settings.site_config import NAME, SiteSettings
 
 
-def load(named: str | None = None) -> Settings:
-    """The named file's, else the working folder's, else the user's own; UsageError where it is wrong."""
+def load_settings(named: str | None = None) -> SiteSettings:
+    """Return the settings of the named file, else of the working folder's, else of the user's.  UsageError if it is
+    invalid."""
     if named:
-        return _read(Path(named), trusted=True)
-    here, own = Path(NAME), _own()
+        return _read_settings(Path(named), trusted=True)
+    here, own = Path(NAME), _own_settings_path()
     if here.exists():
-        return _read(here, trusted=own is not None and own.exists() and own.samefile(here))
-    return _read(own, trusted=True) if own is not None and own.exists() else Settings()
+        return _read_settings(here, trusted=own is not None and own.exists() and own.samefile(here))
+    return _read_settings(own, trusted=True) if own is not None and own.exists() else SiteSettings()
 
 
-def _read(path: Path, trusted: bool) -> Settings:
-    """Most machines have no file; its reader is imported where there is one, so that the others are asked sooner."""
-    from envcheck.settings import file
+def _read_settings(path: Path, trusted: bool) -> SiteSettings:
+    """Read a settings file; its reader is imported only if there is a file, which most hosts do not have."""
+    from envcheck.settings import envcheck_toml
 
-    return file.read(path, trusted)
+    return envcheck_toml.read_settings_file(path, trusted)
 
 
-def _own() -> Path | None:
-    """None for a user without a home."""
+def _own_settings_path() -> Path | None:
+    """Return the user's settings file; None for a user without a home directory."""
     if named := os.environ.get("XDG_CONFIG_HOME"):
-        return paths.given(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
-    home = user_home()
+        return paths.parse_path(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
+    home = find_user_home()
     return home / ".config" / "envcheck" / NAME if home else None

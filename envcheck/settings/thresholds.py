@@ -1,4 +1,4 @@
-"""Figures that decide between ok, warning and failure, with where they come from; envcheck.toml may set others."""
+"""The limits between OK, WARN and FAIL, with their sources; envcheck.toml can set others."""
 
 from __future__ import annotations
 
@@ -6,72 +6,86 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envcheck.core.facts import Facts
-from envcheck.core.language import say
+from envcheck.core.language import translate
+from envcheck.core.messages import Message, _
 from envcheck.core.units import GIB
 from envcheck.core.version import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """`value` is in the unit that the name ends with: gib, percent, c (degrees Celsius); else a count."""
+    """`value` is in the unit at the end of the name: gib, percent, c (degrees Celsius); otherwise a count."""
 
     value: float
-    source: str
+    source: Message
 
 
 THRESHOLDS: dict[str, Threshold] = {
-    "devices.utilization.warn_percent": Threshold(10, "an idle device shows 0; a monitor's query costs one or two"),
-    "devices.temperature.warn_c": Threshold(80, "ours, below the next one"),
-    "devices.temperature.fail_c": Threshold(90, "NVIDIA's slow-down lies at 87 to 95 C by model, Huawei's alarm near"),
-    "host.memory.warn_gib": Threshold(8, "the smallest published model (0.3B) loads with 4 GiB; doubled"),
-    "host.swap.warn_percent": Threshold(25, "ours"),
-    "host.disk.warn_gib": Threshold(20, "a 7B model's weights are 15 GB"),
-    "host.disk.fail_gib": Threshold(1, "paddle and its dependencies unpack to 2 GiB"),
-    "host.shm.warn_gib": Threshold(16, "the least that a published set-up gives its container"),
-    "host.shm.fail_gib": Threshold(1, "Docker's default is 64 MiB, PaddleSpeech#790"),
-    "host.open_files.warn_count": Threshold(4096, "dataloaders share tensors by descriptors; many hosts have 1024"),
-    "host.memlock.warn_gib": Threshold(1, "RDMA pins its buffers; NCCL and HCCL ask for unlimited, nccl-tests#206"),
-    "host.hugepages.warn_percent": Threshold(50, "ours: reserved and unused, of the host's memory"),
-    "host.cores.warn_count": Threshold(2, "a device: one for the rank, one for its dataloader"),
-    "engine.disk.warn_gib": Threshold(100, "images of 37 to 39 GB unpack 2.5-fold, PaddleOCR-VL's Iluvatar page"),
-    "engine.disk.fail_gib": Threshold(40, "an image of 37 to 39 GB, PaddleOCR-VL's Iluvatar page"),
-    "deep.matmul.warn_percent": Threshold(10, "cards of a kind differ by 8 % in the mean, arXiv 2208.11035; more"),
-    "deep.copy.warn_percent": Threshold(30, "ours: half the lanes carry half; the far socket takes less than this"),
-    "deep.memory.fill_percent": Threshold(50, "ours: of the free memory, which others may want meanwhile"),
-    "job.size.tolerance_percent": Threshold(5, "a card of 80 GB shows 81559 MiB: makers round up"),
+    "devices.utilization.warn_percent": Threshold(10, _("an idle device shows 0; a monitoring query adds 1 or 2")),
+    "devices.temperature.warn_c": Threshold(80, _("set by envcheck, below the next threshold")),
+    "devices.temperature.fail_c": Threshold(
+        90, _("NVIDIA throttles at 87 to 95 °C depending on the model; Huawei alarms near that")
+    ),
+    "host.memory.warn_gib": Threshold(8, _("the smallest published model (0.3B) loads with 4 GiB; doubled")),
+    "host.swap.warn_percent": Threshold(25, _("set by envcheck")),
+    "host.disk.warn_gib": Threshold(20, _("a 7B model's weights are 15 GB")),
+    "host.disk.fail_gib": Threshold(1, _("paddle and its dependencies take 2 GiB unpacked")),
+    "host.shm.warn_gib": Threshold(16, _("the smallest value that a published setup gives its container")),
+    "host.shm.fail_gib": Threshold(1, _("Docker's default is 64 MiB, PaddleSpeech#790")),
+    "host.open_files.warn_count": Threshold(
+        4096, _("dataloaders share tensors through file descriptors; the limit is 1024 on many hosts")
+    ),
+    "host.memlock.warn_gib": Threshold(1, _("RDMA pins its buffers; NCCL and HCCL require unlimited, nccl-tests#206")),
+    "host.hugepages.warn_percent": Threshold(50, _("set by envcheck: reserved but unused share of host memory")),
+    "host.cores.warn_count": Threshold(2, _("per device: one for the rank, one for its dataloader")),
+    "engine.disk.warn_gib": Threshold(
+        100, _("images of 37 to 39 GB take 2.5 times as much unpacked, PaddleOCR-VL's Iluvatar page")
+    ),
+    "engine.disk.fail_gib": Threshold(40, _("an image of 37 to 39 GB, PaddleOCR-VL's Iluvatar page")),
+    "deep.matmul.warn_percent": Threshold(
+        10, _("cards of the same model differ by 8 % on average, arXiv 2208.11035; set higher")
+    ),
+    "deep.copy.warn_percent": Threshold(
+        30, _("set by envcheck: half the lanes give half the rate; crossing the socket costs less than this")
+    ),
+    "deep.memory.fill_percent": Threshold(
+        50, _("set by envcheck: share of the free memory, which other programs may need meanwhile")
+    ),
+    "job.size.tolerance_percent": Threshold(5, _("a card sold as 80 GB shows 81559 MiB: vendors round up")),
 }
 
 
-ADVISED_SHM_GIB = 64  # of /dev/shm, where cards are
-
-
-def limit(facts: Facts, name: str) -> float:
-    """The user's figure where envcheck.toml sets one, else the default."""
+def threshold_value(facts: Facts, name: str) -> float:
+    """Return the value in envcheck.toml, else the default."""
     return facts.thresholds.get(name, THRESHOLDS[name].value)
 
 
-def limit_bytes(facts: Facts, name: str) -> float:
-    """As `limit`, of a name that ends with gib."""
-    return limit(facts, name) * GIB
+def threshold_bytes(facts: Facts, name: str) -> float:
+    """Return a threshold whose name ends with gib in bytes."""
+    return threshold_value(facts, name) * GIB
 
 
-def least_share(facts: Facts) -> float:
-    """How much of a size that is sold or written down a machine must show: makers round up, drivers keep some back."""
-    return 1 - limit(facts, "job.size.tolerance_percent") / 100
+def minimum_size_share(facts: Facts) -> float:
+    """Return the fraction of a nominal size that a host must show: vendors round up, drivers reserve some memory."""
+    return 1 - threshold_value(facts, "job.size.tolerance_percent") / 100
 
 
-def listing(given: Mapping[str, float], file: str) -> str:
-    """--show-thresholds: each figure, the default beside it where the file sets another, and its source."""
+def format_thresholds(given: Mapping[str, float], file: str) -> str:
+    """Return the output of --show-thresholds: each value with its source, and the default if the file sets another."""
     lines = []
     for name, known in THRESHOLDS.items():
         mine = given.get(name)
-        value = f"{known.value:g}" if mine is None else f"{mine:g} ({file}; default {known.value:g})"
-        lines += [f"{name} = {say(value)}", f"    {say(known.source)}"]
+        value = (
+            f"{known.value:g}"
+            if mine is None
+            else _("{mine:g} ({file}; default {default:g})", mine=mine, file=file, default=known.value)
+        )
+        lines += [f"{name} = {translate(value)}", f"    {translate(known.source)}"]
     return "\n".join(lines)
 
 
-def as_json(given: Mapping[str, float], file: str) -> str:
-    """As `listing`, for programs; `unit` is what the name ends with."""
+def thresholds_json(given: Mapping[str, float], file: str) -> str:
+    """Return the thresholds as a JSON document; `unit` is the end of the name."""
     import json
 
     rows = [

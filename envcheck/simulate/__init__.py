@@ -1,1 +1,1 @@
-"""Machines that are not there: a description in TOML becomes a folder of tools that answer like the vendors'."""
+"""Simulated machines: a TOML description becomes a folder of tools that answer like the vendors' own."""

@@ -1,27 +1,30 @@
-"""docker info and version, enough to see that the engine answers and which runtimes it has."""
+"""Simulated docker info and version: the engine responds and lists its runtimes."""
 
 from __future__ import annotations
 
 import json
 
 from envcheck.collect.questions import IMAGES
-from envcheck.core.simulate.machine import Docker, Machine
-from envcheck.core.simulate.reply import Program, Reply
+from envcheck.core.simulate.machine import SimulatedDocker, SimulatedSystem
+from envcheck.core.simulate.reply import ProgramReply, SimulatedProgram
 from envcheck.core.units import GIB
 
 
-def program(machine: Machine, engine: Docker) -> Program:
-    refusal = Reply(err="docker: this simulated engine answers info and --version, and starts nothing\n", status=1)
+def make_program(machine: SimulatedSystem, engine: SimulatedDocker) -> SimulatedProgram:
+    """Return the docker executable."""
+    refusal = ProgramReply(
+        err="docker: this simulated engine answers info and --version, and starts nothing\n", status=1
+    )
     replies = {
-        "info --format {{json .}}": Reply(json.dumps(_info(machine, engine)) + "\n"),
-        "--version": Reply(f"Docker version {engine.version}, build 0000000\n"),
-        " ".join(IMAGES.what[1:]): Reply(""),
-        "info --format {{.DockerRootDir}}": Reply("/var/lib/docker\n"),
+        "info --format {{json .}}": ProgramReply(json.dumps(_make_info(machine, engine)) + "\n"),
+        "--version": ProgramReply(f"Docker version {engine.version}, build 0000000\n"),
+        " ".join(IMAGES.what[1:]): ProgramReply(""),
+        "info --format {{.DockerRootDir}}": ProgramReply("/var/lib/docker\n"),
     }
-    return Program("docker", replies, (("", refusal),))
+    return SimulatedProgram("docker", replies, (("", refusal),))
 
 
-def _info(machine: Machine, engine: Docker) -> dict[str, object]:
+def _make_info(machine: SimulatedSystem, engine: SimulatedDocker) -> dict[str, object]:
     host = machine.host
     runtimes = {name: {"path": "runc" if name == "runc" else f"{name}-runtime"} for name in ("runc", *engine.runtimes)}
     return {

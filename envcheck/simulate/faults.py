@@ -1,4 +1,4 @@
-"""The faults that are known: the generic ones and the vendors' own; which apply to a machine, and applying them."""
+"""Known faults, generic and vendor-specific: which apply to a machine, and applying them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
-from envcheck.core.simulate.fault import NOTHING, NUMBER, VERSION, Fault, Scope
-from envcheck.core.simulate.machine import Machine
+from envcheck.core.messages import _, fill, join, mark
+from envcheck.core.simulate.fault import NOTHING, NUMBER, VERSION, Fault, FaultScope
+from envcheck.core.simulate.machine import SimulatedSystem
 from envcheck.core.simulate.vendor_simulation import VendorSimulation
 from envcheck.simulate.generic_faults import GENERIC_FAULTS
-from envcheck.simulate.machine_rules import version
+from envcheck.simulate.machine_rules import is_version
 from envcheck.simulate.vendor_simulations import load_simulations
 from envcheck.vendors import VENDORS
 
-_EXAMPLE = {NUMBER: " or with =NUMBER", VERSION: " or with =VERSION, as 4.3.0", NOTHING: ""}
+_USAGE = {
+    NUMBER: mark("use --fault {name}, or --fault {name}=NUMBER"),
+    VERSION: mark("use --fault {name}, or --fault {name}=VERSION such as 4.3.0"),
+    NOTHING: mark("use --fault {name}"),
+}
 
 
 @dataclass(frozen=True)
 class FaultRequest:
-    """One --fault, understood."""
+    """A parsed --fault."""
 
     name: str
     value: int | str | None = None
 
 
 def load_faults() -> dict[str, Fault]:
-    """Every fault by its name, in the order of the list, in which they are also applied."""
+    """Return every fault by name, in the order of the list and of application."""
     names, own = list(GENERIC_FAULTS), {}
     for simulation in load_simulations().values():
         for name, fault in simulation.faults.items():
@@ -37,56 +43,67 @@ def load_faults() -> dict[str, Fault]:
 
 
 def find_vendors(name: str, fault: Fault) -> tuple[str, ...]:
-    """The vendors on whose machines the fault can be."""
+    """Return the vendors whose machines can have the fault."""
     return tuple(
-        vendor for vendor, simulation in load_simulations().items() if _is_for(name, fault, vendor, simulation)
+        vendor
+        for vendor, simulation in load_simulations().items()
+        if _applies_to_vendor(name, fault, vendor, simulation)
     )
 
 
-def _is_for(name: str, fault: Fault, vendor: str, simulation: VendorSimulation) -> bool:
+def _applies_to_vendor(name: str, fault: Fault, vendor: str, simulation: VendorSimulation) -> bool:
     match fault.scope:
-        case Scope.ANY_MACHINE:
+        case FaultScope.ANY_MACHINE:
             return True
-        case Scope.WITH_CARDS:
+        case FaultScope.WITH_CARDS:
             return bool(VENDORS[vendor].tool)
-        case Scope.NAMED:
+        case FaultScope.NAMED:
             return name in simulation.faults or name in simulation.shared_faults
 
 
-def applicable(machine: Machine) -> tuple[str, ...]:
-    """The names of the faults that make sense on this machine."""
+def list_applicable_faults(machine: SimulatedSystem) -> tuple[str, ...]:
+    """Return the names of the faults that this machine can have."""
     simulation = load_simulations()[machine.vendor]
     return tuple(
         name
         for name, fault in load_faults().items()
-        if _is_for(name, fault, machine.vendor, simulation) and fault.only(machine)
+        if _applies_to_vendor(name, fault, machine.vendor, simulation) and fault.only(machine)
     )
 
 
-def asked(text: str) -> FaultRequest:
-    """NAME or NAME=VALUE; UsageError for what no fault is called or takes."""
+def parse_fault(text: str) -> FaultRequest:
+    """Parse NAME or NAME=VALUE.  UsageError for an unknown fault or an invalid value."""
     name, has_value, value = text.partition("=")
     known = load_faults()
-    if name not in known:
-        raise UsageError(f"there is no fault {name!r:.60}", f"choose from {', '.join(known)}")
-    fault = known[name]
+    matched = suggestions.match_name(name, known)
+    if matched is None:
+        raise UsageError(
+            _("unknown fault {name!r:.60}", name=name),
+            suggestions.suggest(name, known, more=_("choose from {known}", known=join(", ", known))),
+        )
+    name, fault = matched, known[matched]
     if not has_value:
         return FaultRequest(name)
     if fault.value == NUMBER and re.fullmatch(r"[0-9]{1,9}", value):
         return FaultRequest(name, int(value))
-    if fault.value == VERSION and version(value):
+    if fault.value == VERSION and is_version(value):
         return FaultRequest(name, value)
-    expected = f"takes {fault.means}" if fault.value else "takes no value"
-    raise UsageError(f"--fault {name} {expected}, not {value!r:.60}", f"write --fault {name}{_EXAMPLE[fault.value]}")
+    words = (
+        _("--fault {name} expects {means}, got {value!r:.60}", name=name, means=fill(fault.means), value=value)
+        if fault.value
+        else _("--fault {name} takes no value, got {value!r:.60}", name=name, value=value)
+    )
+    raise UsageError(words, fill(_USAGE[fault.value], name=name))
 
 
-def apply(machine: Machine, wishes: Sequence[FaultRequest]) -> Machine:
-    """The machine with all faults, in the order of the table whatever the order of asking."""
-    possible = applicable(machine)
+def apply_faults(machine: SimulatedSystem, wishes: Sequence[FaultRequest]) -> SimulatedSystem:
+    """Return the machine with all faults, applied in the order of the table."""
+    possible = list_applicable_faults(machine)
     for wish in wishes:
         if wish.name not in possible:
             raise UsageError(
-                f"{wish.name} makes no sense on {machine.name}", f"faults that apply there: {', '.join(possible)}"
+                _("fault {fault} does not apply to {machine}", fault=wish.name, machine=machine.name),
+                _("faults that apply to it: {possible}", possible=join(", ", possible)),
             )
     known = load_faults()
     for wish in sorted(wishes, key=lambda wish: list(known).index(wish.name)):

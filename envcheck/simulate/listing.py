@@ -1,4 +1,4 @@
-"""What `envcheck simulate --list` says, for people and for programs."""
+"""Output of `envcheck simulate --list`, as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,36 +7,46 @@ import shlex
 from pathlib import Path
 
 from envcheck.collect.host.answers import SYSROOT
-from envcheck.core.language import exact, label, say
-from envcheck.core.language.width import columns
+from envcheck.core.language import translate
+from envcheck.core.language.width import display_width
+from envcheck.core.messages import _, join
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.simulate import machine_file as described
-from envcheck.simulate.faults import applicable, find_vendors, load_faults
+from envcheck.simulate.faults import find_vendors, list_applicable_faults, load_faults
 
 
 def as_text(folder: Path | None) -> str:
-    known = described.names(folder)
+    """Return machines and faults as text."""
+    known = described.list_machines(folder)
     width = max(map(len, known))
     lines = [
-        say("Machines:"),
-        *(f"  {name:<{width}}  {exact(described.load(name, folder).title)}" for name in known),
+        translate(_("Machines:")),
+        *(f"  {name:<{width}}  {translate(described.load_machine(name, folder).title)}" for name in known),
         "",
-        say("Faults:"),
+        translate(_("Faults:")),
     ]
     for name, fault in load_faults().items():
-        spelt = f"{name}[={label(fault.means)}]" if fault.value else name
-        vendors = ", ".join(sorted(find_vendors(name, fault)))
-        lines.append(f"  {spelt}{' ' * (44 - columns(spelt))}  {exact(fault.summary)} ({vendors})")
+        spelt = f"{name}[={translate(fault.means)}]" if fault.value else name
+        vendors = join(", ", sorted(find_vendors(name, fault)))
+        said = translate(_("{summary} ({vendors})", summary=fault.summary, vendors=vendors))
+        lines.append(f"  {spelt}{' ' * (44 - display_width(spelt))}  {said}")
     return "\n".join(lines)
 
 
 def as_json(folder: Path | None) -> str:
-    machines = [described.load(name, folder) for name in described.names(folder)]
+    """Return machines and faults as JSON."""
+    machines = [described.load_machine(name, folder) for name in described.list_machines(folder)]
     return json.dumps(
         {
             "schema": SCHEMA_VERSION,
             "machines": [
-                {"name": m.name, "title": m.title, "vendor": m.vendor, "devices": len(m.chips), "faults": applicable(m)}
+                {
+                    "name": m.name,
+                    "title": m.title,
+                    "vendor": m.vendor,
+                    "devices": len(m.chips),
+                    "faults": list_applicable_faults(m),
+                }
                 for m in machines
             ],
             "faults": [
@@ -54,5 +64,5 @@ def as_json(folder: Path | None) -> str:
 
 
 def how_to_use(folder: Path) -> str:
-    """Two lines to paste into a shell."""
+    """Return two shell lines that select the simulated machine."""
     return f"export PATH={shlex.quote(str(folder / 'bin'))}:$PATH\nexport {SYSROOT}={shlex.quote(str(folder))}"

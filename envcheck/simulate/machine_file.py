@@ -1,4 +1,4 @@
-"""Machine files: TOML → Machine, by name from our folder or the user's own."""
+"""Machine descriptions: TOML files by name, from envcheck's folder or the user's own."""
 
 from __future__ import annotations
 
@@ -6,48 +6,55 @@ import dataclasses
 import uuid
 from pathlib import Path
 
-from envcheck.core import toml_file
+from envcheck.core import suggestions, toml_file
 from envcheck.core.errors import UsageError
-from envcheck.core.simulate.machine import Chip, Devices, Machine
-from envcheck.simulate.machine_rules import check
+from envcheck.core.messages import _, join
+from envcheck.core.simulate.machine import SimulatedChip, SimulatedDevices, SimulatedSystem
+from envcheck.simulate.machine_rules import check_machine
 
 OWN = Path(__file__).parent / "machines"
-SIZE_LIMIT = 64 << 10  # bytes; ours have 3 KB
+SIZE_LIMIT = 64 << 10  # bytes; envcheck's own have 3 KB
 
 
-def names(folder: Path | None = None) -> dict[str, Path]:
-    """Machines by name; those of the user's own folder win."""
+def list_machines(folder: Path | None = None) -> dict[str, Path]:
+    """Return the files by machine name; the user's own folder takes precedence."""
     found = {path.stem: path for path in sorted(OWN.glob("*.toml"))}
     if folder is not None:
         if not folder.is_dir():
-            raise UsageError(f"{folder}: not a folder", "give --machines a folder with NAME.toml files")
+            raise UsageError(
+                _("{folder}: not a directory", folder=folder), _("pass --machines a directory with NAME.toml files")
+            )
         found |= {path.stem: path for path in sorted(folder.glob("*.toml"))}
     return found
 
 
-def load(name: str, folder: Path | None = None) -> Machine:
-    """The machine of that name; UsageError when there is none, or when its file is not one."""
-    known = names(folder)
-    if name not in known:
-        raise UsageError(f"there is no machine {name!r:.60}", f"choose one of {', '.join(known)}")
-    return parse(toml_file.text(known[name], SIZE_LIMIT, "machine"), name, str(known[name]))
+def load_machine(name: str, folder: Path | None = None) -> SimulatedSystem:
+    """Return the machine of that name.  UsageError if it does not exist or its file is invalid."""
+    known = list_machines(folder)
+    matched = suggestions.match_name(name, known)
+    if matched is None:
+        raise UsageError(
+            _("unknown machine {name!r:.60}", name=name),
+            suggestions.suggest(name, known, more=_("choose one of {known}", known=join(", ", known))),
+        )
+    return parse_machine(toml_file.read_text(known[matched], SIZE_LIMIT, _("machine")), matched, str(known[matched]))
 
 
-def parse(text: str, name: str, file: str) -> Machine:
-    """The machine that `text` describes; `file` only names it in sentences."""
-    table = toml_file.table(text, file, "compare with docs/simulate.md")
-    machine = dataclasses.replace(toml_file.load_record(Machine, table, file), name=name)
-    check(machine, file)
-    return dataclasses.replace(machine, chips=tuple(_chips(machine)))
+def parse_machine(text: str, name: str, file: str) -> SimulatedSystem:
+    """Return the machine that `text` describes; `file` is its name in messages."""
+    table = toml_file.parse_table(text, file, _("run `envcheck simulate --list` to see valid machines"))
+    machine = dataclasses.replace(toml_file.load_record(SimulatedSystem, table, file), name=name)
+    check_machine(machine, file)
+    return dataclasses.replace(machine, chips=tuple(_make_chips(machine)))
 
 
-def _chips(machine: Machine) -> list[Chip]:
-    """One chip for each bus id, warmed and powered a little differently, as no two real ones read alike."""
+def _make_chips(machine: SimulatedSystem) -> list[SimulatedChip]:
+    """Return one chip per bus id, with slightly different temperature and power, as on real machines."""
     if machine.devices is None:
         return []
     make = machine.devices
     return [
-        Chip(
+        SimulatedChip(
             index=n,
             card=n // make.chips_per_card,
             die=n % make.chips_per_card,
@@ -55,14 +62,14 @@ def _chips(machine: Machine) -> list[Chip]:
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{n}.{machine.name}.envcheck.invalid')}",
             serial=f"{1025 + n * 7919:08d}{n:03d}",
             temperature_c=make.temperature_c + n * 7 % 4,
-            power_w=_power(make, n),
+            power_w=_compute_power_w(make, n),
             memory_used_mib=make.idle_mib,
         )
         for n, bus_id in enumerate(make.bus_ids)
     ]
 
 
-def _power(make: Devices, n: int) -> float | None:
+def _compute_power_w(make: SimulatedDevices, n: int) -> float | None:
     if make.power_on_chip is not None and n % make.chips_per_card != make.power_on_chip:
         return None
     return round(make.power_w + n * 37 % 91 / 10, 1)

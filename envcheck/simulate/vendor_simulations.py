@@ -1,4 +1,4 @@
-"""The vendors' simulated tools, files and faults: what each folder's simulate.py exports."""
+"""The vendors' simulated tools, files and faults, from each vendor folder's simulate.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from envcheck.vendors import load_modules
 
 
 def load_simulations() -> dict[str, VendorSimulation]:
-    """By vendor; those that have no simulate.py, or nothing of that type in it, are left out."""
+    """Return the simulations by vendor; vendors without simulate.py, or without a VendorSimulation in it, are left
+    out.
+    """
     found = {vendor.name: getattr(module, "SIMULATION", None) for vendor, module in load_modules("simulate")}
     return {name: simulation for name, simulation in found.items() if isinstance(simulation, VendorSimulation)}

@@ -1,8 +1,9 @@
-"""The vendors that envcheck knows: one folder each, and one record in VENDORS.
+"""The supported vendors: one folder each, and one record in VENDORS.
 
-A folder exports VENDOR.  Parts with fixed names are picked up where they exist: checks.py, lint.py, simulate.py,
-compat.toml, devices.toml, driver.toml, explain.toml, scheduler.toml.  Other distributions add vendors by the entry
-point group `envcheck.vendors`, whose value is the vendor's package; one that cannot be taken is named in REFUSED.
+A folder exports VENDOR. Files with fixed names are found automatically: checks.py, lint.py, simulate.py, compat.toml,
+devices.toml, driver.toml, explain.toml, scheduler.toml.  Other distributions add vendors by the entry point group
+`envcheck.vendors`, whose value is the vendor's package; REFUSED has those that could not be loaded.  Translations are
+in <package>/locale/<locale>/LC_MESSAGES/envcheck.mo.
 """
 
 from __future__ import annotations
@@ -13,49 +14,62 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from envcheck.core import plugins
+from envcheck.core import language, plugins
+from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.vendor import Vendor
-from envcheck.vendors import ascend, cpu, iluvatar, nvidia
+from envcheck.vendors import ascend, cpu, iluvatar, kunlunxin, nvidia
 
 GROUP = "envcheck.vendors"
-OWN = (ascend.VENDOR, iluvatar.VENDOR, nvidia.VENDOR, cpu.VENDOR)
-REFUSED: dict[str, str] = {}  # entry point -> why its vendor, or a part of it, is left out
+OWN = (ascend.VENDOR, iluvatar.VENDOR, nvidia.VENDOR, kunlunxin.VENDOR, cpu.VENDOR)
+REFUSED: dict[str, Message] = {}  # entry point -> why its vendor, or a part of it, was not loaded
 
 
-def _added() -> Iterator[Vendor]:
-    """The vendors of other distributions; a package's fault costs nothing but that vendor."""
+def _load_added_vendors() -> Iterator[Vendor]:
+    """Yield the vendors of other distributions; an error in a package affects only its vendor."""
     taken = {vendor.name for vendor in OWN}
-    for point in plugins.entry_points(GROUP):
+    for point in plugins.find_entry_points(GROUP):
         try:
-            offered = point.load()
+            offered = point.load_object()
             vendor = getattr(offered, "VENDOR", offered)
-            why = _fault(vendor, taken)
+            why = _explain_refusal(vendor, taken)
         except Exception as err:
-            why = f"{type(err).__name__}: {err}"
+            why = verbatim(f"{type(err).__name__}: {err}")
         if why:
             REFUSED[point.name] = why
         else:
             taken.add(vendor.name)
+            _add_catalogue(vendor)
             yield vendor
 
 
-def _fault(vendor: object, taken: set[str]) -> str:
-    """Why it cannot be a vendor; "" where it can."""
+def _add_catalogue(vendor: Vendor) -> None:
+    """Add the translations in the vendor's package."""
+    package = importlib.util.find_spec(vendor.package)
+    for place in (package.submodule_search_locations or []) if package else []:
+        language.CATALOGUE_FOLDERS.append(Path(place) / "locale")
+
+
+def _explain_refusal(vendor: object, taken: set[str]) -> Message:
+    """Return why the object is not a valid vendor, "" if it is."""
     if not isinstance(vendor, Vendor):
-        return "its package has no record VENDOR of envcheck.core.vendor.Vendor"
+        return _("the package has no VENDOR record of type envcheck.core.vendor.Vendor")
     wanted = ("name", "package", "title", "tool", "parser", "pci_vendor", "node_pattern", "devices")
     if missing := [name for name in wanted if not getattr(vendor, name)]:
-        return f"its record leaves empty: {', '.join(missing)}"
+        return _("the vendor record lacks {missing}", missing=join(", ", missing))
     if vendor.name in taken or vendor.name == "auto" or vendor.name != vendor.name.lower():
-        return f"the name {vendor.name!r} is taken, or not in lower case"
-    return "" if importlib.util.find_spec(vendor.parser) else f"there is no module {vendor.parser}, its parser"
+        return _("the name {name!r} is already used, or is not in lower case", name=vendor.name)
+    return (
+        NOTHING
+        if importlib.util.find_spec(vendor.parser)
+        else _("the parser module {parser} does not exist", parser=vendor.parser)
+    )
 
 
-VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*OWN[:-1], *_added(), OWN[-1])}
+VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*OWN[:-1], *_load_added_vendors(), OWN[-1])}
 
 
 def load_modules(name: str) -> Iterator[tuple[Vendor, ModuleType]]:
-    """Each vendor's module of this name, imported; vendors without one are left out."""
+    """Yield each vendor's module of this name; vendors without one are skipped."""
     for vendor in VENDORS.values():
         try:
             if importlib.util.find_spec(f"{vendor.package}.{name}"):
@@ -63,11 +77,11 @@ def load_modules(name: str) -> Iterator[tuple[Vendor, ModuleType]]:
         except Exception as err:
             if vendor in OWN:
                 raise
-            REFUSED[vendor.name] = f"{vendor.package}.{name}: {type(err).__name__}: {err}"
+            REFUSED[vendor.name] = verbatim(f"{vendor.package}.{name}: {type(err).__name__}: {err}")
 
 
 def find_data_files(name: str) -> Iterator[tuple[Vendor, Path]]:
-    """Each vendor's data file of this name; vendors without one are left out."""
+    """Yield each vendor's data file of this name; vendors without one are skipped."""
     for vendor in VENDORS.values():
         package = importlib.import_module(vendor.package)
         for folder in package.__path__:

@@ -1,1 +1,1 @@
-"""What makes a provisioning repeatable elsewhere: locks, bundles for machines without a network, models' weights."""
+"""Repeatable provisioning: lock files, bundles for machines without a network, and model weights."""

@@ -1,17 +1,18 @@
-"""What builds a project from its sources."""
+"""Build requirements of a Python project."""
 
 from __future__ import annotations
 
 from envcheck.core import toml_file
 from envcheck.core.errors import EnvcheckError
+from envcheck.core.messages import NOTHING
 
-LEGACY = ("setuptools>=40.8.0", "wheel")  # what pip takes where a project names nothing
+LEGACY = ("setuptools>=40.8.0", "wheel")  # pip's default for a project without build requirements
 
 
-def required(pyproject: str) -> tuple[str, ...]:
-    """What a project says that builds it."""
+def parse_build_requirements(pyproject: str) -> tuple[str, ...]:
+    """Return the build requirements in pyproject.toml."""
     try:
-        said = toml_file.table(pyproject, "pyproject.toml", "").get("build-system", {}).get("requires")
+        requires = toml_file.parse_table(pyproject, "pyproject.toml", NOTHING).get("build-system", {}).get("requires")
     except (EnvcheckError, AttributeError):
-        said = None
-    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else LEGACY
+        requires = None
+    return tuple(each for each in requires if isinstance(each, str)) if isinstance(requires, list) else LEGACY

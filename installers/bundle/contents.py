@@ -1,4 +1,4 @@
-"""What goes into a bundle besides the image: wheels and clones."""
+"""Collect a bundle's wheels and clones."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from packaging.utils import parse_wheel_filename
 
 from envcheck.core import paths, process
 from envcheck.core.errors import EnvcheckError, StepError
-from envcheck.core.secrets import redact
-from installers.bundle.build_requirements import LEGACY, required
-from installers.locks.lockfile import Commit, Wheel
-from installers.recipes.recipe import Checkout, Package, Recipe, by_index
-from installers.software import pip_words
-from installers.software.packages import UNSET, keep
+from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.secrets import redact_text
+from installers.bundle.build_requirements import LEGACY, parse_build_requirements
+from installers.locks.lockfile import LockedCommit, LockedWheel
+from installers.recipes.recipe import Checkout, Package, Recipe, group_by_index
+from installers.software import pip_errors
+from installers.software.pip_runner import UNSET, PipError, write_log
 from installers.state import checksums
-from installers.state.progress import Downloads, Report
+from installers.state.progress import DownloadProgress, Report
 
 DEADLINE_S = 2 * 3600.0
-# What glibc's age allows, newest last: 2.17 is CentOS 7's, 2.28 Debian 10's, 2.31 that of Ubuntu 20.04, which the
-# vendors' images are.
+# Accepted glibc tags, newest last: 2.17 is CentOS 7, 2.28 Debian 10, 2.31 Ubuntu 20.04 (vendors' images).
 MANYLINUX = (
     "manylinux1",
     "manylinux_2_5",
@@ -45,93 +45,111 @@ MANYLINUX = (
     "linux",
 )
 MINORS = range(8, 16)
-AGAIN = "repeat the same command"
+AGAIN = _("run the same command again")
 
 
 @dataclass(frozen=True)
 class WheelPlatform:
-    """The machine and Python that the wheels are for; `python` is 3.10."""
+    """The architecture and Python that the wheels are for; `python` looks like 3.10."""
 
     architecture: str
     python: str
 
     @property
-    def here(self) -> bool:
-        """Whether this very Python could use them: then packages without a wheel can be built."""
-        return (self.architecture, self.python) == (platform.machine(), minor_here())
+    def is_this_python(self) -> bool:
+        """Whether this Python can use the wheels: then packages without a wheel can be built."""
+        return (self.architecture, self.python) == (platform.machine(), running_python_minor())
 
 
-def target(recipe: Recipe, architecture: str) -> WheelPlatform:
-    """This Python's version where the recipe takes it, else the oldest that it takes."""
+def choose_platform(recipe: Recipe, architecture: str) -> WheelPlatform:
+    """Return this Python's version if the recipe accepts it, else the oldest accepted one."""
     here = platform.python_version()
     wanted = SpecifierSet(recipe.python)
-    known = [_minor(here), *(f"3.{minor}" for minor in MINORS)]
+    known = [_minor_version(here), *(f"3.{minor}" for minor in MINORS)]
     fitting = [p for p in known if any(wanted.contains(f"{p}.{patch}", prereleases=True) for patch in range(30))]
     if not fitting:
-        what = f"{recipe.name} takes Python {recipe.python}, which is none that envcheck knows of"
-        raise EnvcheckError(what, f"let the recipe take one of 3.{MINORS[0]} to 3.{MINORS[-1]}")
+        what = _(
+            "{name} requires Python {python}, which matches no version that envcheck supports",
+            name=recipe.name,
+            python=recipe.python,
+        )
+        raise EnvcheckError(
+            what,
+            _(
+                "change the recipe to accept a Python from 3.{oldest} to 3.{newest}",
+                oldest=MINORS[0],
+                newest=MINORS[-1],
+            ),
+        )
     return WheelPlatform(architecture, fitting[0])
 
 
-def minor_here() -> str:
-    return _minor(platform.python_version())
+def running_python_minor() -> str:
+    """Return the version of the running Python, such as 3.10."""
+    return _minor_version(platform.python_version())
 
 
-def _minor(version: str) -> str:
+def _minor_version(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def wheels(
+def collect_wheels(
     recipe: Recipe, aim: WheelPlatform, folder: Path, report: Report, clones: Mapping[str, Path]
-) -> tuple[Wheel, ...]:
-    """The recipe's packages and all that they need, and what clones need, as wheels in `folder`/wheels; what builds the
-    clones in `folder`/tools.  `clones` are git bundles by the clone's folder."""
-    into, known = folder / "wheels", dict[str, Wheel]()
+) -> tuple[LockedWheel, ...]:
+    """Download or build wheels of the recipe's packages and clones with all dependencies into `folder`/wheels.
+
+    Build dependencies of the clones go to `folder`/tools.  `clones` are git bundles by the clone's folder.
+    """
+    into, known = folder / "wheels", dict[str, LockedWheel]()
     into.mkdir()
     editable = [clones[each.directory] for each in recipe.checkouts if each.editable]
-    more = tuple(Package(line) for bundle in editable for line in _of_clone(bundle, aim, folder, report))
-    for index, packages in (*by_index(recipe.packages), *((("", more),) if more else ())):
+    more = tuple(
+        Package(line) for bundle in editable for line in _collect_clone_requirements(bundle, aim, folder, report)
+    )
+    for index, packages in (*group_by_index(recipe.packages), *((("", more),) if more else ())):
         others = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p not in packages]
-        limits = [*others, *(f"{w.name}=={w.version}" for w in known.values() if w.name not in map(_bare, others))]
-        _pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report)
-        known |= {w.file: w for w in _read(into, index) if w.file not in known}
+        limits = [*others, *(f"{w.name}=={w.version}" for w in known.values() if w.name not in map(_bare_name, others))]
+        _fetch_with_pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report)
+        known |= {w.file: w for w in _read_wheels(into, index) if w.file not in known}
     return tuple(known.values())
 
 
-def _of_clone(bundle: Path, aim: WheelPlatform, folder: Path, report: Report) -> Iterator[str]:
-    """What a project says that it needs: its wheel is made here for that, though it be for another machine."""
+def _collect_clone_requirements(bundle: Path, aim: WheelPlatform, folder: Path, report: Report) -> Iterator[str]:
+    """Yield the requirements of a clone; its wheel is built here for its metadata, even for another platform."""
     place, made, tools = folder / f"of-{bundle.stem}", folder / f"made-{bundle.stem}", folder / "tools"
-    _git("clone", "--quiet", "--", str(bundle), str(place), what=bundle.name)
-    if said := _failed(_run(("wheel", "--no-deps", f"--wheel-dir={made}", str(place)), folder, report)):
-        raise _in_words(said, aim)
+    _run_git("clone", "--quiet", "--", str(bundle), str(place), what=bundle.name)
+    if said := _failure_output(_run_pip(("wheel", "--no-deps", f"--wheel-dir={made}", str(place)), folder, report)):
+        raise _explain_pip_failure(said, aim)
     tools.mkdir(exist_ok=True)
     file = place / "pyproject.toml"
-    wanted = required(file.read_text("utf-8", "replace") if file.is_file() else "")
-    _pip(aim, tools, list(dict.fromkeys((*wanted, *LEGACY))), [], "", folder, report)
+    wanted = parse_build_requirements(file.read_text("utf-8", "replace") if file.is_file() else "")
+    _fetch_with_pip(aim, tools, list(dict.fromkeys((*wanted, *LEGACY))), [], "", folder, report)
     with zipfile.ZipFile(next(made.glob("*.whl"))) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         about = email.message_from_bytes(archive.read(name))
     lines = [Requirement(line) for line in about.get_all("Requires-Dist") or ()]
-    # A marker that names an extra is another's wish; the others speak of that Python, which is asked for by pip.
+    # Requirements of extras are left out; pip evaluates the other markers for the target Python.
     yield from (str(line) for line in lines if "extra ==" not in str(line.marker or ""))
 
 
-def _bare(requirement: str) -> str:
+def _bare_name(requirement: str) -> str:
     return Requirement(requirement).name
 
 
-def _read(folder: Path, index: str) -> Iterator[Wheel]:
+def _read_wheels(folder: Path, index: str) -> Iterator[LockedWheel]:
     for path in sorted(folder.iterdir()):
         if path.suffix != ".whl":
-            raise StepError(f"{path.name} is no wheel, and cannot be installed without a network", AGAIN)
-        name, version, _, _ = parse_wheel_filename(path.name)
-        yield Wheel(name, str(version), path.name, checksums.sha256(path), index)
+            raise StepError(_("{name} is not a wheel and cannot be installed offline", name=path.name), AGAIN)
+        name, version, *_unused = parse_wheel_filename(path.name)
+        yield LockedWheel(name, str(version), path.name, checksums.compute_sha256(path), index)
 
 
-def pip_arguments(aim: WheelPlatform, into: Path, wanted: Sequence[str], limits: Path, index: str) -> tuple[str, ...]:
-    """`pip wheel` where this Python is the one, `pip download` with tags of the other where not."""
+def build_pip_arguments(
+    aim: WheelPlatform, into: Path, wanted: Sequence[str], limits: Path, index: str
+) -> tuple[str, ...]:
+    """Return the arguments of `pip wheel` for this Python, or of `pip download` with the other Python's tags."""
     common = (f"--constraint={limits}", f"--find-links={into}", *((f"--index-url={index}",) if index else ()), *wanted)
-    if aim.here:
+    if aim.is_this_python:
         return ("wheel", f"--wheel-dir={into}", *common)
     tag = aim.python.replace(".", "")
     tags = [f"--platform={name}_{aim.architecture}" for name in MANYLINUX]
@@ -140,7 +158,7 @@ def pip_arguments(aim: WheelPlatform, into: Path, wanted: Sequence[str], limits:
             "--implementation=cp", *abis, *tags, *common)  # fmt: skip
 
 
-def _pip(
+def _fetch_with_pip(
     aim: WheelPlatform,
     into: Path,
     wanted: Sequence[str],
@@ -149,101 +167,128 @@ def _pip(
     scratch: Path,
     report: Report,
 ) -> None:
-    """Fetch; for another Python, what has no wheel at all is built here first, as long as that gives one for any."""
+    """Download; for another Python, packages without wheels are first built here if that gives a pure one."""
     if importlib.util.find_spec("pip") is None:
-        raise EnvcheckError("the Python that runs envcheck has no pip", f"{sys.executable} -m ensurepip")
+        raise EnvcheckError(_("the Python that runs envcheck has no pip"), verbatim(f"{sys.executable} -m ensurepip"))
     constraints = scratch / "constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in limits), "utf-8")
-    words, built = pip_arguments(aim, into, wanted, constraints, index), set[str]()
-    while done := _failed(_run(words, scratch, report)):
+    words, built = build_pip_arguments(aim, into, wanted, constraints, index), set[str]()
+    while done := _failure_output(_run_pip(words, scratch, report)):
         lacking = re.findall(r"No matching distribution found for ([^\s(]+)", done)
-        if aim.here or not lacking or lacking[-1] in built:
-            raise _in_words(done, aim)
+        if aim.is_this_python or not lacking or lacking[-1] in built:
+            raise _explain_pip_failure(done, aim)
         built.add(lacking[-1])
         own = (f"--index-url={index}",) if index else ()
         options = (f"--wheel-dir={into}", f"--constraint={constraints}", *own)
-        if _failed(_run(("wheel", "--no-deps", *options, lacking[-1]), scratch, report)):
-            raise _in_words(done, aim)
+        if _failure_output(_run_pip(("wheel", "--no-deps", *options, lacking[-1]), scratch, report)):
+            raise _explain_pip_failure(done, aim)
         for path in into.glob("*.whl"):
-            if not _usable(path.name, aim):
+            if not _suits_platform(path.name, aim):
                 path.unlink()
-                raise _in_words(done, aim)
+                raise _explain_pip_failure(done, aim)
 
 
-def _usable(file: str, aim: WheelPlatform) -> bool:
-    """Whether a wheel is for that Python, or for any."""
+def _suits_platform(file: str, aim: WheelPlatform) -> bool:
+    """Return whether a wheel is for that Python or for any."""
     digits = aim.python.replace(".", "")
     tags = parse_wheel_filename(file)[3]
     return any(t.abi == "abi3" or t.interpreter in ("py3", f"cp{digits}", f"py{digits}") for t in tags)
 
 
-def _run(words: Sequence[str], scratch: Path, report: Report) -> process.CommandResult:
-    with Downloads(scratch / "tmp", report) as downloads:
+def _run_pip(words: Sequence[str], scratch: Path, report: Report) -> process.CommandResult:
+    with DownloadProgress(scratch / "tmp", report) as downloads:
         argv = (sys.executable, "-I", "-m", "pip", *words)
-        return process.run(argv, timeout_s=DEADLINE_S, env=_surroundings(scratch), on_line=downloads.line)
+        return process.run_command(
+            argv, timeout_s=DEADLINE_S, env=_pip_environment(scratch), on_line=downloads.add_line
+        )
 
 
-def _failed(done: process.CommandResult) -> str:
-    """What a pip that failed said; "" for one that did not."""
+def _failure_output(done: process.CommandResult) -> str:
+    """Return the output of a failed pip; "" if it succeeded."""
     return f"$ {' '.join(done.argv)}\n{done.out}\n{done.err}" if done.status else ""
 
 
-def _in_words(said: str, aim: WheelPlatform) -> StepError:
-    sentence, step = pip_words.understood(said)
-    log = paths.home() / "bundle-pip.log"
+def _explain_pip_failure(output: str, aim: WheelPlatform) -> StepError:
+    log = paths.envcheck_home() / "bundle-pip.log"
+    sentence, step = pip_errors.explain_output(output, str(log))
     log.parent.mkdir(parents=True, exist_ok=True)
-    keep(log, said)
-    other = "" if aim.here else f"; or run envcheck bundle with Python {aim.python}, which could build it"
-    return StepError(redact(sentence), step.replace("the log", str(log)) + other)
+    write_log(log, output)
+    if not aim.is_this_python:
+        step = _(
+            "{next_step}; or run `envcheck bundle` with Python {python} to build it",
+            next_step=step,
+            python=aim.python,
+        )
+    return StepError(sentence, step)
 
 
-def with_log(err: StepError, builder: Path) -> StepError:
-    """The same, with pip's log where it stays: the builder goes."""
-    log, kept = builder / ".envcheck" / "pip.log", paths.home() / "bundle-pip.log"
+def keep_pip_log(err: StepError, builder: Path) -> StepError:
+    """Return the error with pip's log copied to a permanent place, because the builder is deleted."""
+    log, kept = builder / ".envcheck" / "pip.log", paths.envcheck_home() / "bundle-pip.log"
     if log.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        keep(kept, log.read_text("utf-8", "replace"))
-    return StepError(err.message.replace("; nothing was installed", ""), err.next_step.replace(str(log), str(kept)))
+        write_log(kept, log.read_text("utf-8", "replace"))
+    message = err.problem if isinstance(err, PipError) else err.message
+    return StepError(message, _replaced(err.next_step, str(log), str(kept)))
 
 
-def _surroundings(scratch: Path) -> dict[str, str]:
-    """The caller's environment, without what leads pip astray; its temporary files beside what it fetches."""
+def _replaced(words: Message, old: str, new: str) -> Message:
+    """Return the message with one path among its values replaced."""
+    values = {
+        name: _replaced(value, old, new) if isinstance(value, Message) else new if str(value) == old else value
+        for name, value in words.values.items()
+    }
+    return Message(words.template, values, words.plural, words.number)
+
+
+def _pip_environment(scratch: Path) -> dict[str, str]:
+    """Return the caller's environment without variables that misdirect pip; temporary files stay in `scratch`."""
     (scratch / "tmp").mkdir(exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k not in UNSET and not k.startswith("PYTHON")}
     ours = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TMPDIR": str(scratch / "tmp")}
     return {"PIP_RETRIES": "3", **kept, **ours, "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
-def checkouts(found: Iterable[Checkout], folder: Path) -> tuple[Commit, ...]:
-    """Each clone as NAME.bundle in `folder`/checkouts: the one commit and what led to it."""
+def bundle_checkouts(checkouts: Iterable[Checkout], folder: Path) -> tuple[LockedCommit, ...]:
+    """Write each clone as NAME.bundle to `folder`/checkouts: one commit with its history."""
     into = folder / "checkouts"
     into.mkdir()
-    return tuple(_checkout(each, into, folder / "clone") for each in found)
+    return tuple(_bundle_checkout(each, into, folder / "clone") for each in checkouts)
 
 
 def bundle_name(checkout: Checkout) -> str:
-    """The file's name in checkouts/, after the folder that the clone will have; two may be called alike."""
+    """Return the file name in checkouts/: the clone's folder name and a hash, because two may have the same name."""
     name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z0-9]", "x", PurePosixPath(checkout.directory).name)[:60]
     return f"{name}-{hashlib.sha256(checkout.directory.encode()).hexdigest()[:8]}.bundle"
 
 
-def _checkout(each: Checkout, into: Path, scratch: Path) -> Commit:
+def _bundle_checkout(each: Checkout, into: Path, scratch: Path) -> LockedCommit:
     bare = scratch.with_name(f"clone-{bundle_name(each)}")
-    _git("clone", "--bare", "--quiet", "--", each.url, str(bare), what=each.url)
+    _run_git("clone", "--bare", "--quiet", "--", each.url, str(bare), what=each.url)
     ref = next((r for r in (each.ref, f"refs/tags/{each.ref}") if r and not r.startswith("-")), "HEAD")
-    commit = _git("-C", str(bare), "rev-parse", "--verify", f"{ref}^{{commit}}", what=each.url).strip()
-    _git("-C", str(bare), "update-ref", "refs/heads/envcheck", commit, what=each.url)
-    _git("-C", str(bare), "symbolic-ref", "HEAD", "refs/heads/envcheck", what=each.url)
+    commit = _run_git("-C", str(bare), "rev-parse", "--verify", f"{ref}^{{commit}}", what=each.url).strip()
+    _run_git("-C", str(bare), "update-ref", "refs/heads/envcheck", commit, what=each.url)
+    _run_git("-C", str(bare), "symbolic-ref", "HEAD", "refs/heads/envcheck", what=each.url)
     target = into / bundle_name(each)
-    _git("-C", str(bare), "bundle", "create", "--quiet", str(target), "HEAD", "refs/heads/envcheck", what=each.url)
-    return Commit(each.url, commit, each.directory)
+    _run_git("-C", str(bare), "bundle", "create", "--quiet", str(target), "HEAD", "refs/heads/envcheck", what=each.url)
+    return LockedCommit(each.url, commit, each.directory)
 
 
-def _git(*words: str, what: str) -> str:
-    done = process.run(("git", *words), timeout_s=DEADLINE_S)
+def _run_git(*words: str, what: str) -> str:
+    done = process.run_command(("git", *words), timeout_s=DEADLINE_S)
     if done.absent:
-        raise EnvcheckError("there is no git on this machine", "install git")
+        raise EnvcheckError(_("git not found on this machine"), _("install git"))
     if done.status:
-        last = [line for line in done.err.splitlines() if line.strip()][-1:] or [f"status {done.status}"]
-        raise StepError(redact(f"git {words[-1] if words[0] != '-C' else words[2]} of {what}: {last[0][:200]}"), AGAIN)
+        last = [line for line in done.err.splitlines() if line.strip()][-1:]
+        verb = words[-1] if words[0] != "-C" else words[2]
+        reason = redact_text(last[0][:200]) if last else _("exited with status {status}", status=done.status)
+        raise StepError(
+            _(
+                "git {verb} of {what} failed: {reason}",
+                verb=redact_text(verb),
+                what=redact_text(what),
+                reason=reason,
+            ),
+            AGAIN,
+        )
     return done.out

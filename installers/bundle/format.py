@@ -24,11 +24,12 @@ from typing import Any
 
 from envcheck.core import toml_file
 from envcheck.core.errors import EnvcheckError
+from envcheck.core.messages import _
 
 SCHEMA = 1
 HEAD, RECIPE, LOCK, MANIFEST = "envcheck-bundle.json", "recipe.toml", "envcheck.lock", "manifest.json"
 INDEX, LAYOUT, BLOBS = "image/index.json", "image/oci-layout", "image/blobs/sha256/"
-SMALL_LIMIT = 4 << 20  # bytes of the members that are read into memory
+SMALL_LIMIT = 4 << 20  # bytes of a member that is read into memory
 MEMBERS_LIMIT = 20_000
 MANIFEST_LIMIT = 8 << 20
 CHUNK = 1 << 20
@@ -37,16 +38,16 @@ MEMBER = re.compile(
     r"|image/blobs/sha256/[0-9a-f]{64}|(?:wheels|tools)/[A-Za-z0-9][\w.+!-]{0,250}\.whl"
     r"|builds/[0-9a-f]{64}|checkouts/[A-Za-z0-9][\w.-]{0,100}\.bundle"
 )
-AGAIN = "copy it again from where it was made, or make a new one: envcheck bundle"
+AGAIN = _("copy the bundle again from its source, or create a new one: `envcheck bundle`")
 
 
 class BundleError(EnvcheckError):
-    """The file is no bundle that may be used here; nothing was changed."""
+    """The file is not a bundle that can be used here; nothing was changed."""
 
 
 @dataclass(frozen=True)
-class Head:
-    """What stands in front; `python` is the version that the wheels are for."""
+class BundleHead:
+    """The first member: what the bundle is for; `python` is the version of its wheels."""
 
     schema: int
     envcheck: str
@@ -58,8 +59,8 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Member:
-    """One file of the archive; `offset` is where its content begins."""
+class BundleMember:
+    """One file of the archive; `offset` is the position of its content in bytes."""
 
     name: str
     size: int
@@ -67,51 +68,58 @@ class Member:
     sha256: str = ""
 
 
-def head_text(head: Head) -> bytes:
+def render_head(head: BundleHead) -> bytes:
+    """Return the head as JSON."""
     return json.dumps(asdict(head), indent=1).encode() + b"\n"
 
 
-def head_of(raw: bytes, file: str) -> Head:
-    """The head in the first member; BundleError in a sentence where it is none, or of another schema."""
-    said = table(raw, file, HEAD)
-    schema = said.get("schema")
+def parse_head(raw: bytes, file: str) -> BundleHead:
+    """Return the bundle's head.  BundleError if it is invalid or has another schema."""
+    table = parse_table(raw, file, HEAD)
+    schema = table.get("schema")
     if schema != SCHEMA or type(schema) is not int:
-        why = f"{file} is a bundle of schema {ascii(str(schema))[:20]}; this envcheck reads {SCHEMA}"
-        raise BundleError(why, "use the envcheck that made it: it is inside, as envcheck.pyz")
+        why = _(
+            "{file} is a bundle with schema {schema}; this envcheck reads schema {supported}",
+            file=file,
+            schema=ascii(str(schema))[:20],
+            supported=SCHEMA,
+        )
+        raise BundleError(why, _("use the envcheck in the bundle: `tar -xf {file} envcheck.pyz`", file=file))
     try:
-        head = toml_file.load_record(Head, said, f"{file}: {HEAD}")
+        head = toml_file.load_record(BundleHead, table, f"{file}: {HEAD}")
     except EnvcheckError as err:
         raise BundleError(err.message, AGAIN) from None
     return head
 
 
-def manifest_text(members: tuple[Member, ...]) -> bytes:
+def render_manifest(members: tuple[BundleMember, ...]) -> bytes:
+    """Return the manifest as JSON."""
     listed = [{"name": m.name, "size": m.size, "sha256": m.sha256} for m in members]
     return json.dumps({"schema": SCHEMA, "members": listed}, indent=0).encode() + b"\n"
 
 
-def manifest_of(raw: bytes, file: str) -> dict[str, tuple[int, str]]:
-    """Size and sha256 by name, in order."""
+def parse_manifest(raw: bytes, file: str) -> dict[str, tuple[int, str]]:
+    """Return size and SHA-256 by name, in order."""
     found: dict[str, tuple[int, str]] = {}
     try:
-        for item in table(raw, file, MANIFEST)["members"]:
+        for item in parse_table(raw, file, MANIFEST)["members"]:
             name, size, sha256 = item["name"], item["size"], item["sha256"]
             if not (isinstance(name, str) and type(size) is int and re.fullmatch(r"[0-9a-f]{64}", sha256)):
                 raise TypeError
             if name in found:
-                raise BundleError(f"{file}: its manifest names {name[:80]!a} twice", AGAIN)
+                raise BundleError(_("{file}: the manifest lists {name!a} twice", file=file, name=name[:80]), AGAIN)
             found[name] = (size, sha256)
     except (KeyError, TypeError):
-        raise BundleError(f"{file}: its manifest is not what envcheck writes", AGAIN) from None
+        raise BundleError(_("{file}: the manifest is not in envcheck's format", file=file), AGAIN) from None
     return found
 
 
-def table(raw: bytes, file: str, name: str) -> Mapping[str, Any]:
-    """The JSON table in a small member."""
+def parse_table(raw: bytes, file: str, name: str) -> Mapping[str, Any]:
+    """Return the JSON object in a small member."""
     try:
-        said = json.loads(raw.decode("utf-8"))
+        table = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        raise BundleError(f"{file}: {name} in it is no JSON table", AGAIN)
-    return said
+        table = None
+    if not isinstance(table, dict):
+        raise BundleError(_("{file}: {name} is not a JSON object", file=file, name=name), AGAIN)
+    return table

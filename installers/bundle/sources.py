@@ -1,4 +1,4 @@
-"""What a provisioning takes, and from where: the recipe as it stands or narrowed to a lock, the network or a bundle."""
+"""Sources of a provisioning run: the recipe, possibly narrowed to a lock, and the network or a bundle."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from functools import cached_property
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from installers.bundle.read_bundle import Bundle, UnpackedBundle, unpack
-from installers.locks import lockfile, lockfile_use
-from installers.locks.lockfile import Lock, Wheel
+from envcheck.core.messages import Message, _, ngettext
+from installers.bundle.archive_reader import Bundle, UnpackedBundle, unpack_bundle
+from installers.locks import enforcement, lockfile
+from installers.locks.lockfile import Lock, LockedWheel
 from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Recipe
 
-BUNDLE = "bundle"  # the target's folder for files of a bundle
+BUNDLE = "bundle"  # folder on the target for a bundle's files
 
 
 @dataclass(frozen=True)
 class Supply:
-    """`recipe` is as its file says, what is proved and hashed; `lock` what alone may be installed.
+    """What to install and from where; `recipe` is the unmodified recipe, `lock` restricts what may be installed.
 
-    `boxed`: into the recipe's container, where it has one.  `weights` is the user's own folder, `fetch`: a hub's.
-    `architecture` is this machine's, which a lock must be for."""
+    `boxed`: into the recipe's container, if it has one.  `weights` is the user's own folder; `fetch`: download from a
+    hub.  `architecture` is this machine's, and must match the lock's.
+    """
 
     recipe: Recipe
     lock: Lock | None = None
@@ -33,64 +35,90 @@ class Supply:
     architecture: str = ""
 
     @property
-    def narrowed(self) -> Recipe:
-        """LockError where the lock is of another recipe or machine."""
+    def narrowed_recipe(self) -> Recipe:
+        """The recipe restricted to the lock.  LockError if the lock is for another recipe or machine."""
         if not self.lock:
             return self.recipe
-        return lockfile_use.narrowed(self.recipe, self.lock, self.architecture, boxed=self.boxed)
+        return enforcement.narrow_recipe(self.recipe, self.lock, self.architecture, boxed=self.boxed)
 
     @property
     def name(self) -> str:
-        """The bundle's, for people."""
+        """The bundle's file name; "" without a bundle."""
         return self.bundle.path.name if self.bundle else ""
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """What a plan without steps says of the lock."""
+    def lock_summary(self) -> tuple[Message, ...]:
+        """The plan's line about the lock; empty without one."""
         if not self.lock:
             return ()
-        what = f"the bundle {self.name}" if self.bundle else "the lock"
+        what = _("bundle {name}", name=self.name) if self.bundle else _("the lock file")
+        count = len(self.lock.wheels)
         return (
-            f"exactly as {what} has it: {len(self.lock.wheels)} files" + (", the image" if self.lock.image else ""),
+            ngettext(
+                "pinned to {source}: {count} file and the image",
+                "pinned to {source}: {count} files and the image",
+                count,
+                source=what,
+            )
+            if self.lock.image
+            else ngettext("pinned to {source}: {count} file", "pinned to {source}: {count} files", count, source=what),
         )
 
-    def obstacles(self, python: str, driver: str | None = None) -> Iterator[Obstacle]:
-        """`python` is the version of the place that the wheels go to, "" where nobody knows it yet; `driver` that of
-        the cards' driver, None where nobody can tell."""
-        if self.lock and (why := lockfile_use.unsuitable(self.lock, python)):
-            wanted = self.lock.python or "the Python that the lock was written with"
-            yield Obstacle(why, f"provision with Python {wanted}, or make a lock with this one")
-        if self.lock and (why := lockfile_use.another_driver(self.lock, driver)):
-            step = f"envcheck provision --recipe {self.recipe.name} --driver FILE.run --locked LOCK installs the lock's"
-            yield Obstacle(why, f"{step}; {lockfile_use.NEXT}")
+    def find_obstacles(self, python: str, driver: str | None = None) -> Iterator[Obstacle]:
+        """Yield what prevents installing from the lock.
+
+        `python` is the version of the target environment, "" if unknown; `driver` is the installed driver's, None if
+        unknown.
+        """
+        if self.lock and (why := enforcement.explain_unsuitable_wheel(self.lock, python)):
+            wanted = self.lock.python or _("the Python of the lock file")
+            yield Obstacle(
+                why, _("provision with Python {wanted}, or create a lock file with the current Python", wanted=wanted)
+            )
+        if self.lock and (why := enforcement.explain_driver_mismatch(self.lock, driver)):
+            step = _(
+                "run `envcheck provision --recipe {recipe} --install-driver FILE.run --locked LOCK` "
+                "to install the version in the lock file",
+                recipe=self.recipe.name,
+            )
+            yield Obstacle(why, _("{step}; {next}", step=step, next=enforcement.NEXT))
 
     @property
-    def wheels(self) -> tuple[Wheel, ...] | None:
+    def locked_wheels(self) -> tuple[LockedWheel, ...] | None:
+        """The wheels of the lock, None without a lock."""
         return self.lock.wheels if self.lock else None
 
     @property
     def built_files(self) -> Path | None:
-        """What the bundle brings of builds."""
-        return self.parts.builds if self.parts else None
+        """The bundle's folder of build results, None without a bundle."""
+        return self.unpacked_bundle.builds_folder if self.unpacked_bundle else None
 
     @cached_property
-    def parts(self) -> UnpackedBundle | None:
-        """The bundle taken apart, below ENVCHECK_HOME; done once."""
-        return unpack(self.bundle) if self.bundle else None
+    def unpacked_bundle(self) -> UnpackedBundle | None:
+        """The bundle, unpacked once below ENVCHECK_HOME."""
+        return unpack_bundle(self.bundle) if self.bundle else None
 
 
-def locked(recipe: Recipe, file: str, boxed: bool, architecture: str) -> Supply:
-    """Exactly what the lock says.  LockError and UsageError before anything is done."""
-    made = Supply(recipe, lockfile.load(Path(file)), boxed=boxed, architecture=architecture)
-    assert made.narrowed
+def supply_from_lock(recipe: Recipe, file: str, boxed: bool, architecture: str) -> Supply:
+    """Return a supply restricted to the lock.  LockError or UsageError before anything is changed."""
+    made = Supply(recipe, lockfile.load_lock(Path(file)), boxed=boxed, architecture=architecture)
+    assert made.narrowed_recipe
     return made
 
 
-def bundled(found: Bundle, name: str | None, device: str, model: str | None, boxed: bool, architecture: str) -> Supply:
-    """Exactly what the bundle holds; UsageError where `name`, `device` or `model` ask for something else."""
-    recipe = found.recipe
-    for said, has in ((name, (recipe.name,)), (device, (recipe.device, "auto")), (model, recipe.models)):
-        if said and said not in has:
-            why = f"{found.path.name} is for {recipe.name} (--device {recipe.device}), asked for was {said}"
-            raise UsageError(why, "leave --recipe, --model and --device away: the bundle says it")
-    return Supply(recipe, found.lock, found, boxed, architecture=architecture)
+def supply_from_bundle(
+    bundle: Bundle, name: str | None, device: str, model: str | None, boxed: bool, architecture: str
+) -> Supply:
+    """Return a supply restricted to the bundle.  UsageError if `name`, `device` or `model` request something else."""
+    recipe = bundle.recipe
+    for requested, has in ((name, (recipe.name,)), (device, (recipe.device, "auto")), (model, recipe.models)):
+        if requested and requested not in has:
+            why = _(
+                "{bundle} is for recipe {recipe} (--device {device}), but {requested} was requested",
+                bundle=bundle.path.name,
+                recipe=recipe.name,
+                device=recipe.device,
+                requested=requested,
+            )
+            raise UsageError(why, _("omit --recipe, --model and --device: the bundle defines them"))
+    return Supply(recipe, bundle.lock, bundle, boxed, architecture=architecture)

@@ -1,7 +1,7 @@
-"""A folder with a model's weights: is all of it there, whole, and of one model?  Headers are read, data are not.
+"""Check a folder with model weights: complete, intact and of one model?  Reads headers only.
 
-Judges what a hub's download leaves: config.json, a tokenizer, safetensors files and their index.
-Carried into containers by envcheck train: Python 3.8.
+Expects what a hub download leaves: config.json, a tokenizer, safetensors files and their index. envcheck train copies
+this file into containers: it must run on Python 3.8.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envcheck.core.errors import describe_os_error
+from envcheck.core.messages import Message, _, join, verbatim
 from installers.bundle import weights_header
-from installers.bundle.weights_header import AGAIN, Header, NotWeightsError
+from installers.bundle.weights_header import AGAIN, NotWeightsError, WeightsHeader
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
-INDEX_LIMIT = 32 << 20  # bytes; DeepSeek-V3's, of 91,000 tensors, has 9 MB
+INDEX_LIMIT = 32 << 20  # bytes; DeepSeek-V3's index of 91,000 tensors has 9 MB
 CONFIG_LIMIT, SHARDS_LIMIT, FILES_LIMIT = 1 << 20, 5000, 20_000
-# Any of these is a tokenizer: tokenizers' own, sentencepiece's, BERT's, GPT's, Qwen's first.
+# Tokenizer files: of tokenizers, sentencepiece, BERT, GPT, and the first Qwen.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json", "*.tiktoken")
 UNFINISHED = (".incomplete", ".aria2", ".part", ".tmp")
 PICKLED = (".bin", ".pdparams", ".pt", ".pth", ".ckpt")
@@ -27,51 +29,54 @@ _SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.safetensors")
 
 
 @dataclass(frozen=True)
-class Flaw:
-    """One thing about one file, and what to do; `sure` is False where it may be right all the same."""
+class WeightsFlaw:
+    """One problem with one file, and what to do; `sure` is False if the file may be fine."""
 
     file: str
-    what: str
-    next_step: str
+    what: Message
+    next_step: Message
     sure: bool = True
 
     def __str__(self) -> str:
-        return f"{self.file} {self.what}"
+        return _("{file}: {what}", file=self.file, what=self.what)
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What was found; `size_bytes` is that of the weights.  `whole` is None where it could not be told."""
+class CheckedWeights:
+    """The result of a check; `size_bytes` is the size of the weights."""
 
     folder: Path
     shards: int = 0
     tensors: int = 0
     size_bytes: int = 0
-    flaws: tuple[Flaw, ...] = ()
+    flaws: tuple[WeightsFlaw, ...] = ()
 
     @property
-    def whole(self) -> bool | None:
+    def is_whole(self) -> bool | None:
+        """True, False, or None if unknown."""
         if any(flaw.sure for flaw in self.flaws):
             return False
         return None if self.flaws else True
 
 
-def check(folder: Path, *, within: Path | None = None) -> Checked:
-    """Look at the folder.  Links may lead anywhere below `within` (the folder itself where nothing is said): what is
-    mounted into a container must not lead out of the mount."""
+def check_weights(folder: Path, *, within: Path | None = None) -> CheckedWeights:
+    """Check the folder.  Links must stay below `within` (default: the folder): the container sees only the mount."""
     try:
-        names = _listed(folder)
+        names = _list_names(folder)
     except OSError as err:
-        why = (err.strerror or str(err)).lower()
-        return Checked(folder, flaws=(Flaw(str(folder), f"cannot be read: {why}", "give the folder of a model"),))
+        why = describe_os_error(err)
+        return CheckedWeights(
+            folder,
+            flaws=(WeightsFlaw(str(folder), _("cannot read it: {reason}", reason=why), _("pass a model folder")),),
+        )
     inside = (within or folder).resolve()
-    found: dict[str, Header] = {}
-    flaws = [*_around(folder, names, inside), *_shards(folder, names, inside, found)]
+    found: dict[str, WeightsHeader] = {}
+    flaws = [*_check_companions(folder, names, inside), *_check_shards(folder, names, inside, found)]
     tensors, size = sum(len(h.tensors) for h in found.values()), sum(h.size_bytes for h in found.values())
-    return Checked(folder, len(found), tensors, size, tuple(flaws))
+    return CheckedWeights(folder, len(found), tensors, size, tuple(flaws))
 
 
-def _listed(folder: Path) -> set[str]:
+def _list_names(folder: Path) -> set[str]:
     names: set[str] = set()
     for path in folder.iterdir():
         names.add(path.name)
@@ -80,123 +85,154 @@ def _listed(folder: Path) -> set[str]:
     return names
 
 
-def _around(folder: Path, names: set[str], inside: Path) -> Iterator[Flaw]:
-    """What a model needs beside its weights."""
+def _check_companions(folder: Path, names: set[str], inside: Path) -> Iterator[WeightsFlaw]:
+    """Check the files that a model needs besides its weights."""
     if "config.json" not in names:
-        yield Flaw("config.json", "is missing", "give the folder of the model itself, or fetch it again")
-    elif (why := _leads_out(folder / "config.json", inside)) or _json(folder / "config.json", CONFIG_LIMIT) is None:
-        yield why or Flaw("config.json", "is no JSON table", AGAIN)
+        yield WeightsFlaw("config.json", _("missing"), _("pass the model folder itself, or download the model again"))
+    elif (why := _leads_out(folder / "config.json", inside)) or _read_json(
+        folder / "config.json", CONFIG_LIMIT
+    ) is None:
+        yield why or WeightsFlaw("config.json", _("not a JSON object"), AGAIN)
     if not any((folder / name).is_file() for name in TOKENIZERS[:-1]) and not any(folder.glob(TOKENIZERS[-1])):
-        yield Flaw("the tokenizer", f"is missing (none of {', '.join(TOKENIZERS)})", AGAIN)
+        yield WeightsFlaw(_("tokenizer"), _("missing (none of {names})", names=join(", ", TOKENIZERS)), AGAIN)
     for name in sorted(names):
         if name.endswith(UNFINISHED):
-            yield Flaw(name, "is a download that did not end", "repeat the download; it resumes")
+            yield WeightsFlaw(name, _("incomplete download"), _("run the download again; it resumes"))
 
 
-def _shards(folder: Path, names: set[str], inside: Path, found: dict[str, Header]) -> Iterator[Flaw]:
-    """Every file of weights, one by one; the good ones' headers land in `found`."""
+def _check_shards(
+    folder: Path, names: set[str], inside: Path, found: dict[str, WeightsHeader]
+) -> Iterator[WeightsFlaw]:
+    """Check every weight file; headers of good ones are added to `found`."""
     if INDEX in names:
-        placed = _index(folder / INDEX, inside)
-        if isinstance(placed, Flaw):
+        placed = _read_index(folder / INDEX, inside)
+        if isinstance(placed, WeightsFlaw):
             yield placed
             return
     elif SINGLE in names:
         placed = {SINGLE: set()}
     else:
-        yield _nothing(names)
+        yield _no_weights(names)
         return
     for name in sorted(placed):
-        flaw = _shard(folder / name, placed[name], inside, found) if name in names else _missing(name)
+        flaw = _check_shard(folder / name, placed[name], inside, found) if name in names else _missing_file(name)
         if flaw:
             yield flaw
         elif found[name].hole is not None:
-            what = f"has a part that was never written, at byte {found[name].hole}"
-            yield Flaw(name, what, f"{AGAIN}, unless this file system stores zeros that way", sure=False)
-    yield from _strangers(names, set(placed))
+            what = _("part of the file was never written, starting at byte {offset}", offset=found[name].hole)
+            step = _("{fetch_again}, unless this file system stores zeros as holes", fetch_again=AGAIN)
+            yield WeightsFlaw(name, what, step, sure=False)
+    yield from _find_foreign_shards(names, set(placed))
 
 
-def _missing(name: str) -> Flaw:
-    return Flaw(name, "is missing", "repeat the download; it resumes")
+def _missing_file(name: str) -> WeightsFlaw:
+    return WeightsFlaw(name, _("missing"), _("run the download again; it resumes"))
 
 
-def _nothing(names: set[str]) -> Flaw:
-    """No safetensors: another format that we cannot judge, or nothing."""
+def _no_weights(names: set[str]) -> WeightsFlaw:
+    """Return the flaw of a folder without safetensors files: another format, or nothing."""
     pickled = sorted(name for name in names if name.endswith(PICKLED))
     if pickled:
-        step = "take the model's safetensors files; these can only be judged by running what stands in them"
-        return Flaw(pickled[0], "is of a format that cannot be checked", step, sure=False)
+        step = _("use the model's safetensors files; other formats cannot be checked without executing them")
+        return WeightsFlaw(pickled[0], _("this file format cannot be checked"), step, sure=False)
     shard = next((name for name in sorted(names) if _SHARD.fullmatch(name)), None)
     if shard:
-        return Flaw(INDEX, f"is missing beside {shard}", AGAIN)
-    return Flaw(f"{INDEX} or {SINGLE}", "is missing", "give the folder of the model itself, or fetch it")
+        return WeightsFlaw(INDEX, _("missing, but shard {shard} exists", shard=shard), AGAIN)
+    return WeightsFlaw(
+        _("{index} or {single}", index=INDEX, single=SINGLE),
+        _("missing"),
+        _("pass the model folder itself, or download the model"),
+    )
 
 
-def _index(path: Path, inside: Path) -> dict[str, set[str]] | Flaw:
-    """Which tensors the index places in which file."""
+def _read_index(path: Path, inside: Path) -> dict[str, set[str]] | WeightsFlaw:
+    """Return the tensors of each file in the index."""
     if leads_out := _leads_out(path, inside):
         return leads_out
-    said = _json(path, INDEX_LIMIT)
+    said = _read_json(path, INDEX_LIMIT)
     placed = said.get("weight_map") if said else None
     if not isinstance(placed, dict) or not placed:
-        return Flaw(INDEX, "is no index: it has no weight_map", AGAIN)
+        return WeightsFlaw(INDEX, _("not a weight index: weight_map is missing"), AGAIN)
     shards: dict[str, set[str]] = {}
     for tensor, name in placed.items():
-        if not isinstance(name, str) or not _plain(name):
-            return Flaw(INDEX, f"names {str(name)[:80]!a}, which is no file of this folder", "do not use this model")
+        if not isinstance(name, str) or not _is_plain_name(name):
+            return WeightsFlaw(
+                INDEX,
+                _("lists {name!a}, which is not a file in this folder", name=str(name)[:80]),
+                _("do not use this model"),
+            )
         shards.setdefault(name, set()).add(tensor)
     if len(shards) > SHARDS_LIMIT:
-        return Flaw(INDEX, f"names {len(shards)} files", "do not use this model")
+        return WeightsFlaw(INDEX, _("too many files listed: {count}", count=len(shards)), _("do not use this model"))
     return shards
 
 
-def _plain(name: str) -> bool:
-    """A file of this folder and nothing else: no folder, no way up, nothing unprintable."""
+def _is_plain_name(name: str) -> bool:
+    """Return whether the name is a file in this folder: no subfolder, no parent, only printable characters."""
     return bool(re.fullmatch(r"[\w.+-]{1,200}\.safetensors", name)) and not name.startswith(".")
 
 
-def _shard(path: Path, wanted: set[str], inside: Path, found: dict[str, Header]) -> Flaw | None:
+def _check_shard(path: Path, wanted: set[str], inside: Path, found: dict[str, WeightsHeader]) -> WeightsFlaw | None:
     if leads_out := _leads_out(path, inside):
         return leads_out
     try:
-        header = weights_header.read(path)
+        header = weights_header.read_header(path)
     except NotWeightsError as err:
-        return Flaw(path.name, err.what, err.next_step)
+        return WeightsFlaw(path.name, err.what, err.next_step)
     except OSError as err:
-        return Flaw(path.name, f"cannot be read: {(err.strerror or str(err)).lower()}", "see to its rights")
+        return WeightsFlaw(
+            path.name,
+            _("cannot read it: {reason}", reason=describe_os_error(err)),
+            _("check the file's permissions"),
+        )
     found[path.name] = header
     lacking, more = sorted(wanted - set(header.tensors)), sorted(set(header.tensors) - wanted)
-    for names, how in ((lacking, "lacks"), (more if wanted else [], "holds, against the index,")):
-        if names:
-            what = f"is of another model or version: it {how} {names[0][:80]!a}{_and_more(names)}"
-            return Flaw(path.name, what, AGAIN)
-    return None if header.tensors else Flaw(path.name, "holds no tensor", AGAIN)
+    if lacking:
+        what = _("belongs to another model or version: {tensors} missing", tensors=_and_more(lacking))
+        return WeightsFlaw(path.name, what, AGAIN)
+    if more and wanted:
+        what = _(
+            "belongs to another model or version: contains {tensors}, which the index does not list",
+            tensors=_and_more(more),
+        )
+        return WeightsFlaw(path.name, what, AGAIN)
+    return None if header.tensors else WeightsFlaw(path.name, _("contains no tensors"), AGAIN)
 
 
-def _and_more(names: list[str]) -> str:
-    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+def _and_more(names: list[str]) -> Message:
+    first = ascii(names[0][:80])
+    return _("{name} and {count} more", name=first, count=len(names) - 1) if len(names) > 1 else verbatim(first)
 
 
-def _strangers(names: set[str], placed: set[str]) -> Iterator[Flaw]:
-    """Shards of another split: left behind by another version; loaders that read *.safetensors would take both."""
+def _find_foreign_shards(names: set[str], placed: set[str]) -> Iterator[WeightsFlaw]:
+    """Yield shards of another version's split: loaders that read *.safetensors would load both."""
     families = {found[1] for name in placed if (found := _SHARD.fullmatch(name))}
     for name in sorted(names - placed):
         split = _SHARD.fullmatch(name)
         if split and split[1] in families:
-            yield Flaw(name, "is in no place of the index", "move it away: it is of another version of the model")
+            yield WeightsFlaw(
+                name,
+                _("not listed in the weight index"),
+                _("move the file away: it belongs to another version of the model"),
+            )
 
 
-def _leads_out(path: Path, inside: Path) -> Flaw | None:
+def _leads_out(path: Path, inside: Path) -> WeightsFlaw | None:
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # a loop of links
-        return Flaw(path.name, "is a link to nothing", AGAIN)
+    except (OSError, RuntimeError):  # a loop of symbolic links
+        return WeightsFlaw(path.name, _("broken symbolic link"), AGAIN)
     if inside in (real, *real.parents):
         return None
-    return Flaw(path.name, f"is a link that leads out of {inside}", "copy the folder with its files: cp -rL")
+    return WeightsFlaw(
+        path.name,
+        _("symbolic link to a path outside {folder}", folder=inside),
+        _("copy the folder with the linked files: `cp -rL`"),
+    )
 
 
-def _json(path: Path, limit: int) -> Mapping[str, Any] | None:
-    """The table in the file; None for anything else."""
+def _read_json(path: Path, limit: int) -> Mapping[str, Any] | None:
+    """Return the JSON object in the file; None for anything else."""
     try:
         if not path.is_file():
             return None

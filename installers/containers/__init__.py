@@ -1,1 +1,1 @@
-"""A recipe's container: drawn, compared field by field, made, and worked in."""
+"""A recipe's container: planning, comparison with an existing one, creation and removal."""

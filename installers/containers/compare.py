@@ -1,4 +1,4 @@
-"""What `docker inspect` says against the Spec, field by field, and what follows from it.  Pure."""
+"""Compare `docker inspect` with a container specification field by field, and decide what to do.  Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core import errors
-from envcheck.core.secrets import redact
-from installers.containers.inspect_document import Defaults, of_inspect, of_spec
+from envcheck.core.messages import Message, _, join
+from envcheck.core.secrets import redact_text
+from installers.containers.inspect_document import EngineDefaults, flatten_inspect, flatten_spec
 from installers.plan.requirement import Obstacle
-from installers.recipes.container_spec import RECIPE_LABEL, Spec
+from installers.recipes.container_spec import RECIPE_LABEL, ContainerSpec
 from installers.recipes.docker_cli import shell_words
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One field, in words that a person can compare."""
+class FieldDifference:
+    """One field that differs; `wanted` and `there` are texts for display."""
 
     field: str
     wanted: str
     there: str
 
 
-class Action(str, enum.Enum):
+class ContainerAction(str, enum.Enum):
+    """What to do about a container; REFUSE: it exists and must not be changed."""
+
     CREATE = "create"
     START = "start"
     REUSE = "reuse"
@@ -35,75 +38,100 @@ class Action(str, enum.Enum):
 
 @dataclass(frozen=True)
 class ContainerStatus:
-    """What is to be done about the container of this name, and why."""
+    """The action for the container of this name, with the differences and the obstacle behind it."""
 
-    action: Action
-    differences: tuple[Difference, ...] = ()
+    action: ContainerAction
+    differences: tuple[FieldDifference, ...] = ()
     obstacle: Obstacle | None = None
 
 
-def standing(
-    inspected: Mapping[str, Any] | None, spec: Spec, known: Defaults | None = None, *, recreate: bool = False
+def decide_action(
+    inspected: Mapping[str, Any] | None,
+    spec: ContainerSpec,
+    known: EngineDefaults | None = None,
+    *,
+    recreate: bool = False,
 ) -> ContainerStatus:
-    """Ours and the same is used; ours and different needs `recreate`; a stranger's is never touched."""
+    """Decide the action: envcheck's container is reused if equal, and recreated only with `recreate` if it differs.
+
+    `inspected` is None if there is no container.  A container that envcheck did not create is never changed.
+    """
     if inspected is None:
-        return ContainerStatus(Action.CREATE)
+        return ContainerStatus(ContainerAction.CREATE)
     owner = ((inspected.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL)
     if not owner:
-        return ContainerStatus(Action.REFUSE, (), _stranger(spec))
-    found = compare(inspected, spec, known)
+        return ContainerStatus(ContainerAction.REFUSE, (), _foreign_obstacle(spec))
+    found = compare_container(inspected, spec, known)
     if found and not recreate:
-        return ContainerStatus(Action.REFUSE, found, _different(spec, found))
+        return ContainerStatus(ContainerAction.REFUSE, found, _difference_obstacle(spec, found))
     running = bool((inspected.get("State") or {}).get("Running"))
-    action = Action.RECREATE if found else Action.REUSE if running else Action.START
+    action = ContainerAction.RECREATE if found else ContainerAction.REUSE if running else ContainerAction.START
     return ContainerStatus(action, found)
 
 
-def differing_words(now: ContainerStatus) -> str:
-    """The differing fields in brackets, on one line."""
-    shown = "; ".join(f"{d.field}: wanted {d.wanted or 'none'}, there {d.there or 'none'}" for d in now.differences)
-    return f" ({' '.join(shown.split())})" if shown else ""
+def explain_refusal(status: ContainerStatus) -> Message:
+    """Return the reason of the status's obstacle on one line, with the differing fields."""
+    assert status.obstacle
+    differences = [
+        _(
+            "{field}: expected {wanted}, got {there}",
+            field=d.field,
+            wanted=" ".join(d.wanted.split()) or _("none"),
+            there=" ".join(d.there.split()) or _("none"),
+        )
+        for d in status.differences
+    ]
+    reason = status.obstacle.why
+    return _("{reason} ({differences})", reason=reason, differences=join("; ", differences)) if differences else reason
 
 
-def compare(inspected: Mapping[str, Any], spec: Spec, known: Defaults | None = None) -> tuple[Difference, ...]:
-    """The fields that differ, in the Spec's order; the engine's own spelling of the same is no difference."""
-    wanted, there = of_spec(spec, known or Defaults()), of_inspect(inspected, spec, known or Defaults())
-    return tuple(_difference(name, wanted[name], there[name]) for name in wanted if wanted[name] != there[name])
+def compare_container(
+    inspected: Mapping[str, Any], spec: ContainerSpec, known: EngineDefaults | None = None
+) -> tuple[FieldDifference, ...]:
+    """Return the fields that differ, in the order of the specification; different notations of one value are equal."""
+    wanted, there = (
+        flatten_spec(spec, known or EngineDefaults()),
+        flatten_inspect(inspected, spec, known or EngineDefaults()),
+    )
+    return tuple(_diff_field(name, wanted[name], there[name]) for name in wanted if wanted[name] != there[name])
 
 
-def as_script(now: ContainerStatus, spec: Spec, folders: Iterable[str] = ()) -> tuple[str, ...]:
-    """What a person would type to come from `now` to the Spec; `folders` are made first."""
-    run, made = " ".join(shell_words(spec)), tuple(folders)
-    mkdir = (shlex.join(("mkdir", "-p", "--", *made)),) if made else ()
+def render_commands(now: ContainerStatus, spec: ContainerSpec, folders: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the shell commands that carry out the action of `now`; `folders` are created first."""
+    run, missing = " ".join(shell_words(spec)), tuple(folders)
+    mkdir = (shlex.join(("mkdir", "-p", "--", *missing)),) if missing else ()
     return {
-        Action.CREATE: (*mkdir, run),
-        Action.RECREATE: (shlex.join(("docker", "rm", "--force", spec.name)), *mkdir, run),
-        Action.START: (*mkdir, shlex.join(("docker", "start", spec.name))),
+        ContainerAction.CREATE: (*mkdir, run),
+        ContainerAction.RECREATE: (shlex.join(("docker", "rm", "--force", spec.name)), *mkdir, run),
+        ContainerAction.START: (*mkdir, shlex.join(("docker", "start", spec.name))),
     }.get(now.action, ())
 
 
-def _difference(name: str, wanted: str, there: str) -> Difference:
-    """Of lists only the lines that the other has not; secrets among the variables blanked."""
+def _diff_field(name: str, wanted: str, there: str) -> FieldDifference:
+    """Return the difference of a field; for lists only the lines that differ.  Secrets are redacted."""
     lines, others = wanted.split("\n"), there.split("\n")
-    return Difference(
+    return FieldDifference(
         name,
-        redact("\n".join(line for line in lines if line not in others)),
-        redact("\n".join(line for line in others if line not in lines)),
+        redact_text("\n".join(line for line in lines if line not in others)),
+        redact_text("\n".join(line for line in others if line not in lines)),
     )
 
 
-def _stranger(spec: Spec) -> Obstacle:
+def _foreign_obstacle(spec: ContainerSpec) -> Obstacle:
     return Obstacle(
-        f"a container that envcheck did not make has the name {spec.name}",
-        f"docker inspect {spec.name}; rename it (docker rename) or remove it if it is yours to remove",
-        errors.UNFIT,
+        _("container name {name} is in use by a container that envcheck did not create", name=spec.name),
+        _(
+            "inspect it with `docker inspect {name}`; if it is yours, rename it (`docker rename`) or remove it",
+            name=spec.name,
+        ),
+        errors.CHECK_FAILED,
     )
 
 
-def _different(spec: Spec, found: tuple[Difference, ...]) -> Obstacle:
-    names = ", ".join(difference.field for difference in found)
+def _difference_obstacle(spec: ContainerSpec, found: tuple[FieldDifference, ...]) -> Obstacle:
+    names = join(", ", (difference.field for difference in found))
     return Obstacle(
-        f"the container {spec.name} is there and differs from the plan in {names}",
-        "repeat with --recreate: it is removed and made anew, and what was written outside its mounts is lost",
-        errors.UNFIT,
+        _("container {name} exists and differs from the plan in {names}", name=spec.name, names=names),
+        _("add --recreate to remove and recreate the container; files written outside its mounts are lost"),
+        errors.CHECK_FAILED,
     )

@@ -1,4 +1,4 @@
-"""How a person wants a recipe's container."""
+"""The user's options for a recipe's container."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Other registries first, what differs made anew, the document's own options.
-
-    `start` is the folder in which the recipe's relative mounts stand.
+class ContainerOptions:
+    """`registries` are tried first; `recreate`: replace a container that differs; `as_published`: use the options of
+    the published document.  `start` is the base folder of the recipe's relative mounts.
     """
 
     registries: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The paths of this host that a container needs: which are missing, and what stands in the way of it.  Pure."""
+"""The paths of this host that a container needs: missing folders, and obstacles to creating the container.  Pure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from envcheck.job.container import JobContainer
+from envcheck.core.messages import _, join, ngettext, verbatim
+from envcheck.job.container_privileges import JobContainer
 from envcheck.vendors import VENDORS
 from installers.plan.requirement import Obstacle
-from installers.recipes.container_spec import Spec
+from installers.recipes.container_spec import ContainerSpec
 from installers.recipes.recipe import Recipe
 
 _SHOWN = 3
 
 
 class PathKind(str, enum.Enum):
+    """The kind of an existing path; FILE is everything but a folder."""
+
     FILE = "file"
     FOLDER = "folder"
 
 
 @dataclass(frozen=True)
 class ContainerPlan:
-    """The container that is to be, of a certain image; `folders` are ours, missing, and to be made before it.
+    """The container to create; `folders` are the missing folders of the user to create before it.
 
-    An obstacle forbids to begin.
+    With an obstacle it cannot be created.
     """
 
     container: JobContainer
@@ -34,55 +37,84 @@ class ContainerPlan:
     obstacles: tuple[Obstacle, ...] = ()
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> ContainerSpec:
         return self.container.spec
 
 
 def plan_container(recipe: Recipe, found: JobContainer, image: str, kinds: Mapping[str, PathKind]) -> ContainerPlan:
-    """`image` is a name with its digest, or an id; `kinds` of the paths that are there, absent ones are not in it."""
-    made = replace(found, spec=replace(found.spec, image=image))
+    """Return the plan for a container of `image` (a name with digest, or an id); `kinds` has the existing paths."""
+    pinned = replace(found, spec=replace(found.spec, image=image))
     folders = tuple(source for source in found.own_folders if source not in kinds)
-    return ContainerPlan(made, folders, (*_sources(recipe, made, kinds), *_cards(recipe, made, kinds)))
+    obstacles = (*_check_sources(recipe, pinned, kinds), *_check_devices(recipe, pinned, kinds))
+    return ContainerPlan(pinned, folders, obstacles)
 
 
-def _sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:
+def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:
     doctor, own = f"envcheck doctor --device {recipe.device}", found.own_folders
     absent = [m.source for m in found.spec.mounts if m.source not in kinds and m.source not in own]
     if absent:
-        are, come, a = ("is", "it comes", "an empty folder in its place")
+        paths = verbatim(absent[-1])
         if len(absent) > 1:
-            are, come, a = ("are", "they come", "empty folders in their place")
+            paths = _("{paths} and {last_path}", paths=join(", ", absent[:-1]), last_path=absent[-1])
         yield Obstacle(
-            f"{' and '.join(filter(None, (', '.join(absent[:-1]), absent[-1])))} {are} not on this host, and the engine"
-            f" would make {a}",
-            f"{come} with the vendor's driver: {doctor}; a folder of yours is yours to make",
+            ngettext(
+                "{paths} does not exist on this host; the engine would create an empty folder there",
+                "{paths} do not exist on this host; the engine would create empty folders there",
+                len(absent),
+                paths=paths,
+            ),
+            ngettext(
+                "the vendor's driver provides it: {command}; if it is your own folder, create it",
+                "the vendor's driver provides them: {command}; if they are your own folders, create them",
+                len(absent),
+                command=doctor,
+            ),
         )
     for source in (m.source for m in found.spec.mounts):
         kind = kinds.get(source)
         if kind is PathKind.FOLDER and _names_a_file(source):
             yield Obstacle(
-                f"{source} is a folder where a file belongs: an engine once made it for a container",
-                f"rmdir {source}; then install the file, or let {doctor} say how",
+                _(
+                    "{source} is a folder but should be a file: a container engine created it as a mount point",
+                    source=source,
+                ),
+                _("run `rmdir {source}`, then install the file; {doctor} shows how", source=source, doctor=doctor),
             )
         elif kind is PathKind.FILE and source in own:
-            yield Obstacle(f"{source} is a file, and the container wants a folder there", "move it, or start elsewhere")
+            yield Obstacle(
+                _("{source} is a file, but the container needs a folder there", source=source),
+                _("move the file, or run the command in another folder"),
+            )
 
 
 def _names_a_file(path: str) -> bool:
-    """Programs, and names with an ending (/etc/ascend_install.info)."""
+    """Return whether the path looks like a file: in bin or sbin, or with an extension (/etc/ascend_install.info)."""
     folder, name = posixpath.split(path)
     return posixpath.basename(folder) in ("bin", "sbin") or bool(re.fullmatch(r".+\.[a-z]{2,5}", name))
 
 
-def _cards(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:
+def _check_devices(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:
     vendor, grant = VENDORS[recipe.device], found.grant
-    doctor = f"envcheck doctor --device {recipe.device}"
+    doctor = verbatim(f"envcheck doctor --device {recipe.device}")
     missing = [path for path in (device.split(":")[0] for device in found.spec.devices) if path not in kinds]
     if missing:
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        are = "is" if len(missing) == 1 else "are"
-        yield Obstacle(f"{', '.join(missing[:_SHOWN])}{more} {are} not on this host", doctor)
+        paths = verbatim(", ".join(missing[:_SHOWN]))
+        if len(missing) > _SHOWN:
+            paths = _("{names} and {count} more", names=paths, count=len(missing) - _SHOWN)
+        yield Obstacle(
+            ngettext(
+                "{paths} does not exist on this host",
+                "{paths} do not exist on this host",
+                len(missing),
+                paths=paths,
+            ),
+            doctor,
+        )
     by_nodes = not (grant.is_privileged or grant.cdi or grant.runtime)
     if by_nodes and vendor.node_pattern and not vendor.nodes_suffice:
-        why = f"no way leads {vendor.title}'s cards into a container: no CDI name, no runtime {vendor.runtime}"
+        why = _(
+            "cannot pass {title} devices to a container: no CDI name and no runtime {runtime}",
+            title=vendor.title,
+            runtime=vendor.runtime,
+        )
         yield Obstacle(why, doctor)

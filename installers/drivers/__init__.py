@@ -1,1 +1,3 @@
-"""Vendors' driver installers: fetched, checked, driven through their questions; their tables stand beside the code."""
+"""Vendors' driver installers: download, verify, and run them with prepared answers.  Each vendor's driver.toml
+describes them.
+"""

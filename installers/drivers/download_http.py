@@ -1,4 +1,4 @@
-"""Asking a server for a file: by http and https alone, a handful of redirects, its refusals in words."""
+"""HTTP and HTTPS requests for downloads: limited redirects, readable errors, published checksums."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ import urllib.request
 from typing import Any
 
 from envcheck.core.errors import StepError, UsageError
-from envcheck.core.secrets import redact
+from envcheck.core.messages import _
+from envcheck.core.secrets import redact_text
 
-SILENCE_S = 30.0  # in which a server says something
+SILENCE_S = 30.0  # maximum silence of the server
 REDIRECTS = 5
-SUMS_LIMIT = 64 << 10  # characters of a vendor's list of sums
+SUMS_LIMIT = 64 << 10  # characters of a vendor's checksum file
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
 MEANINGS = {
-    401: "the vendor wants a login: fetch it by hand, then give the file",
-    403: "the vendor does not give it to everybody: fetch it by hand, then give the file",
-    404: "the vendor has taken it away: look for a newer one",
-    407: "your proxy wants a login: see https_proxy",
+    401: _("the vendor requires a login: download the file in a browser, then pass it with --install-driver"),
+    403: _("the vendor restricts access: download the file in a browser, then pass it with --install-driver"),
+    404: _("the vendor has removed the file: look for a newer version"),
+    407: _("your proxy requires a login: check https_proxy"),
 }
 
 
-def name_of(url: str) -> str:
-    """The last part of the path, if it can be a file's name; UsageError for what is no http address."""
+def parse_file_name(url: str) -> str:
+    """Return the last part of the URL's path.  UsageError if the URL is not http(s) or has no usable file name."""
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in ("http", "https") or not parsed.hostname:
-        raise UsageError(f"{shown(url)}: not an http:// or https:// address", "look at the address")
+        raise UsageError(_("{url}: not an http:// or https:// URL", url=redact_url(url)), _("check the URL"))
     name = urllib.parse.unquote(parsed.path.rpartition("/")[2])
     return name if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}", name) else "download"
 
 
-def shown(url: str) -> str:
-    """The address without a password, and short."""
-    return redact(url if url.isprintable() else ascii(url))[:200]
+def redact_url(url: str) -> str:
+    """Return the URL without a password, shortened for display."""
+    return redact_text(url if url.isprintable() else ascii(url))[:200]
 
 
 def open_url(request: urllib.request.Request, silence_s: float) -> Any:
-    """By http and https alone: urllib's own opener also knows file: and ftp:."""
+    """Open the request over http or https only; urllib's default opener also accepts file: and ftp:."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -52,37 +53,49 @@ def open_url(request: urllib.request.Request, silence_s: float) -> Any:
         opener.add_handler(handler)
     answer = opener.open(request, timeout=silence_s)
     if answer is None:
-        raise StepError(f"{shown(request.full_url)}: not an http:// or https:// address", "look at the address")
+        raise StepError(
+            _("{full_url}: not an http:// or https:// URL", full_url=redact_url(request.full_url)),
+            _("check the URL"),
+        )
     return answer
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Only to http and https, never from https down to http, and a handful of times."""
+    """Follow a few redirects, to http and https only and never from https to http."""
 
     max_redirections = REDIRECTS
     max_repeats = 2
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Return the redirected request; StepError for a target that is not allowed."""
         before, after = (urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl))
         if after not in ("http", "https") or (before, after) == ("https", "http"):
-            raise StepError(f"{shown(req.full_url)}: leads to {shown(newurl)}, which is not followed", "ask the vendor")
+            raise StepError(
+                _(
+                    "{full_url}: redirects to {newurl}, which envcheck does not follow",
+                    full_url=redact_url(req.full_url),
+                    newurl=redact_url(newurl),
+                ),
+                _("ask the vendor"),
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def mark_of(answer: Any) -> str:
-    """A weak ETag (W/) does not promise the same bytes."""
+def version_mark(answer: Any) -> str:
+    """Return the strong ETag or the date of the answer; a weak ETag (W/) does not promise identical bytes."""
     tag = str(answer.headers.get("ETag", ""))
     return tag if tag and not tag.startswith("W/") else str(answer.headers.get("Last-Modified", ""))
 
 
-def short(err: Exception) -> str:
+def shorten_error(err: Exception) -> str:
+    """Return the error's reason on one line."""
     reason = getattr(err, "reason", None) or err
     text = str(reason) or type(reason).__name__
-    return redact(text).splitlines()[0][:200]
+    return redact_text(text).splitlines()[0][:200]
 
 
-def sum_in(text: str, name: str) -> str:
-    """The SHA-256 of the file in a vendor's list of sums (`HEX  NAME`, or `HEX` alone); "" where it is not told."""
+def find_sum(text: str, name: str) -> str:
+    """Return the file's SHA-256 from a checksum file (`HEX  NAME`, or `HEX` alone); "" if not listed."""
     for line in text[:SUMS_LIMIT].splitlines():
         found = re.fullmatch(r"([0-9a-fA-F]{64})(?:\s+\*?(\S.*))?", line.strip())
         if found and (found[2] or name).rpartition("/")[2] == name:
@@ -90,13 +103,19 @@ def sum_in(text: str, name: str) -> str:
     return ""
 
 
-def published_sum(url: str, name: str, silence_s: float = SILENCE_S) -> str:
-    """The sum of the file in the list at `url`; StepError when it cannot be had."""
+def fetch_published_sum(url: str, name: str, silence_s: float = SILENCE_S) -> str:
+    """Return the file's checksum from the list at `url`.  StepError if the list cannot be fetched or lacks the file."""
     try:
         with open_url(urllib.request.Request(url), silence_s) as answer:
-            found = sum_in(answer.read(SUMS_LIMIT).decode("latin-1"), name)
+            found = find_sum(answer.read(SUMS_LIMIT).decode("latin-1"), name)
     except (OSError, http.client.HTTPException) as err:
-        raise StepError(f"{shown(url)}: {short(err)}", "give the sum yourself, or try later") from None
+        raise StepError(
+            _("{url}: {reason}", url=redact_url(url), reason=shorten_error(err)),
+            _("specify the checksum yourself, or try again later"),
+        ) from None
     if not found:
-        raise StepError(f"{shown(url)} holds no SHA-256 sum of {name}", "ask the vendor for the sum")
+        raise StepError(
+            _("{url} contains no SHA-256 checksum for {name}", url=redact_url(url), name=name),
+            _("ask the vendor for the checksum"),
+        )
     return found

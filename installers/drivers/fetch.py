@@ -1,4 +1,4 @@
-"""What `--driver fetch` brings: the vendor's published file that the recipe names, into the cache."""
+"""`--install-driver fetch`: download the vendor's published file for the recipe into the cache."""
 
 from __future__ import annotations
 
@@ -6,83 +6,106 @@ import json
 import platform
 from dataclasses import dataclass
 
-from envcheck.collect import machine as machines
-from envcheck.collect.machine import Machine
-from envcheck.core.language import exact, label, say
+from envcheck.collect import answer_sources as machines
+from envcheck.collect.answer_sources import AnswerSource
+from envcheck.core.language import translate
+from envcheck.core.messages import _, verbatim
 from envcheck.core.model import Question
-from envcheck.core.versions import compare
-from installers.drivers import download, driver, host_facts, installer_tables
-from installers.drivers.download import Fetched
-from installers.drivers.download_http import name_of
-from installers.drivers.installer_tables import reaches
-from installers.output.plan_text import MARGIN, Screen, folded, row
-from installers.recipes.recipe import DriverFile, Recipe
-from installers.state.progress import Event
+from envcheck.core.versions import compare_versions
+from installers.drivers import download, host_facts, installation, installer_tables
+from installers.drivers.download import DownloadedFile
+from installers.drivers.download_http import parse_file_name
+from installers.drivers.installer_tables import meets_minimum
+from installers.output.plan_text import MARGIN, ProgressScreen, fold_lines, format_row
+from installers.recipes.recipe import PublishedDriverFile, Recipe
+from installers.state.progress import ProgressEvent
 
 
 @dataclass(frozen=True)
-class Fetching:
-    """`already`: what is installed is enough, so that there is nothing to fetch."""
+class DriverFetchPlan:
+    """The file to download; `up_to_date`: the installed version suffices, so nothing is downloaded."""
 
     title: str
-    file: DriverFile
+    file: PublishedDriverFile
     minimum: str | None
     installed: str | None
-    already: bool
+    up_to_date: bool
 
 
-def plan(recipe: Recipe, allow_downgrade: bool, machine: Machine | None = None) -> Fetching:
-    """Which file it would be; UsageError where the vendor publishes none that fits."""
-    at = machine or machines.here()
-    file = driver.file_of(recipe, architecture(at))
-    named = installer_tables.named(installer_tables.drivers_of(recipe), name_of(file.url)).driver
-    there, minimum = host_facts.installed(named, at), driver.minimum_of(recipe, named)
-    return Fetching(named.title, file, minimum, there, _enough(there, minimum, file.version) and not allow_downgrade)
+def plan_fetch(recipe: Recipe, allow_downgrade: bool, machine: AnswerSource | None = None) -> DriverFetchPlan:
+    """Return which file to download.  UsageError if the vendor publishes none that fits."""
+    at = machine or machines.local_machine()
+    file = installation.find_published_file(recipe, read_architecture(at))
+    named = installer_tables.match_installer(installer_tables.list_drivers(recipe), parse_file_name(file.url)).driver
+    there, minimum = host_facts.read_installed_version(named, at), installation.required_minimum(recipe, named)
+    return DriverFetchPlan(
+        named.title, file, minimum, there, _is_recent_enough(there, minimum, file.version) and not allow_downgrade
+    )
 
 
-def _enough(there: str | None, minimum: str | None, published: str) -> bool:
-    """Where the recipe wants no version, one that is as new as the published one."""
+def _is_recent_enough(there: str | None, minimum: str | None, published: str) -> bool:
+    """Return whether the installed version suffices; without a minimum, whether it is as new as the published one."""
     if not there:
         return False
-    order = compare(there, published)
-    return bool(reaches(there, minimum)) if minimum else order is not None and order >= 0
+    order = compare_versions(there, published)
+    return bool(meets_minimum(there, minimum)) if minimum else order is not None and order >= 0
 
 
-def as_text(found: Fetching, recipe: str) -> str:
-    """The plan for people."""
-    here = say(driver.standing(found.installed, found.minimum))
-    first = say("{} for {}, from {}").format(f"{exact(found.title)} {found.file.version}", recipe, found.file.url)
-    if found.already:
-        return folded((first, row(label("already so"), here), f"  {say('nothing to do')}"))
-    known = "published" if found.file.sha256 or found.file.sha256_url else "not published: you are asked"
-    fetching = say(f"fetch it into {download.cache()}, resumed where an earlier run stopped")
+def render_text(plan: DriverFetchPlan, recipe: str) -> str:
+    """Return the download plan as text."""
+    here = installation.describe_versions(plan.installed, plan.minimum)
+    first = translate(
+        _(
+            "{installer} for {recipe}, from {source}",
+            installer=f"{translate(plan.title)} {plan.file.version}",
+            recipe=recipe,
+            source=plan.file.url,
+        )
+    )
+    if plan.up_to_date:
+        return fold_lines(
+            (first, format_row(translate(_("ok")), translate(here)), f"  {translate(_('nothing to do'))}")
+        )
+    known = (
+        _("published")
+        if plan.file.sha256 or plan.file.sha256_url
+        else _("not published; envcheck asks you to confirm it")
+    )
+    fetching = translate(_("download to {cache}, resuming an earlier download", cache=download.cache_folder()))
     lines = (
         first,
-        row(say("step {}").format(1), fetching),
-        f"{MARGIN}{say('why: {}').format(here)}",
-        f"{MARGIN}{say(f'its SHA-256: {known}')}",
-        row(say("step {}").format(2), say("look at it, show the plan of its installation, and ask")),
+        format_row(translate(_("step {number}", number=1)), fetching),
+        f"{MARGIN}{translate(_('reason: {why}', why=here))}",
+        f"{MARGIN}{translate(_('SHA-256: {known}', known=known))}",
+        format_row(
+            translate(_("step {number}", number=2)),
+            translate(_("check the file, show the installation plan, and ask for confirmation")),
+        ),
     )
-    return folded(lines)
+    return fold_lines(lines)
 
 
-def fetch(found: Fetching, sha256: str) -> Fetched:
-    """The file, from the cache or the vendor; `sha256` is a person's own, "" where there is none."""
-    with Screen() as screen:
-        screen.show(Event("begin", f"fetch {name_of(found.file.url)}"))
-        fetched = driver.fetch(
-            found.file,
+def fetch_file(plan: DriverFetchPlan, sha256: str) -> DownloadedFile:
+    """Return the file from the cache or the vendor; `sha256` is the user's own checksum, "" if none was given."""
+    with ProgressScreen() as screen:
+        screen.show_event(ProgressEvent("begin", _("download {url}", url=parse_file_name(plan.file.url))))
+        fetched = installation.fetch_driver_file(
+            plan.file,
             locked_sha256=sha256,
-            tell=lambda done, total: screen.show(Event("bytes", name_of(found.file.url), done, total)),
+            progress=lambda done, total: screen.show_event(
+                ProgressEvent("bytes", verbatim(parse_file_name(plan.file.url)), done, total)
+            ),
         )
-        screen.show(Event("end", f"{fetched.path}, SHA-256 {fetched.sha256}"))
+        screen.show_event(ProgressEvent("end", _("{path}, SHA-256 {sha256}", path=fetched.path, sha256=fetched.sha256)))
     return fetched
 
 
-def architecture(machine: Machine | None = None) -> str:
-    """That of the machine which is asked; a simulated one may have another."""
+def read_architecture(machine: AnswerSource | None = None) -> str:
+    """Return the architecture of the target machine, which may be a simulated one."""
     try:
-        said = json.loads((machine or machines.here())(Question("ask", ("host",), host_facts.QUESTION_S)).out or "{}")
+        sent = json.loads(
+            (machine or machines.local_machine())(Question("ask", ("host",), host_facts.QUESTION_S)).out or "{}"
+        )
     except ValueError:
-        said = {}
-    return str(said.get("architecture") or platform.machine()) if isinstance(said, dict) else platform.machine()
+        sent = {}
+    return str(sent.get("architecture") or platform.machine()) if isinstance(sent, dict) else platform.machine()

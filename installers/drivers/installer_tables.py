@@ -1,4 +1,4 @@
-"""Which installers there are for a device, which one a file belongs to, and what the vendor publishes."""
+"""Tables of driver installers: those for a device, the one that matches a file name, and what the vendor publishes."""
 
 from __future__ import annotations
 
@@ -6,60 +6,67 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from envcheck.core.errors import UsageError
-from envcheck.core.versions import at_least, key, same_release
+from envcheck.core.messages import _, join
+from envcheck.core.versions import is_at_least, is_same_release, sort_key
 from envcheck.vendors import find_data_files
-from installers.drivers.patterns import parts
-from installers.recipes.recipe import Driver, DriverFile, Recipe
-from installers.recipes.recipes_file import load_drivers
+from installers.drivers.patterns import match_parts
+from installers.recipes.loader import load_drivers
+from installers.recipes.recipe import DriverInstaller, PublishedDriverFile, Recipe
 
 
 @dataclass(frozen=True)
-class Named:
-    """The installer that a file's name belongs to, and what the name says; "" where it says nothing."""
+class MatchedInstaller:
+    """The installer that matches a file name, and the version and architecture in the name ("" if absent)."""
 
-    driver: Driver
+    driver: DriverInstaller
     version: str = ""
     architecture: str = ""
 
 
-def drivers_of(recipe: Recipe) -> tuple[Driver, ...]:
-    """The ready-made ones for the recipe's device; its own replace those of the same name."""
-    found = {driver.name: driver for driver in vendor_drivers(recipe.device)}
+def list_drivers(recipe: Recipe) -> tuple[DriverInstaller, ...]:
+    """Return the installers for the recipe's device; the recipe's own replace the vendor's of the same name."""
+    found = {driver.name: driver for driver in load_vendor_drivers(recipe.device)}
     return tuple((found | {driver.name: driver for driver in recipe.drivers}).values())
 
 
-def vendor_drivers(device: str) -> tuple[Driver, ...]:
-    """Those of the vendor's driver.toml; none where it has no such file."""
+def load_vendor_drivers(device: str) -> tuple[DriverInstaller, ...]:
+    """Return the installers of the vendor's driver.toml; empty if the vendor has no such file."""
     files = {vendor.name: path for vendor, path in find_data_files("driver.toml")}
     return load_drivers(files[device]) if device in files else ()
 
 
-def named(drivers: Iterable[Driver], file_name: str) -> Named:
-    """UsageError, with the names that are known, where none fits."""
+def match_installer(drivers: Iterable[DriverInstaller], file_name: str) -> MatchedInstaller:
+    """Return the installer that matches the file name.  UsageError, with the known patterns, if none does."""
     known = tuple(drivers)
     for driver in known:
         for pattern in driver.files:
-            said = parts(pattern, file_name)
+            said = match_parts(pattern, file_name)
             if said is not None:
-                return Named(driver, said.get("version", ""), said.get("architecture", ""))
-    patterns = ", ".join(pattern for driver in known for pattern in driver.files)
+                return MatchedInstaller(driver, said.get("version", ""), said.get("architecture", ""))
+    patterns = join(", ", (pattern for driver in known for pattern in driver.files))
     raise UsageError(
-        f"{file_name[:120]}: not the name of an installer that this recipe knows",
-        f"keep the vendor's name, or describe it in a recipe of yours; known are {patterns or 'none'}",
+        _("{file_name} is not the name of an installer in this recipe", file_name=file_name[:120]),
+        _(
+            "keep the vendor's file name, or describe the installer in your own recipe; known patterns: {patterns}",
+            patterns=patterns or _("none"),
+        ),
     )
 
 
-def reaches(version: str, minimum: str | None) -> bool | None:
-    """Whether the version is enough.  A candidate build of the very release counts (4.3.0.rc.9 for 4.3.0): vendors
-    publish no other."""
-    if not minimum or same_release(version, minimum):
+def meets_minimum(version: str, minimum: str | None) -> bool | None:
+    """Return whether the version suffices.  A release candidate of the same release counts (4.3.0.rc.9 for 4.3.0),
+    because some vendors publish no other builds.
+    """
+    if not minimum or is_same_release(version, minimum):
         return True
-    return at_least(version, minimum)
+    return is_at_least(version, minimum)
 
 
-def published(driver: Driver, architecture: str, minimum: str | None) -> DriverFile | None:
-    """The oldest published file that is new enough: the one nearest to what the recipe was tried with."""
+def find_published(driver: DriverInstaller, architecture: str, minimum: str | None) -> PublishedDriverFile | None:
+    """Return the oldest published file that is new enough: the closest to what the recipe was tested with."""
     fitting = [
-        file for file in driver.published if file.architecture in ("", architecture) and reaches(file.version, minimum)
+        file
+        for file in driver.published
+        if file.architecture in ("", architecture) and meets_minimum(file.version, minimum)
     ]
-    return min(fitting, key=lambda file: key(file.version) or (), default=None)
+    return min(fitting, key=lambda file: sort_key(file.version) or (), default=None)

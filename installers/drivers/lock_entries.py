@@ -1,67 +1,93 @@
-"""What a lock says of a vendor's file, and what is written into the kept lock of the one that was run."""
+"""The lock file's entries for vendor installers: compare them with a file, and record the one that was run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from installers.bundle import lock_notes
+from envcheck.core.messages import _, verbatim
+from installers.bundle import recipe_locks
 from installers.drivers import installer_tables
-from installers.drivers.driver import DriverState
-from installers.locks import lockfile_use
-from installers.locks.lockfile import DriverFile, Lock
-from installers.locks.lockfile_use import LockError
+from installers.drivers.installation import DriverState
+from installers.locks import enforcement
+from installers.locks.enforcement import LockError
+from installers.locks.lockfile import Lock, LockedDriverFile
 from installers.recipes.recipe import Recipe
 from installers.state import journal
 
-STEP = "driver"  # in the journal
+STEP = "driver"  # step name in the journal
 
 
-def wanted(lock: Lock, recipe: Recipe, architecture: str, file_name: str) -> DriverFile:
-    """What the lock has for the installer that a file of this name belongs to.  LockError where it has none, or is of
-    another recipe or machine: the file's sum counts, so that the recipe's other words may have changed."""
-    for what, said, here, step in (
-        ("recipe", lock.recipe, recipe.name, f"--recipe {lock.recipe}"),
-        ("architecture", lock.architecture, architecture, "take the lock of a machine like this one"),
+def find_entry(lock: Lock, recipe: Recipe, architecture: str, file_name: str) -> LockedDriverFile:
+    """Return the lock's entry for the installer that matches the file name.
+
+    LockError if there is none, or if the lock is for another recipe or architecture.  Only the file's checksum is
+    compared: the recipe's other fields may have changed.
+    """
+    for what, listed, here, step in (
+        (_("recipe"), lock.recipe, recipe.name, verbatim(f"--recipe {lock.recipe}")),
+        (_("architecture"), lock.architecture, architecture, _("use a lock file from a machine of the same kind")),
     ):
-        if said != here:
-            raise LockError(f"the lock is of another {what}: it says {said}, here it is {here}", step)
-    named = installer_tables.named(installer_tables.drivers_of(recipe), file_name)
-    return lockfile_use.installer(lock, named.driver.name)
+        if listed != here:
+            raise LockError(
+                _(
+                    "the lock file is for another {what}: expected {here}, got {listed}",
+                    what=what,
+                    listed=listed,
+                    here=here,
+                ),
+                step,
+            )
+    named = installer_tables.match_installer(installer_tables.list_drivers(recipe), file_name)
+    return enforcement.find_installer(lock, named.driver.name)
 
 
-def compared(entry: DriverFile, seen: DriverState) -> None:
-    """LockError, naming both, where the file is not the lock's."""
-    if seen.sha256 != entry.sha256:
-        why = f"{seen.path.name}: its SHA-256 is {seen.sha256}, the lock has {entry.file} with {entry.sha256}"
-        raise LockError(why, f"get {entry.file}; or without --locked, where this file is meant")
+def check_sum(entry: LockedDriverFile, state: DriverState) -> None:
+    """LockError, naming both files, if the file is not the one in the lock."""
+    if state.sha256 != entry.sha256:
+        why = _(
+            "{name}: the lock file lists {file} with SHA-256 {locked_sha256}, got {sha256}",
+            name=state.path.name,
+            sha256=state.sha256,
+            file=entry.file,
+            locked_sha256=entry.sha256,
+        )
+        raise LockError(why, _("use {file}, or omit --locked to install this file", file=entry.file))
 
 
-def published(entry: DriverFile, file_name: str) -> None:
-    """LockError where the vendor publishes another file than the lock's."""
+def check_published(entry: LockedDriverFile, file_name: str) -> None:
+    """LockError if the vendor publishes another file than the one in the lock."""
     if entry.file != file_name:
-        why = f"the lock has {entry.file}, the recipe knows where {file_name} is published"
-        raise LockError(why, f"get {entry.file} from the vendor: --driver {entry.file}")
+        why = _(
+            "the lock file lists {file}, but the recipe's published file is {file_name}",
+            file=entry.file,
+            file_name=file_name,
+        )
+        raise LockError(why, _("download {file} from the vendor, then pass --install-driver {file}", file=entry.file))
 
 
-def agreeing(entry: DriverFile, sha256: str) -> None:
-    """UsageError where --sha256 says something else."""
+def check_given_sum(entry: LockedDriverFile, sha256: str) -> None:
+    """UsageError if --sha256 differs from the lock."""
     if sha256 and sha256 != entry.sha256:
-        raise UsageError(f"--sha256 is not the sum that the lock has for {entry.file}", f"the lock's is {entry.sha256}")
+        raise UsageError(
+            _("--sha256 differs from the lock file's checksum for {file}", file=entry.file),
+            _("the lock file lists {sha256}", sha256=entry.sha256),
+        )
 
 
-def keep(folder: Path, recipe: Recipe, seen: DriverState) -> Path:
-    """The file into the kept lock; where that stands."""
-    file = DriverFile(seen.path.name, seen.sha256, seen.version, seen.driver.name)
-    lock_notes.add_driver(folder, recipe, file)
-    return lock_notes.path(folder, recipe.name)
+def record_driver(folder: Path, recipe: Recipe, state: DriverState) -> Path:
+    """Record the file in the saved lock; return the lock's path."""
+    file = LockedDriverFile(state.path.name, state.sha256, state.version, state.driver.name)
+    recipe_locks.add_driver(folder, recipe, file)
+    return recipe_locks.lock_path(folder, recipe.name)
 
 
-def unkept(folder: Path, recipe: Recipe, seen: DriverState) -> bool:
-    """Whether this very file was the last one run here, by the journal, and the lock does not know of it: a run was cut
-    off behind the installer's end."""
-    runs = [each for each in journal.entries(folder) if each.get("step") == STEP and each.get("event") == "begun"]
-    if not runs or runs[-1].get("sha256") != seen.sha256:
+def is_unrecorded(folder: Path, recipe: Recipe, state: DriverState) -> bool:
+    """Return whether the journal shows that this file was the last one run here but the lock lacks it: the run was
+    interrupted after the installer had finished.
+    """
+    runs = [each for each in journal.read_entries(folder) if each.get("step") == STEP and each.get("event") == "begun"]
+    if not runs or runs[-1].get("sha256") != state.sha256:
         return False
-    known = lock_notes.load(folder, recipe)
-    return all(each.sha256 != seen.sha256 for each in (known.driver, *known.installers) if each)
+    known = recipe_locks.load_lock(folder, recipe)
+    return all(each.sha256 != state.sha256 for each in (known.driver, *known.installers) if each)

@@ -1,4 +1,4 @@
-"""Whether a driver may be installed here: facts of the host and of the file → what is in the way.  Pure."""
+"""Preconditions of a driver installation: facts of the host and the file → verdicts."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from envcheck.core import errors
-from envcheck.core.units import MIB, mib
-from envcheck.core.versions import compare, same_release
-from installers.drivers.host_facts import Site
-from installers.drivers.installer_tables import Named, reaches
+from envcheck.core.messages import NOTHING, Message, _, join, ngettext, verbatim
+from envcheck.core.units import MIB, format_mib
+from envcheck.core.versions import compare_versions, is_same_release
+from installers.drivers.host_facts import DriverHost
+from installers.drivers.installer_tables import MatchedInstaller, meets_minimum
 from installers.drivers.run_file import RunFile
 
-FACTOR = 3  # of the file's size where it does not tell its unpacked size: xz packs libraries to a third
+FACTOR = 3  # times the file size, if the file does not give its unpacked size: xz compresses libraries to about a third
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is judged.  `expected_sha256` comes from the recipe, the vendor or the lock; "" where nobody published one.
+class DriverCase:
+    """The facts to judge.  `expected_sha256` is from the recipe, the vendor or the lock; "" if none is published.
 
-    `guarded`: nobody but root and who calls can write the file or replace it; None where that could not be told.
+    `guarded`: only root and the caller can write or replace the file; None if unknown.
     """
 
-    named: Named
+    named: MatchedInstaller
     file: RunFile
-    site: Site
+    site: DriverHost
     minimum: str | None = None
     expected_sha256: str = ""
     allow_downgrade: bool = False
@@ -32,129 +33,179 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One check's answer: `fits` True, False, or None for "cannot tell", which is shown and stops nothing."""
+class PreconditionVerdict:
+    """The result of one check: `fits` is True, False, or None for unknown, which is shown but blocks nothing."""
 
     fits: bool | None
-    words: str
-    remedy: str = ""
-    code: int = errors.UNFIT
+    words: Message
+    remedy: Message = NOTHING
+    code: int = errors.CHECK_FAILED
 
 
-Check = Callable[[Case], Iterator[Verdict]]
+Check = Callable[[DriverCase], Iterator[PreconditionVerdict]]
 
 
-def judge(case: Case) -> tuple[Verdict, ...]:
-    """Every check's answers, in the order in which a person would see to them."""
+def judge_case(case: DriverCase) -> tuple[PreconditionVerdict, ...]:
+    """Return all verdicts, in the order in which to resolve them."""
     return tuple(verdict for check in CHECKS for verdict in check(case))
 
 
-def _whole(case: Case) -> Iterator[Verdict]:
-    words = f"{case.file.path.name}: {case.file.why}"
-    yield Verdict(case.file.intact, words, "fetch the file again" if case.file.intact is False else "")
+def _check_integrity(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    words = _("{name}: {why}", name=case.file.path.name, why=case.file.why)
+    yield PreconditionVerdict(
+        case.file.intact, words, _("fetch the file again") if case.file.intact is False else NOTHING
+    )
 
 
-def _sum(case: Case) -> Iterator[Verdict]:
+def _check_sum(case: DriverCase) -> Iterator[PreconditionVerdict]:
     seen, wanted = case.file.sha256, case.expected_sha256
     if not wanted:
-        yield Verdict(None, f"nobody publishes a sum for this file; its SHA-256 is {seen}")
+        yield PreconditionVerdict(
+            None, _("no checksum is published for this file; its SHA-256 is {sha256}", sha256=seen)
+        )
     elif seen == wanted:
-        yield Verdict(True, f"SHA-256 {seen}, as expected")
+        yield PreconditionVerdict(True, _("SHA-256 {sha256}, as expected", sha256=seen))
     else:
-        yield Verdict(False, f"SHA-256 is {seen}, expected was {wanted}", "do not run this file; fetch it again")
+        yield PreconditionVerdict(
+            False,
+            _("expected SHA-256 {wanted}, got {sha256}", sha256=seen, wanted=wanted),
+            _("do not run this file; download it again"),
+        )
 
 
-def _guarded(case: Case) -> Iterator[Verdict]:
+def _check_write_access(case: DriverCase) -> Iterator[PreconditionVerdict]:
     path = case.file.path
     if not case.guarded:
-        known = "others may write" if case.guarded is False else "it could not be told who may write"
-        yield Verdict(None, f"{known} {path} or its folder: a copy of root's own is compared and run")
+        why = (
+            _("other users can write to {path} or its folder; envcheck verifies and runs a private copy", path=path)
+            if case.guarded is False
+            else _(
+                "cannot determine who can write to {path} or its folder; envcheck verifies and runs a private copy",
+                path=path,
+            )
+        )
+        yield PreconditionVerdict(None, why)
 
 
-def _architecture(case: Case) -> Iterator[Verdict]:
+def _check_architecture(case: DriverCase) -> Iterator[PreconditionVerdict]:
     here, wanted = case.site.architecture, case.named.architecture
     if not wanted:
         return
     if not here:
-        yield Verdict(None, f"the file is for {wanted}; this machine's architecture could not be told")
-    elif here == wanted:
-        yield Verdict(True, f"made for {wanted}")
-    else:
-        yield Verdict(False, f"the file is for {wanted}, this machine is {here}", f"take the vendor's file for {here}")
-
-
-def _rights(case: Case) -> Iterator[Verdict]:
-    if case.site.euid is None:
-        yield Verdict(None, "whether this is root could not be told")
-    elif case.site.euid != 0:
-        yield Verdict(False, "a driver is installed by root, and this is not", "repeat it with sudo", errors.USAGE)
-    if case.site.in_container:
-        words = "this is a container: a driver belongs into the host's kernel"
-        yield Verdict(False, words, "run it on the host", errors.USAGE)
-
-
-def _version(case: Case) -> Iterator[Verdict]:
-    """Never older than what is there unless told; nor older than what the recipe wants."""
-    new, old = case.named.version, case.site.installed
-    if new and reaches(new, case.minimum) is False:
-        yield Verdict(False, f"the file is version {new}, the recipe wants {case.minimum} or newer", "take a newer one")
-    if old is None:
-        yield Verdict(None, "the installed version could not be told")
-    elif not old:
-        yield Verdict(True, "none is installed")
-    else:
-        yield _against(case, old, new)
-
-
-def _against(case: Case, old: str, new: str) -> Verdict:
-    order = 0 if same_release(new, old) else compare(new, old) if new else None
-    if order is not None and order >= 0:
-        return Verdict(True, f"{old} is installed, the file is {new}")
-    words = f"{old} is installed, the file is {new or 'of unknown version'}"
-    if case.allow_downgrade:
-        return Verdict(True, f"{words}: allowed")
-    if order is None:
-        return Verdict(
-            False, f"{words}: which is newer cannot be told", "say --allow-downgrade if it shall be so", errors.UNTOLD
+        yield PreconditionVerdict(
+            None, _("the file is for {wanted}; this machine's architecture is unknown", wanted=wanted)
         )
-    return Verdict(False, f"{words}: that is older", "say --allow-downgrade if an older one is meant")
+    elif here == wanted:
+        yield PreconditionVerdict(True, _("built for {wanted}", wanted=wanted))
+    else:
+        yield PreconditionVerdict(
+            False,
+            _("the file is for {wanted}; this machine is {here}", wanted=wanted, here=here),
+            _("use the vendor's file for {here}", here=here),
+        )
 
 
-def _building(case: Case) -> Iterator[Verdict]:
-    """F30: installers stop half-way where headers or compiler are missing."""
+def _check_privileges(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    if case.site.euid is None:
+        yield PreconditionVerdict(None, _("cannot determine whether envcheck runs as root"))
+    elif case.site.euid != 0:
+        yield PreconditionVerdict(
+            False, _("installing a driver requires root"), _("run the command with sudo"), errors.USAGE
+        )
+    if case.site.in_container:
+        words = _("this is a container; drivers must be installed on the host")
+        yield PreconditionVerdict(False, words, _("run the command on the host"), errors.USAGE)
+
+
+def _check_version(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    """Refuse a version older than the installed one, unless allowed, or older than the recipe's minimum."""
+    new, old = case.named.version, case.site.installed
+    if new and meets_minimum(new, case.minimum) is False:
+        yield PreconditionVerdict(
+            False,
+            _("the file is version {new}; the recipe requires {minimum} or newer", new=new, minimum=case.minimum),
+            _("use a newer file"),
+        )
+    if old is None:
+        yield PreconditionVerdict(None, _("cannot determine the installed version"))
+    elif not old:
+        yield PreconditionVerdict(True, _("not installed"))
+    else:
+        yield _compare_versions(case, old, new)
+
+
+def _compare_versions(case: DriverCase, old: str, new: str) -> PreconditionVerdict:
+    order = 0 if is_same_release(new, old) else compare_versions(new, old) if new else None
+    if order is not None and order >= 0:
+        return PreconditionVerdict(True, _("{old} is installed; the file is {new}", old=old, new=new))
+    words = _("{old} is installed; the file is {new}", old=old, new=new or _("an unknown version"))
+    if case.allow_downgrade:
+        return PreconditionVerdict(True, _("{difference}: allowed", difference=words))
+    if order is None:
+        return PreconditionVerdict(
+            False,
+            _("{difference}: cannot determine which is newer", difference=words),
+            _("add --allow-downgrade to install it anyway"),
+            errors.UNDETERMINED,
+        )
+    return PreconditionVerdict(
+        False,
+        _("{difference}: this is a downgrade", difference=words),
+        _("add --allow-downgrade to install an older version"),
+    )
+
+
+def _check_build_tools(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    """Require headers and compiler: without them installers stop half-way."""
     site, driver = case.site, case.named.driver
     missing = sorted(set(driver.tools) - site.tools) if site.tools is not None else []
     if driver.tools and site.tools is None:
-        yield Verdict(None, f"whether {', '.join(driver.tools)} are there could not be told")
+        yield PreconditionVerdict(
+            None, _("cannot determine whether {tools} are installed", tools=join(", ", driver.tools))
+        )
     elif missing:
         packages = " ".join(sorted({_PACKAGES.get(tool, tool) for tool in missing}))
-        yield Verdict(False, f"it needs {', '.join(missing)}", f"on Debian and Ubuntu: apt-get install {packages}")
+        yield PreconditionVerdict(
+            False,
+            _("the installer requires {missing}", missing=join(", ", missing)),
+            _("on Debian and Ubuntu, run `apt-get install {packages}`", packages=packages),
+        )
     if not driver.builds_module:
         return
     if site.headers is None:
-        yield Verdict(None, "whether the running kernel's headers are there could not be told")
+        yield PreconditionVerdict(None, _("cannot determine whether the headers of the running kernel are installed"))
     elif not site.headers:
-        words = f"the headers of the running kernel are missing: /lib/modules/{site.kernel}/build"
+        words = _("headers of the running kernel are missing: /lib/modules/{kernel}/build", kernel=site.kernel)
         debian, redhat = f"linux-headers-{site.kernel}", f"kernel-devel-{site.kernel}"
-        yield Verdict(False, words, f"apt-get install {debian}, or yum install {redhat}; else start the newest kernel")
+        yield PreconditionVerdict(
+            False,
+            words,
+            _(
+                "run `apt-get install {debian}` or `yum install {redhat}`; otherwise boot the newest installed kernel",
+                debian=debian,
+                redhat=redhat,
+            ),
+        )
     else:
-        yield Verdict(True, f"headers of kernel {site.kernel}")
+        yield PreconditionVerdict(True, _("headers of kernel {kernel}", kernel=site.kernel))
 
 
 _PACKAGES = {"lspci": "pciutils", "ifconfig": "net-tools"}
 
 
-def _users(case: Case) -> Iterator[Verdict]:
+def _check_users(case: DriverCase) -> Iterator[PreconditionVerdict]:
     for user in case.named.driver.users:
         if case.site.users is None:
-            yield Verdict(None, f"whether there is a user {user} could not be told")
+            yield PreconditionVerdict(None, _("cannot determine whether user {user} exists", user=user))
         elif user not in case.site.users:
-            remedy = f"groupadd {user} && useradd -g {user} -d /home/{user} -m -s /bin/bash {user}"
-            yield Verdict(False, f"there is no user {user}, under whom it runs", remedy)
+            remedy = verbatim(f"groupadd {user} && useradd -g {user} -d /home/{user} -m -s /bin/bash {user}")
+            yield PreconditionVerdict(
+                False, _("user {user}, which the driver runs as, does not exist", user=user), remedy
+            )
 
 
-def _space(case: Case) -> Iterator[Verdict]:
-    """Unpacked in the scratch folder, installed below /."""
+def _check_space(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    """Require space in the scratch folder for unpacking and below / for installing."""
     site, unpacked = case.site, case.file.unpacked_bytes or case.file.size_bytes * FACTOR
     needs = {"/": case.named.driver.space_mib * MIB}
     copied = 0 if case.guarded else case.file.size_bytes
@@ -162,69 +213,104 @@ def _space(case: Case) -> Iterator[Verdict]:
     for folder, needed in needs.items():
         free = site.room_bytes.get(folder)
         if free is None:
-            yield Verdict(None, f"how much is free in {folder} could not be told")
+            yield PreconditionVerdict(None, _("cannot determine the free space in {folder}", folder=folder))
         elif free < needed:
-            words = f"{mib(free / MIB)} are free in {folder}, about {mib(needed / MIB)} are needed"
-            yield Verdict(False, words, "make room" if folder == "/" else "make room, or set TMPDIR to another folder")
+            words = _(
+                "about {needed} needed in {folder}; {free} free",
+                free=format_mib(free / MIB),
+                folder=folder,
+                needed=format_mib(needed / MIB),
+            )
+            yield PreconditionVerdict(
+                False,
+                words,
+                _("free disk space") if folder == "/" else _("free disk space, or set TMPDIR to another folder"),
+            )
     if site.scratch_noexec:
-        yield Verdict(False, f"nothing may be run in {site.scratch} (noexec)", "set TMPDIR to another folder")
+        yield PreconditionVerdict(
+            False,
+            _("programs cannot run in {scratch} (mounted noexec)", scratch=site.scratch),
+            _("set TMPDIR to another folder"),
+        )
 
 
-def _modules(case: Case) -> Iterator[Verdict]:
-    """What holds a module is a process (seen below) or a service of its own, such as nvidia-persistenced or X."""
+def _check_modules(case: DriverCase) -> Iterator[PreconditionVerdict]:
+    """Report modules in use: by processes (see below) or by services such as nvidia-persistenced or X."""
     site, driver = case.site, case.named.driver
     if site.modules is None:
-        yield Verdict(None, "which kernel modules are loaded could not be told")
+        yield PreconditionVerdict(None, _("cannot determine which kernel modules are loaded"))
         return
     for name in driver.conflicts:
         if name in site.modules:
-            remedy = f"echo 'blacklist {name}' > /etc/modprobe.d/{name}.conf, make the initramfs anew, and reboot"
-            yield Verdict(False, f"the kernel module {name} is loaded and excludes this driver", remedy)
+            remedy = _(
+                "run `echo 'blacklist {name}' > /etc/modprobe.d/{name}.conf`, rebuild the initramfs, and reboot",
+                name=name,
+            )
+            yield PreconditionVerdict(
+                False, _("kernel module {name} is loaded and conflicts with this driver", name=name), remedy
+            )
     for name in driver.modules:
         loaded = site.modules.get(name)
         if loaded and loaded.uses > len(loaded.by):
-            words = f"the kernel module {name} is in use ({loaded.uses - len(loaded.by)} times)"
-            yield Verdict(False, words, "stop what uses the cards: services of the vendor, monitors, a display")
+            words = ngettext(
+                "kernel module {name} is in use ({count} user)",
+                "kernel module {name} is in use ({count} users)",
+                loaded.uses - len(loaded.by),
+                name=name,
+            )
+            yield PreconditionVerdict(
+                False,
+                words,
+                _("stop the programs that use the devices: vendor services, monitoring, the graphical desktop"),
+            )
 
 
-def _processes(case: Case) -> Iterator[Verdict]:
+def _check_processes(case: DriverCase) -> Iterator[PreconditionVerdict]:
     holders = case.site.holders
     if holders is None:
-        yield Verdict(None, "whether somebody uses the cards could not be told")
+        yield PreconditionVerdict(None, _("cannot determine whether the devices are in use"))
     elif holders:
-        listed = ", ".join(f"{holder.name} ({holder.pid})" for holder in holders[:8])
-        more = f" and {len(holders) - 8} more" if len(holders) > 8 else ""
-        yield Verdict(False, f"the cards are in use by {listed}{more}", "ask their owners, and stop them")
+        listed = join(", ", (f"{holder.name} ({holder.pid})" for holder in holders[:8]))
+        more = len(holders) - 8
+        yield PreconditionVerdict(
+            False,
+            _("devices in use by {processes} and {more} more", processes=listed, more=more)
+            if more > 0
+            else _("devices in use by {processes}", processes=listed),
+            _("ask the owners, then stop these processes"),
+        )
     else:
-        yield Verdict(True, "nobody uses the cards")
+        yield PreconditionVerdict(True, _("no process uses the devices"))
 
 
-def _secure_boot(case: Case) -> Iterator[Verdict]:
+def _check_secure_boot(case: DriverCase) -> Iterator[PreconditionVerdict]:
     site = case.site
     if not case.named.driver.builds_module:
         return
     if site.secure_boot is None:
-        yield Verdict(None, "whether Secure Boot is on could not be told")
+        yield PreconditionVerdict(None, _("cannot determine whether Secure Boot is enabled"))
     elif site.secure_boot and not site.owner_key:
-        words = "Secure Boot is on: the kernel refuses a module that is built here and not signed"
-        yield Verdict(
-            False, words, "switch it off in the firmware's settings, or enrol a key of yours (mokutil --import)"
+        words = _("Secure Boot is enabled: the kernel rejects unsigned modules built on this machine")
+        yield PreconditionVerdict(
+            False, words, _("disable Secure Boot in the firmware settings, or enrol your own key (mokutil --import)")
         )
     elif site.secure_boot:
-        yield Verdict(None, "Secure Boot is on; there is a key of the owner's, whether it is enrolled is not told")
+        yield PreconditionVerdict(
+            None, _("Secure Boot is enabled; an owner key exists, but envcheck cannot determine whether it is enrolled")
+        )
 
 
 CHECKS: tuple[Check, ...] = (
-    _whole,
-    _sum,
-    _guarded,
-    _architecture,
-    _rights,
-    _version,
-    _building,
-    _users,
-    _space,
-    _modules,
-    _processes,
-    _secure_boot,
+    _check_integrity,
+    _check_sum,
+    _check_write_access,
+    _check_architecture,
+    _check_privileges,
+    _check_version,
+    _check_build_tools,
+    _check_users,
+    _check_space,
+    _check_modules,
+    _check_processes,
+    _check_secure_boot,
 )

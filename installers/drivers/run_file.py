@@ -1,4 +1,4 @@
-"""What a .run file (makeself) says of itself, and whether it is whole: its head is read as text, nothing is run."""
+"""Read the header of a .run file (makeself) and verify its checksums; nothing is executed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import Message, _, join, ngettext, verbatim
 
-HEAD_LIMIT = 1 << 20  # bytes; makeself's own head has 20 KB, the vendors' up to 60
+HEAD_LIMIT = 1 << 20  # bytes; makeself's own header has 20 KB, vendors' up to 60
 CHUNK = 1 << 20
 SHELLS = {"sh": "/bin/sh", "dash": "/bin/sh", "bash": "/bin/bash"}
 _SET = re.compile(r"^\s*(\w{1,40})=([\"']?)([^\"'\n]{0,4000})\2\s*$", re.MULTILINE)
-_LINES = re.compile(r"\bhead -n \+?(\d{1,6}) \"?\$[01]\"?")  # before makeself 2.4.2 the number stood in the code
+_LINES = re.compile(r"\bhead -n \+?(\d{1,6}) \"?\$[01]\"?")  # before makeself 2.4.2 the number was part of the code
 _UNPACKED = re.compile(r"Uncompressed size: (\d{1,12}) KB")
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """`intact` is None where the file carries no sums that can be compared; `why` says what was compared or missed.
+    """A self-extracting archive; `intact` is None if it has no sums to compare, `why` explains the result.
 
-    `unpacked_bytes` is the archive's own figure; `shell` runs it.
+    `unpacked_bytes` is the archive's own figure; `shell` is the interpreter of its first line.
     """
 
     path: Path
@@ -38,7 +39,7 @@ class RunFile:
 
 @dataclass(frozen=True)
 class RunFileHead:
-    """The head's own figures: where each archive begins and how long it is, and its sums."""
+    """The header's values: where each archive starts, its length in bytes, and its checksums."""
 
     lines: int
     sizes: tuple[int, ...]
@@ -47,53 +48,62 @@ class RunFileHead:
     unpacked_bytes: int | None = None
 
 
-def read(path: Path, tell: Callable[[int, int], None] = lambda done, total: None) -> RunFile:
-    """One pass over the file; `tell` hears (bytes done, of).  UsageError when it is no file of this kind."""
+def read_run_file(path: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> RunFile:
+    """Read the file once; `progress` gets (bytes done, total).  UsageError if it is not a .run file."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path}: not a file", f"name the installer itself; ls -l {path.parent}")
+            raise UsageError(
+                _("{path}: not a file", path=path),
+                _("specify the installer file itself; list the folder with `ls -l {parent}`", parent=path.parent),
+            )
         with path.open("rb") as file:
-            return _read(path, file, tell)
+            return _parse_run_file(path, file, progress)
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}", f"ls -l {path}") from None
+        raise UsageError(
+            _("{path}: cannot read it: {reason}", path=path, reason=describe_os_error(err)),
+            verbatim(f"ls -l {path}"),
+        ) from None
 
 
-def _read(path: Path, file: BinaryIO, tell: Callable[[int, int], None]) -> RunFile:
+def _parse_run_file(path: Path, file: BinaryIO, progress: Callable[[int, int], None]) -> RunFile:
     raw = file.read(HEAD_LIMIT)
     first = re.match(rb"#!\s{0,4}/(?:usr/)?bin/(?:env\s{1,4})?(\w{1,8})[^\n]{0,80}\n", raw)
     shell = SHELLS.get(first[1].decode()) if first else None
     if not shell:
-        raise UsageError(f"{path}: not a self-extracting shell archive (.run)", "give the vendor's file, unpacked")
-    head = head_of(raw.decode("latin-1"))
+        raise UsageError(
+            _("{path}: not a self-extracting shell archive (.run)", path=path),
+            _("pass the vendor's .run file, extracted from its outer archive"),
+        )
+    head = parse_head(raw.decode("latin-1"))
     size = path.stat().st_size
-    starts = _starts(raw, head)
+    starts = _locate_archives(raw, head)
     file.seek(0)
-    whole, found = _sums(file, starts, size, tell)
-    intact, why = _compared(head, found, starts, size)
+    whole, found = _compute_sums(file, starts, size, progress)
+    intact, why = _compare_sums(head, found, starts, size)
     return RunFile(path, size, whole, shell, head.label, intact, why, head.unpacked_bytes)
 
 
-def head_of(text: str) -> RunFileHead:
-    """The assignments of makeself's head; the first of a name counts, as the code below may assign again."""
-    said: dict[str, str] = {}
-    for name, _, value in _SET.findall(text):
-        said.setdefault(name, value)
+def parse_head(text: str) -> RunFileHead:
+    """Return the variables of makeself's header; the first assignment of a name counts, later code may reassign it."""
+    variables: dict[str, str] = {}
+    for name, _unused, value in _SET.findall(text):
+        variables.setdefault(name, value)
     in_code, unpacked = _LINES.search(text), _UNPACKED.search(text)
-    lines = said.get("skip") or (in_code[1] if in_code else "")
-    sizes = said.get("filesizes", "").split()
+    lines = variables.get("skip") or (in_code[1] if in_code else "")
+    sizes = variables.get("filesizes", "").split()
     return RunFileHead(
         int(lines) if re.fullmatch(r"\d{1,6}", lines) else 0,
         tuple(int(size) for size in sizes[:16]) if all(re.fullmatch(r"\d{1,15}", size) for size in sizes) else (),
-        {name: tuple(said.get(name, "").split()) for name in ("SHA", "MD5")},
-        said.get("label", "")[:200],
+        {name: tuple(variables.get(name, "").split()) for name in ("SHA", "MD5")},
+        variables.get("label", "")[:200],
         int(unpacked[1]) << 10 if unpacked else None,
     )
 
 
-def _starts(raw: bytes, head: RunFileHead) -> tuple[tuple[int, int], ...]:
-    """(begin, end) of each archive; empty where the head does not tell."""
+def _locate_archives(raw: bytes, head: RunFileHead) -> tuple[tuple[int, int], ...]:
+    """Return (start, end) of each archive; empty if the header does not give them."""
     at = 0
-    for _ in range(head.lines):
+    for _unused in range(head.lines):
         at = raw.find(b"\n", at) + 1
         if not at:
             return ()
@@ -104,12 +114,12 @@ def _starts(raw: bytes, head: RunFileHead) -> tuple[tuple[int, int], ...]:
     return tuple(places)
 
 
-def _sums(
-    file: BinaryIO, places: tuple[tuple[int, int], ...], size: int, tell: Callable[[int, int], None]
+def _compute_sums(
+    file: BinaryIO, places: tuple[tuple[int, int], ...], size: int, progress: Callable[[int, int], None]
 ) -> tuple[str, list[dict[str, str]]]:
-    """SHA-256 of the whole, and both sums of each archive."""
+    """Return the SHA-256 of the whole file, and both checksums of each archive."""
     whole = hashlib.sha256()
-    each = [{"SHA": hashlib.sha256(), "MD5": hashlib.md5(usedforsecurity=False)} for _ in places]
+    each = [{"SHA": hashlib.sha256(), "MD5": hashlib.md5(usedforsecurity=False)} for _unused in places]
     at = 0
     while chunk := file.read(CHUNK):
         whole.update(chunk)
@@ -118,32 +128,46 @@ def _sums(
             for known in sums.values() if part else ():
                 known.update(part)
         at += len(chunk)
-        tell(at, size)
+        progress(at, size)
     return whole.hexdigest(), [{name: known.hexdigest() for name, known in sums.items()} for sums in each]
 
 
-def _compared(
+def _compare_sums(
     head: RunFileHead, found: list[dict[str, str]], places: tuple[tuple[int, int], ...], size: int
-) -> tuple[bool | None, str]:
+) -> tuple[bool | None, Message]:
     if not places:
-        return None, "its head does not tell where the archive begins and how long it is"
+        return None, _("the file header does not give the start and length of the archive")
     if places[-1][1] > size:
-        return False, f"its head speaks of {places[-1][1]} bytes, the file has {size}: it is cut off"
-    compared = list(_pairs(head, found))
+        return False, _(
+            "truncated: the header lists {listed_size} bytes, the file has {size}",
+            listed_size=places[-1][1],
+            size=size,
+        )
+    compared = list(_pair_sums(head, found))
     if not compared:
-        return None, "it carries neither SHA-256 nor MD5 sums"
-    wrong = [name for name, said, is_so in compared if said != is_so]
+        return None, _("the file contains no SHA-256 or MD5 checksum")
+    wrong = [name for name, listed, computed in compared if listed != computed]
     if wrong:
-        return False, f"the {wrong[0]} sum in its head is not that of its archive"
-    agree = f"{' and '.join(dict.fromkeys(name for name, _, _ in compared))} sums agree"
+        return False, _("the {sum} checksum in the header does not match the archive", sum=wrong[0])
+    agree = _(
+        "{compared} checksums match",
+        compared=join(_(" and "), dict.fromkeys(name for name, _listed, _computed in compared)),
+    )
     more = size - places[-1][1]
-    return (None, f"{agree}, but {more} more bytes follow the archive") if more else (True, agree)
+    if not more:
+        return True, agree
+    return None, ngettext(
+        "{agree}, but {count} extra byte follows the archive",
+        "{agree}, but {count} extra bytes follow the archive",
+        more,
+        agree=agree,
+    )
 
 
-def _pairs(head: RunFileHead, found: list[dict[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """(name, said, found); zeros stand for a sum that was left out."""
+def _pair_sums(head: RunFileHead, computed_sums: list[dict[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, listed, computed); a sum of zeros stands for an omitted one."""
     for key, name in (("SHA", "SHA-256"), ("MD5", "MD5")):
-        if len(head.sums[key]) == len(found):
-            for said, sums in zip(head.sums[key], found, strict=True):
-                if said.strip("0"):
-                    yield name, said.lower(), sums[key]
+        if len(head.sums[key]) == len(computed_sums):
+            for listed, sums in zip(head.sums[key], computed_sums, strict=True):
+                if listed.strip("0"):
+                    yield name, listed.lower(), sums[key]

@@ -1,1 +1,1 @@
-"""`envcheck doctor --fix`: the remedies that are safe to apply, shown first, proved after, journaled, taken back."""
+"""`envcheck doctor --fix`: apply safe remedies; shown first, verified afterwards, journaled, and undoable."""

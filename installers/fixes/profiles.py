@@ -1,7 +1,8 @@
-"""Lines of a shell's profile that set a variable: those that can be commented out, and those that only a person can.
+"""Lines of shell profiles that set a variable: those that can be commented out, and those that only a person can
+change.
 
-A line inside `if`, a function or a loop, or one that does more, is not touched: without it the shell might not even
-start.  So is every line of a profile that the parser does not understand whole.
+A line inside `if`, a function or a loop, or with other commands, is not changed: the shell might not start without it.
+The same is true of every line of a profile that the parser does not understand completely.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 
 NAMES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zprofile")
 LIMIT = 1 << 20  # bytes
-ELSEWHERE = ("subshell", "command_substitution", "process_substitution", "command")  # nothing of it is left behind
+ELSEWHERE = (
+    "subshell",
+    "command_substitution",
+    "process_substitution",
+    "command",
+)  # assignments inside have no effect outside
 SETTING = ("declaration_command", "variable_assignment", "variable_assignments")
-REST = re.compile(rb"\s*;?\s*(#.*)?")  # what may stand behind a statement that is commented out with its line
+REST = re.compile(rb"\s*;?\s*(#.*)?")  # what may follow a statement on a line that is commented out
 
 
 @dataclass(frozen=True)
-class Line:
-    """`number` counts from 1.  `alone`: nothing but a comment goes with it."""
+class ProfileLine:
+    """A line that sets variables; `number` counts from 1.  `alone`: at most a comment is on the same line."""
 
     number: int
     text: str
@@ -32,41 +38,41 @@ class Line:
     alone: bool
 
 
-def setting(path: Path, wanted: Callable[[str], bool]) -> list[Line]:
-    """The lines that set a wanted variable for more than one command; none where the file cannot be read."""
-    text = _text(path)
+def find_assignments(path: Path, wanted: Callable[[str], bool]) -> list[ProfileLine]:
+    """Return the lines that set a wanted variable for more than one command; empty if the file is unreadable."""
+    text = _read_text(path)
     if not any(wanted(word) for word in set(re.findall(r"\w+(?==)", text))):
         return []
-    from envcheck.scripts import nodes
+    from envcheck.scripts import shell_grammar
 
     raw = text.encode("utf-8", "surrogateescape")
     try:
-        root, rows = nodes.root(raw), raw.split(b"\n")
-    except ModuleNotFoundError:  # envcheck.pyz has no grammar: a person decides
-        return list(_plain(text, wanted))
+        root, rows = shell_grammar.parse_shell(raw), raw.split(b"\n")
+    except ModuleNotFoundError:  # envcheck.pyz has no parser: report the lines as manual changes
+        return list(_match_lines(text, wanted))
     found: dict[int, list[Node]] = {}
-    for node in _assignments(root):
-        if wanted(_name(node)):
+    for node in _walk_assignments(root):
+        if wanted(_variable_name(node)):
             found.setdefault(node.start_point[0], []).append(node)
     return [
-        Line(
+        ProfileLine(
             row + 1,
             rows[row].decode("utf-8", "surrogateescape"),
-            tuple(map(_name, there)),
-            not root.has_error and _alone(there, rows[row], wanted),
+            tuple(map(_variable_name, there)),
+            not root.has_error and _is_removable(there, rows[row], wanted),
         )
         for row, there in sorted(found.items())
     ]
 
 
-def _plain(text: str, wanted: Callable[[str], bool]) -> Iterator[Line]:
-    """Without a grammar: lines that look as if they set one."""
+def _match_lines(text: str, wanted: Callable[[str], bool]) -> Iterator[ProfileLine]:
+    """Yield lines that look like assignments; used without a parser."""
     for number, line in enumerate(text.split("\n"), 1):
         if names := tuple(name for name in re.findall(r"\b(\w+)=", line.partition("#")[0]) if wanted(name)):
-            yield Line(number, line, names, alone=False)
+            yield ProfileLine(number, line, names, alone=False)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         if not path.is_file() or path.stat().st_size > LIMIT:
             return ""
@@ -75,35 +81,35 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _assignments(root: Node) -> Iterator[Node]:
-    """Every NAME=value that outlives its statement, in the order of the file."""
+def _walk_assignments(root: Node) -> Iterator[Node]:
+    """Yield every NAME=value that outlives its statement, in file order."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
         if node.type == "variable_assignment":
             yield node
-        elif node.type not in ELSEWHERE and not _local(node):
+        elif node.type not in ELSEWHERE and not _is_local(node):
             waiting += reversed(node.children)
 
 
-def _local(node: Node) -> bool:
+def _is_local(node: Node) -> bool:
     return node.type == "declaration_command" and (node.text or b"").startswith(b"local")
 
 
-def _name(node: Node) -> str:
+def _variable_name(node: Node) -> str:
     name = node.child_by_field_name("name")
     return name.text.decode("utf-8", "replace") if name and name.text else ""
 
 
-def _alone(nodes: list[Node], row: bytes, wanted: Callable[[str], bool]) -> bool:
-    """The row is one statement at the top, ends where it ends, and sets nothing that is not wanted."""
+def _is_removable(nodes: list[Node], row: bytes, wanted: Callable[[str], bool]) -> bool:
+    """Return whether the line is one complete top-level statement that sets wanted variables only."""
     statement = nodes[0]
     while statement.parent is not None and statement.parent.type in SETTING:
         statement = statement.parent
     at_top = statement.parent is not None and statement.parent.type == "program"
     begins, ends = statement.start_point, statement.end_point
     only = statement.type == "variable_assignment" or all(
-        wanted(_name(word)) or (word.text or b"") == b"-x" for word in statement.named_children
+        wanted(_variable_name(word)) or (word.text or b"") == b"-x" for word in statement.named_children
     )
     around = not row[: begins[1]].strip() and REST.fullmatch(row[ends[1] :]) is not None
     return at_top and begins[0] == ends[0] and only and around

@@ -1,1 +1,1 @@
-"""Provisioning many hosts: the same verb there, one plan shown here."""
+"""Provisioning of many hosts: each runs `envcheck provision`, plans and results are shown here."""

@@ -1,4 +1,4 @@
-"""How each host stood after the last `provision --hosts` of these words, for --resume; kept on this side."""
+"""The state of each host after the last `provision --hosts` with the same arguments, for --resume."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ from pathlib import Path
 
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
 DONE = ("done", "ready", "removed", "absent")
-KEPT = 50  # provisionings, the newest
-NEXT = "leave --resume out: what is done on a host stays, and is not done again"
+KEPT = 50  # number of most recent commands to remember
+NEXT = _("omit --resume: completed steps are kept and not repeated")
 
 
-def file() -> Path:
-    return paths.home() / "fleet" / "provision.json"
+def state_path() -> Path:
+    """Return the path of the file with the states."""
+    return paths.envcheck_home() / "fleet" / "provision.json"
 
 
-def write(words: str, hosts: Mapping[str, str]) -> None:
-    """With what is known of other hosts by the same words, and of other words; where it cannot be kept, --resume will
-    say so."""
-    others = _read()
+def save_states(words: str, hosts: Mapping[str, str]) -> None:
+    """Save the states of hosts for these arguments (`words`); other hosts and arguments are kept.
+
+    Errors are ignored: --resume reports that there is no saved state.
+    """
+    others = _load_states()
     known = {**others.pop(words, {}), **hosts}
     kept = {words: known, **dict(list(others.items())[: KEPT - 1])}
     with contextlib.suppress(OSError):
-        file().parent.mkdir(parents=True, exist_ok=True)
-        fresh = file().with_suffix(".new")
+        state_path().parent.mkdir(parents=True, exist_ok=True)
+        fresh = state_path().with_suffix(".new")
         fresh.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        fresh.replace(file())
+        fresh.replace(state_path())
 
 
-def missing(words: str, hosts: list[str]) -> list[str]:
-    """Of these hosts those that were not done."""
-    known = _read().get(words)
+def list_unfinished(words: str, hosts: list[str]) -> list[str]:
+    """Return those of the hosts that are not done; raise UsageError if there is no saved state for the arguments."""
+    known = _load_states().get(words)
     if known is None:
-        raise UsageError("--resume: no provisioning of hosts with these options is known here", NEXT)
+        raise UsageError(_("--resume: no earlier run with these options and hosts found"), NEXT)
     return [host for host in hosts if known.get(host) not in DONE]
 
 
-def _read() -> dict[str, dict[str, str]]:
+def _load_states() -> dict[str, dict[str, str]]:
     try:
-        read = json.loads(file().read_text(encoding="utf-8"))
+        read = json.loads(state_path().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return {k: v for k, v in read.items() if isinstance(v, dict)} if isinstance(read, dict) else {}

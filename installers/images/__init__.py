@@ -1,1 +1,1 @@
-"""The container engine and images: looked up in a registry, pulled by digest, taken away again."""
+"""The container engine and its images: registry look-ups, pulls by digest, removal."""

@@ -1,4 +1,4 @@
-"""What keeps us from the container engine, as sentences with a next step."""
+"""Problems that prevent access to the container engine, as messages with a next step."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.secrets import redact
-from envcheck.core.versions import at_least
+from envcheck.core.errors import describe_os_error
+from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.secrets import redact_text
+from envcheck.core.versions import is_at_least
 
 DEFAULT = "unix:///var/run/docker.sock"
-ANSWER_S = 15.0  # for one request; a loaded engine with hundreds of containers answers `info` in seconds
+ANSWER_S = 15.0  # for one request; a busy engine with hundreds of containers needs seconds for `info`
 KNOCK_S = 5.0
-# Older ones answer clone3 with "not permitted" (moby issue 42681): in images with glibc 2.34 or newer no thread starts.
+# Older versions deny clone3 (moby issue 42681): in images with glibc 2.34 or newer no thread can be created.
 LEAST = "20.10.10"
 
 
 @dataclass(frozen=True)
-class Problem:
+class EngineProblem:
     """Why the engine cannot be used; `kind`: absent, stopped, denied, hung, old or other."""
 
     kind: str
-    message: str
-    next_step: str
+    message: Message
+    next_step: Message
 
 
-def knock(url: str) -> Problem | None:
-    """What keeps us from the socket.  Asked for first: the SDK wraps all of it into one sentence."""
+def probe_socket(url: str) -> EngineProblem | None:
+    """Return the problem that prevents a connection to the socket; None if there is none or `url` is not a socket.
+
+    Checked before the SDK is used, because the SDK reports all these causes with the same error.
+    """
     if not url.startswith("unix://"):
         return None
     path = url.removeprefix("unix://")
@@ -36,24 +41,26 @@ def knock(url: str) -> Problem | None:
             link.settimeout(KNOCK_S)
             link.connect(path)
     except FileNotFoundError:
-        return _not_there(path)
+        return _absent_problem(path)
     except ConnectionRefusedError:
-        return _stopped(path)
+        return _stopped_problem(path)
     except PermissionError:
-        return Problem(
+        return EngineProblem(
             "denied",
-            f"this user may not use the container engine at {path}",
-            "sudo usermod -aG docker $USER, then log in anew; or repeat the command as root",
+            _("this user has no access to the container engine at {path}", path=path),
+            _("run `sudo usermod -aG docker $USER`, then log in again; or run the command as root"),
         )
     except TimeoutError:
-        return _hung(url, KNOCK_S)
-    except OSError as err:  # a path that is too long, among others
-        return Problem("other", f"{url}: {(err.strerror or str(err)).lower()}", "see DOCKER_HOST")
+        return _hung_problem(url, KNOCK_S)
+    except OSError as err:  # for example a path that is too long
+        return EngineProblem(
+            "other", _("{url}: {reason}", url=url, reason=describe_os_error(err)), _("check DOCKER_HOST")
+        )
     return None
 
 
-def settings() -> Problem | None:
-    """docker's own file of settings and logins, which the SDK takes for well-formed."""
+def check_settings() -> EngineProblem | None:
+    """Return a problem if docker's configuration file is malformed: the SDK does not handle that."""
     from docker import auth, errors
     from docker.utils import config, proxy
 
@@ -63,57 +70,73 @@ def settings() -> Problem | None:
         auth.load_config(config_dict=found)
     except (errors.DockerException, AttributeError, TypeError, ValueError, KeyError, RecursionError):
         path = str(config.find_config_file())
-        said = f"docker's own settings {path} cannot be understood"
-        return Problem("other", said, "correct the file, or move it away and log in anew: docker login")
+        message = _("cannot parse docker's configuration file {path}", path=path)
+        return EngineProblem("other", message, _("fix the file, or move it away and run `docker login` again"))
     return None
 
 
-def _not_there(path: str) -> Problem:
+def _absent_problem(path: str) -> EngineProblem:
     if path != DEFAULT.removeprefix("unix://") or _has_daemon():
-        return _stopped(path)
-    return Problem(
+        return _stopped_problem(path)
+    return EngineProblem(
         "absent",
-        "no container engine is installed",
-        f"install Docker {LEAST} or newer (Debian, Ubuntu: sudo apt-get install docker.io)",
+        _("no container engine installed"),
+        _("install Docker {least} or newer (Debian, Ubuntu: `sudo apt-get install docker.io`)", least=LEAST),
     )
 
 
 def _has_daemon() -> bool:
-    """It stands in sbin, which is not on everybody's PATH."""
+    """Return whether dockerd is installed; it is in sbin, which may be missing in PATH."""
     return bool(shutil.which("dockerd") or Path("/usr/sbin/dockerd").exists())
 
 
-def _stopped(path: str) -> Problem:
+def _stopped_problem(path: str) -> EngineProblem:
     own = path == DEFAULT.removeprefix("unix://")
-    next_step = "sudo systemctl start docker" if own else "start it, or correct DOCKER_HOST"
-    return Problem("stopped", f"the container engine is not running: nobody listens at {path}", next_step)
-
-
-def _hung(url: str, waited_s: float) -> Problem:
-    said = f"the container engine at {redact(url)} did not answer within {waited_s:.0f} s"
-    return Problem("hung", said, "see its log: journalctl -u docker; sudo systemctl restart docker")
-
-
-def refused(url: str, err: Exception) -> Problem:
-    """What the SDK's exception means."""
-    import docker
-    import requests
-
-    text = redact(" ".join(str(err).split()))[:300]
-    if isinstance(err, docker.errors.InvalidVersion):
-        return Problem("old", f"the container engine is too old: {text}", f"upgrade to Docker {LEAST} or newer")
-    if isinstance(err, requests.Timeout) or "timed out" in text.lower():
-        return _hung(url, ANSWER_S)
-    return Problem(
-        "other",
-        f"the container engine at {redact(url)} cannot be used: {text}",
-        "see DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY",
+    next_step = verbatim("sudo systemctl start docker") if own else _("start the engine, or correct DOCKER_HOST")
+    return EngineProblem(
+        "stopped", _("the container engine is not running: nothing listens on {path}", path=path), next_step
     )
 
 
-def too_old(version: str, podman: bool) -> Problem | None:
-    """Podman counts otherwise, and a version that cannot be read proves nothing."""
-    if podman or not version[:1].isdigit() or at_least(version.partition("+")[0], LEAST):
+def _hung_problem(url: str, waited_s: float) -> EngineProblem:
+    return EngineProblem(
+        "hung",
+        _(
+            "the container engine at {url} did not respond within {waited_s:.0f} s",
+            url=redact_text(url),
+            waited_s=waited_s,
+        ),
+        _("check its log with `journalctl -u docker`, then run `sudo systemctl restart docker`"),
+    )
+
+
+def explain_exception(url: str, err: Exception) -> EngineProblem:
+    """Return the problem that an exception of the SDK describes."""
+    import docker
+    import requests
+
+    text = redact_text(" ".join(str(err).split()))[:300]
+    if isinstance(err, docker.errors.InvalidVersion):
+        return EngineProblem(
+            "old",
+            _("the container engine is too old: {reason}", reason=text),
+            _("upgrade to Docker {least} or newer", least=LEAST),
+        )
+    if isinstance(err, requests.Timeout) or "timed out" in text.lower():
+        return _hung_problem(url, ANSWER_S)
+    return EngineProblem(
+        "other",
+        _("cannot use the container engine at {url}: {reason}", url=redact_text(url), reason=text),
+        _("check DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY"),
+    )
+
+
+def check_version(version: str, podman: bool) -> EngineProblem | None:
+    """Return a problem if Docker is too old; Podman has its own version numbers, an unreadable version is accepted."""
+    if podman or not version[:1].isdigit() or is_at_least(version.partition("+")[0], LEAST):
         return None
-    said = f"Docker {version} is too old: its seccomp profile lets no thread start in images with glibc 2.34 or newer"
-    return Problem("old", said, f"upgrade to Docker {LEAST} or newer")
+    message = _(
+        "Docker {version} is too old: its seccomp profile blocks thread creation in images with glibc 2.34 or newer",
+        version=version,
+    )
+    return EngineProblem("old", message, _("upgrade to Docker {least} or newer", least=LEAST))

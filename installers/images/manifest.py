@@ -1,4 +1,4 @@
-"""What registries say of images, read: manifests, lists of them, configurations.  All of it comes from strangers."""
+"""Parse the documents of a registry: manifests, manifest lists, image configurations.  All of it is untrusted input."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from installers.images.engine import MACHINES
-from installers.images.reference import Reference, pinned
+from envcheck.core.messages import Message, _, join
+from installers.images.docker_engine import MACHINES
+from installers.images.reference import ImageReference, pin_reference
 
 _DOCKER, _OCI = "application/vnd.docker.distribution.manifest", "application/vnd.oci.image"
 SINGLE = (f"{_DOCKER}.v2+json", f"{_OCI}.manifest.v1+json")
 LISTS = (f"{_DOCKER}.list.v2+json", f"{_OCI}.index.v1+json")
-SIZE_LIMIT = 4 << 20  # bytes: what Docker's own registry takes at most
-LAYERS_LIMIT = 512  # overlayfs takes 128
+SIZE_LIMIT = 4 << 20  # bytes: the limit of Docker's own registry
+LAYERS_LIMIT = 512  # overlayfs supports 128
 BYTES_LIMIT = 1 << 46
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-class Bad(ValueError):  # noqa: N818 (a word of its own among answers, not an accident)
-    """A document that cannot be used; the text says why, for a sentence that begins with the image's name."""
+class InvalidManifest(ValueError):  # noqa: N818 (an expected answer of a registry, not a program error)
+    """A document that cannot be used; `why` follows the name of the image in the message."""
+
+    def __init__(self, why: Message) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 @dataclass(frozen=True)
 class BlobReference:
-    """A layer or a configuration, by the digest and the size in which it travels."""
+    """A layer or a configuration: digest and size in bytes of the compressed content."""
 
     digest: str
     size: int
@@ -35,14 +40,14 @@ class BlobReference:
 
 @dataclass(frozen=True)
 class ResolvedImage:
-    """An image in a registry, resolved.
+    """An image in a registry, resolved for one architecture.
 
-    `digest` is the manifest's for this architecture, `list_digest` that of the list which the name leads to, "" where
-    it leads to the manifest; `image_id` is the configuration's digest, by which engines know the image; `diff_ids` are
-    the digests of its layers when unpacked.
+    `digest` is that of the manifest; `list_digest` is that of the manifest list that the name refers to, "" if it
+    refers to the manifest itself; `image_id` is the digest of the configuration, which engines use as image id;
+    `diff_ids` are the digests of the unpacked layers.
     """
 
-    reference: Reference
+    reference: ImageReference
     digest: str
     architecture: str
     image_id: str
@@ -52,44 +57,47 @@ class ResolvedImage:
 
     @property
     def compressed_bytes(self) -> int:
-        """That travel."""
+        """Return the download size in bytes."""
         return sum(part.size for part in self.layers)
 
     @property
-    def pinned(self) -> Reference:
-        """By which it is pulled and containers are made."""
-        return pinned(self.reference, self.digest)
+    def pinned_reference(self) -> ImageReference:
+        """Return the name with digest by which the image is pulled and containers are created."""
+        return pin_reference(self.reference, self.digest)
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ImageManifest:
+    """The manifest of one image for one platform; `digest` is its own."""
+
     digest: str
     config: BlobReference
     layers: tuple[BlobReference, ...]
 
 
-def digest_of(body: bytes) -> str:
+def compute_digest(body: bytes) -> str:
+    """Return the digest of a document as registries write it: sha256:HEX."""
     return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
-def document(body: bytes) -> dict[str, Any]:
-    """The JSON object."""
+def parse_document(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a response; raise InvalidManifest if it is not one."""
     try:
-        read = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        raise Bad("its registry answers with something that is no JSON") from None
-    if not isinstance(read, dict):
-        raise Bad("its registry answers with JSON of another kind")
-    return read
+        raise InvalidManifest(_("the registry's response is not JSON")) from None
+    if not isinstance(document, dict):
+        raise InvalidManifest(_("the registry's response has an unexpected structure"))
+    return document
 
 
 def is_list(read: Mapping[str, Any], kind: str) -> bool:
-    """OCI indexes may leave their own kind to the header."""
+    """Return whether the document is a manifest list; `kind` is the Content-Type, OCI indexes may lack mediaType."""
     return (read.get("mediaType") or kind) in LISTS or ("manifests" in read and "layers" not in read)
 
 
-def choose(read: Mapping[str, Any], architecture: str) -> str:
-    """The digest in a list for this architecture (uname's word); Bad names those that there are."""
+def choose_digest(read: Mapping[str, Any], architecture: str) -> str:
+    """Return the digest in a manifest list for this architecture (as named by uname); raise InvalidManifest if none."""
     there: dict[str, str] = {}
     entries = read.get("manifests")
     for entry in entries if isinstance(entries, list) else ():
@@ -100,48 +108,57 @@ def choose(read: Mapping[str, Any], architecture: str) -> str:
         if isinstance(digest, str) and _is_digest(digest):
             there.setdefault(MACHINES.get(machine, machine), digest)
     if architecture not in there:
-        raise Bad(_other(", ".join(sorted(there)) or "no Linux at all", architecture))
+        raise InvalidManifest(_wrong_architecture(join(", ", sorted(there)) or _("no Linux platform"), architecture))
     return there[architecture]
 
 
-def single(body: bytes) -> Manifest:
-    """A manifest of one image."""
-    read = document(body)
+def parse_manifest(body: bytes) -> ImageManifest:
+    """Return the manifest of one image; raise InvalidManifest if it cannot be used."""
+    read = parse_document(body)
     config, layers = read.get("config"), read.get("layers")
     if read.get("schemaVersion") != 2 or not isinstance(config, dict) or not isinstance(layers, list):
-        raise Bad("its manifest is of a kind that today's engines do not take")
+        raise InvalidManifest(_("the image's manifest type is no longer supported by container engines"))
     if len(layers) > LAYERS_LIMIT:
-        raise Bad(f"its manifest has {len(layers)} layers, more than an engine can stack")
-    parts = tuple(_part(layer) for layer in layers)
+        raise InvalidManifest(
+            _("the manifest has {count} layers, more than a container engine supports", count=len(layers))
+        )
+    parts = tuple(_parse_blob(layer) for layer in layers)
     if sum(part.size for part in parts) > BYTES_LIMIT:
-        raise Bad("its manifest tells a size that no image has")
-    return Manifest(digest_of(body), _part(config), parts)
+        raise InvalidManifest(_("the manifest lists an implausible size"))
+    return ImageManifest(compute_digest(body), _parse_blob(config), parts)
 
 
-def layers(config: bytes, architecture: str, count: int) -> tuple[str, ...]:
-    """The unpacked layers' digests in an image's configuration; Bad when it is not for the wanted architecture."""
-    read = document(config)
-    said = str(read.get("architecture"))[:40]
-    if MACHINES.get(said, said) != architecture or read.get("os", "linux") != "linux":
-        raise Bad(_other(f"{MACHINES.get(said, said)} on {str(read.get('os'))[:40]}", architecture))
+def parse_diff_ids(config: bytes, architecture: str, count: int) -> tuple[str, ...]:
+    """Return the digests of the unpacked layers in an image configuration.
+
+    Raises InvalidManifest if the image is for another architecture or has another number of layers than `count`.
+    """
+    read = parse_document(config)
+    machine = str(read.get("architecture"))[:40]
+    found = MACHINES.get(machine, machine)
+    if found != architecture or read.get("os", "linux") != "linux":
+        system = str(read.get("os"))[:40]
+        raise InvalidManifest(
+            _wrong_architecture(_("{architecture} on {system}", architecture=found, system=system), architecture)
+        )
     root = read.get("rootfs")
     digests = root.get("diff_ids") if isinstance(root, dict) else None
     if not isinstance(digests, list) or len(digests) != count or not all(map(_is_digest, digests)):
-        raise Bad("its manifest and its configuration do not name the same layers")
+        raise InvalidManifest(_("the manifest and the image configuration list different layers"))
     return tuple(digests)
 
 
-def _other(there: str, wanted: str) -> str:
-    return f"it is made for {there}, and this host's engine is {wanted}"
+def _wrong_architecture(there: str, wanted: str) -> Message:
+    return _("the image is for {there}; this host's container engine is {wanted}", there=there, wanted=wanted)
 
 
-def _part(descriptor: object) -> BlobReference:
+def _parse_blob(descriptor: object) -> BlobReference:
     known = descriptor if isinstance(descriptor, dict) else {}
     digest, size = known.get("digest"), known.get("size")
     if not isinstance(digest, str) or not _is_digest(digest):
-        raise Bad("its manifest names a part without a sha256")
+        raise InvalidManifest(_("a part in the manifest has no SHA-256"))
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise Bad("its manifest names a part without its size")
+        raise InvalidManifest(_("a part in the manifest has no size"))
     return BlobReference(digest, size)
 
 

@@ -1,7 +1,7 @@
-"""Asking a registry for an image before anything is pulled: HTTP API v2, with bearer tokens, in bounded time and size.
+"""Resolve an image in a registry before anything is pulled: HTTP API v2 with bearer tokens, bounded in time and size.
 
-Credentials come from docker's own store and go nowhere else; registries that the engine takes without TLS (those on
-loopback, and those of its insecure-registries) are asked as it does it.
+Credentials come from docker's own store and are sent to their registry only.  Registries that the engine accesses
+without TLS (on loopback, and its insecure-registries) are accessed the same way.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envcheck.core.errors import StepError
+from envcheck.core.messages import _, join
 from installers.images import manifest
-from installers.images.engine import Engine
-from installers.images.manifest import Bad, ResolvedImage
-from installers.images.reference import HUB, Reference
-from installers.images.registry_link import CERTIFICATES, READ_S, TOKEN_LIMIT, Credentials, Link, Refusal
+from installers.images.docker_engine import DockerEngine
+from installers.images.manifest import InvalidManifest, ResolvedImage
+from installers.images.reference import HUB, ImageReference
+from installers.images.registry_connection import (
+    CERTIFICATES,
+    READ_S,
+    TOKEN_LIMIT,
+    Credentials,
+    RegistryConnection,
+    RegistryRefusal,
+)
 
 if TYPE_CHECKING:
     from requests.adapters import HTTPAdapter
@@ -27,135 +35,156 @@ if TYPE_CHECKING:
 ATTEMPTS, PAUSE_S = 3, 1.0
 
 
-def resolve(
-    candidates: Sequence[Reference],
-    engine: Engine,
+def resolve_image(
+    candidates: Sequence[ImageReference],
+    engine: DockerEngine,
     credentials: Credentials,
     wanted: str = "",
     read_s: float = READ_S,
     attempts: int = ATTEMPTS,
 ) -> ResolvedImage:
-    """The first candidate that its registry has for the engine's architecture; StepError names every one's reason.
+    """Return the first candidate that its registry has for the engine's architecture.
 
-    `wanted` is a digest (a lock's) that the image must have.
+    `wanted` is the digest that the image must have (from a lock file), "" for any.  Raises StepError with the reason
+    of every candidate.
     """
-    refusals: list[tuple[Reference, Refusal]] = []
+    refusals: list[tuple[ImageReference, RegistryRefusal]] = []
     for reference in candidates:
         try:
-            found = _patiently(reference, engine, credentials, read_s, attempts)
-        except Refusal as refusal:
+            found = _resolve_with_retries(reference, engine, credentials, read_s, attempts)
+        except RegistryRefusal as refusal:
             refusals.append((reference, refusal))
             continue
         if wanted and wanted not in (found.digest, found.list_digest):
-            said = f"{reference} is {found.digest} by now, and {wanted} is wanted"
-            raise StepError(said, "pull by digest, or make the lock anew")
+            raise StepError(
+                _(
+                    "{reference} now has digest {digest}; expected {wanted}",
+                    reference=reference,
+                    digest=found.digest,
+                    wanted=wanted,
+                ),
+                _("pull by digest, or recreate the lock file"),
+            )
         return found
     if not refusals:
-        raise StepError("no image is named", "see the recipe: envcheck recipes")
-    told = "; ".join(f"{reference}: {refusal.message}" for reference, refusal in refusals)
-    raise StepError(told, refusals[0][1].next_step)
+        raise StepError(_("no image specified"), _("check the recipe: `envcheck recipes`"))
+    reasons = (_("{reference}: {message}", reference=ref, message=refusal.message) for ref, refusal in refusals)
+    raise StepError(join("; ", reasons), refusals[0][1].next_step)
 
 
-def _patiently(
-    reference: Reference, engine: Engine, credentials: Credentials, read_s: float, attempts: int
+def _resolve_with_retries(
+    reference: ImageReference, engine: DockerEngine, credentials: Credentials, read_s: float, attempts: int
 ) -> ResolvedImage:
-    """A connection that is cut, or a registry that is overloaded, gets two more chances; a closed door does not."""
+    """Retry after a lost connection or if the registry is overloaded, but not after a definite refusal."""
     for attempt in range(1, attempts + 1):
         try:
-            return _ask(reference, engine, credentials, read_s)
-        except Refusal as refusal:
+            return _resolve_from_hosts(reference, engine, credentials, read_s)
+        except RegistryRefusal as refusal:
             if not refusal.passing or attempt == attempts:
                 raise
             time.sleep(PAUSE_S * attempt)
     raise AssertionError("not reached")
 
 
-def _ask(reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> ResolvedImage:
-    *mirrors, own = _hosts(reference, engine)
+def _resolve_from_hosts(
+    reference: ImageReference, engine: DockerEngine, credentials: Credentials, read_s: float
+) -> ResolvedImage:
+    *mirrors, own = _registry_hosts(reference, engine)
     for host in mirrors:
-        with contextlib.suppress(Refusal):
-            return _ask_at(host, reference, engine, credentials, read_s)
-    return _ask_at(own, reference, engine, credentials, read_s)
+        with contextlib.suppress(RegistryRefusal):
+            return _resolve_at(host, reference, engine, credentials, read_s)
+    return _resolve_at(own, reference, engine, credentials, read_s)
 
 
-def links(reference: Reference, engine: Engine, credentials: Credentials, read_s: float = READ_S) -> Iterator[Link]:
-    """A conversation with each place where the engine would look for the image, to be used before the next is taken.
+def open_connections(
+    reference: ImageReference, engine: DockerEngine, credentials: Credentials, read_s: float = READ_S
+) -> Iterator[RegistryConnection]:
+    """Yield a connection to each host where the engine would look for the image; each is closed before the next.
 
-    One with which nothing can be begun is left out.
+    Hosts that refuse the connection are skipped.
     """
     import requests
 
-    for host in _hosts(reference, engine):
-        with requests.Session() as session, contextlib.suppress(Refusal):
-            link = Link(session, host, reference, credentials, read_s)
-            link.base = _base(link, engine)
+    for host in _registry_hosts(reference, engine):
+        with requests.Session() as session, contextlib.suppress(RegistryRefusal):
+            link = RegistryConnection(session, host, reference, credentials, read_s)
+            link.base = _find_base_url(link, engine)
             yield link
 
 
-def _hosts(reference: Reference, engine: Engine) -> list[str]:
-    """Where the engine will look for it: Docker's own hub has mirrors, and another name."""
+def _registry_hosts(reference: ImageReference, engine: DockerEngine) -> list[str]:
+    """Return the hosts where the engine looks for the image: for Docker Hub its mirrors first, then its API host."""
     if reference.host != HUB:
         return [reference.host]
     return [*filter(None, (urlsplit(mirror).netloc for mirror in engine.mirrors)), "registry-1.docker.io"]
 
 
-def _ask_at(host: str, reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> ResolvedImage:
+def _resolve_at(
+    host: str, reference: ImageReference, engine: DockerEngine, credentials: Credentials, read_s: float
+) -> ResolvedImage:
     import requests
 
     with requests.Session() as session:
-        link = Link(session, host, reference, credentials, read_s)
-        link.base = _base(link, engine)
+        link = RegistryConnection(session, host, reference, credentials, read_s)
+        link.base = _find_base_url(link, engine)
         try:
-            return _found(link, reference, engine.architecture)
-        except Bad as err:
-            raise Refusal(str(err), "see --registry for another one, or the recipe's image") from None
+            return _fetch_image(link, reference, engine.architecture)
+        except InvalidManifest as err:
+            raise RegistryRefusal(
+                err.why, _("choose another registry with --registry, or check the recipe's image")
+            ) from None
 
 
-def _found(link: Link, reference: Reference, architecture: str) -> ResolvedImage:
+def _fetch_image(link: RegistryConnection, reference: ImageReference, architecture: str) -> ResolvedImage:
     asked = reference.digest or reference.tag
     kinds = ", ".join((*manifest.SINGLE, *manifest.LISTS))
-    body, kind = link.get(f"manifests/{asked}", manifest.SIZE_LIMIT, kinds)
-    _same(body, reference.digest)
+    body, kind = link.get_body(f"manifests/{asked}", manifest.SIZE_LIMIT, kinds)
+    _check_digest(body, reference.digest)
     list_digest = ""
-    if manifest.is_list(manifest.document(body), kind):
-        list_digest, chosen = manifest.digest_of(body), manifest.choose(manifest.document(body), architecture)
-        body, _ = link.get(f"manifests/{chosen}", manifest.SIZE_LIMIT, ", ".join(manifest.SINGLE))
-        _same(body, chosen)
-    one = manifest.single(body)
+    if manifest.is_list(manifest.parse_document(body), kind):
+        list_digest, chosen = (
+            manifest.compute_digest(body),
+            manifest.choose_digest(manifest.parse_document(body), architecture),
+        )
+        body, _unused = link.get_body(f"manifests/{chosen}", manifest.SIZE_LIMIT, ", ".join(manifest.SINGLE))
+        _check_digest(body, chosen)
+    one = manifest.parse_manifest(body)
     if one.config.size > manifest.SIZE_LIMIT:
-        raise Bad("its configuration is larger than any that an engine takes")
-    config, _ = link.get(f"blobs/{one.config.digest}", manifest.SIZE_LIMIT)
-    _same(config, one.config.digest)
-    diff_ids = manifest.layers(config, architecture, len(one.layers))
+        raise InvalidManifest(_("the image configuration exceeds the size limit of container engines"))
+    config, _unused = link.get_body(f"blobs/{one.config.digest}", manifest.SIZE_LIMIT)
+    _check_digest(config, one.config.digest)
+    diff_ids = manifest.parse_diff_ids(config, architecture, len(one.layers))
     return ResolvedImage(reference, one.digest, architecture, one.config.digest, one.layers, diff_ids, list_digest)
 
 
-def _same(body: bytes, digest: str) -> None:
-    if digest and manifest.digest_of(body) != digest:
-        raise Bad(f"its registry gives something else under {digest[:19]}...: its contents were changed")
+def _check_digest(body: bytes, digest: str) -> None:
+    if digest and manifest.compute_digest(body) != digest:
+        raise InvalidManifest(_("the registry returned content that does not match {digest}...", digest=digest[:19]))
 
 
-def _base(link: Link, engine: Engine) -> str:
-    """https://HOST; http://HOST where the engine goes without TLS and the registry has none."""
+def _find_base_url(link: RegistryConnection, engine: DockerEngine) -> str:
+    """Return https://HOST, or http://HOST if the engine accepts it without TLS and the registry has no TLS."""
     authority = CERTIFICATES / link.host / "ca.crt"
     link.verify = str(authority) if authority.is_file() else True
-    if not insecure(link.host, engine.insecure):
+    if not is_insecure(link.host, engine.insecure):
         return f"https://{link.host}"
-    link.session.trust_env = not _is_loopback(link.host)  # no proxy leads to our own loopback
+    link.session.trust_env = not _is_loopback(link.host)  # never use a proxy for loopback
     link.verify = False
-    link.session.mount("https://", _unverified())
+    link.session.mount("https://", _unverified_adapter())
     try:
-        link.fetch(f"https://{link.host}/v2/", TOKEN_LIMIT)
-    except Refusal as refusal:
+        link.fetch_url(f"https://{link.host}/v2/", TOKEN_LIMIT)
+    except RegistryRefusal as refusal:
         if refusal.no_tls or refusal.passing:
             return f"http://{link.host}"
         raise
     return f"https://{link.host}"
 
 
-def _unverified() -> HTTPAdapter:
-    """TLS without a look at the certificate.  By itself requests reads all of this host's authorities all the same, 30
-    ms for a registry that has no TLS."""
+def _unverified_adapter() -> HTTPAdapter:
+    """Return an adapter that does not verify certificates.
+
+    With verify=False alone, requests still loads all CA certificates of the host: 30 ms for a registry without TLS.
+    """
     import ssl
 
     from requests.adapters import HTTPAdapter
@@ -169,31 +198,31 @@ def _unverified() -> HTTPAdapter:
     return Unverified()
 
 
-def insecure(host: str, ranges: Sequence[str]) -> bool:
-    """Whether the engine asks this registry without TLS; `ranges` are hosts and networks, loopback is always one."""
+def is_insecure(host: str, ranges: Sequence[str]) -> bool:
+    """Return whether the engine accepts this registry without TLS: loopback, and the hosts and networks in `ranges`."""
     if host in ranges or _is_loopback(host):
         return True
-    number = _number(host)
-    return number is not None and any(number in net for net in map(_network, ranges) if net is not None)
+    number = _parse_address(host)
+    return number is not None and any(number in net for net in map(_parse_network, ranges) if net is not None)
 
 
 def _is_loopback(host: str) -> bool:
-    number = _number(host)
-    return _bare(host) == "localhost" or (number is not None and number.is_loopback)
+    number = _parse_address(host)
+    return _strip_port(host) == "localhost" or (number is not None and number.is_loopback)
 
 
-def _bare(host: str) -> str:
+def _strip_port(host: str) -> str:
     return host.rpartition(":")[0].strip("[]") if re.search(r":\d+$", host) else host.strip("[]")
 
 
-def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(_bare(host))
+        return ipaddress.ip_address(_strip_port(host))
     except ValueError:
         return None
 
 
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
         return ipaddress.ip_network(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""envcheck.lock: what was installed, exactly."""
+"""envcheck.lock: the exact versions and files that were installed."""

@@ -1,1 +1,1 @@
-"""Plans of provisioning as text and JSON values."""
+"""Provisioning plans and progress as text and JSON."""

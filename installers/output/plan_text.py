@@ -1,7 +1,8 @@
-"""How provisioning looks: its plan as text or JSON values, and its progress on standard error."""
+"""Display of provisioning: the plan as text or JSON, and the progress on standard error."""
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import textwrap
@@ -10,175 +11,203 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envcheck.core.errors import outcome
-from envcheck.core.language import label, say
-from envcheck.core.language.width import columns as wide
-from envcheck.core.language.width import wrap
-from envcheck.core.signals import unheard
-from envcheck.core.units import MIB, mib
+from envcheck.core.errors import outcome_fields
+from envcheck.core.language import translate
+from envcheck.core.language.width import display_width as wide
+from envcheck.core.language.width import wrap_text
+from envcheck.core.messages import Message, _, describe, verbatim
+from envcheck.core.signals import tolerate_lost_output
+from envcheck.core.units import MIB, format_mib
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.select import NoFittingRecipeError
 from installers.plan.step import Plan, Step
-from installers.state.progress import Event
+from installers.state.progress import ProgressEvent
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-MARGIN = " " * 15  # in front of what belongs to a step
+MARGIN = " " * 15  # in front of the lines that belong to a step
+STEP_MARK = "-> "  # in front of the title of a step that starts
+PLAIN = verbatim("").template  # of messages that only quote a name
+PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 
 
-def as_text(plan: Plan, width: int | None = None, whole: bool = False) -> str:
-    """The plan for people: what is so already, what would be done and why, what is left to a person.
+def render_plan(plan: Plan, width: int | None = None, whole: bool = False) -> str:
+    """Return the plan as text: satisfied requirements, steps with reasons, manual steps, obstacles.
 
-    `width` is the terminal's by default; words to paste are never broken.  `whole`: a container's lists to their end.
+    `width` is that of the terminal by default; commands are never wrapped.  With `whole`, lists of a container are
+    not shortened.
     """
-    return folded(_lines(plan, None if whole else _columns(width)), width)
+    return fold_lines(_render_lines(plan, None if whole else _screen_columns(width)), width)
 
 
-def _columns(width: int | None) -> int:
+def _screen_columns(width: int | None) -> int:
     return max(50, width or shutil.get_terminal_size((100, 24)).columns)
 
 
-def folded(lines: Iterable[str], width: int | None = None) -> str:
-    columns = _columns(width)
-    return "\n".join(line for text in lines for line in _folded(text, columns))
+def fold_lines(lines: Iterable[str], width: int | None = None) -> str:
+    """Return the lines wrapped to `width` columns, by default those of the terminal; commands are not wrapped."""
+    columns = _screen_columns(width)
+    return "\n".join(line for text in lines for line in _fold_line(text, columns))
 
 
-def _long(step: Step) -> str:
-    """ "" for what is over in a moment."""
-    seconds = step.seconds
-    if step.tells_time or seconds < 30:
-        return ""
-    told = f"{max(1, round(seconds / 60))} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
-    return say(", some {}").format(told)
+def _describe_changes(step: Step) -> Message:
+    """Return what the step changes, with the disk space and the duration, if it is 30 s or more."""
+    parts, seconds = [step.changes], step.duration_s
+    if step.size_mib:
+        parts.append(_("about {size}", size=format_mib(step.size_mib)))
+    if not step.tells_time and seconds >= 30:
+        minutes = _("about {minutes} min", minutes=max(1, round(seconds / 60)))
+        parts.append(minutes if seconds < 5400 else _("about {hours:.0f} h", hours=seconds / 3600))
+    return functools.reduce(lambda first, second: _("{first}, {second}", first=first, second=second), parts)
 
 
-def _folded(text: str, columns: int) -> list[str]:
+def _fold_line(text: str, columns: int) -> list[str]:
     if wide(text) <= columns or text.lstrip().startswith("$ "):
         return [text]
     head = next((n for n in range(len(text)) if wide(text[:n]) >= len(MARGIN)), 0)
-    begun = head if text.startswith("  ") and text[head - 1] == " " else len(text) - len(text.lstrip(" "))
-    return wrap(text[begun:], columns, text[:begun], MARGIN)
+    start = head if text.startswith("  ") and text[head - 1] == " " else len(text) - len(text.lstrip(" "))
+    return wrap_text(text[start:], columns, text[:start], MARGIN)
 
 
-def _root(step: Step) -> str:
-    return say(step.root_words) if step.root else label(step.root_words)
-
-
-def row(head: str, text: str) -> str:
-    """What begins a line, as wide as the margin."""
+def format_row(head: str, text: str) -> str:
+    """Return a line with `head` in the margin."""
     return f"  {head}{' ' * max(1, len(MARGIN) - 2 - wide(head))}{text}"
 
 
-def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
-    """A container's lists are cut to fit `columns`."""
-    where = say(" in the container {}" if plan.boxed else " in {}")
+def _render_lines(plan: Plan, columns: int | None) -> Iterator[str]:
+    """Yield the lines of the plan; lists of a container are shortened to fit `columns`."""
     if plan.assumed_host:
-        yield say(plan.assumed_host)
-    yield f"{plan.recipe}{where.format(plan.boxed or plan.folder)}"
+        yield translate(plan.assumed_host)
+    yield translate(
+        _("{recipe} in container {container}", recipe=plan.recipe, container=plan.container)
+        if plan.container
+        else _("{recipe} in {folder}", recipe=plan.recipe, folder=plan.folder)
+    )
     if plan.reason:
-        yield row(label("chosen"), say(plan.reason))
+        yield format_row(translate(_("selected")), translate(plan.reason))
     for fact in plan.satisfied:
-        yield row(label("already so"), say(fact))
+        yield format_row(translate(_("ok")), translate(fact))
     for number, step in enumerate(plan.steps, 1):
-        size = say(", about {}").format(mib(step.size_mib)) if step.size_mib else ""
-        changes = f"{say(step.changes)}{size}{_long(step)}"
-        yield row(say("step {}").format(number), say(step.title))
-        yield f"{MARGIN}{say('why: {}; changes: {}').format(say(step.why), changes)}"
-        yield f"{MARGIN}{say('root: {}; undo: {}').format(_root(step), say(step.undo))}"
-        yield from (MARGIN + line for line in step.lines(columns and columns - 15))
-    for hand in plan.by_hand:
-        whose = say(" (by root)") if hand.root else ""
-        yield row(label("by hand"), f"{label(hand.name)}{whose}{say(': ')}{say(hand.why)}")
+        changes = _describe_changes(step)
+        yield format_row(translate(_("step {number}", number=number)), translate(step.title))
+        yield f"{MARGIN}{translate(_('reason: {why}; changes: {changes}', why=step.why, changes=changes))}"
+        yield f"{MARGIN}{translate(_('root: {root}; undo: {undo}', root=step.root_words, undo=step.undo))}"
+        yield from (MARGIN + line for line in step.render_lines(columns and columns - 15))
+    for hand in plan.manual_steps:
+        name, why = translate(hand.name), hand.why
+        text = _("{name} (as root): {why}", name=name, why=why) if hand.root else _("{name}: {why}", name=name, why=why)
+        yield format_row(translate(_("manual")), translate(text))
         yield from (f"{MARGIN}$ {command}" for command in hand.commands)
-    yield from (row(label("not asked"), say(what)) for what in plan.left_out)
-    yield from (row(label("mind"), say(what)) for what in plan.mind)
+    yield from (format_row(translate(_("skipped")), translate(what)) for what in plan.skipped)
+    yield from (format_row(translate(_("note")), translate(what)) for what in plan.notes)
     for obstacle in plan.obstacles:
-        yield row(label("in the way"), say(obstacle.why))
-        yield f"{MARGIN}{say('next: ')}{say(obstacle.remedy)}"
-    if not plan.obstacles and not plan.steps and not plan.by_hand:
-        yield f"  {say('nothing to do')}"
+        yield format_row(translate(_("blocked")), translate(obstacle.why))
+        yield f"{MARGIN}{translate(_('next: {remedy}', remedy=obstacle.remedy))}"
+    if not plan.obstacles and not plan.steps and not plan.manual_steps:
+        yield f"  {translate(_('nothing to do'))}"
 
 
-def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = (), code: int = 0) -> dict[str, Any]:
-    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed, absent or failed."""
-    return {
+def build_document(
+    plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = (), code: int = 0
+) -> dict[str, Any]:
+    """Return the document of --json; `result` is ready, planned, done, declined, manual, removed, absent or failed."""
+    document = {
         "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
-        **outcome(code, *_what_is_left(plan)),
+        **outcome_fields(code, *_what_is_left(plan)),
         "recipe": plan.recipe,
         "folder": str(plan.folder),
-        "boxed": plan.boxed,
+        "container": plan.container,
         "job": plan.job,
         "assumed_host": plan.assumed_host,
         "reason": plan.reason,
         "satisfied": list(plan.satisfied),
         "steps": [_step_values(step) for step in plan.steps],
-        "by_hand": [asdict(hand) for hand in plan.by_hand],
-        "left_out": list(plan.left_out),
-        "mind": list(plan.mind),
-        "obstacle": asdict(plan.obstacle) if plan.obstacle else None,
+        "manual_steps": [asdict(hand) for hand in plan.manual_steps],
+        "skipped": list(plan.skipped),
+        "notes": list(plan.notes),
+        "obstacle": asdict(plan.first_obstacle) if plan.first_obstacle else None,
         "obstacles": [asdict(obstacle) for obstacle in plan.obstacles],
-        "performed": [{"step": step, "did": did} for step, did in performed],
+        "performed": [{"step": step, "summary": did} for step, did in performed],
     }
+    return add_messages(document)
 
 
-def _what_is_left(plan: Plan) -> tuple[str, str]:
-    """Why it is not done: the first obstacle, what a person must do, or that nobody agreed; and the next step."""
-    if plan.obstacle:
-        return plan.obstacle.why, plan.obstacle.remedy
-    hand = next(iter(plan.by_hand), None)
-    return (f"{hand.name}: {hand.why}", next(iter(hand.commands), "")) if hand else ("nothing was done", "")
+def add_messages(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with `messages`: template and values of its texts, so that a reader can translate them."""
+    found = {str(text): describe(text) for text in _list_messages(document)}
+    return {**document, "messages": {**document.get("messages", {}), **found}}
+
+
+def _list_messages(value: Any) -> Iterator[Message]:
+    if isinstance(value, Message):
+        yield from (value,) if value and value.template != PLAIN else ()
+    elif isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _list_messages(inner)
+
+
+def _what_is_left(plan: Plan) -> tuple[Message, str]:
+    """Return why the plan is not done (obstacle, manual step, or declined) and the next step."""
+    if plan.first_obstacle:
+        return plan.first_obstacle.why, plan.first_obstacle.remedy
+    hand = next(iter(plan.manual_steps), None)
+    if hand is None:
+        return _("no changes made"), ""
+    return _("{name}: {why}", name=hand.name, why=hand.why), next(iter(hand.commands), "")
 
 
 def _step_values(step: Step) -> dict[str, Any]:
     return (
         {key: getattr(step, key) for key in ("name", "title", "why", "changes", "undo", "size_mib")}
-        | {"seconds": step.seconds, "root": bool(step.root), "root_why": step.root, "packages": []}
-        | step.values()
+        | {"seconds": step.duration_s, "root": bool(step.root), "root_why": step.root, "packages": []}
+        | step.json_values()
     )
 
 
 def unfit_values(err: NoFittingRecipeError) -> dict[str, Any]:
-    """The document of --json where no recipe fits this machine: there is no plan."""
-    return as_values(Plan("", Path(), ()), "failed") | {
+    """Return the document of --json if no recipe fits this machine, so there is no plan."""
+    return build_document(Plan("", Path(), ()), "failed") | {
         "recipe": None,
         "folder": None,
-        "unfit": [{"recipe": name, "why": why} for name, why in err.unfit],
+        "rejected_recipes": [{"recipe": name, "why": why} for name, why in err.unfit],
     }
 
 
-class Screen:
-    """Progress on standard error: a moving line below the plain ones on a terminal, plain lines alone elsewhere."""
+class ProgressScreen:
+    """Progress on standard error: plain lines, and on a terminal a progress bar below them."""
 
     def __init__(self) -> None:
-        self._bar = _bar() if sys.stderr.isatty() else None
+        self._bar = _make_bar() if sys.stderr.isatty() else None
         self._task = self._bar.add_task("", total=None) if self._bar else None
-        self._told = ""
+        self._download = ""
         self._layers: dict[str, Any] = {}
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> ProgressScreen:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_unused: object) -> None:
         if self._bar:
-            with unheard():
+            with tolerate_lost_output():
                 self._bar.stop()
 
-    def show(self, event: Event) -> None:
-        """Steps and sentences get a line each; a download moves the bar, or is told once."""
-        with unheard():
-            self._show(event)
+    def show_event(self, event: ProgressEvent) -> None:
+        """Print a line for a step or message; a download updates the bar, or is printed once without a terminal."""
+        with tolerate_lost_output():
+            self._print_event(event)
 
-    def _show(self, event: Event) -> None:
+    def _print_event(self, event: ProgressEvent) -> None:
         if event.kind == "bytes":
-            return self._bytes(event)
+            return self._show_bytes(event)
         if event.kind == "layer":
-            return self._layer(event)
-        lead = {"begin": "-> ", "end": f"   {say('done: ')}"}.get(event.kind, "   ")
-        text = f"{lead}{_short(say(event.text))}"
+            return self._show_layer(event)
+        text = _shorten_text(translate(event.text))
+        if event.kind == "end":
+            text = translate(_("done: {result}", result=text))
+        text = f"{STEP_MARK if event.kind == 'begin' else '   '}{text}"
         if self._bar is None or self._task is None:
             print(text, file=sys.stderr, flush=True)
             return None
@@ -187,29 +216,35 @@ class Screen:
         self._bar.reset(self._task, total=None, description="", visible=event.kind != "end")
         return None
 
-    def _bytes(self, event: Event) -> None:
-        name = event.text if " " in event.text else event.text.partition("-")[0]
+    def _show_bytes(self, event: ProgressEvent) -> None:
+        activity = event.text
+        if activity.template == PLAIN:
+            activity = _("downloading {name}", name=_shorten_name(activity))
         if self._bar is not None and self._task is not None:
-            words = f"{name} {event.done / MIB:.0f} {label('of')} {event.total / MIB:.0f} MiB"
+            words = f"{translate(activity)} {_format_progress(event)}"
             self._bar.update(self._task, total=event.total, completed=event.done, description=words)
-        elif event.text != self._told and event.total > MIB:
-            self._told = event.text
-            what = name if " " in name else say("downloading {}").format(name)
-            print(f"   {what} ({event.total / MIB:.0f} MiB)", file=sys.stderr, flush=True)
+        elif event.text != self._download and event.total > MIB:
+            self._download = event.text
+            text = translate(_("{activity} ({size:.0f} MiB)", activity=activity, size=event.total / MIB))
+            print(f"   {text}", file=sys.stderr, flush=True)
 
-    def _layer(self, event: Event) -> None:
-        """A line for each layer that is on its way; elsewhere than on a terminal the whole is enough."""
+    def _show_layer(self, event: ProgressEvent) -> None:
+        """Update the bar of a layer; without a terminal only the progress of the whole image is shown."""
         if self._bar is None:
             return
-        name = event.text.partition(" ")[0]
-        if name not in self._layers:
-            self._layers[name] = self._bar.add_task("", total=event.total)
-        over = event.text.endswith(" done")
-        words = f"  {event.text} {event.done / MIB:.0f} {label('of')} {event.total / MIB:.0f} MiB"
-        self._bar.update(self._layers[name], completed=event.done, description=words, visible=not over)
+        if event.layer not in self._layers:
+            self._layers[event.layer] = self._bar.add_task("", total=event.total)
+        words = f"  {translate(event.text)} {_format_progress(event)}"
+        task = self._layers[event.layer]
+        self._bar.update(task, completed=event.done, description=words, visible=not event.over)
 
 
-def _bar() -> Progress | None:
+def _format_progress(event: ProgressEvent) -> str:
+    """Return the progress of a download in MiB."""
+    return translate(_("{done:.0f} of {total:.0f} MiB", done=event.done / MIB, total=event.total / MIB))
+
+
+def _make_bar() -> Progress | None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -218,5 +253,10 @@ def _bar() -> Progress | None:
     return Progress(*columns, console=console, transient=True) if console.is_terminal else None
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return textwrap.shorten(text, 160, placeholder=" ...")
+
+
+def _shorten_name(file: str) -> str:
+    """Return the name of the package of a wheel or source archive; other names as they are."""
+    return file.partition("-")[0] if file.endswith(PACKAGE_FILES) else file

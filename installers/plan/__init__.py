@@ -1,1 +1,1 @@
-"""What a plan of provisioning consists of, and the facts and preconditions behind it."""
+"""The parts of a provisioning plan, and the facts and preconditions that it is based on."""

@@ -1,4 +1,4 @@
-"""Facts of this host that decide whether an environment can be made: the Python for it, the room, the rights."""
+"""Facts of this host that decide whether an environment can be created: Python, disk space, permissions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from installers.recipes.recipe import Library
+from installers.recipes.recipe import SystemLibrary
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """`interpreter` is the Python for a new environment; `in_the_way` a file where a folder would have to be.
+    """`interpreter` is the Python for a new environment; `in_the_way` is a file at the place of a needed folder.
 
-    `lacking` names the system libraries that were asked for and that the loader does not find.  Of the folders that are
-    to be written, `of_root` are those in which root alone may write, `closed` those in which this user may not.
+    `lacking` are the queried system libraries that the loader does not find.  Of the folders to be written, `of_root`
+    are those that only root may write to, `closed` those that this user may not write to.
     """
 
     interpreter: str
@@ -35,24 +35,24 @@ class HostFacts:
     closed: frozenset[str] = frozenset()
 
 
-def read(folder: Path, libraries: Iterable[Library] = (), others: Iterable[str] = ()) -> HostFacts:
-    """The host as seen from `folder`, which need not exist yet; `others` are folders that are written as well."""
-    near, written = nearest(folder), (str(folder), *others)
+def read_facts(folder: Path, libraries: Iterable[SystemLibrary] = (), others: Iterable[str] = ()) -> HostFacts:
+    """Return the facts for `folder`, which need not exist yet; `others` are further folders to be written."""
+    near, written = find_nearest(folder), (str(folder), *others)
     return HostFacts(
-        interpreter=getattr(sys, "_base_executable", "") or sys.executable,  # not of the environment envcheck runs in
+        interpreter=getattr(sys, "_base_executable", "") or sys.executable,  # outside of envcheck's own environment
         python=platform.python_version(),
-        makes_environments=_makes_environments(),
-        free_bytes=_free(near),
-        writable=_is_open(near),
+        makes_environments=_can_make_environments(),
+        free_bytes=_free_bytes(near),
+        writable=_is_writable(near),
         in_the_way=None if near.is_dir() else near,
-        lacking=frozenset(library.name for library in libraries if not _loads(library.name)),
-        of_root=frozenset(path for path in written if is_of_root(Path(path))),
-        closed=frozenset(path for path in written if not _is_open(nearest(Path(path)))),
+        lacking=frozenset(library.name for library in libraries if not _can_load(library.name)),
+        of_root=frozenset(path for path in written if is_root_only(Path(path))),
+        closed=frozenset(path for path in written if not _is_writable(find_nearest(Path(path)))),
     )
 
 
-def nearest(path: Path) -> Path:
-    """It, or the folder above it that is there, as far as this user can see."""
+def find_nearest(path: Path) -> Path:
+    """Return the path, or its nearest parent that exists and is visible to this user."""
     return next(each for each in (path, *path.absolute().parents) if _is_there(each))
 
 
@@ -63,28 +63,28 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def is_of_root(path: Path) -> bool:
-    """Root alone may write there.  One's own home, and where others cannot even go, is no system folder."""
-    near = nearest(path).absolute()
+def is_root_only(path: Path) -> bool:
+    """Return whether only root may write there; the user's home and private folders of root do not count."""
+    near = find_nearest(path).absolute()
     home = os.environ.get("HOME")
     if home and Path(home) in (near, *near.parents):
         return False
-    told = near.stat()
+    status = near.stat()
     entered = all(above.stat().st_mode & stat.S_IXOTH for above in (near, *near.parents))
-    return told.st_uid == 0 and entered and not told.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+    return status.st_uid == 0 and entered and not status.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
 
 
-def _is_open(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def _makes_environments() -> bool:
-    """Debian and Ubuntu ship ensurepip in python3-venv only, and their python3 then fails half-way through venv."""
+def _can_make_environments() -> bool:
+    """Debian and Ubuntu ship ensurepip in python3-venv only; without it `python3 -m venv` fails halfway."""
     return all(importlib.util.find_spec(name) for name in ("ensurepip", "venv"))
 
 
-def _loads(name: str) -> bool:
-    """The loader is asked itself: it knows its cache, its folders and LD_LIBRARY_PATH better than any list."""
+def _can_load(name: str) -> bool:
+    """Load the library: the loader itself knows its cache, its folders and LD_LIBRARY_PATH."""
     try:
         ctypes.CDLL(name)
     except OSError:
@@ -92,7 +92,7 @@ def _loads(name: str) -> bool:
     return True
 
 
-def _free(folder: Path) -> int | None:
+def _free_bytes(folder: Path) -> int | None:
     try:
         return shutil.disk_usage(folder).free
     except OSError:

@@ -1,7 +1,7 @@
-"""Whether this machine is one that the recipe is for, by the one judge of a job's requirements.  Pure.
+"""Check whether this machine is suitable for the recipe, with the same checks as for a job.  Pure.
 
-What is certain is an obstacle: a recipe that is for another architecture, or that needs more cards than there are,
-would fail at its proof, hours later.  Cards that nobody can see yet are no obstacle: their driver may be missing.
+A certain mismatch is an obstacle: a recipe for another architecture, or one that needs more cards, would fail in its
+verification hours later.  Cards that are not visible yet are no obstacle: their driver may be missing.
 """
 
 from __future__ import annotations
@@ -9,71 +9,82 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envcheck.core.facts import Facts
+from envcheck.core.messages import NOTHING, Message, _, join, mark
 from envcheck.core.model import Finding, Status
 from envcheck.job.judgement import OF_MACHINE, judge_idle
 from envcheck.job.requirements.software_versions import compare_version
 from envcheck.job.suitability import AREA
+from envcheck.vendors import VENDORS
 from installers.plan.requirement import Obstacle
-from installers.recipes.by_hand import ByHand
+from installers.recipes.manual_steps import ManualStep
 from installers.recipes.recipe import Recipe, RecipeJob
 
-# What provisioning cannot change.  Driver, toolkit and packages are what it installs, or leaves to a person; who uses
-# memory, and how full a disk is, may be otherwise when the job starts.
+# Requirements that provisioning cannot change.  Driver, toolkit and packages are not among them: it installs them, or
+# the user does.  Memory and disk usage may be different when the job starts.
 BLOCKING = frozenset(f"{AREA}.{name}" for name in OF_MACHINE)
-PASSING = ("job.memory", "job.host_memory", "job.shm")  # blocks the training as things are, and no installation
+PASSING = ("job.memory", "job.host_memory", "job.shm")  # block the start of training, but not the installation
 
 
-def obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Obstacle]:
-    """What is in the way of each job; `here` None: nobody looked, since a training's own gates judge."""
+def find_obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Obstacle]:
+    """Yield the obstacles if no job of the recipe can run here; `here` None skips the check."""
     judged = _judge_jobs(recipe, here, role) if here else []
-    if all(found for _, found in judged):
+    if all(found for _unused, found in judged):
         each = ((job, finding) for job, found in judged for finding in found)
         yield from dict.fromkeys(Obstacle(_name_job(*one, judged), _format_remedy(one[1])) for one in each)
 
 
-def mind(recipe: Recipe, here: Facts | None, role: str = "", findings: Sequence[Finding] = ()) -> Iterator[str]:
-    """The methods that this machine cannot run, where it runs another; of the `findings` of the job that is meant, what
-    blocks its start now, and not its installation."""
+def list_cautions(
+    recipe: Recipe, here: Facts | None, role: str = "", findings: Sequence[Finding] = ()
+) -> Iterator[Message]:
+    """Yield notes: the methods that this machine cannot run, if it can run others; else which of the selected job's
+    `findings` block its start now, but not the installation."""
     judged = _judge_jobs(recipe, here, role) if here else []
     short = [(job, found) for job, found in judged if found]
     if here and not short:
         yield from (finding.seen for finding in findings if finding.name in PASSING and finding.status is Status.FAIL)
     for job, found in short if len(short) < len(judged) else ():
-        yield from (f"not for {_format_job(job)}: {finding.seen}" for finding in found)
+        yield from (_("not suitable for {job}: {seen}", job=_format_job(job), seen=finding.seen) for finding in found)
 
 
-def driver_by_hand(recipe: Recipe, driver: str | None) -> Iterator[ByHand]:
-    """A driver is installed from a file that a person fetches, since the vendors ask for a licence."""
-    found = compare_version("driver", recipe.driver_minimum, driver, recipe.name)
+def list_manual_driver(recipe: Recipe, driver: str | None) -> Iterator[ManualStep]:
+    """Yield a manual step if the driver is missing or too old; the user downloads it, as vendors require a licence."""
+    found = compare_version(_("driver"), recipe.driver_minimum, driver, recipe.name, _get_driver_line(recipe))
     if found.status not in (Status.OK, Status.NOT_APPLICABLE):
-        command = f"envcheck provision --recipe {recipe.name} --driver FILE.run"
-        yield ByHand("driver", f"{found.seen}; with the vendor's file:", (command,), True)
+        command = f"envcheck provision --recipe {recipe.name} --install-driver FILE.run"
+        yield ManualStep(mark("driver"), _("{seen}; install the vendor's file:", seen=found.seen), (command,), True)
 
 
-def satisfied_driver(recipe: Recipe, driver: str | None) -> Iterator[str]:
-    """The driver, where it is new enough."""
-    found = compare_version("driver", recipe.driver_minimum, driver, recipe.name)
+def satisfied_driver(recipe: Recipe, driver: str | None) -> Iterator[Message]:
+    """Yield a message about the driver if it is new enough."""
+    found = compare_version(_("driver"), recipe.driver_minimum, driver, recipe.name, _get_driver_line(recipe))
     if found.status is Status.OK:
         yield found.seen
 
 
+def _get_driver_line(recipe: Recipe) -> str:
+    vendor = VENDORS.get(recipe.device)
+    return vendor.driver_line if vendor else ""
+
+
 def _judge_jobs(recipe: Recipe, here: Facts, role: str) -> list[tuple[RecipeJob, tuple[Finding, ...]]]:
-    """The jobs of the role, each with the requirements that this machine can never meet."""
+    """Return the jobs of the role, each with the requirements that this machine can never meet."""
     jobs = [job for job in recipe.jobs if job.role in ("", role)]
     judged = ((job, judge_idle((recipe, job), here).findings) for job in jobs)
     return [(job, tuple(f for f in found if f.name in BLOCKING and f.status is Status.FAIL)) for job, found in judged]
 
 
-def _name_job(job: RecipeJob, finding: Finding, judged: list[tuple[RecipeJob, tuple[Finding, ...]]]) -> str:
-    """The sentence, and for which method it is where it is not for all."""
-    common = all(finding.seen in [other.seen for other in found] for _, found in judged)
-    return finding.seen if common else f"{_format_job(job)}: {finding.seen}"
+def _name_job(job: RecipeJob, finding: Finding, judged: list[tuple[RecipeJob, tuple[Finding, ...]]]) -> Message:
+    """Return the finding's message, with the method in front unless it applies to all methods."""
+    common = all(finding.seen in [other.seen for other in found] for _unused, found in judged)
+    return finding.seen if common else _("{job}: {seen}", job=_format_job(job), seen=finding.seen)
 
 
 def _format_job(job: RecipeJob) -> str:
     return " ".join(filter(None, (job.method, job.variant)))
 
 
-def _format_remedy(finding: Finding) -> str:
+def _format_remedy(finding: Finding) -> Message:
     remedy = finding.remedy
-    return " ".join((remedy.words, *(f"Run {command}." for command in remedy.commands))) if remedy else ""
+    if remedy is None:
+        return NOTHING
+    return join(" ", (remedy.words, *(_("Run {command}.", command=command) for command in remedy.commands)))

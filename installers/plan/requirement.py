@@ -1,41 +1,42 @@
-"""What a plan says of one thing that it needs: it is to be put in place, it is so already, or it is in the way."""
+"""The state of one requirement in a plan: unmet, satisfied, or blocked by an obstacle."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from envcheck.core import errors
+from envcheck.core.messages import NOTHING, Message, _
 
 
 @dataclass(frozen=True)
-class Need:
-    """`obstacle` is why it cannot be begun, "" where it can; `remedy` what a person does about that."""
+class UnmetRequirement:
+    """The texts of the step that satisfies it; `obstacle` is why that is impossible, "" if it is not, with `remedy`."""
 
-    title: str
-    why: str
-    changes: str
-    undo: str
+    title: Message
+    why: Message
+    changes: Message
+    undo: Message
     size_mib: int = 0
-    obstacle: str = ""
-    remedy: str = ""
+    obstacle: Message = NOTHING
+    remedy: Message = NOTHING
 
     @property
-    def step_words(self) -> tuple[str, str, str, str]:
-        """Title, reason, changes and undo of the step that puts it in place."""
-        return self.title, self.why or self.obstacle, self.changes or "nothing", self.undo
+    def step_words(self) -> tuple[Message, Message, Message, Message]:
+        """Return title, reason, changes and undo of the step that satisfies it."""
+        return self.title, self.why or self.obstacle, self.changes or _("nothing"), self.undo
 
 
 @dataclass(frozen=True)
-class Satisfied:
-    """It is so already; in words."""
+class SatisfiedRequirement:
+    """A satisfied requirement, with a message for the plan."""
 
-    words: str
+    words: Message
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why nothing can be begun at all, what to do about it, and the exit code."""
+    """Why the plan cannot be carried out, what to do about it, and the exit code."""
 
-    why: str
-    remedy: str
-    code: int = errors.UNFIT
+    why: Message
+    remedy: Message
+    code: int = errors.CHECK_FAILED

@@ -1,6 +1,6 @@
-"""What a plan of provisioning is: steps, what is so already, what a person must see to, and what is in the way.
+"""A provisioning plan: its steps, satisfied requirements, manual steps and obstacles.
 
-The kinds of steps are modules of installers.steps; what is common to all kinds stands here.
+The kinds of steps are the modules of installers.steps; this is their base class.
 """
 
 from __future__ import annotations
@@ -10,83 +10,85 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from envcheck.core.messages import NOTHING, Message, _
 from installers.plan.requirement import Obstacle
-from installers.recipes.by_hand import ByHand
+from installers.recipes.manual_steps import ManualStep
 
-RATE_MIB_S = 10  # of what is fetched: an office line
+RATE_MIB_S = 10  # assumed download rate
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is planned to be done, in words for people; each kind adds what it needs to do it.
+    """One step of a plan with its texts; each kind adds the data that it needs.
 
-    `root` is why root alone can do it, "" where anybody can (who may use the engine's socket is no root).
+    `root` is why it needs root, "" if it does not (access to the engine's socket is not root).
     """
 
-    name: ClassVar[str] = ""  # the kind's: in the journal, in the state file and in --json
-    base_s: ClassVar[int] = 0  # seconds beside those for what is fetched
-    tells_time: ClassVar[bool] = False  # its reason says how long it may take
-    changes_environment: ClassVar[bool] = True  # cut off, it leaves an environment that is not as it was proved
-    reveals: ClassVar[bool] = False  # what else is missing can be seen only when it is done
+    name: ClassVar[str] = ""  # name of the kind, in the journal, in the state file and in --json
+    base_s: ClassVar[int] = 0  # seconds, in addition to downloads
+    tells_time: ClassVar[bool] = False  # its reason already contains the duration
+    changes_environment: ClassVar[bool] = True  # an interruption invalidates the verification
+    reveals: ClassVar[bool] = False  # the plan is updated after it: only then it is known what else is missing
 
-    title: str
-    why: str
-    changes: str
-    undo: str
+    title: Message
+    why: Message
+    changes: Message
+    undo: Message
     size_mib: int = 0
-    root: str = ""
+    root: Message = NOTHING
 
     @property
-    def seconds(self) -> int:
-        """Roughly how long it takes."""
+    def duration_s(self) -> int:
+        """Return the estimated duration in seconds."""
         return self.base_s + self.size_mib // RATE_MIB_S
 
     @property
-    def root_words(self) -> str:
-        return f"needed, {self.root}" if self.root else "no"
+    def root_words(self) -> Message:
+        """Return whether root is required, and why, for the plan."""
+        return _("required, {why}", why=self.root) if self.root else _("no")
 
     @property
-    def outside(self) -> str:
-        """The folder outside of the environment that it writes, "" where there is none."""
+    def outside_folder(self) -> str:
+        """Return the folder outside of the environment that the step writes to, "" if there is none."""
         return ""
 
-    def lines(self, columns: int | None) -> Iterator[str]:
-        """What a plan shows below its words, lists cut to fit `columns`; nothing of most kinds."""
+    def render_lines(self, columns: int | None) -> Iterator[str]:
+        """Yield further lines for the plan, lists shortened to fit `columns`; most kinds have none."""
         yield from ()
 
-    def values(self) -> dict[str, Any]:
-        """What --json holds beside its words; nothing of most kinds."""
+    def json_values(self) -> dict[str, Any]:
+        """Return further fields for --json; most kinds have none."""
         return {}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`steps` are done here; `satisfied` is so already; `by_hand` a person must see to; each of `obstacles` stops all.
+    """`steps` are carried out; `satisfied` is done already; `manual_steps` are for the user; any obstacle blocks all.
 
-    `left_out` is what nobody asked for, `mind` what stops nothing and should be known.
-    `job` is the document of the job that it is for, `assumed_host` the host for which that is resolved, "" for this
-    machine, and `reason` why it was chosen, where nobody named it.
+    `skipped` are optional parts that were not requested, `notes` are notes that block nothing.  `job` is the document
+    of the job, `assumed_host` the host that it is resolved for, "" for this machine, and `reason` why the job was
+    selected, if the user did not name it.
     """
 
     recipe: str
     folder: Path
     steps: tuple[Step, ...]
-    satisfied: tuple[str, ...] = ()
-    by_hand: tuple[ByHand, ...] = ()
+    satisfied: tuple[Message, ...] = ()
+    manual_steps: tuple[ManualStep, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
-    boxed: str = ""  # the container's name, where the recipe lives in one
-    left_out: tuple[str, ...] = ()
-    mind: tuple[str, ...] = ()
+    container: str = ""  # name of the container, if the recipe uses one
+    skipped: tuple[Message, ...] = ()
+    notes: tuple[Message, ...] = ()
     job: Mapping[str, Any] | None = None
-    assumed_host: str = ""
-    reason: str = ""
+    assumed_host: Message = NOTHING
+    reason: Message = NOTHING
 
     @property
-    def obstacle(self) -> Obstacle | None:
-        """The first, whose exit code counts."""
+    def first_obstacle(self) -> Obstacle | None:
+        """Return the first obstacle, which decides the exit code; None if there is none."""
         return next(iter(self.obstacles), None)
 
     @property
-    def unready(self) -> tuple[Step, ...]:
-        """The steps before which nothing can run in the environment."""
+    def unready_steps(self) -> tuple[Step, ...]:
+        """Return the steps that must be done before anything can run in the environment."""
         return tuple(step for step in self.steps if step.changes_environment)

@@ -1,1 +1,1 @@
-"""Programs that run inside the environment that provision makes, by its Python; envcheck never imports them."""
+"""Programs that run with the Python of a provisioned environment; envcheck never imports them."""

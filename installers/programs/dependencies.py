@@ -1,6 +1,6 @@
-"""What each installed package requires, and which are installed editable from given folders: one line of JSON.
+"""Print one line of JSON: the requirements of all installed packages, and the editable ones in the given folders.
 
-Given to the environment's own Python with -c, so it must run with 3.8 and stand alone.  Arguments: the folders.
+Run with -c by the environment's own Python, so it must be self-contained and work with 3.8.  Arguments: the folders.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ requires = {}
 editable = []
 for found in distributions():
     name = found.metadata["Name"]
-    if not name or name in requires:  # the first on the path is the one that counts
+    if not name or name in requires:  # the first one on the path takes effect
         continue
     requires[name] = found.requires or []
     origin = json.loads(found.read_text("direct_url.json") or "{}")

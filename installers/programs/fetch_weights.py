@@ -1,26 +1,28 @@
-"""Fetches a model from a hub, in the environment or container of a recipe; repeated, it goes on where it was cut off.
+"""Download a model from a hub, in the environment or container of a recipe; run again, it resumes the download.
 
-Usage: fetch_weights.py HUB REPOSITORY FOLDER [REVISION].  HUB is huggingface or modelscope, whose library must be here;
-FOLDER "" keeps the model in the hub's own cache.  The last line it prints is the folder with the files.
-The libraries' functions are used and not their commands, which changed names (huggingface-cli, now hf).
+Usage: fetch_weights.py HUB REPOSITORY FOLDER [REVISION].  HUB is huggingface or modelscope, whose library must be
+installed; with FOLDER "" the model stays in the cache of the hub.  The last line of output is the folder of the files.
+It uses the libraries' functions because their commands were renamed (huggingface-cli, now hf).
 """
 
 from __future__ import annotations
 
 import sys
 
-ABSENT = 3  # exit code: the library of this hub is not here
-LEFT_OUT = ["*.bin", "*.pth", "*.pt", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "original/*"]  # the weights once more
+ABSENT = 3  # exit code: the library of this hub is not installed
+LEFT_OUT = ["*.bin", "*.pth", "*.pt", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "original/*"]  # copies in other formats
 
 
-def huggingface(repository: str, folder: str, revision: str) -> str:
+def fetch_from_huggingface(repository: str, folder: str, revision: str) -> str:
+    """Download a model from Hugging Face; return the folder of its files."""
     from huggingface_hub import snapshot_download
 
     found = snapshot_download(repository, revision=revision or None, local_dir=folder or None, ignore_patterns=LEFT_OUT)
     return str(found)
 
 
-def modelscope(repository: str, folder: str, revision: str) -> str:
+def fetch_from_modelscope(repository: str, folder: str, revision: str) -> str:
+    """Download a model from ModelScope; return the folder of its files."""
     from modelscope import snapshot_download
 
     found = snapshot_download(
@@ -29,10 +31,11 @@ def modelscope(repository: str, folder: str, revision: str) -> str:
     return str(found)
 
 
-HUBS = {"huggingface": huggingface, "modelscope": modelscope}
+HUBS = {"huggingface": fetch_from_huggingface, "modelscope": fetch_from_modelscope}
 
 
 def main(hub: str, repository: str, folder: str, revision: str = "") -> int:
+    """Download, print the folder, and return the exit code."""
     try:
         print(HUBS[hub](repository, folder, revision))
     except ModuleNotFoundError as err:

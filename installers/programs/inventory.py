@@ -1,6 +1,6 @@
-"""What is installed for this Python, as envcheck reads it of a virtual environment: one line of JSON.
+"""Print one line of JSON: the version of this Python, its packages, and incomplete installations.
 
-Given to a container's own Python with -c, so it must run with 3.8 and stand alone.
+Run with -c by a container's own Python, so it must be self-contained and work with 3.8.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from importlib.metadata import distributions
 packages = {}
 for found in distributions():
     name = found.metadata["Name"]
-    if name and name not in packages:  # the first on the path is the one that counts
+    if name and name not in packages:  # the first one on the path takes effect
         packages[name] = found.version
 torn = []
 for folder in sorted({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")}):
     own = os.listdir(folder) if os.path.isdir(folder) and not folder.startswith("/usr/lib/python3/") else []  # noqa: PTH112, PTH208
-    for name in own:  # in Debian's own folder no package has a RECORD
+    for name in own:  # packages in Debian's own folder have no RECORD
         whole = all(os.path.isfile(os.path.join(folder, name, part)) for part in ("RECORD", "METADATA"))  # noqa: PTH113, PTH118
         if name.startswith("~") or (name.endswith(".dist-info") and not whole):
             torn.append(name[: -len(".dist-info")].rpartition("-")[0] or name)

@@ -1,9 +1,9 @@
-"""pip, asked what it would install, its downloads kept: one line of JSON after its own.
+"""Run `pip install --dry-run`, keep its downloads, and print its report as one line of JSON after its own output.
 
-Given to the recipe's own Python with -c, so it must run with 3.8 and stand alone.  Arguments: the folder for what is
-fetched, the report's file, then pip's own.  pip removes its temporary folders at the end of a dry run, and Python tells
-whoever listens before a folder is removed (audit event shutil.rmtree): the files move out then, so that the
-installation needs no second download, whatever the index says of caching.
+Run with -c by the recipe's own Python, so it must be self-contained and work with 3.8.  Arguments: the folder for
+downloads, the file for the report, pip's own arguments.  pip removes its temporary folders at the end of a dry run;
+Python raises an audit event (shutil.rmtree) before that, in which the downloads are moved away.  So the installation
+needs no second download, even if the index forbids caching.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import zipfile
 
 COMPILED = (".c", ".cc", ".cpp", ".cxx", ".pyx", ".cu", ".rs", ".f", ".f90", ".go", "CMakeLists.txt")
 KEPT = (".whl", ".tar.gz", ".zip", ".tar.bz2")
-MEMBERS = 50_000  # of a source archive that are looked at
+MEMBERS = 50_000  # maximum number of files of a source archive to check
 OLDEST = (22, 2)  # the first pip with --report
 
 
-def keep(store: str) -> None:
-    """From now on."""
+def keep_downloads(store: str) -> None:
+    """Move pip's downloads to `store` whenever pip removes its temporary folders."""
 
     def listen(event: str, details: tuple[object, ...]) -> None:
         if event != "shutil.rmtree":
@@ -37,8 +37,8 @@ def keep(store: str) -> None:
     sys.addaudithook(listen)
 
 
-def compiled(path: str) -> str:
-    """The first file of a source archive that would have to be compiled, "" for none."""
+def find_compiled_file(path: str) -> str:
+    """Return the first file of a source archive that needs a compiler, "" if there is none."""
     try:
         if path.endswith(".zip"):
             with zipfile.ZipFile(path) as packed:
@@ -52,7 +52,8 @@ def compiled(path: str) -> str:
     return next((n for n in names if n.endswith(COMPILED) and not set(n.split("/")[1:-1]) & set(apart)), "")
 
 
-def pip(arguments: list[str]) -> int:
+def run_pip(arguments: list[str]) -> int:
+    """Run pip in this process and return its exit code."""
     sys.argv = ["pip", *arguments]
     try:
         runpy.run_module("pip", run_name="__main__", alter_sys=True)
@@ -61,37 +62,43 @@ def pip(arguments: list[str]) -> int:
     return 0
 
 
-def shortened(item: dict[str, object]) -> dict[str, object]:
-    """Without the description, which is most of it."""
+def drop_description(item: dict[str, object]) -> dict[str, object]:
+    """Return an item of pip's report without the package description, which is most of its size."""
     about = item.get("metadata")
     wanted = ("name", "version", "requires_dist", "requires_python")
     return {**item, "metadata": {k: about[k] for k in wanted if k in about}} if isinstance(about, dict) else item
 
 
-def there() -> list[dict[str, object]]:
-    """What is installed, and what it asks for."""
+def list_installed() -> list[dict[str, object]]:
+    """Return the installed packages with their requirements."""
     found = importlib.metadata.distributions()
-    said = [(d.metadata["Name"], d.version, list(d.requires or ())) for d in found]
-    return [{"name": name, "version": version, "requires": needs} for name, version, needs in said if name]
+    packages = [(d.metadata["Name"], d.version, list(d.requires or ())) for d in found]
+    return [{"name": name, "version": version, "requires": needs} for name, version, needs in packages if name]
 
 
 def main() -> int:
+    """Run the dry run, print the report, and return the exit code; with an old pip, print its version only."""
     store, report, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     version = importlib.metadata.version("pip")
-    told: dict[str, object] = {"pip_version": version}
+    document: dict[str, object] = {"pip_version": version}
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= OLDEST:
         os.makedirs(store, exist_ok=True)  # noqa: PTH103
-        keep(store)
-        status = pip(["install", "--dry-run", f"--report={report}", *arguments])
+        keep_downloads(store)
+        status = run_pip(["install", "--dry-run", f"--report={report}", *arguments])
         if status:
             return status
         with open(report, encoding="utf-8") as file:  # noqa: PTH123
-            said = json.load(file)
+            result = json.load(file)
         kept = sorted(os.listdir(store))  # noqa: PTH208
-        sources = {name: compiled(os.path.join(store, name)) for name in kept if not name.endswith(".whl")}  # noqa: PTH118
-        told = {**said, "install": [shortened(item) for item in said["install"]], "kept": kept, "sources": sources}
-        told["there"] = there()
-    print("\nENVCHECK " + json.dumps(told))
+        sources = {name: find_compiled_file(os.path.join(store, name)) for name in kept if not name.endswith(".whl")}  # noqa: PTH118
+        document = {
+            **result,
+            "install": [drop_description(item) for item in result["install"]],
+            "kept": kept,
+            "sources": sources,
+            "there": list_installed(),
+        }
+    print("\nENVCHECK " + json.dumps(document))
     return 0
 
 

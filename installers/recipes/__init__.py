@@ -1,1 +1,1 @@
-"""What a recipe is, how it is read, judged and chosen; the recipes themselves stand beside the code."""
+"""Recipes: their data classes, loading, validation and selection.  The recipe files (*.toml) are in this folder."""

@@ -1,4 +1,4 @@
-"""A container as it is to be: every field that we set, as frozen data, and the recipe's own spellings read into it."""
+"""The specification of a container: every field that envcheck sets, and the parsers for the recipe's notations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from installers.recipes.recipe import Container, Mount
+from envcheck.core.messages import _
+from installers.recipes.recipe import Mount, RecipeContainer
 
 RECIPE_LABEL, DIGEST_LABEL = "envcheck.recipe", "envcheck.digest"
-COMMAND = ("bash",)  # with a terminal and an open input a shell waits for ever: the container stays for `docker exec`
+COMMAND = ("bash",)  # with a tty and open stdin the shell never exits, so the container stays up for `docker exec`
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}  # the engine's letters are binary
@@ -21,8 +22,8 @@ _ULIMIT = re.compile(r"(-1|\d{1,15})(?::(-1|\d{1,15}))?")
 
 
 @dataclass(frozen=True)
-class Port:
-    """`address` and `host` are this machine's, "" is every address; `container` is the port inside."""
+class PublishedPort:
+    """`address` and `host` (port) are on this machine, "" means every address; `container` is the port inside."""
 
     address: str
     host: int
@@ -32,7 +33,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Ulimit:
-    """-1 is unlimited; units are the limit's own (memlock bytes, nofile files)."""
+    """-1 means unlimited; the unit depends on the limit (memlock: bytes, nofile: files)."""
 
     name: str
     soft: int
@@ -40,11 +41,11 @@ class Ulimit:
 
 
 @dataclass(frozen=True)
-class Spec:
-    """`image` is a name with its digest, or an image's id: what was pulled is what is run.
+class ContainerSpec:
+    """`image` is a name with a digest, or an image id, so that exactly the pulled image is run.
 
-    `devices` are host:container:permissions, `cdi` names like iluvatar.com/gpu=0.  An empty text and a size of None
-    leave the engine's or the image's own.
+    `devices` are host:container:permissions, `cdi` names like iluvatar.com/gpu=0.  An empty text or a size of None
+    keeps the default of the engine or the image.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Spec:
     network: str = ""
     ipc: str = ""
     pid: str = ""
-    ports: tuple[Port, ...] = ()
+    ports: tuple[PublishedPort, ...] = ()
     ulimits: tuple[Ulimit, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     tty: bool = True
@@ -70,77 +71,81 @@ class Spec:
 
     @property
     def digest(self) -> str:
-        """The same for the same container, whatever the order of its environment."""
+        """Return a SHA-256 of all fields, independent of the order of the environment variables."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @property
     def labels(self) -> dict[str, str]:
-        """What tells our containers from a stranger's; one without a recipe bears none."""
+        """Return the labels that mark envcheck's containers; {} for a specification without a recipe."""
         return {RECIPE_LABEL: self.recipe, DIGEST_LABEL: self.digest} if self.recipe else {}
 
 
-def as_written(container: Container, image: str, folder: str) -> Spec:
-    """The container as the recipe has it, no host asked; relative sources start at `folder`."""
-    return Spec(
+def build_spec(container: RecipeContainer, image: str, folder: str) -> ContainerSpec:
+    """Return the container as the recipe describes it, without host facts; relative sources start at `folder`."""
+    return ContainerSpec(
         name=container.name,
         image=image,
         workdir=container.workdir,
-        mounts=tuple(Mount(placed(m.source, folder), m.target, m.read_only) for m in container.mounts),
-        devices=tuple(map(node, container.devices)),
-        capabilities=tuple(capability(name) for name in container.capabilities),
+        mounts=tuple(Mount(resolve_source(m.source, folder), m.target, m.read_only) for m in container.mounts),
+        devices=tuple(map(normalize_device, container.devices)),
+        capabilities=tuple(normalize_capability(name) for name in container.capabilities),
         privileged=container.privileged,
-        shm_bytes=size_bytes(container.shm_size) if container.shm_size else None,
+        shm_bytes=parse_size(container.shm_size) if container.shm_size else None,
         network=container.network,
         ipc=container.ipc,
         pid=container.pid,
-        ports=() if container.network == "host" else tuple(map(port, container.ports)),
-        ulimits=tuple(ulimit(name, text) for name, text in container.ulimits.items()),
+        ports=() if container.network == "host" else tuple(map(parse_port, container.ports)),
+        ulimits=tuple(parse_ulimit(name, text) for name, text in container.ulimits.items()),
         environment=dict(container.environment),
     )
 
 
-def placed(source: str, folder: str) -> str:
-    """A mount's source from the root down."""
+def resolve_source(source: str, folder: str) -> str:
+    """Return the absolute, normalized path of a mount source."""
     return posixpath.normpath(posixpath.join(folder, source))
 
 
-def capability(name: str) -> str:
-    """The engine takes SYS_PTRACE and CAP_SYS_PTRACE, in either case; one spelling here."""
+def normalize_capability(name: str) -> str:
+    """Return one spelling: the engine accepts SYS_PTRACE and CAP_SYS_PTRACE in upper and lower case."""
     return name.upper().removeprefix("CAP_")
 
 
-def node(text: str) -> str:
-    """A device as host:container:permissions, as the engine keeps it."""
-    source, _, rest = text.partition(":")
-    target, _, permissions = rest.partition(":")
+def normalize_device(text: str) -> str:
+    """Return the device as host:container:permissions, the form that the engine reports."""
+    source, _unused, rest = text.partition(":")
+    target, _unused, permissions = rest.partition(":")
     return f"{source}:{target or source}:{permissions or 'rwm'}"
 
 
-def size_bytes(text: str) -> int:
-    """128g, 64MiB, 1.5g, 1048576; ValueError says what was expected."""
+def parse_size(text: str) -> int:
+    """Return the bytes of a size like 128g, 64MiB, 1.5g or 1048576; raise ValueError with a message otherwise."""
     found = _SIZE.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"expected a size like 128g, found {text[:40]!r}")
+        raise ValueError(_("expected a size like 128g, found {found!r}", found=text[:40]))
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
-def port(text: str) -> Port:
-    """127.0.0.1:7860:7860, 7860:7860, 53:53/udp; ValueError says what was expected."""
+def parse_port(text: str) -> PublishedPort:
+    """Parse 127.0.0.1:7860:7860, 7860:7860 or 53:53/udp; raise ValueError with a message otherwise."""
     found = _PORT.fullmatch(text)
     numbers = [int(n) for n in found.group(3, 4)] if found else []
     if not found or not all(0 < n < 1 << 16 for n in numbers):
-        raise ValueError(f"expected ports like 127.0.0.1:7860:7860, found {text[:40]!r}")
-    return Port(found[1] or found[2] or "", numbers[0], numbers[1], found[5] or "tcp")
+        raise ValueError(_("expected ports like 127.0.0.1:7860:7860, found {found!r}", found=text[:40]))
+    return PublishedPort(found[1] or found[2] or "", numbers[0], numbers[1], found[5] or "tcp")
 
 
-def ulimit(name: str, text: str) -> Ulimit:
-    """ "-1" or "1048576:1048576"; one number is both; ValueError says what was expected."""
+def parse_ulimit(name: str, text: str) -> Ulimit:
+    """Parse "-1" or "65536:1048576"; a single number sets both limits.  Raises ValueError with a message."""
     found = _ULIMIT.fullmatch(text)
     if not found or not re.fullmatch(r"[a-z]{2,16}", name):
         raise ValueError(
-            f"expected a limit like memlock = '-1' or nofile = '65536:1048576', found {name[:20]} = {text[:40]!r}"
+            _(
+                "expected a limit like memlock = '-1' or nofile = '65536:1048576', found {name} = {found!r}",
+                name=name[:20],
+                found=text[:40],
+            )
         )
     soft, hard = int(found[1]), int(found[2] or found[1])
     if hard != -1 and (soft == -1 or soft > hard):
-        raise ValueError(f"the soft limit of {name} is above the hard one: {text[:40]!r}")
+        raise ValueError(_("the soft limit of {name} is above its hard limit: {found!r}", name=name, found=text[:40]))
     return Ulimit(name, soft, hard)

@@ -1,4 +1,4 @@
-"""The line of `docker run` that makes a Spec, for scripts and for a person: the one place that knows its options."""
+"""The `docker run` command that creates a container from its specification, for scripts and for display."""
 
 from __future__ import annotations
 
@@ -6,47 +6,48 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from installers.recipes.container_spec import Port, Spec, Ulimit
+from installers.recipes.container_spec import ContainerSpec, PublishedPort, Ulimit
 from installers.recipes.recipe import Mount
 
 HERE = "$PWD"
-_ACTIVE, _ESCAPED = re.compile(r'(["\\$`])'), r"\\\1"  # what double quotes leave alive
+_ACTIVE, _ESCAPED = re.compile(r'(["\\$`])'), r"\\\1"  # characters that stay special inside double quotes
 _UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 
-def run_argv(spec: Spec) -> list[str]:
-    """--mount, not -v: -v makes a folder of a source that is not there."""
+def run_argv(spec: ContainerSpec) -> list[str]:
+    """Return the arguments of `docker run`.  Uses --mount because -v creates a folder for a missing source."""
     argv = ["docker", "run", "--detach"]
     flags = (("--interactive", spec.stdin), ("--tty", spec.tty), ("--privileged", spec.privileged))
     argv += [option for option, given in flags if given]
-    for option, value in _options(spec):
+    for option, value in _list_options(spec):
         argv += [option, value]
     return [*argv, spec.image, *spec.command]
 
 
-def shell_words(spec: Spec) -> tuple[str, ...]:
-    """As `run_argv`, quoted to be pasted; sources below $PWD start at the folder in which it is pasted."""
-    return tuple(_quoted(part) for part in run_argv(spec))
+def shell_words(spec: ContainerSpec) -> tuple[str, ...]:
+    """Return `run_argv` quoted for a shell; $PWD in mount sources expands to the folder in which it is run."""
+    return tuple(_quote_part(part) for part in run_argv(spec))
 
 
 def mount_word(mount: Mount) -> str:
-    """The value of --mount: a line of CSV, so that a comma in a path is quoted."""
+    """Return the value of --mount, one line of CSV: a path that contains a comma is quoted."""
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
-    return ",".join(_csv(text) for text in [*fields, *(["readonly"] if mount.read_only else [])])
+    return ",".join(_quote_csv(text) for text in [*fields, *(["readonly"] if mount.read_only else [])])
 
 
-def port_word(port: Port) -> str:
+def port_word(port: PublishedPort) -> str:
+    """Return the value of --publish: [ADDRESS:]HOST:CONTAINER[/PROTOCOL], an IPv6 address in brackets."""
     address = f"[{port.address}]" if ":" in port.address else port.address
     suffix = "" if port.protocol == "tcp" else f"/{port.protocol}"
     return f"{address}{':' if address else ''}{port.host}:{port.container}{suffix}"
 
 
 def size_word(size: int) -> str:
-    """137438953472 is 128g: the largest unit that loses nothing."""
+    """Return bytes in the largest unit that divides them without rest: 137438953472 is 128g."""
     return next((f"{size // unit}{letter}" for unit, letter in _UNITS if size and size % unit == 0), str(size))
 
 
-def _options(spec: Spec) -> Iterator[tuple[str, str]]:
+def _list_options(spec: ContainerSpec) -> Iterator[tuple[str, str]]:
     single = (
         ("--name", spec.name),
         ("--workdir", spec.workdir),
@@ -70,21 +71,22 @@ def _options(spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def device_word(device: str) -> str:
-    """The short form where it says the same."""
+    """Return the value of --device, shortened to the path if it is the same inside and permissions are rwm."""
     source, target, permissions = device.split(":")
     return source if (source, permissions) == (target, "rwm") else device
 
 
 def ulimit_word(limit: Ulimit) -> str:
+    """Return the value of --ulimit: NAME=SOFT:HARD."""
     return f"{limit.name}={limit.soft}:{limit.hard}"
 
 
-def _csv(text: str) -> str:
+def _quote_csv(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
 
 
-def _quoted(part: str) -> str:
-    """The shell fills in $PWD, and nothing else that a recipe may hold."""
+def _quote_part(part: str) -> str:
+    """Quote one word so that the shell expands $PWD and nothing else."""
     before, here, after = part.partition(f"source={HERE}")
     if not here:
         return shlex.quote(part)

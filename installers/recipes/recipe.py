@@ -1,7 +1,7 @@
-"""What a recipe says, as frozen data; recipes_file.py loads it, catalogue.py chooses.
+"""The data classes of a recipe; loader.py reads them, catalogue.py selects one.
 
-A TOML value may stand alone or as {value, source, seed_value, reason}: the dataclass holds the plain value, and
-`Recipe.notes["hardware.memory_gib"]` where it comes from and what the published document said instead.
+A TOML value is plain or {value, source, published, reason}.  The data class holds the plain value;
+`Recipe.notes["hardware.memory_gib"]` holds its source and the wrong value of the published document.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.core import toml_file
-from envcheck.core.facts import Wanted
+from envcheck.core.facts import MachineRequirements
 
 
 @dataclass(frozen=True)
-class Note:
-    """Where a value comes from; `seed_value` is the published document's own when it was a trap, `reason` why."""
+class SourceNote:
+    """The source of a value; `published` is the wrong value of the published document, `reason` why it is wrong."""
 
     source: str
-    seed_value: Any = None
+    published: Any = None
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Trap:
-    """An error of the published document that no single value carries; `where` is document:line."""
+    """An error of the published document that belongs to no single value; `where` is the document and line."""
 
     where: str
-    seed_value: str
+    published: str
     instead: str
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Per node; `cards` counts what the vendor's tool lists (chips on Iluvatar, dies on A3)."""
+    """The hardware of one node; `cards` counts what the vendor's tool lists (chips on Iluvatar, dies on A3)."""
 
     product: str
     cards: int | None = None
@@ -48,8 +48,8 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Image:
-    """`references` by architecture (x86_64, aarch64); `alternates` are other registries' names of the same image."""
+class RecipeImage:
+    """Image names by architecture (x86_64, aarch64); `alternates` are names of the same image in other registries."""
 
     references: Mapping[str, str]
     alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -57,14 +57,16 @@ class Image:
 
 @dataclass(frozen=True)
 class Mount:
+    """A bind mount; `source` is on the host (relative: below the start folder), `target` in the container."""
+
     source: str
     target: str
     read_only: bool = False
 
 
 @dataclass(frozen=True)
-class Container:
-    """`ulimits` hold "soft:hard" or one number for both by the limit's name; -1 is unlimited."""
+class RecipeContainer:
+    """`ulimits` are "soft:hard", or one number for both, by name of the limit; -1 means unlimited."""
 
     name: str
     workdir: str = ""
@@ -83,7 +85,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Package:
-    """One requirement; `index` is the URL of its own index, "" for the configured one; installed in order."""
+    """One requirement; `index` is the URL of its index, "" for the configured one.  Packages are installed in order."""
 
     name: str
     specifier: str = ""
@@ -91,11 +93,11 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Library:
-    """A system library that a package needs and a bare machine lacks: `name` as the loader knows it.
+class SystemLibrary:
+    """A system library that a package needs and a minimal system may lack; `name` is its soname.
 
-    Where the loader does not find it, `package` is installed for the copy that its wheel carries at `pattern`, and
-    `link` is made to lead there; both are relative to site-packages.
+    If the loader does not find it, `package` is installed for the copy that its wheel contains at `pattern`, and
+    `link` is created as a symbolic link to it; both are relative to site-packages.
     """
 
     name: str
@@ -107,7 +109,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A project that is cloned, not pip-installed from an index."""
+    """A git repository that is cloned at `ref` into `directory`; `editable` installs the clone with pip."""
 
     url: str
     ref: str
@@ -116,8 +118,8 @@ class Checkout:
 
 
 @dataclass(frozen=True)
-class Tool:
-    """A program or a file that a build needs; `remedy` is how one gets it."""
+class BuildTool:
+    """A program or a file that a build needs; `remedy` describes how to get it."""
 
     program: str = ""
     file: str = ""
@@ -125,12 +127,12 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Build:
-    """What is built from source in a checkout (`checkout` is its directory), on the nodes of one `role`, "" for all.
+class RecipeBuild:
+    """A build from source in a checkout (`checkout` is its directory), on the nodes of one `role`, "" for all.
 
     `commands` run in the checkout, in order; their {tokens} are installers.recipes.build_rules.TOKENS.  `yields` is the
-    pattern of what they make, below the checkout; `installs`: it is a wheel for pip.  `prepend` goes in front of path
-    variables; `after` names the builds whose results go into this one.
+    glob pattern of the result, relative to the checkout; with `installs` it is a wheel that pip installs.  `prepend`
+    extends path variables at the front; `after` names the builds that must run before this one.
     """
 
     name: str
@@ -139,7 +141,7 @@ class Build:
     yields: str
     role: str = ""
     installs: bool = False
-    prerequisites: tuple[Tool, ...] = ()
+    prerequisites: tuple[BuildTool, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     prepend: Mapping[str, str] = field(default_factory=dict)
     after: tuple[str, ...] = ()
@@ -150,9 +152,9 @@ class Build:
 
 @dataclass(frozen=True)
 class Weights:
-    """A model's repository on the hubs, of which `first` is tried first; `size_gib` is what it takes on the disk.
+    """A model's repositories on the hubs; `first` names the hub to try first, `size_gib` is the size on disk.
 
-    `folder` is where it is put, seen from the recipe's `workdir`; "" leaves it in the hub's own cache.
+    `folder` is the destination, relative to the recipe's `workdir`; "" keeps the model in the cache of the hub.
     """
 
     huggingface: str = ""
@@ -165,14 +167,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class RecipeJob:
-    """One method of a recipe, or one variant (zero3, ddp) or one node role of it.
+    """One method of a recipe, or one variant (zero3, ddp) or one node role of a method.
 
-    `launcher` and `arguments` are ordered; their {tokens} (installers.recipes.recipe_rules.TOKENS) are filled in by
-    envcheck.job.command.  `processes` is per node, `rank` this role's node in a job of several roles.
-    `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
-    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets,
-    and `own_files` what it wants beside them (name → text; {data} is written as JSON has it); `config` names the YAML
-    file into which the arguments go, where the program takes one.
+    `launcher` and `arguments` are ordered; envcheck.job.command fills in their {tokens}
+    (installers.recipes.validation.TOKENS).  `processes` is per node; `rank` is the node rank of this role.
+    `parallel` has the keys tensor, pipeline, sharding, data; `steps` has max, warmup, save, eval.  `requires` are files
+    without which the job cannot run, `caution` are warnings to show before it starts.  `own_data` are the options that
+    --data sets, `own_files` the files to write for them (name to text; {data} is inserted as JSON); `config` is the
+    name of the YAML file for the arguments, if the program takes one.
     """
 
     method: str
@@ -207,9 +209,10 @@ class RecipeJob:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question of an installer: `pattern` is found in its last line (* stands for anything, case does not count).
+    """A question of an installer; `pattern` is searched in its last line (* matches anything, case is ignored).
 
-    `answer` is typed, and Enter where `enter`; `licence`: a person says yes first, and `refusal` is typed for a no.
+    `answer` is sent, followed by Enter if `enter`.  With `licence` the user must accept first; if not, `refusal` is
+    sent.
     """
 
     pattern: str
@@ -222,16 +225,16 @@ class Prompt:
 
 @dataclass(frozen=True)
 class VersionQuery:
-    """Where the installed version is told: in a file, or in a command's answer, on the line that `says` describes."""
+    """How to read the installed version: from a file or a command's output, in the line that `pattern` matches."""
 
-    says: str
+    pattern: str
     read: str = ""
     run: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class DriverFile:
-    """A file that the vendor publishes; `sha256_url` leads to the vendor's own list of sums."""
+class PublishedDriverFile:
+    """A file that the vendor publishes; `sha256_url` is the vendor's list of checksums."""
 
     version: str
     url: str
@@ -241,13 +244,13 @@ class DriverFile:
 
 
 @dataclass(frozen=True)
-class Driver:
-    """A vendor's installer (.run) and how it is driven; ready-made ones stand in installers/drivers.
+class DriverInstaller:
+    """A vendor's installer (.run) and how to run it; built-in ones are in envcheck/vendors/*/driver.toml.
 
-    `files` describe the names of its files, with {version} and {architecture}; `licence_arguments` are given once a
-    person has said yes to `licence`; `silence_s` is the longest that it may say nothing, `deadline_s` that it may take.
-    `reboot` are texts of its own that ask for one.  `modules` must not be in use, `conflicts` not be loaded;
-    `builds_module`: compiled for the running kernel.  `users` must exist, and `tools` be there.
+    `files` are patterns of its file names, with {version} and {architecture}; `licence_arguments` are added after the
+    user accepted `licence`; `silence_s` is the maximum time without output, `deadline_s` the maximum run time.
+    `reboot` are texts in its output that ask for a reboot.  `modules` must not be in use, `conflicts` must not be
+    loaded; `builds_module`: it compiles a module for the running kernel.  `users` and `tools` must exist.
     """
 
     name: str
@@ -257,7 +260,7 @@ class Driver:
     licence: str = ""
     licence_arguments: tuple[str, ...] = ()
     prompts: tuple[Prompt, ...] = ()
-    published: tuple[DriverFile, ...] = ()
+    published: tuple[PublishedDriverFile, ...] = ()
     exit_codes: tuple[int, ...] = (0,)
     versions: tuple[VersionQuery, ...] = ()
     reboot: tuple[str, ...] = ()
@@ -276,13 +279,13 @@ class Driver:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that one set-up wants; `file` is where it was read.
+    """Everything that one set-up needs; `file` is the file that it was read from.
 
-    `prepend` goes in front of path variables (PYTHONPATH), after `scripts` were sourced; `interpreter` is {python}
-    where nobody says better; `model_path` is where the weights stand, seen from `workdir`; below `runs` stand the
-    folders of the runs, where only one place outlives the container; `documents` explains the sources' short names.
-    `drivers` replace the ready-made ones of the same name; `usual`: what the device alone means; `like`: the recipe
-    from which it has what its file does not say.
+    `prepend` extends path variables (PYTHONPATH) at the front, after `scripts` were sourced; `interpreter` is the
+    default for {python}; `model_path` is the folder of the weights, relative to `workdir`; `runs` is the folder for
+    runs, set if only one folder outlives the container; `documents` are the titles of the sources by short name.
+    `drivers` replace built-in ones of the same name; `usual`: the default recipe of its device; `like`: the recipe
+    that it inherits from.
     """
 
     name: str
@@ -296,13 +299,13 @@ class Recipe:
     firmware_minimum: str | None = None
     toolkit_minimum: str | None = None
     python: str = ""
-    image: Image | None = None
-    container: Container | None = None
+    image: RecipeImage | None = None
+    container: RecipeContainer | None = None
     packages: tuple[Package, ...] = ()
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[SystemLibrary, ...] = ()
     checkouts: tuple[Checkout, ...] = ()
-    builds: tuple[Build, ...] = ()
-    drivers: tuple[Driver, ...] = ()
+    builds: tuple[RecipeBuild, ...] = ()
+    drivers: tuple[DriverInstaller, ...] = ()
     weights: Weights | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     prepend: Mapping[str, str] = field(default_factory=dict)
@@ -317,14 +320,14 @@ class Recipe:
     verify: tuple[tuple[str, ...], ...] = ()
     usual: bool = False
     like: str = ""
-    notes: toml_file.Given[Mapping[str, Note]] = field(default_factory=dict)
+    notes: toml_file.Given[Mapping[str, SourceNote]] = field(default_factory=dict)
     file: toml_file.Given[str] = ""
 
 
-def wanted(recipe: Recipe, job: RecipeJob) -> Wanted:
-    """What the job asks of one machine; the job's own figures win over the recipe's."""
+def derive_requirements(recipe: Recipe, job: RecipeJob) -> MachineRequirements:
+    """Return what the job requires of one machine; values of the job override those of the recipe."""
     hardware = recipe.hardware
-    return Wanted(
+    return MachineRequirements(
         recipe=recipe.name,
         method=job.method,
         device=job.device or recipe.device,
@@ -346,7 +349,7 @@ def wanted(recipe: Recipe, job: RecipeJob) -> Wanted:
     )
 
 
-def by_index(packages: Iterable[Package]) -> list[tuple[str, tuple[Package, ...]]]:
-    """Index and packages: neighbours of one index go to pip together, so that it can weigh them against each other."""
+def group_by_index(packages: Iterable[Package]) -> list[tuple[str, tuple[Package, ...]]]:
+    """Return (index, packages) groups: pip resolves consecutive packages of the same index together."""
     found = itertools.groupby(packages, key=lambda package: package.index)
     return [(index, tuple(group)) for index, group in found]

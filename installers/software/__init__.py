@@ -1,1 +1,1 @@
-"""What goes into an environment or a container: packages, clones, and what is built from them."""
+"""Install into an environment or a container: packages, clones, and what is built from source."""

@@ -1,7 +1,7 @@
-"""A recipe's clone in its target: the very commit, proved; taken up where it was cut off; nobody's work is overwritten.
+"""A recipe's git clones in the target: verified commits, resumable, and never overwriting local work.
 
-A clone is begun by `git init` and a note in its configuration, which goes when it is whole: a run that finds the note
-goes on with it as with its own.  What git prints is told redacted, and no command of a clone's own (hooks) is run.
+`git init` is followed by a mark in the clone's configuration, which is removed when the clone is complete: a run that
+finds the mark continues its own work.  git's output is redacted, and hooks of the clone never run.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from envcheck.core.errors import StepError, UsageError
+from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.process import NOT_FOUND, CommandResult
-from envcheck.core.secrets import redact
-from installers.locks.lockfile import Commit
-from installers.plan.requirement import Need, Satisfied
-from installers.recipes.checkout_rules import COMMIT, complaints
+from envcheck.core.secrets import redact_text
+from installers.locks.lockfile import LockedCommit
+from installers.plan.requirement import SatisfiedRequirement, UnmetRequirement
+from installers.recipes.checkout_rules import COMMIT, find_complaints
 from installers.recipes.recipe import Checkout
-from installers.software import git_words, packages
-from installers.targets.target import Target, answer
+from installers.software import git_errors, pip_runner
+from installers.targets.target import Target, read_answer
 
 LOOK_S = 60.0
-FETCH_S = 2 * 3600.0  # Paddle with its submodules is some GB
-# ext:: would run a command; a stalled transfer ends in a minute instead of never.
+FETCH_S = 2 * 3600.0  # Paddle with its submodules is several GB
+# ext:: would run a command; the speed limit ends a stalled transfer after a minute.
 SAFE = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "http.lowSpeedLimit=1000", "http.lowSpeedTime=60")
 SURROUNDINGS = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -33,8 +34,8 @@ SURROUNDINGS = {
     "LC_ALL": "C.UTF-8",
 }
 MAKING = "envcheck.making"
-SIZE_MIB = 500  # a guess: nobody says how large a clone is before it is there
-NO_GIT = ("there is no git", "install git")
+SIZE_MIB = 500  # an estimate: the size of a clone is unknown beforehand
+NO_GIT = (_("git not found"), _("install git"))
 Line = Callable[[str], None]
 
 _EDITABLE = """
@@ -46,10 +47,10 @@ print("ENVCHECK " + json.dumps([s["url"] for s in said if s.get("dir_info", {}).
 
 
 @dataclass(frozen=True)
-class Clone:
-    """What stands at the folder.  `wanted`: the commit that the ref means there, "" where nobody can say yet.
+class CloneState:
+    """State of the clone's folder; `wanted`: the commit of the recipe's ref, "" if unknown.
 
-    `making`: an earlier run of ours did not get to its end; `taken`: there are other things, no clone.
+    `making`: an earlier run was interrupted; `taken`: the folder has other files and is not a clone.
     """
 
     commit: str = ""
@@ -61,147 +62,188 @@ class Clone:
     editable: bool = False
 
     @property
-    def absent(self) -> bool:
+    def is_absent(self) -> bool:
+        """Whether there is neither a commit nor other files."""
         return not self.commit and not self.taken
 
 
-def there(target: Target, checkout: Checkout) -> Clone:
-    """Looks, and changes nothing.  UsageError where the recipe's words are none that git may be given."""
-    for field, wrong in complaints(checkout):
-        raise UsageError(f"checkouts: {field}: {wrong}")
-    git = Git(target, checkout.directory)
-    if ".git" not in target.names(checkout.directory):
-        return Clone(taken=bool(target.names(checkout.directory)))
-    commit = git.says("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    remote = git.says("config", "--local", "--get", "remote.origin.url")
-    making = bool(git.says("config", "--local", "--get", MAKING))
-    if not (making or commit or remote):  # cut off right after init, or somebody's beginning
-        return Clone(making=True) if target.names(checkout.directory) == [".git"] else Clone(taken=True)
+def inspect_clone(target: Target, checkout: Checkout) -> CloneState:
+    """Return the state of the clone; changes nothing.  UsageError if the recipe's values are unsafe for git."""
+    for field, wrong in find_complaints(checkout):
+        raise UsageError(_("checkouts: {field}: {wrong}", field=field, wrong=wrong))
+    git = GitRunner(target, checkout.directory)
+    if ".git" not in target.list_folder(checkout.directory):
+        return CloneState(taken=bool(target.list_folder(checkout.directory)))
+    commit = git.read_output("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    remote = git.read_output("config", "--local", "--get", "remote.origin.url")
+    making = bool(git.read_output("config", "--local", "--get", MAKING))
+    if not (making or commit or remote):  # interrupted right after init, or another person's `git init`
+        return CloneState(making=True) if target.list_folder(checkout.directory) == [".git"] else CloneState(taken=True)
     changed = (
-        git.says("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty") if not making else ""
+        git.read_output("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+        if not making
+        else ""
     )
-    return Clone(
+    return CloneState(
         commit,
-        git.meaning(checkout.ref),
+        git.resolve_ref(checkout.ref),
         remote,
         tuple(changed.splitlines()),
         making,
-        editable=checkout.editable and git.folder() in _editables(target),
+        editable=checkout.editable and git.top_folder() in _list_editables(target),
     )
 
 
-def need(checkout: Checkout, clone: Clone) -> Need | Satisfied:
-    """What a plan says of it.  Pure."""
+def plan_clone(checkout: Checkout, clone: CloneState) -> UnmetRequirement | SatisfiedRequirement:
+    """Return the clone as a plan step: satisfied or not."""
     where, ref = checkout.directory, checkout.ref[:12] if COMMIT.fullmatch(checkout.ref) else checkout.ref
-    what = f"clone {redact(checkout.url)} at {ref} into {where}"
-    undo = f"rm -r {where}" if clone.absent or clone.making else f"git -C {where} checkout {clone.commit}"
-    if refusal := refused(checkout, clone):
-        return Need(what, "", "", "", obstacle=refusal[0], remedy=refusal[1])
+    what = _("clone {url} at {ref} into {where}", url=redact_text(checkout.url), ref=ref, where=where)
+    undo = verbatim(f"rm -r {where}" if clone.is_absent or clone.making else f"git -C {where} checkout {clone.commit}")
+    if refusal := explain_refusal(checkout, clone):
+        return UnmetRequirement(what, NOTHING, NOTHING, NOTHING, obstacle=refusal[0], remedy=refusal[1])
     if not clone.making and clone.commit and clone.commit == clone.wanted:
         if clone.editable or not checkout.editable:
-            return Satisfied(f"{where} is at {ref}")
-        return Need(
-            f"install {where} editable", "the clone is there and not installed", "the packages", "pip uninstall", 50
+            return SatisfiedRequirement(_("{where} is at {ref}", where=where, ref=ref))
+        return UnmetRequirement(
+            _("install {folder} in editable mode", folder=where),
+            _("cloned, but not installed"),
+            _("installed packages"),
+            verbatim("pip uninstall"),
+            50,
         )
     if clone.making:
-        return Need(what, "an earlier run did not get to its end there", f"fills {where}", undo, SIZE_MIB)
+        return UnmetRequirement(
+            what, _("an earlier run was interrupted"), _("writes to {folder}", folder=where), undo, SIZE_MIB
+        )
     if clone.commit:
-        why = f"it is at {clone.commit[:12]}"
-        return Need(f"move {where} to {ref}", why, f"the files of {where}", undo, SIZE_MIB)
-    return Need(what, "there is none yet", f"makes {where}", undo, SIZE_MIB)
+        why = _("currently at {commit}", commit=clone.commit[:12])
+        return UnmetRequirement(
+            _("check out {ref} in {folder}", folder=where, ref=ref),
+            why,
+            _("files in {folder}", folder=where),
+            undo,
+            SIZE_MIB,
+        )
+    return UnmetRequirement(what, _("not cloned yet"), _("creates {folder}", folder=where), undo, SIZE_MIB)
 
 
-def refused(checkout: Checkout, clone: Clone) -> tuple[str, str] | None:
-    """Why it must be left as it is, and what to do."""
+def explain_refusal(checkout: Checkout, clone: CloneState) -> tuple[Message, Message] | None:
+    """Return why the folder must not be touched and what to do; None if it may be."""
     where = checkout.directory
     if clone.taken:
-        return f"{where} holds other things and is no clone", "move them away"
-    if clone.remote and not _same(clone.remote, checkout.url):
-        words = f"{where} is a clone of {redact(clone.remote)}, wanted is {redact(checkout.url)}"
-        return words, "move it away, or: git remote set-url origin"
+        return _("{folder} is not a git clone and is not empty", folder=where), _("move these files elsewhere")
+    if clone.remote and not _is_same_address(clone.remote, checkout.url):
+        words = _(
+            "{folder} is a clone of {there}; expected {wanted}",
+            folder=where,
+            there=redact_text(clone.remote),
+            wanted=redact_text(checkout.url),
+        )
+        return words, _(
+            "move the folder, or run `git -C {folder} remote set-url origin {url}`",
+            folder=where,
+            url=redact_text(checkout.url),
+        )
     if clone.changed and not clone.making:
-        listed = ", ".join(line[3:] for line in clone.changed[:3])
-        more = f" and {len(clone.changed) - 3} more" if len(clone.changed) > 3 else ""
-        return f"{where} has changes of somebody's: {listed}{more}", f"git -C {where} stash, or commit them"
+        listed = join(", ", (line[3:] for line in clone.changed[:3]))
+        more = len(clone.changed) - 3
+        words = (
+            _("{folder} has local changes: {files} and {more} more", folder=where, files=listed, more=more)
+            if more > 0
+            else _("{folder} has local changes: {files}", folder=where, files=listed)
+        )
+        return words, _("commit the changes, or run `git -C {folder} stash`", folder=where)
     return None
 
 
 @dataclass(frozen=True)
 class CloneOptions:
-    """`limits` are requirement lines that an editable installation must keep; `note` hears what it brings.
+    """Options of a clone: `limits` are requirement lines to keep; `note` gets the wheels that it adds.
 
-    `locked`: all that it needs is there.  `source` is a git bundle on the target, fetched from instead of the address,
-    `tools` a folder from which pip takes what builds it instead of an index: no network is asked.
+    `locked`: all dependencies are installed already.  `source` is a git bundle on the target, used instead of the URL;
+    `tools` is a folder of build dependencies, used instead of an index.  With both, no network is used.
     """
 
     limits: Sequence[str] = ()
-    note: packages.Note = lambda wheels: None
+    note: pip_runner.Note = lambda wheels: None
     locked: bool = False
     source: str = ""
     tools: str = ""
 
 
-def perform(target: Target, checkout: Checkout, say: Line, terms: CloneOptions = CloneOptions()) -> Commit:
-    """The clone at its commit, installed where the recipe says so; what the lock says of it.
+def update_clone(
+    target: Target, checkout: Checkout, on_line: Line, terms: CloneOptions = CloneOptions()
+) -> LockedCommit:
+    """Check out the commit, install it if the recipe says so, and return the lock entry.
 
-    StepError in words; nothing of anybody's is overwritten.
+    StepError if that fails; local changes are never overwritten.
     """
-    clone = there(target, checkout)
-    if refusal := refused(checkout, clone):
+    clone = inspect_clone(target, checkout)
+    if refusal := explain_refusal(checkout, clone):
         raise StepError(*refusal)
-    git = Git(target, checkout.directory, say)
+    git = GitRunner(target, checkout.directory, on_line)
     commit = clone.wanted if clone.wanted and not clone.making else ""
     if not commit:
-        commit = _fetched(git, checkout, clone, terms.source)
+        commit = _fetch_commit(git, checkout, clone, terms.source)
     if clone.making or clone.commit != commit:
-        force = ("--force",) if clone.absent or clone.making else ()
-        git.must("checkout", "--quiet", *force, "--detach", commit, "--")
-    head = git.says("rev-parse", "--verify", "HEAD")
+        force = ("--force",) if clone.is_absent or clone.making else ()
+        git.run_checked("checkout", "--quiet", *force, "--detach", commit, "--")
+    head = git.read_output("rev-parse", "--verify", "HEAD")
     if head != commit:
-        raise StepError(f"{checkout.directory} is at {head or 'no commit'}, wanted is {commit}", git_words.AGAIN)
-    git.run("config", "--local", "--unset-all", MAKING)
+        raise StepError(
+            _(
+                "{directory} is at {head}; expected {commit}",
+                directory=checkout.directory,
+                head=head or _("no commit"),
+                commit=commit,
+            ),
+            git_errors.AGAIN,
+        )
+    git.run_git("config", "--local", "--unset-all", MAKING)
     if checkout.editable and not clone.editable:
-        _install(target, git.folder(), say, terms)
-    return Commit(public(checkout.url), commit, checkout.directory)
+        _install_editable(target, git.top_folder(), on_line, terms)
+    return LockedCommit(strip_credentials(checkout.url), commit, checkout.directory)
 
 
-def name(target: Target, checkout: Checkout, commit: str) -> None:
-    """What the recipe's ref means, for a clone that was made by its commit: so that later nobody asks the network."""
+def record_ref(target: Target, checkout: Checkout, commit: str) -> None:
+    """Record the commit of the recipe's ref in a clone made by commit, so that later runs need no network."""
     if not COMMIT.fullmatch(checkout.ref):
-        Git(target, checkout.directory).must("update-ref", f"refs/remotes/origin/{checkout.ref}", commit)
+        GitRunner(target, checkout.directory).run_checked("update-ref", f"refs/remotes/origin/{checkout.ref}", commit)
 
 
-def _fetched(git: Git, checkout: Checkout, clone: Clone, source: str) -> str:
-    """The commit that the ref means, after it was fetched; the least that will do first."""
-    if clone.absent or clone.making:
-        git.must("init", "--quiet", place=False)
-        git.tidy()
-        git.must("config", "--local", MAKING, "true")
-        git.must("config", "--local", "remote.origin.url", public(checkout.url))
-        git.must("config", "--local", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
-    git.say(f"fetching {redact(source or checkout.url)}")
+def _fetch_commit(git: GitRunner, checkout: Checkout, clone: CloneState, source: str) -> str:
+    """Fetch, as little as possible at first, and return the commit of the ref."""
+    if clone.is_absent or clone.making:
+        git.run_checked("init", "--quiet", place=False)
+        git.remove_locks()
+        git.run_checked("config", "--local", MAKING, "true")
+        git.run_checked("config", "--local", "remote.origin.url", strip_credentials(checkout.url))
+        git.run_checked("config", "--local", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    git.on_line(_("fetching {source}", source=redact_text(source or checkout.url)))
     everything = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-    shallow = () if source else tuple(_least(git, checkout))
+    shallow = () if source else tuple(_minimal_refspecs(git, checkout))
     for depth, refspecs in ((("--depth=1",), shallow), ((), everything)):
         done = (
-            git.run("fetch", "--no-tags", "--progress", *depth, "--", source or checkout.url, *refspecs)
+            git.run_git("fetch", "--no-tags", "--progress", *depth, "--", source or checkout.url, *refspecs)
             if refspecs
             else None
         )
-        if done and done.status == 0 and (commit := git.meaning(checkout.ref)):
+        if done and done.status == 0 and (commit := git.resolve_ref(checkout.ref)):
             return commit
-        if done and done.status and not (depth and _worth_more(done)):
-            raise git.failed(done)
-    raise StepError(f"{redact(checkout.url)} has no {checkout.ref}", "look at the recipe's ref")
+        if done and done.status and not (depth and _should_fetch_all(done)):
+            raise git.build_error(done)
+    raise StepError(
+        _("{url} has no ref {ref}", url=redact_text(checkout.url), ref=checkout.ref), _("check `ref` in the recipe")
+    )
 
 
-def _least(git: Git, checkout: Checkout) -> Iterator[str]:
-    """What to fetch for the ref: the commit itself, or the tag or branch of that name."""
+def _minimal_refspecs(git: GitRunner, checkout: Checkout) -> Iterator[str]:
+    """Yield what to fetch for the ref: the commit itself, or the tag or branch of that name."""
     ref = checkout.ref
     if COMMIT.fullmatch(ref):
         yield ref
         return
-    done = git.must("ls-remote", "--", checkout.url, f"refs/tags/{ref}", f"refs/heads/{ref}")
+    done = git.run_checked("ls-remote", "--", checkout.url, f"refs/tags/{ref}", f"refs/heads/{ref}")
     listed = {line.split("\t")[-1] for line in done.splitlines()}
     if f"refs/tags/{ref}" in listed:
         yield f"+refs/tags/{ref}:refs/tags/{ref}"
@@ -209,108 +251,117 @@ def _least(git: Git, checkout: Checkout) -> Iterator[str]:
         yield f"+refs/heads/{ref}:refs/remotes/origin/{ref}"
 
 
-def _worth_more(done: CommandResult) -> bool:
-    """A server that gives no single commits, or no shallow ones (plain files over http), is asked for everything."""
+def _should_fetch_all(done: CommandResult) -> bool:
+    """Return whether to fetch everything: the server offers no single commits or shallow clones (plain http)."""
     words = ("shallow", "not our ref", "unadvertised object", "couldn't find remote ref", "did not send all")
     return any(word in done.out + done.err for word in words)
 
 
-def _install(target: Target, folder: str, say: Line, terms: CloneOptions) -> None:
-    """What it needs first, from the index, as far as no lock has brought that already."""
-    say(f"installing {folder} editable")
-    pip = packages.Pip(target, say)
+def _install_editable(target: Target, folder: str, on_line: Line, terms: CloneOptions) -> None:
+    """Install the clone; its dependencies come from the index unless a lock has provided them."""
+    on_line(_("installing {folder} in editable mode", folder=folder))
+    pip = pip_runner.PipRunner(target, on_line)
     if not terms.locked:
-        packages.needs(pip, ("--editable", folder), terms.limits, terms.note)
-    pip.run("install", "--no-deps", *offline(target, terms.tools), "--editable", folder)
-    if folder not in _editables(target):
-        raise StepError(f"pip was content, yet {folder} is not installed editable", f"see {target.notes / 'pip.log'}")
+        pip_runner.install_requirements(pip, ("--editable", folder), terms.limits, terms.note)
+    pip.run_pip("install", "--no-deps", *offline_options(target, terms.tools), "--editable", folder)
+    if folder not in _list_editables(target):
+        raise StepError(
+            _("pip succeeded, but {folder} is not installed in editable mode", folder=folder),
+            _("check {log}", log=target.notes_folder / "pip.log"),
+        )
 
 
-def offline(target: Target, tools: str) -> tuple[str, ...]:
-    """What builds it comes from a folder; where a bundle brought none, the target's own setuptools does."""
+def offline_options(target: Target, tools: str) -> tuple[str, ...]:
+    """Return pip's options to build offline: from the folder, or with the target's own setuptools if that is empty."""
     where = ("--no-index", f"--find-links={tools}") if tools else ()
-    isolated = any(name.endswith(".whl") for name in target.names(tools)) if tools else True
+    isolated = any(name.endswith(".whl") for name in target.list_folder(tools)) if tools else True
     return where if isolated else (*where, "--no-build-isolation")
 
 
-def _editables(target: Target) -> list[str]:
-    """Folders that are installed editable in the target."""
-    done = target.run((target.python, "-I", "-c", _EDITABLE), timeout_s=LOOK_S, env=target.surroundings())
+def _list_editables(target: Target) -> list[str]:
+    """Return the folders installed in editable mode in the target."""
+    done = target.run_command((target.python, "-I", "-c", _EDITABLE), timeout_s=LOOK_S, env=target.list_variables())
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "ENVCHECK []")
     return [url2pathname(urlsplit(url).path) for url in json.loads(line.removeprefix("ENVCHECK "))]
 
 
-def public(url: str) -> str:
-    """The address without a user and a password, as it may stand in a clone's configuration and in a lock."""
+def strip_credentials(url: str) -> str:
+    """Return the URL without user and password, for the clone's configuration and the lock."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if parts.scheme[:4] == "http" else url
 
 
-def _same(one: str, other: str) -> bool:
-    a, b = (public(url).rstrip("/").removesuffix(".git") for url in (one, other))
+def _is_same_address(one: str, other: str) -> bool:
+    a, b = (strip_credentials(url).rstrip("/").removesuffix(".git") for url in (one, other))
     return a == b
 
 
 @dataclass(frozen=True)
-class Git:
-    """git in a folder of the target."""
+class GitRunner:
+    """Runs git in a folder of the target."""
 
     target: Target
     place: str
-    say: Line = lambda line: None
+    on_line: Line = lambda line: None
 
-    def run(self, *words: str, place: bool = True) -> CommandResult:
-        argv, timeout_s, env = self._asked(words, place)
-        return self.target.run(argv, timeout_s=timeout_s, env=env, on_line=self._line)
+    def run_git(self, *words: str, place: bool = True) -> CommandResult:
+        """Run git and return its result, whatever the status; `place`: inside the folder."""
+        argv, timeout_s, env = self._build_command(words, place)
+        return self.target.run_command(argv, timeout_s=timeout_s, env=env, on_line=self._forward_line)
 
-    def _asked(self, words: Sequence[str], place: bool) -> tuple[tuple[str, ...], float, Mapping[str, str]]:
+    def _build_command(self, words: Sequence[str], place: bool) -> tuple[tuple[str, ...], float, Mapping[str, str]]:
         where = ("-C", self.place) if place else ()
         safe = [part for setting in (*SAFE, f"safe.directory={self.place}") for part in ("-c", setting)]
         argv = ("git", *where, *safe, *words, *(() if place else ("--", self.place)))
-        env = {k: v for k, v in self.target.surroundings().items() if not k.startswith("GIT_") or k in _KEPT}
+        env = {k: v for k, v in self.target.list_variables().items() if not k.startswith("GIT_") or k in _KEPT}
         timeout_s = FETCH_S if words[0] in ("fetch", "checkout", "ls-remote") else LOOK_S
         return argv, timeout_s, {**env, **SURROUNDINGS}
 
-    def must(self, *words: str, place: bool = True) -> str:
-        done = self.run(*words, place=place)
+    def run_checked(self, *words: str, place: bool = True) -> str:
+        """Run git and return its output; StepError if it fails."""
+        done = self.run_git(*words, place=place)
         if done.status != 0:
-            raise self.failed(done)
+            raise self.build_error(done)
         return done.out
 
-    def says(self, *words: str) -> str:
-        """Its answer, "" where it has none."""
-        argv, timeout_s, env = self._asked(words, True)
-        status, text = answer(self.target, argv, timeout_s=timeout_s, env=env)
+    def read_output(self, *words: str) -> str:
+        """Return git's output, "" if it fails; StepError if git is missing."""
+        argv, timeout_s, env = self._build_command(words, True)
+        status, text = read_answer(self.target, argv, timeout_s=timeout_s, env=env)
         if status == NOT_FOUND:
             raise StepError(*NO_GIT)
         return text if status == 0 else ""
 
-    def meaning(self, ref: str) -> str:
-        """The commit that the ref means in this clone."""
+    def resolve_ref(self, ref: str) -> str:
+        """Return the commit of the ref in this clone; "" if unknown."""
         tries = (ref,) if COMMIT.fullmatch(ref) else (f"refs/tags/{ref}", f"refs/remotes/origin/{ref}")
-        found = (self.says("rev-parse", "--verify", "--quiet", f"{each}^{{commit}}") for each in tries)
+        found = (self.read_output("rev-parse", "--verify", "--quiet", f"{each}^{{commit}}") for each in tries)
         return next(filter(None, found), "")
 
-    def folder(self) -> str:
-        return self.says("rev-parse", "--show-toplevel")
+    def top_folder(self) -> str:
+        """Return the root folder of the clone."""
+        return self.read_output("rev-parse", "--show-toplevel")
 
-    def tidy(self) -> None:
-        """Locks that a killed git left; nobody else works in a clone that is being made."""
-        self.target.run(("find", f"{self.place}/.git", "-name", "*.lock", "-delete"), timeout_s=LOOK_S, env={})
+    def remove_locks(self) -> None:
+        """Delete lock files of a killed git; no other process works in a clone that is being made."""
+        self.target.run_command(("find", f"{self.place}/.git", "-name", "*.lock", "-delete"), timeout_s=LOOK_S, env={})
 
-    def failed(self, done: CommandResult) -> StepError:
+    def build_error(self, done: CommandResult) -> StepError:
+        """Return the StepError for a failed git command."""
         if done.absent:
             return StepError(*NO_GIT)
         if done.hung:
-            return StepError("git did not end in two hours and was stopped", git_words.AGAIN)
-        sentence, step = git_words.understood(done.out + done.err)
+            return StepError(
+                _("git did not finish within {hours:.0f} h and was stopped", hours=FETCH_S / 3600), git_errors.AGAIN
+            )
+        sentence, step = git_errors.explain_output(done.out + done.err)
         verb = next((w for w in done.argv if w in ("init", "fetch", "checkout", "ls-remote", "config")), "git")
-        return StepError(redact(f"git {verb}: {sentence}"), step)
+        return StepError(_("git {verb}: {sentence}", verb=verb, sentence=sentence), step)
 
-    def _line(self, text: str) -> None:
+    def _forward_line(self, text: str) -> None:
         for part in text.split("\r")[-1:]:
             if part.strip():
-                self.say(redact(part.strip()))
+                self.on_line(redact_text(part.strip()))
 
 
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")

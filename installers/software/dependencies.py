@@ -1,4 +1,4 @@
-"""Which installed packages a recipe needs: those that it names and all that these require, by their own metadata."""
+"""Which installed packages a recipe needs: the named ones and their dependencies, by package metadata."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ LOOK_S = 60.0
 Requires = Mapping[str, Sequence[str]]  # requirement lines by canonical name
 
 
-def look(target: Target, folders: Sequence[str]) -> tuple[Requires, tuple[str, ...]]:
-    """What each package there requires, and the names of those installed editable from `folders`; nothing where the
-    target's Python does not answer."""
+def inspect_dependencies(target: Target, folders: Sequence[str]) -> tuple[Requires, tuple[str, ...]]:
+    """Return what each package requires, and the names of those installed editable from `folders`.
+
+    Both are empty if the target's Python does not answer.
+    """
     source = (Path(programs.__path__[0]) / "dependencies.py").read_text("utf-8")
     argv = (target.python, "-I", "-c", source, *folders)
-    done = target.run(argv, timeout_s=LOOK_S, env=target.surroundings())
+    done = target.run_command(argv, timeout_s=LOOK_S, env=target.list_variables())
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
     if not line:
         return {}, ()
@@ -32,22 +34,23 @@ def look(target: Target, folders: Sequence[str]) -> tuple[Requires, tuple[str, .
     return requires, tuple(said["editable"])
 
 
-def closure(roots: Iterable[str], requires: Requires, python: str) -> frozenset[str]:
-    """Canonical names of the installed packages among `roots` (with extras: name[extra]) and all that they require
-    with this version of Python.  Pure."""
+def compute_closure(roots: Iterable[str], requires: Requires, python: str) -> frozenset[str]:
+    """Return the canonical names of the installed packages among `roots` (with extras: name[extra]) and of all
+    their dependencies with this version of Python.
+    """
     reached: set[tuple[str, str]] = set()
-    ahead = [pair for root in roots for pair in _parts(root)]
+    ahead = [pair for root in roots for pair in _split_extras(root)]
     while ahead:
         name, extra = ahead.pop()
         if (name, extra) in reached or name not in requires:
             continue
         reached.add((name, extra))
-        ahead += [pair for line in requires[name] for pair in _required(line, extra, python)]
+        ahead += [pair for line in requires[name] for pair in _required_by(line, extra, python)]
     return frozenset(name for name, _ in reached)
 
 
-def _parts(requirement: str) -> list[tuple[str, str]]:
-    """The package without an extra, and once with each."""
+def _split_extras(requirement: str) -> list[tuple[str, str]]:
+    """Return the package without extras, and once with each extra."""
     try:
         known = Requirement(requirement)
     except InvalidRequirement:
@@ -55,20 +58,24 @@ def _parts(requirement: str) -> list[tuple[str, str]]:
     return [(str(canonicalize_name(known.name)), extra) for extra in ("", *sorted(known.extras))]
 
 
-def _required(line: str, extra: str, python: str) -> list[tuple[str, str]]:
-    """What a requirement line asks for where its marker holds; a line that is none asks for nothing."""
+def _required_by(line: str, extra: str, python: str) -> list[tuple[str, str]]:
+    """Return what a requirement line asks for if its marker applies; empty for an invalid line."""
     try:
         marker = Requirement(line).marker
     except InvalidRequirement:
         return []
-    return _parts(line) if marker is None or _holds(marker, extra, python) else []
+    return _split_extras(line) if marker is None or _marker_holds(marker, extra, python) else []
 
 
-def _holds(marker: Marker, extra: str, python: str) -> bool:
-    """A marker that cannot be evaluated holds: rather a package too many than one too few."""
+def _marker_holds(marker: Marker, extra: str, python: str) -> bool:
+    """Return whether the marker applies; one that cannot be evaluated does: a superfluous package is harmless."""
     where = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
     known = {name: text for name, text in where.items() if text}
     try:
         return marker.evaluate({**known, "extra": extra})
-    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):  # a kernel's name is no version
+    except (
+        UndefinedComparison,
+        UndefinedEnvironmentName,
+        InvalidVersion,
+    ):  # a kernel name, for example
         return True

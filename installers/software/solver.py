@@ -1,6 +1,6 @@
-"""pip's answer to "what would you install?", judged before anything is: pins, numpy and protobuf, plugins, sources.
+"""Judge pip's solution before anything is installed: pins, numpy and protobuf, plugin versions, source builds.
 
-Pure.  The answer is the report of pip 22.2 and newer as installers.programs.solve passes it on.
+The solution is the report of pip 22.2 or newer, passed on by installers.programs.solve.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envcheck.core.errors import StepError
-from envcheck.core.secrets import redact
+from envcheck.core.messages import NOTHING, Message, _, fill
+from envcheck.core.secrets import redact_text
 from envcheck.vendors import VENDORS
-from installers.locks.lockfile import Wheel
+from installers.locks.lockfile import LockedWheel
 from installers.recipes.recipe import Package
-from installers.state.environment import fits, within
+from installers.state.environment import is_allowed_version, is_satisfied
 
-# Others are compiled against these, and crash or fail to import with a version that they do not know.
-TOUCHY = ("numpy", "protobuf")
-# A plugin fits the very build of its framework (undefined symbols else: PaddleCustomDevice#1460, Paddle#69403, #74020).
-# True: pre-releases must agree, too.  Those of torch count their own: 2.7.1rc1 and 2.7.1.post2 are for torch 2.7.1.
+# Other packages are compiled against these and crash or fail to import with an incompatible version.
+ABI_SENSITIVE = ("numpy", "protobuf")
+# A plugin needs its framework's exact version (else undefined symbols: PaddleCustomDevice#1460, Paddle#69403, #74020).
+# True: pre-releases must match too.  torch plugins number their own: 2.7.1rc1 and 2.7.1.post2 are for torch 2.7.1.
 PLUGINS = {
     **{vendor.plugin: ("paddlepaddle", True) for vendor in VENDORS.values() if vendor.plugin},
     **{vendor.torch_plugin: ("torch", False) for vendor in VENDORS.values() if vendor.torch_plugin},
 }
-RANGE = "name a version that fits in the recipe, or look at the index"
+RANGE = _("set a suitable version in the recipe, or check the index")
 
 
 @dataclass(frozen=True)
 class ResolvedPackage:
-    """A file that pip would install; `url` is where it comes from, `yanked` the reason, None where it is not.
+    """A file that pip would install from `url`; `yanked` is the reason, None if it was not yanked.
 
-    `compiles` names a file of a source archive that wants a compiler; `direct`: asked for by its address.
+    `compiles` names a file of a source archive that needs a compiler; `direct`: requested by URL.
     """
 
     name: str
@@ -55,43 +56,48 @@ class ResolvedPackage:
 
     @property
     def is_wheel(self) -> bool:
+        """Whether the file is a wheel."""
         return self.file.endswith(".whl")
 
 
 @dataclass(frozen=True)
 class PipAnswer:
-    """`there`: what is installed, with what it asks for; `kept`: files already fetched; `markers`: of that Python."""
+    """pip's solution; `there`: installed packages and their requirements; `kept`: downloaded files; `markers`: the
+    Python's.
+    """
 
     pip: str
-    found: tuple[ResolvedPackage, ...] | None = None  # None: this pip cannot say
+    found: tuple[ResolvedPackage, ...] | None = None  # None: this pip is too old to report it
     there: tuple[ResolvedPackage, ...] = ()
     kept: tuple[str, ...] = ()
     markers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def local(self) -> bool:
-        """Whether all of it can be installed without the index: wheels, and all of them fetched."""
+    def is_local(self) -> bool:
+        """Whether everything can be installed without the index: all wheels, all downloaded."""
         return all(f.is_wheel and (f.file in self.kept or f.url.startswith("file:")) for f in self.found or ())
 
 
 @dataclass(frozen=True)
 class PipProblem:
-    why: str
-    remedy: str
+    """Why a solution must not be installed, and what to do."""
+
+    why: Message
+    remedy: Message
 
 
-def read(text: str) -> PipAnswer:
-    """The program's line among what it wrote; StepError when there is none that can be understood."""
+def parse_answer(text: str) -> PipAnswer:
+    """Return the solution from the program's output; StepError if it contains none that can be parsed."""
     line = next((x for x in reversed(text.splitlines()) if x.startswith("ENVCHECK ")), "")
     try:
         said = json.loads(line.removeprefix("ENVCHECK "))
         if "install" not in said:
             return PipAnswer(str(said["pip_version"]))
         sources = {str(k): str(v) for k, v in said["sources"].items()}
-        withdrawn = _withdrawn(text)
+        withdrawn = _yanked_reasons(text)
         return PipAnswer(
             str(said["pip_version"]),
-            tuple(_found(item, sources, withdrawn) for item in said["install"]),
+            tuple(_parse_package(item, sources, withdrawn) for item in said["install"]),
             tuple(
                 ResolvedPackage(str(d["name"]), str(d["version"]), requires=tuple(d["requires"])) for d in said["there"]
             ),
@@ -100,10 +106,14 @@ def read(text: str) -> PipAnswer:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         why = f"{type(err).__name__} {err}"[:100]
-        raise StepError(f"pip's report cannot be understood: {why}", "look at pip.log; another pip may help") from None
+        raise StepError(
+            _("cannot parse pip's report: {why}", why=why), _("check pip.log; another version of pip may help")
+        ) from None
 
 
-def _found(item: Mapping[str, Any], sources: Mapping[str, str], withdrawn: Mapping[str, str]) -> ResolvedPackage:
+def _parse_package(
+    item: Mapping[str, Any], sources: Mapping[str, str], withdrawn: Mapping[str, str]
+) -> ResolvedPackage:
     about, source = item["metadata"], item["download_info"]
     name, version, archive = str(about["name"]), str(about["version"]), source.get("archive_info", {})
     digest = archive.get("hashes", {}).get("sha256") or str(archive.get("hash", "")).removeprefix("sha256=")
@@ -122,87 +132,132 @@ def _found(item: Mapping[str, Any], sources: Mapping[str, str], withdrawn: Mappi
     )
 
 
-def _withdrawn(text: str) -> dict[str, str]:
-    """Reasons by name, from pip's warning: older pips do not say it in the report."""
+def _yanked_reasons(text: str) -> dict[str, str]:
+    """Return the reasons by package from pip's warnings: older pips omit them from the report."""
     pattern = r"install is a yanked version: '([^']+)' candidate.*\n(?:Reason for being yanked: ([^\n]*))?"
     return {str(canonicalize_name(m[1])): m[2] or "" for m in re.finditer(pattern, text)}
 
 
-def wheels(answer: PipAnswer, index: str = "") -> tuple[Wheel, ...]:
-    """What the lock says of it."""
-    return tuple(Wheel(f.name, f.version, f.file, f.sha256, index) for f in answer.found or () if f.sha256)
+def lock_wheels(answer: PipAnswer, index: str = "") -> tuple[LockedWheel, ...]:
+    """Return the solution's wheels as lock entries."""
+    return tuple(LockedWheel(f.name, f.version, f.file, f.sha256, index) for f in answer.found or () if f.sha256)
 
 
-def judge(answer: PipAnswer, wanted: Iterable[Package]) -> Iterator[PipProblem]:
-    """Why this answer must not be installed, the first reason first; `wanted` are all packages of the recipe."""
+def judge_answer(answer: PipAnswer, wanted: Iterable[Package]) -> Iterator[PipProblem]:
+    """Yield why this solution must not be installed; `wanted` are all packages of the recipe."""
     packages = list(wanted)
-    after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
+    after = {_bare_name(f.name): f for f in (*answer.there, *(answer.found or ()))}
     for found in answer.found or ():
-        yield from _of_itself(found)
-    yield from _pins(packages, {name: f.version for name, f in after.items()})
-    yield from pairs({name: f.version for name, f in after.items()})
-    yield from _moved(answer)
+        yield from _check_package(found)
+    yield from _check_pins(packages, {name: f.version for name, f in after.items()})
+    yield from check_plugin_pairs({name: f.version for name, f in after.items()})
+    yield from _check_abi_sensitive(answer)
 
 
-def added(answer: PipAnswer) -> Iterator[PipProblem]:
-    """The same of what something that is asked for by its place needs: that may be compiled, as it may itself."""
+def judge_additions(answer: PipAnswer) -> Iterator[PipProblem]:
+    """Yield the same for dependencies of a local file or folder; these may be compiled."""
     for found in answer.found or ():
-        yield from _of_itself(replace(found, compiles=""))
-    yield from _moved(answer)
+        yield from _check_package(replace(found, compiles=""))
+    yield from _check_abi_sensitive(answer)
 
 
-def _moved(answer: PipAnswer) -> Iterator[PipProblem]:
-    """Touchy packages that would not suit others any more."""
-    after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
-    before = {_bare(f.name): f for f in answer.there}
-    changed = {_bare(f.name) for f in answer.found or ()}
-    for name, needs, why in _broken(after, answer.markers):
+def _check_abi_sensitive(answer: PipAnswer) -> Iterator[PipProblem]:
+    """Yield ABI-sensitive packages that would no longer satisfy others."""
+    after = {_bare_name(f.name): f for f in (*answer.there, *(answer.found or ()))}
+    before = {_bare_name(f.name): f for f in answer.there}
+    changed = {_bare_name(f.name) for f in answer.found or ()}
+    for name, needs, symptom in _find_broken(after, answer.markers):
         old = before.get(name)
-        if (name in changed or needs.name in changed) and not (old and old == after[name] and _was(before, needs)):
-            there = after[_bare(needs.name)].version
-            words = f"{after[name].name} {after[name].version} wants {needs.name}{needs.specifier}{why}"
-            yield PipProblem(f"{needs.name} {there} would be there, and {words}", _bound(needs))
+        if (name in changed or needs.name in changed) and not (
+            old and old == after[name] and _was_broken(before, needs)
+        ):
+            why = _(
+                "{package} {own_version} requires {needed}{specifier}, but {needed} {version} would be installed",
+                needed=needs.name,
+                version=after[_bare_name(needs.name)].version,
+                package=after[name].name,
+                own_version=after[name].version,
+                specifier=needs.specifier,
+            )
+            if symptom:
+                why = _("{problem}: {symptom}", problem=why, symptom=symptom)
+            yield PipProblem(why, _suggest_bound(needs))
 
 
-def _of_itself(found: ResolvedPackage) -> Iterator[PipProblem]:
+def _check_package(found: ResolvedPackage) -> Iterator[PipProblem]:
     what = f"{found.name} {found.version}"
     if found.yanked is not None:
-        reason = f": {redact(found.yanked)[:200]}" if found.yanked else ""
-        yield PipProblem(f"{what} was withdrawn by its makers{reason}", "name another version in the recipe")
+        why = (
+            _("{package} was yanked by its maintainers: {reason}", package=what, reason=redact_text(found.yanked)[:200])
+            if found.yanked
+            else _("{package} was yanked by its maintainers", package=what)
+        )
+        yield PipProblem(why, _("set another version in the recipe"))
     if found.direct:
         yield PipProblem(
-            f"{what} comes from an address of its own, {redact(found.url)[:200]}, not from an index", RANGE
+            _(
+                "{package} is installed from a direct URL ({url}), not from an index",
+                package=what,
+                url=redact_text(found.url)[:200],
+            ),
+            RANGE,
         )
     if found.compiles:
-        why = f"{what} has no wheel for this Python here, and its source would have to be compiled ({found.compiles})"
-        yield PipProblem(why, f"name a version of {found.name} that has a wheel, or another Python")
+        why = _(
+            "{package} has no wheel for this Python version and would have to be compiled from source ({file})",
+            package=what,
+            file=found.compiles,
+        )
+        yield PipProblem(why, _("set a version of {name} that has a wheel, or use another Python", name=found.name))
 
 
-def _pins(wanted: Iterable[Package], versions: Mapping[str, str]) -> Iterator[PipProblem]:
+def _check_pins(wanted: Iterable[Package], versions: Mapping[str, str]) -> Iterator[PipProblem]:
     for package in wanted:
-        version = versions.get(_bare(package.name))
-        if version is not None and not fits(package, versions):
-            why = f"{package.name} {version} would be there, and the recipe wants {package.specifier}"
+        version = versions.get(_bare_name(package.name))
+        if version is not None and not is_satisfied(package, versions):
+            why = _(
+                "the recipe requires {package}{specifier}, but {package} {version} would be installed",
+                package=package.name,
+                version=version,
+                specifier=package.specifier,
+            )
             yield PipProblem(why, RANGE)
 
 
-def pairs(versions: Mapping[str, str]) -> Iterator[PipProblem]:
-    """Plugins that are not of their framework's version, nor in any table with it; `versions` by canonical name."""
-    from envcheck.compat import judging
-    from envcheck.compat.model import Standing
+def check_plugin_pairs(versions: Mapping[str, str]) -> Iterator[PipProblem]:
+    """Yield plugins whose version neither matches their framework nor is in a table of tested pairs.
+
+    `versions` are by canonical name.
+    """
+    from envcheck.compat import pair_verdicts
+    from envcheck.compat.version_records import PairStatus
 
     for plugin, (framework, strict) in PLUGINS.items():
         ours, theirs = versions.get(plugin), versions.get(framework)
         if not ours or not theirs:
             continue
-        known = judging.pair(plugin, framework, versions)
-        tested = known is not None and known.standing is Standing.TESTED
-        if not tested and not _same(ours, theirs, strict):
-            why = f"{plugin} {ours} is made for {framework} {ours.partition('+')[0]}, and {framework} is {theirs}"
-            yield PipProblem(why, f"name the same version of {plugin} and {framework} in the recipe")
+        known = pair_verdicts.evaluate_pair(plugin, framework, versions)
+        tested = known is not None and known.standing is PairStatus.TESTED
+        if not tested and not _is_same_base(ours, theirs, strict):
+            why = _(
+                "{plugin} {version} requires {framework} {wanted}; {framework} {there} found",
+                plugin=plugin,
+                version=ours,
+                framework=framework,
+                wanted=ours.partition("+")[0],
+                there=theirs,
+            )
+            yield PipProblem(
+                why,
+                _(
+                    "set the same version of {plugin} and {framework} in the recipe",
+                    plugin=plugin,
+                    framework=framework,
+                ),
+            )
 
 
-def _same(one: str, other: str, strict: bool) -> bool:
+def _is_same_base(one: str, other: str, strict: bool) -> bool:
     try:
         a, b = Version(one), Version(other)
     except InvalidVersion:
@@ -210,77 +265,96 @@ def _same(one: str, other: str, strict: bool) -> bool:
     return a.base_version == b.base_version and (not strict or (a.pre, a.dev) == (b.pre, b.dev))
 
 
-def _equal(one: str, other: str) -> bool:
+def _is_equal_version(one: str, other: str) -> bool:
     try:
         return Version(one) == Version(other)
     except InvalidVersion:
         return one == other
 
 
-def _broken(after: Mapping[str, ResolvedPackage], markers: Mapping[str, str]) -> Iterator[tuple[str, Requirement, str]]:
-    """Whose wish for a touchy package does not come true: by metadata, and by what they do not say."""
+def _find_broken(
+    after: Mapping[str, ResolvedPackage], markers: Mapping[str, str]
+) -> Iterator[tuple[str, Requirement, Message]]:
+    """Yield unmet requirements on ABI-sensitive packages: from metadata, and from envcheck's tables."""
     told = set()
-    for name, needs in ((name, needs) for name, found in after.items() for needs in _needs(found, markers)):
-        there = after.get(_bare(needs.name))
-        if there and not within(there.version, str(needs.specifier)):
-            told.add((name, _bare(needs.name)))
-            yield name, needs, ""
-    for name, needs, why in (each for touchy in TOUCHY for each in _unsaid(touchy, after)):
+    for name, needs in (
+        (name, needs) for name, found in after.items() for needs in _sensitive_requirements(found, markers)
+    ):
+        there = after.get(_bare_name(needs.name))
+        if there and not is_allowed_version(there.version, str(needs.specifier)):
+            told.add((name, _bare_name(needs.name)))
+            yield name, needs, NOTHING
+    for name, needs, why in (each for sensitive in ABI_SENSITIVE for each in _find_known_failures(sensitive, after)):
         if (name, needs.name) not in told:
             yield name, needs, why
 
 
-def _unsaid(touchy: str, after: Mapping[str, ResolvedPackage]) -> Iterator[tuple[str, Requirement, str]]:
-    """What envcheck's tables know to fail because it was tried; what metadata say is pip's own to judge."""
-    from envcheck.compat import judging, patterns
-    from envcheck.compat.model import Confidence
+def _find_known_failures(
+    sensitive: str, after: Mapping[str, ResolvedPackage]
+) -> Iterator[tuple[str, Requirement, Message]]:
+    """Yield requirements from combinations that envcheck's tables list as tested and failing."""
+    from envcheck.compat import pair_verdicts, version_patterns
+    from envcheck.compat.version_records import Confidence
 
-    there = after.get(touchy)
-    for row in judging.bad(touchy) if there else ():
-        allowed = patterns.outside(row.version)
+    there = after.get(sensitive)
+    for row in pair_verdicts.list_bad_rows(sensitive) if there else ():
+        allowed = version_patterns.invert_bounds(row.version)
         tried = row.confidence is Confidence.TRIED
-        if not (there and tried and allowed and patterns.fits(touchy, there.version, row.version)):
+        if not (there and tried and allowed and version_patterns.fits_any(sensitive, there.version, row.version)):
             continue
         for name, versions in row.others.items():
-            if name in after and patterns.fits(name, after[name].version, versions):
-                yield name, Requirement(touchy + allowed), f": {row.symptom}"
+            if name in after and version_patterns.fits_any(name, after[name].version, versions):
+                yield name, Requirement(sensitive + allowed), fill(row.symptom)
 
 
-def _needs(found: ResolvedPackage, markers: Mapping[str, str]) -> Iterator[Requirement]:
+def _sensitive_requirements(found: ResolvedPackage, markers: Mapping[str, str]) -> Iterator[Requirement]:
     for text in found.requires:
         try:
             needs = Requirement(text)
-            if _bare(needs.name) in TOUCHY and (not needs.marker or needs.marker.evaluate({**markers, "extra": ""})):
+            if _bare_name(needs.name) in ABI_SENSITIVE and (
+                not needs.marker or needs.marker.evaluate({**markers, "extra": ""})
+            ):
                 yield needs
         except (InvalidRequirement, UndefinedEnvironmentName):
-            continue  # what pip itself did not stumble over
+            continue  # pip accepts such lines too
 
 
-def _was(before: Mapping[str, ResolvedPackage], needs: Requirement) -> bool:
-    """It was as wrong before: not ours to refuse."""
-    there = before.get(_bare(needs.name))
-    return bool(there) and not within(there.version if there else "", str(needs.specifier))
+def _was_broken(before: Mapping[str, ResolvedPackage], needs: Requirement) -> bool:
+    """Return whether the requirement was unmet before: then it does not block this installation."""
+    there = before.get(_bare_name(needs.name))
+    return bool(there) and not is_allowed_version(there.version if there else "", str(needs.specifier))
 
 
-def _bound(needs: Requirement) -> str:
-    return f"put {needs.name}{needs.specifier} into the recipe before the others"
+def _suggest_bound(needs: Requirement) -> Message:
+    return _(
+        "add {name}{specifier} to the recipe, before its other packages", name=needs.name, specifier=needs.specifier
+    )
 
 
-def changes(answer: PipAnswer) -> list[str]:
-    """What is there in another version and would be replaced, in words."""
-    before = {_bare(f.name): f.version for f in answer.there}
-    pairs_ = [(f, before.get(_bare(f.name))) for f in answer.found or ()]
-    return [f"{f.name} {old} becomes {f.version}" for f, old in pairs_ if old and old != f.version]
+def describe_changes(answer: PipAnswer) -> list[Message]:
+    """Return the installed packages that would change their version, as text."""
+    before = {_bare_name(f.name): f.version for f in answer.there}
+    pairs_ = [(f, before.get(_bare_name(f.name))) for f in answer.found or ()]
+    return [
+        _("{name} {old} changes to {new}", name=f.name, old=old, new=f.version)
+        for f, old in pairs_
+        if old and old != f.version
+    ]
 
 
-def difference(found: Iterable[ResolvedPackage | Wheel], versions: Mapping[str, str]) -> str | None:
-    """After the installation: the first one that is not there as it was announced; `versions` by canonical name."""
+def find_difference(found: Iterable[ResolvedPackage | LockedWheel], versions: Mapping[str, str]) -> Message | None:
+    """Return the first package that is not installed as planned; `versions` are by canonical name."""
     for each in found:
-        version = versions.get(_bare(each.name))
-        if version is None or not _equal(version, each.version):
-            return f"{each.name} {each.version} was to be installed, and there is {version or 'none'}"
+        version = versions.get(_bare_name(each.name))
+        if version is None or not _is_equal_version(version, each.version):
+            return _(
+                "expected {name} {version}, got {there}",
+                name=each.name,
+                version=each.version,
+                there=version or _("none"),
+            )
     return None
 
 
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     return str(canonicalize_name(name.partition("[")[0]))

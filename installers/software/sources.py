@@ -1,4 +1,4 @@
-"""What a recipe has beside packages: clones of projects, and what is built from them, in the recipe's order."""
+"""A recipe's sources besides packages: clones and the builds from them, in the recipe's order."""
 
 from __future__ import annotations
 
@@ -7,104 +7,117 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envcheck.core.errors import EnvcheckError
-from installers.locks.lockfile import Commit
-from installers.plan.requirement import Need, Obstacle, Satisfied
-from installers.recipes.recipe import Build, Checkout, Recipe
+from envcheck.core.messages import Message, _
+from installers.locks.lockfile import LockedCommit
+from installers.plan.requirement import Obstacle, SatisfiedRequirement, UnmetRequirement
+from installers.recipes.recipe import Checkout, Recipe, RecipeBuild
 from installers.software import builds, checkouts
 from installers.software.builds import BuildSite, BuildState, LockedFiles
-from installers.software.checkouts import Clone, CloneOptions
-from installers.software.packages import Note
+from installers.software.checkouts import CloneOptions, CloneState
+from installers.software.pip_runner import Note
 from installers.targets.target import Target
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What stands there, by directory and by the build's name; empty where nobody could look yet.
+class SourcesState:
+    """State of the clones by directory and of the builds by name; empty if it could not be inspected.
 
-    `versions` are the clones' commits and the sums of what was built, by path: what a proof saw of them is compared.
+    `versions` are the clones' commits and the built files' checksums by path, compared with those of the verification.
     """
 
-    clones: Mapping[str, Clone] = field(default_factory=dict)
+    clones: Mapping[str, CloneState] = field(default_factory=dict)
     builds: Mapping[str, BuildState] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def look(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
-    """Changes nothing."""
-    clones = {each.directory: checkouts.there(ground.target, each) for each in recipe.checkouts}
+def inspect_sources(recipe: Recipe, ground: BuildSite, role: str) -> SourcesState:
+    """Return the state of all clones and builds; changes nothing."""
+    clones = {each.directory: checkouts.inspect_clone(ground.target, each) for each in recipe.checkouts}
     commits = {directory: clone.commit for directory, clone in clones.items() if clone.commit}
-    made = sums(ground.target, builds.of_role(recipe, role))
-    return Sources(clones, states(recipe, ground, role, commits), {**commits, **made})
+    made = list_sums(ground.target, builds.list_builds(recipe, role))
+    return SourcesState(clones, inspect_builds(recipe, ground, role, commits), {**commits, **made})
 
 
-def sums(target: Target, wanted: Iterable[Build]) -> dict[str, str]:
-    """SHA-256 by path of the files that these builds left, as it was noted then."""
+def list_sums(target: Target, wanted: Iterable[RecipeBuild]) -> dict[str, str]:
+    """Return the recorded SHA-256 by path of the files that these builds produced."""
     return {
         posixpath.join(build.checkout, made.path): made.sha256
         for build in wanted
-        for made in builds.results(target, [build])
+        for made in builds.list_results(target, [build])
     }
 
 
-def states(recipe: Recipe, ground: BuildSite, role: str, commits: Mapping[str, str]) -> dict[str, BuildState]:
-    """Each build, in order: its key holds those of the builds that it comes after."""
+def inspect_builds(recipe: Recipe, ground: BuildSite, role: str, commits: Mapping[str, str]) -> dict[str, BuildState]:
+    """Return the state of each build, in order: its key includes those of the builds in its `after`."""
     found: dict[str, BuildState] = {}
-    for build in builds.of_role(recipe, role):
-        commit = builds.commit_of(build, recipe.checkouts, commits)
-        found[build.name] = builds.there(ground, build, commit, [found[name].key for name in build.after])
+    for build in builds.list_builds(recipe, role):
+        commit = builds.choose_commit(build, recipe.checkouts, commits)
+        found[build.name] = builds.inspect_build(ground, build, commit, [found[name].key for name in build.after])
     return found
 
 
-def needs(recipe: Recipe, seen: Sources, role: str) -> Iterator[tuple[Need | Satisfied, Checkout | None, Build | None]]:
+def plan_sources(
+    recipe: Recipe, state: SourcesState, role: str
+) -> Iterator[tuple[UnmetRequirement | SatisfiedRequirement, Checkout | None, RecipeBuild | None]]:
+    """Yield the plan step of each clone and build, with the clone or build it is for."""
     for checkout in recipe.checkouts:
-        yield checkouts.need(checkout, seen.clones.get(checkout.directory, Clone())), checkout, None
-    for build in builds.of_role(recipe, role):
-        yield builds.need(build, seen.builds.get(build.name, BuildState(""))), None, build
+        yield checkouts.plan_clone(checkout, state.clones.get(checkout.directory, CloneState())), checkout, None
+    for build in builds.list_builds(recipe, role):
+        yield builds.plan_build(build, state.builds.get(build.name, BuildState(""))), None, build
 
 
-def so(recipe: Recipe, seen: Sources, role: str) -> Iterator[str]:
-    yield from (need.words for need, _, _ in needs(recipe, seen, role) if isinstance(need, Satisfied))
+def describe_satisfied(recipe: Recipe, state: SourcesState, role: str) -> Iterator[Message]:
+    """Yield what is already in place."""
+    yield from (
+        need.words for need, *_unused in plan_sources(recipe, state, role) if isinstance(need, SatisfiedRequirement)
+    )
 
 
-def obstacles(recipe: Recipe, seen: Sources, role: str) -> Iterator[Obstacle]:
-    for need, _, _ in needs(recipe, seen, role):
-        if isinstance(need, Need) and need.obstacle:
+def find_obstacles(recipe: Recipe, state: SourcesState, role: str) -> Iterator[Obstacle]:
+    """Yield what blocks a clone or a build."""
+    for need, *_unused in plan_sources(recipe, state, role):
+        if isinstance(need, UnmetRequirement) and need.obstacle:
             yield Obstacle(need.obstacle, need.remedy)
 
 
-def clone(
-    recipe: Recipe, target: Target, checkout: Checkout, say: Callable[[str], None], terms: CloneOptions
-) -> tuple[str, Commit]:
-    """The clone at its commit; what was done in words, and what the lock says of it."""
-    commit = checkouts.perform(target, checkout, say, replace(terms, limits=pins(recipe)))
-    return f"{checkout.directory} is at {commit.commit[:12]}", commit
+def perform_clone(
+    recipe: Recipe, target: Target, checkout: Checkout, on_line: Callable[[str], None], terms: CloneOptions
+) -> tuple[Message, LockedCommit]:
+    """Check out the clone; return what was done, as text, and the lock entry."""
+    commit = checkouts.update_clone(target, checkout, on_line, replace(terms, limits=pinned_requirements(recipe)))
+    return _("{directory} is at {commit}", directory=checkout.directory, commit=commit.commit[:12]), commit
 
 
-def build(
-    recipe: Recipe, ground: BuildSite, wanted: Build, role: str, say: Callable[[str], None], note: Note
+def perform_build(
+    recipe: Recipe, ground: BuildSite, wanted: RecipeBuild, role: str, on_line: Callable[[str], None], note: Note
 ) -> builds.BuildResult:
-    commits = {each.directory: checkouts.there(ground.target, each).commit for each in recipe.checkouts}
-    known = states(recipe, ground, role, commits)
-    commit = builds.commit_of(wanted, recipe.checkouts, commits)
+    """Build from the clones as checked out, and install the result."""
+    commits = {each.directory: checkouts.inspect_clone(ground.target, each).commit for each in recipe.checkouts}
+    known = inspect_builds(recipe, ground, role, commits)
+    commit = builds.choose_commit(wanted, recipe.checkouts, commits)
     before = [known[name].key for name in wanted.after]
-    return builds.perform(ground, wanted, commit, say, before=before, limits=pins(recipe), note=note)
+    return builds.run_build(
+        ground, wanted, commit, on_line, before=before, limits=pinned_requirements(recipe), note=note
+    )
 
 
-def pins(recipe: Recipe) -> Sequence[str]:
-    """Requirement lines that nothing installed later may move."""
+def pinned_requirements(recipe: Recipe) -> Sequence[str]:
+    """Return the requirement lines that later installations must not change."""
     return [f"{p.name.partition('[')[0]}{p.specifier}" for p in recipe.packages if p.specifier]
 
 
-def unknown(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
-    """As `look`; where looking fails (no git there yet, say) nothing is known, and the step says why when it fails."""
+def inspect_if_possible(recipe: Recipe, ground: BuildSite, role: str) -> SourcesState:
+    """Return the state as `inspect_sources` does, or what the lock gives if inspection fails (git missing, for
+    example): the step itself then reports the reason.
+    """
     try:
-        return look(recipe, ground, role)
+        return inspect_sources(recipe, ground, role)
     except EnvcheckError:
-        return unseen(recipe, ground.supply, role)
+        return sources_from_lock(recipe, ground.supply, role)
 
 
-def unseen(recipe: Recipe, supply: LockedFiles | None, role: str) -> Sources:
-    """Where nobody can look yet; of a lock's builds it is known whether they are to be had."""
+def sources_from_lock(recipe: Recipe, supply: LockedFiles | None, role: str) -> SourcesState:
+    """Return the state when the target cannot be inspected; a lock determines which builds are available."""
     locked = supply if supply and supply.lock else None
-    known = builds.of_role(recipe, role) if locked else ()
-    return Sources(builds={each.name: builds.unseen(each, locked) for each in known if locked})
+    known = builds.list_builds(recipe, role) if locked else ()
+    return SourcesState(builds={each.name: builds.state_from_lock(each, locked) for each in known if locked})

@@ -1,1 +1,1 @@
-"""What a provisioning leaves on disk: state file, journal, lock; and its progress."""
+"""State of provisioning on disk: state file, journal, lock; and its progress events."""

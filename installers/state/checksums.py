@@ -1,4 +1,4 @@
-"""Sums of files."""
+"""Checksums of files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 CHUNK = 1 << 20
 
 
-def sha256(path: Path) -> str:
-    """Of a file of any size."""
+def compute_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file of any size, in hexadecimal."""
     known = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

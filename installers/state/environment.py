@@ -1,4 +1,4 @@
-"""Facts of a virtual environment, read from its files; nothing of it is run or imported."""
+"""Facts of a virtual environment, read from its files without running or importing anything of it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import Message, _
 from envcheck.job.requirements.software_versions import find_version, is_allowed
-from installers.recipes import recipe_digest
+from installers.recipes import fingerprint
 from installers.recipes.recipe import Package, Recipe
 from installers.state import state_file as mark
-from installers.state.state_file import TEARING, Proof
+from installers.state.state_file import TEARING, RecipeProof
 
 
 class FolderKind(str, enum.Enum):
-    """What stands at the folder's path."""
+    """What exists at the path of the folder."""
 
     ABSENT = "absent"
     EMPTY = "empty"
@@ -29,7 +30,7 @@ class FolderKind(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Environment:
-    """`python` is pyvenv.cfg's version; `works`: bin/python leads somewhere; `torn`: names pip left half-installed."""
+    """`python` is the version in pyvenv.cfg; `works`: bin/python exists; `torn`: packages that pip left incomplete."""
 
     folder: Path
     kind: FolderKind
@@ -44,27 +45,29 @@ class Environment:
         return self.folder / "bin" / "python"
 
     @property
-    def ours(self) -> bool:
-        """Whether envcheck may clear it: it made it, or there is nothing."""
+    def is_ours(self) -> bool:
+        """Return whether envcheck may clear the folder: it created it, or it is absent or empty."""
         return self.mark.made if self.mark else self.kind in (FolderKind.ABSENT, FolderKind.EMPTY)
 
 
-def read(folder: Path) -> Environment:
-    """Look at the folder; an unreadable one is wrong usage, since nobody can work there."""
+def read_environment(folder: Path) -> Environment:
+    """Return the facts of the folder; raise UsageError if it cannot be read."""
     try:
-        kind, ours = _kind(folder), mark.load(folder)
+        kind, ours = _detect_kind(folder), mark.load_state(folder)
         if kind is not FolderKind.ENVIRONMENT:
             cut = ours is not None and ours.made and ours.doing in mark.EMPTYING
             return Environment(folder, FolderKind.EMPTY if cut and kind is FolderKind.OTHER else kind, mark=ours)
-        packages, torn = _packages(folder)
+        packages, torn = _read_packages(folder)
         works = (folder / "bin" / "python").exists()
-        return Environment(folder, kind, _python(folder / "pyvenv.cfg"), works, packages, torn, ours)
+        return Environment(folder, kind, _read_python(folder / "pyvenv.cfg"), works, packages, torn, ours)
     except OSError as err:
-        why = (err.strerror or str(err)).lower()
-        raise UsageError(f"{folder} cannot be read: {why}", "choose another --into") from None
+        why = describe_os_error(err)
+        raise UsageError(
+            _("cannot read {folder}: {why}", folder=folder, why=why), _("choose another folder with --into")
+        ) from None
 
 
-def _kind(folder: Path) -> FolderKind:
+def _detect_kind(folder: Path) -> FolderKind:
     if not folder.exists():
         return FolderKind.OTHER if folder.is_symlink() else FolderKind.ABSENT
     if not folder.is_dir():
@@ -74,23 +77,26 @@ def _kind(folder: Path) -> FolderKind:
     return FolderKind.OTHER if any(path.name != ".envcheck" for path in folder.iterdir()) else FolderKind.EMPTY
 
 
-def _python(config: Path) -> str:
-    """'3.11.7' of 'version = 3.11.7' (venv) or 'version_info = 3.11.7.final.0' (virtualenv, uv)."""
+def _read_python(config: Path) -> str:
+    """Return 3.11.7 from 'version = 3.11.7' (venv) or 'version_info = 3.11.7.final.0' (virtualenv, uv)."""
     found = re.search(
         r"^version(?:_info)?\s*=\s*(\d+(?:\.\d+){1,2})", config.read_text("utf-8", "replace")[:65536], re.M
     )
     return found[1] if found else ""
 
 
-def _packages(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Versions by the names of the dist-info folders; pip writes RECORD last, and renames to ~name what it removes."""
+def _read_packages(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the packages in the dist-info folders, and the incomplete ones.
+
+    pip writes RECORD last, and renames a package to ~NAME before it removes it.
+    """
     packages: dict[str, str] = {}
     torn: list[str] = []
     for path in sorted(folder.glob("lib/python3*/site-packages/*")):
         if path.name.startswith("~"):
             torn.append(path.name)
         elif path.name.endswith(".dist-info"):
-            name, _, version = path.name.removesuffix(".dist-info").rpartition("-")
+            name, _unused, version = path.name.removesuffix(".dist-info").rpartition("-")
             if (path / "RECORD").is_file() and (path / "METADATA").is_file():
                 packages[canonicalize_name(name)] = version
             else:
@@ -98,26 +104,31 @@ def _packages(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     return packages, tuple(torn)
 
 
-def fits(package: Package, packages: Mapping[str, str]) -> bool:
-    """Whether the installed version is one that the recipe takes; pre-releases count where the recipe names one."""
+def is_satisfied(package: Package, packages: Mapping[str, str]) -> bool:
+    """Return whether the installed version fits the recipe; pre-releases are allowed only if the recipe names one."""
     return is_allowed(find_version(package.name, packages), package.specifier) is True
 
 
-def within(version: str, specifier: str) -> bool:
+def is_allowed_version(version: str, specifier: str) -> bool:
+    """Return whether the version is known and fits the specifier."""
     return is_allowed(version, specifier) is True
 
 
-def proven(recipe: Recipe, env: Environment, sources: Mapping[str, str] | None = None) -> bool:
-    """Whether the recipe's last good proof was of what it asks for now, and saw what is there now.
+def is_proven(recipe: Recipe, env: Environment, sources: Mapping[str, str] | None = None) -> bool:
+    """Return whether the recipe's last successful verification is still valid for this environment.
 
-    A version that changed counts, unless another recipe in the same environment needs that package and this one does
-    not.  `sources` are commits and sums by path (see Proof), as far as they are known.
+    It is invalid after a change of the recipe, of Python or of a package version, except for packages that only other
+    recipes in the environment need.  `sources` are commits and checksums by path (see RecipeProof), as far as known.
     """
     ours = env.mark
     if not ours or ours.doing in TEARING or not env.works or env.torn:
         return False
-    proof = ours.proofs.get(recipe.name, Proof())
-    if not proof.packages or proof.digest != recipe_digest.digest(recipe) or proof.python not in ("", env.python):
+    proof = ours.proofs.get(recipe.name, RecipeProof())
+    if (
+        not proof.packages
+        or proof.digest != fingerprint.compute_fingerprint(recipe)
+        or proof.python not in ("", env.python)
+    ):
         return False
     foreign = _needed_by_others(recipe.name, ours)
     changed = {name for name, version in proof.packages.items() if env.packages.get(name) != version}
@@ -126,22 +137,25 @@ def proven(recipe: Recipe, env: Environment, sources: Mapping[str, str] | None =
 
 
 def _needed_by_others(recipe: str, ours: mark.EnvironmentState) -> set[str]:
-    """Packages that other recipes need and this one does not; none where nobody could tell what this one needs."""
+    """Return the packages that only other recipes need; none if the needs of this recipe are unknown."""
     own = ours.proofs[recipe]
     others = {name for other, proof in ours.proofs.items() if other != recipe for name in proof.needs}
     return others - set(own.needs or own.packages)
 
 
-def ready(recipe: Recipe, folder: Path, sources: Mapping[str, str] | None = None) -> list[str]:
-    """What is missing before the recipe can run there, in words; empty when it was provisioned and proved.
+def list_missing(recipe: Recipe, folder: Path, sources: Mapping[str, str] | None = None) -> list[Message]:
+    """Return messages about what is missing before the recipe can run in the folder; [] if it is verified.
 
-    `sources` are as for `proven`.
+    `sources` are as for `is_proven`.
     """
-    env = read(folder)
+    env = read_environment(folder)
     if env.kind is not FolderKind.ENVIRONMENT or not env.works:
-        return [f"there is no virtual environment at {folder}"]
-    missing = [p for p in recipe.packages if not fits(p, env.packages)]
-    words = [f"{p.name}{p.specifier} is not installed in {folder}" for p in missing]
-    if not words and not proven(recipe, env, sources):
-        words.append(f"{folder} has not been proved to work, or was changed since")
+        return [_("no virtual environment at {folder}", folder=folder)]
+    missing = [p for p in recipe.packages if not is_satisfied(p, env.packages)]
+    words = [
+        _("{package}{specifier} is not installed in {folder}", package=p.name, specifier=p.specifier, folder=folder)
+        for p in missing
+    ]
+    if not words and not is_proven(recipe, env, sources):
+        words.append(_("{folder} is not verified, or was changed since its last verification", folder=folder))
     return words

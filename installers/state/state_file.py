@@ -1,10 +1,10 @@
-"""What envcheck leaves in an environment that it works on: .envcheck/state.json, replaced whole or not at all.
+"""The state file of an environment: .envcheck/state.json, replaced atomically.
 
-The mark says whose the folder is, which step was begun, and what the proof of each recipe there saw; a step that was
-begun and not ended is how the next run learns that this one was cut off.
+It records whether envcheck created the folder, which step is running, and what the verification of each recipe found.
+A step recorded as running tells the next run that this one was interrupted.
 
-A mark makes a folder ours only where it was made: it holds the folder's real path, and outside of our own home an id
-that a note of ours below that home must confirm.  A folder that was copied, moved or got from a stranger is not ours.
+The file proves ownership only at the place where it was written: it contains the real path of the folder and, outside
+of envcheck's home, an id that must match a note in that home.  A copied, moved or downloaded folder is not envcheck's.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from typing import Any
 from envcheck.core import paths
 
 SCHEMA = 2
-OLD_SCHEMA = 1  # one recipe in each environment; read, and written as the new one
-LIMIT = 1 << 20  # characters; ours hold a few thousand
-TEARING = ("clear", "environment", "packages", "library", "undo")  # steps that leave a mess when they are cut off
-EMPTYING = ("clear", "environment", "undo")  # those of them that leave an environment without its pyvenv.cfg
+OLD_SCHEMA = 1  # one recipe per environment; still read, always written as the new schema
+LIMIT = 1 << 20  # characters; a typical file has a few thousand
+TEARING = ("clear", "environment", "packages", "library", "undo")  # if interrupted, they leave incomplete packages
+EMPTYING = ("clear", "environment", "undo")  # if interrupted, they leave an environment without pyvenv.cfg
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-def folder_of(environment: Path) -> Path:
-    """Where everything of ours stands in an environment: mark, journal, lock, logs, pip's temporary files."""
+def state_folder(environment: Path) -> Path:
+    """Return the folder for envcheck's files in an environment: state, journal, lock, logs, pip's temporary files."""
     return environment / ".envcheck"
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What the last good proof of a recipe saw; `digest` is of what the recipe asked for, "" since a step of it began.
+class RecipeProof:
+    """The last successful verification of a recipe; `digest` is the recipe's fingerprint, "" once a new step started.
 
-    `packages` are all versions that were there, `needs` the names of those that the recipe needs, empty where nobody
-    could tell.  `sources` are commits by the clone's folder and sums by the built file's path.
+    `packages` are all installed versions, `needs` the names of the packages that the recipe needs, empty if unknown.
+    `sources` are commits by folder of the clone, and checksums by path of the built file.
     """
 
     digest: str = ""
@@ -51,96 +51,98 @@ class Proof:
 
 @dataclass(frozen=True)
 class EnvironmentState:
-    """`made`: the folder is ours to remove; `doing`: a step begun; `proofs`: of each recipe that was provisioned there.
+    """`made`: envcheck created the folder and may remove it; `doing`: the running step; `proofs`: by recipe.
 
-    `as_published`: its container was made, or begun, with the document's own options.
-    `elsewhere`: it was made at another place, and came here without us.
+    `added` are the packages that envcheck added to a user's environment.  `as_published`: its container uses the
+    options of the published document.  `elsewhere`: the state was written at another path.
     """
 
     made: bool
-    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    proofs: Mapping[str, RecipeProof] = field(default_factory=dict)
     doing: str = ""
     added: tuple[str, ...] = ()
     as_published: bool = False
     elsewhere: bool = False
 
     @property
-    def recipes(self) -> str:
-        """Their names, for people."""
+    def recipe_names(self) -> str:
+        """Return the names of the provisioned recipes, separated by commas."""
         return ", ".join(sorted(self.proofs))
 
     def was_proved(self, recipe: str) -> bool:
-        """Once; whether that still counts is another question."""
-        return bool(self.proofs.get(recipe, Proof()).packages)
+        """Return whether the recipe was ever verified; the verification may be outdated."""
+        return bool(self.proofs.get(recipe, RecipeProof()).packages)
 
 
-def begin(mark: EnvironmentState, recipe: str, doing: str) -> EnvironmentState:
-    """The mark when a step of the recipe begins: its own proof counts no more, nor anybody's in what is emptied.
+def begin_step(mark: EnvironmentState, recipe: str, doing: str) -> EnvironmentState:
+    """Return the state at the start of a step: it invalidates the recipe's verification, and all if it empties.
 
-    What the proofs of other recipes saw tells whether the step touched them.
+    Verifications of other recipes are kept; their package versions show whether the step changed something.
     """
     kept = {} if doing in EMPTYING else mark.proofs
-    own = replace(kept.get(recipe, Proof()), digest="")
+    own = replace(kept.get(recipe, RecipeProof()), digest="")
     return replace(mark, doing=doing, proofs={**kept, recipe: own})
 
 
-def load(environment: Path) -> EnvironmentState | None:
-    """The mark, or None where there is none or none that can be understood (such a folder is not ours)."""
+def load_state(environment: Path) -> EnvironmentState | None:
+    """Return the state; None if there is no state file or it is not valid (then the folder is not envcheck's)."""
     try:
-        said = _said(environment)
-        if said["schema"] not in (SCHEMA, OLD_SCHEMA) or not isinstance(said["made"], bool):
+        document = _read_document(environment)
+        if document["schema"] not in (SCHEMA, OLD_SCHEMA) or not isinstance(document["made"], bool):
             return None
-        here = _here(environment, said)
+        here = _is_in_place(environment, document)
+        old = document["schema"] == OLD_SCHEMA
         return EnvironmentState(
-            made=said["made"] and here,
-            proofs=_only_proof(said) if said["schema"] == OLD_SCHEMA else _proofs(said["proofs"]),
-            doing=str(said["doing"]),
-            added=tuple(str(name) for name in said["added"]),
-            as_published=said.get("as_published") is True,
-            elsewhere=said["made"] and not here,
+            made=document["made"] and here,
+            proofs=_only_proof(document) if old else _parse_proofs(document["proofs"]),
+            doing=str(document["doing"]),
+            added=tuple(str(name) for name in document["added"]),
+            as_published=document.get("as_published") is True,
+            elsewhere=document["made"] and not here,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _proofs(said: Mapping[str, Any]) -> dict[str, Proof]:
+def _parse_proofs(proofs: Mapping[str, Any]) -> dict[str, RecipeProof]:
     return {
-        str(recipe): Proof(
+        str(recipe): RecipeProof(
             digest=str(proof["digest"]),
             python=str(proof["python"]),
-            packages=_texts(proof["packages"]),
+            packages=_parse_texts(proof["packages"]),
             needs=tuple(str(name) for name in proof["needs"]),
-            sources=_texts(proof["sources"]),
+            sources=_parse_texts(proof["sources"]),
         )
-        for recipe, proof in said.items()
+        for recipe, proof in proofs.items()
     }
 
 
-def _only_proof(said: Mapping[str, Any]) -> dict[str, Proof]:
-    """Of the old layout, where a step that was begun made the proof void without a word."""
-    digest = "" if said["doing"] else str(said["digest"])
-    return {str(said["recipe"]): Proof(digest, packages=_texts(said["proven"]))}
+def _only_proof(document: Mapping[str, Any]) -> dict[str, RecipeProof]:
+    """Return the verification in a file of the old schema; there, a running step invalidates it implicitly."""
+    digest = "" if document["doing"] else str(document["digest"])
+    return {str(document["recipe"]): RecipeProof(digest, packages=_parse_texts(document["proven"]))}
 
 
-def _texts(said: Mapping[str, Any]) -> dict[str, str]:
-    return {str(key): str(text) for key, text in said.items()}
+def _parse_texts(table: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(text) for key, text in table.items()}
 
 
 def is_as_published(environment: Path) -> bool:
-    """Whether the environment's container was asked for with the document's own options."""
-    mark = load(environment)
+    """Return whether the environment's container uses the options of the published document."""
+    mark = load_state(environment)
     return mark is not None and mark.as_published
 
 
-def save(environment: Path, mark: EnvironmentState) -> None:
-    """Under a temporary name, to the disk, then renamed: a cut leaves the old mark or the new one."""
-    folder = folder_of(environment)
+def save_state(environment: Path, mark: EnvironmentState) -> None:
+    """Write the state atomically: an interruption leaves the old file or the new one."""
+    folder = state_folder(environment)
     folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / "state.json.new"
-    told = {key: value for key, value in asdict(mark).items() if key != "elsewhere"}
+    values = {key: value for key, value in asdict(mark).items() if key != "elsewhere"}
+    document = {"schema": SCHEMA, **values, **_write_identity(environment, mark)}
     try:
         with fresh.open("w", encoding="utf-8") as file:
-            json.dump({"schema": SCHEMA, **told, **_identity(environment, mark)}, file, indent=1, sort_keys=True)
+            json.dump(document, file, indent=1, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(folder / "state.json")
@@ -150,53 +152,53 @@ def save(environment: Path, mark: EnvironmentState) -> None:
         raise
 
 
-def note_of(environment: Path) -> Path | None:
-    """Our note of a folder, for whoever removes it."""
+def find_note(environment: Path) -> Path | None:
+    """Return the path of the note about a folder in envcheck's home, so that it can be removed with the folder."""
     try:
-        return _note(_said(environment))
+        return _note_path(_read_document(environment))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _said(environment: Path) -> Any:
-    with (folder_of(environment) / "state.json").open(encoding="utf-8") as file:
+def _read_document(environment: Path) -> Any:
+    with (state_folder(environment) / "state.json").open(encoding="utf-8") as file:
         return json.loads(file.read(LIMIT))
 
 
-def _identity(environment: Path, mark: EnvironmentState) -> dict[str, str]:
-    """Where the folder is and which it is; the note is there before a mark asks for it."""
+def _write_identity(environment: Path, mark: EnvironmentState) -> dict[str, str]:
+    """Return path and id of the folder; its note is written before the state file that refers to it."""
     if not mark.made:
         return {}
     try:
-        known = str(_said(environment)["id"])
+        known = str(_read_document(environment)["id"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         known = ""
-    said = {"place": os.path.realpath(environment), "id": known if _ID.fullmatch(known) else secrets.token_hex(16)}
-    note = _note(said)
-    if note and not _at_home(environment):
+    values = {"place": os.path.realpath(environment), "id": known if _ID.fullmatch(known) else secrets.token_hex(16)}
+    note = _note_path(values)
+    if note and not _is_at_home(environment):
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(said["place"] + "\n", encoding="utf-8", errors="surrogateescape")
-    return said
+        note.write_text(values["place"] + "\n", encoding="utf-8", errors="surrogateescape")
+    return values
 
 
-def _here(environment: Path, said: Mapping[str, Any]) -> bool:
-    """Marks of our first versions name no place: they count below our own home alone."""
-    if said.get("place", os.path.realpath(environment)) != os.path.realpath(environment):
+def _is_in_place(environment: Path, document: Mapping[str, Any]) -> bool:
+    """Return whether the state was written at this path; files of the first versions count only in envcheck's home."""
+    if document.get("place", os.path.realpath(environment)) != os.path.realpath(environment):
         return False
-    if _at_home(environment):
+    if _is_at_home(environment):
         return True
-    note = _note(said)
+    note = _note_path(document)
     try:
-        return note is not None and note.read_text("utf-8", "surrogateescape") == f"{said['place']}\n"
+        return note is not None and note.read_text("utf-8", "surrogateescape") == f"{document['place']}\n"
     except OSError:
         return False
 
 
-def _note(said: Mapping[str, Any]) -> Path | None:
-    identity = said.get("id", "")
-    return paths.home() / "made" / identity if isinstance(identity, str) and _ID.fullmatch(identity) else None
+def _note_path(document: Mapping[str, Any]) -> Path | None:
+    identity = document.get("id", "")
+    return paths.envcheck_home() / "made" / identity if isinstance(identity, str) and _ID.fullmatch(identity) else None
 
 
-def _at_home(environment: Path) -> bool:
-    home = Path(os.path.realpath(paths.home()))
+def _is_at_home(environment: Path) -> bool:
+    home = Path(os.path.realpath(paths.envcheck_home()))
     return home in Path(os.path.realpath(environment)).parents

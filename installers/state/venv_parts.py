@@ -1,4 +1,4 @@
-"""What of a folder is the virtual environment that `python -m venv` makes there: the rest is the user's."""
+"""Tell the parts of a virtual environment from other files of the user in the same folder."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from pathlib import Path
 
 from installers.state import state_file
 
-NAMES = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")  # the last one goes last: it tells what this is
+NAMES = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")  # pyvenv.cfg, which identifies it, is removed last
 
 
-def own(folder: Path) -> list[Path]:
-    """The environment's entries.  A bin and a lib without pyvenv.cfg are somebody's, unless we were just at it."""
-    ours = state_file.load(folder)
+def list_own(folder: Path) -> list[Path]:
+    """Return the paths of the environment.
+
+    Without pyvenv.cfg, bin and lib belong to the user, unless envcheck was interrupted while it removed them.
+    """
+    ours = state_file.load_state(folder)
     cut = ours is not None and ours.made and ours.doing in state_file.EMPTYING
     if not cut and not (folder / "pyvenv.cfg").is_file():
         return []
-    named = [folder / name for name in NAMES if _there(folder / name)]
-    return [path for path in (folder / ".gitignore",) if _venvs(path)] + named
+    named = [folder / name for name in NAMES if _is_there(folder / name)]
+    return [path for path in (folder / ".gitignore",) if _is_venv_gitignore(path)] + named
 
 
-def remove(path: Path) -> None:
-    """A link is removed, never followed."""
+def remove_path(path: Path) -> None:
+    """Remove a file or folder; a symbolic link is removed, not followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def others(folder: Path) -> list[str]:
-    """Names of what is neither the environment's nor our own, sorted."""
-    known = {path.name for path in own(folder)} | {state_file.folder_of(folder).name}
+def list_others(folder: Path) -> list[str]:
+    """Return the sorted names of everything that belongs neither to the environment nor to envcheck."""
+    known = {path.name for path in list_own(folder)} | {state_file.state_folder(folder).name}
     return sorted(path.name for path in folder.iterdir() if path.name not in known)
 
 
-def _there(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
     return path.exists() or path.is_symlink()
 
 
-def _venvs(path: Path) -> bool:
-    """Python 3.13 and newer write one, uv and virtualenv as well."""
+def _is_venv_gitignore(path: Path) -> bool:
+    """Return whether this is the .gitignore that Python 3.13 and newer, uv and virtualenv write."""
     try:
         text = "" if path.is_symlink() else path.read_text("utf-8", "replace")[:200]
     except OSError:

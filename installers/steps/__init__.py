@@ -1,1 +1,1 @@
-"""The kinds of steps that a plan of provisioning consists of: how each is planned, done, verified and undone."""
+"""The kinds of provisioning steps: how each is planned, applied, verified and undone."""

@@ -1,4 +1,4 @@
-"""A clone of a project at the recipe's commit, noted before it is begun, and taken back while nobody worked in it."""
+"""Clone a repository at the recipe's commit; recorded before it starts, and undone only without local changes."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from installers.bundle import from_bundle
-from installers.containers import container
-from installers.plan.requirement import Need
+from envcheck.core.messages import Message
+from installers.bundle import offline
+from installers.containers import lifecycle
+from installers.plan.requirement import UnmetRequirement
 from installers.plan.step import Step
 from installers.recipes.recipe import Checkout
 from installers.software import checkouts, sources
-from installers.software.checkouts import Clone, Git
+from installers.software.checkouts import CloneState, GitRunner
 from installers.state import journal
 from installers.state.journal import Entry
 from installers.steps import checkout_undo
 from installers.steps.shell_script import ScriptTarget
 from installers.steps.target_state import DesiredState, TargetState
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
-KNOWN = 200  # entries that a build leaves beside what was cloned
+KNOWN = 200  # maximum number of recorded files that a build creates in a clone
 
 
 @dataclass(frozen=True, kw_only=True)
 class CloneCheckout(Step):
-    """Made, moved to its commit, or installed editable: what is missing is seen when it is done."""
+    """Creates the clone, checks out its commit, installs it in editable mode; only what is missing."""
 
     name: ClassVar[str] = "clone"
     base_s: ClassVar[int] = 30
@@ -36,82 +37,90 @@ class CloneCheckout(Step):
     checkout: Checkout
 
     @property
-    def outside(self) -> str:
+    def outside_folder(self) -> str:
         return self.checkout.directory
 
 
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[CloneCheckout]:
     for checkout in desired.recipe.checkouts:
-        need = checkouts.need(checkout, current.sources.clones.get(checkout.directory, Clone()))
-        if isinstance(need, Need):
+        need = checkouts.plan_clone(checkout, current.sources.clones.get(checkout.directory, CloneState()))
+        if isinstance(need, UnmetRequirement):
             yield CloneCheckout(*need.step_words, need.size_mib, checkout=checkout)
 
 
-def apply(step: CloneCheckout, work: Work) -> str:
+def apply(step: CloneCheckout, work: StepContext) -> Message:
     with (
-        from_bundle.clone(work.terms, work.target, step.checkout) as source,
-        from_bundle.tools(work.terms, work.target) as tools,
+        offline.lend_clone(work.effective_supply, work.target, step.checkout) as source,
+        offline.lend_tools(work.effective_supply, work.target) as tools,
     ):
         _note_begin(work, step.checkout)
         terms = checkouts.CloneOptions(
-            note=work.note_wheels, locked=work.terms.lock is not None, source=source, tools=tools
+            note=work.note_wheels, locked=work.effective_supply.lock is not None, source=source, tools=tools
         )
-        told, commit = sources.clone(work.recipe, work.target, step.checkout, work.say, terms)
-    for whole in work.terms.recipe.checkouts if work.terms.lock else ():
+        result, commit = sources.perform_clone(work.recipe, work.target, step.checkout, work.report_text, terms)
+    for whole in work.effective_supply.recipe.checkouts if work.effective_supply.lock else ():
         if whole.directory == step.checkout.directory:
-            checkouts.name(work.target, whole, commit.commit)
-    if _entry(work, step.checkout.directory):
-        journal.write(work.folder, step.name, "made", deed=f"clone {step.checkout.directory}", commit=commit.commit)
-    return told
+            checkouts.record_ref(work.target, whole, commit.commit)
+    if _find_entry(work, step.checkout.directory):
+        journal.write_entry(
+            work.folder,
+            step.name,
+            "made",
+            deed=f"clone {step.checkout.directory}",
+            commit=commit.commit,
+        )
+    return result
 
 
-def _note_begin(work: Work, checkout: Checkout) -> None:
-    """Noted where there is none yet; one that was there before us is the user's."""
-    clone = checkouts.there(work.target, checkout)
-    if clone.absent or clone.making:
+def _note_begin(work: StepContext, checkout: Checkout) -> None:
+    """Record the clone if it does not exist yet; an existing one belongs to the user."""
+    clone = checkouts.inspect_clone(work.target, checkout)
+    if clone.is_absent or clone.making:
         boxed = work.recipe.container.name if work.client and work.recipe.container else ""
-        whole = posixpath.join(work.target.own, checkout.directory)
-        host = _mounted(work, whole, boxed) if boxed else whole
-        more = {"host": host, "boxed": boxed, "commit": ""}
-        journal.write(work.folder, CloneCheckout.name, "made", deed=f"clone {checkout.directory}", **more)
+        whole = posixpath.join(work.target.own_folder, checkout.directory)
+        host = _find_host_path(work, whole, boxed) if boxed else whole
+        more = {"host": host, "container": boxed, "commit": ""}
+        journal.write_entry(work.folder, CloneCheckout.name, "made", deed=f"clone {checkout.directory}", **more)
 
 
-def _mounted(work: Work, path: str, name: str) -> str:
-    return checkout_undo.on_host(path, (container.look(work.engine.api, name) or {}).get("Mounts") or ())
+def _find_host_path(work: StepContext, path: str, name: str) -> str:
+    return checkout_undo.find_host_path(
+        path, (lifecycle.inspect_container(work.engine_client.api, name) or {}).get("Mounts") or ()
+    )
 
 
-def _entry(work: Work, directory: str) -> Entry | None:
-    return next((entry for entry in journal.made(work.folder) if entry.get("deed") == f"clone {directory}"), None)
+def _find_entry(work: StepContext, directory: str) -> Entry | None:
+    return next((entry for entry in journal.list_made(work.folder) if entry.get("deed") == f"clone {directory}"), None)
 
 
-def list_untracked(work: Work, directory: str) -> frozenset[str]:
-    """What lies in a clone beside its files."""
-    told = Git(work.target, directory).run("status", "--porcelain", "--ignored", "--ignore-submodules=all")
-    return frozenset(line[3:] for line in told.out.splitlines() if line.startswith(("?? ", "!! ")))
+def list_untracked(work: StepContext, directory: str) -> frozenset[str]:
+    """Return the untracked and ignored files of a clone."""
+    done = GitRunner(work.target, directory).run_git("status", "--porcelain", "--ignored", "--ignore-submodules=all")
+    return frozenset(line[3:] for line in done.out.splitlines() if line.startswith(("?? ", "!! ")))
 
 
-def note_built(work: Work, directory: str, before: frozenset[str], step: str) -> None:
-    """What a build of ours put into a clone of ours."""
-    entry = _entry(work, directory)
+def note_built(work: StepContext, directory: str, before: frozenset[str], step: str) -> None:
+    """Record the files that a build created in a clone of envcheck; `before` are those that existed before it."""
+    entry = _find_entry(work, directory)
     if new := sorted(list_untracked(work, directory) - before)[:KNOWN] if entry else []:
         known = entry.get("built") if entry else None
         all_of_it = [*(known if isinstance(known, list) else ()), *new]
-        journal.write(work.folder, step, "made", deed=f"clone {directory}", built=all_of_it)
+        journal.write_entry(work.folder, step, "made", deed=f"clone {directory}", built=all_of_it)
 
 
-def verify(step: CloneCheckout, work: Work) -> str | None:
-    """Nothing more: git was asked for its commit, and pip whether it is installed, before it counted as done."""
+def verify(step: CloneCheckout, work: StepContext) -> Message | None:
+    """Return None: `apply` already checks the commit and the editable installation."""
     return None
 
 
-def undo(entry: Entry, folder: Path) -> str:
-    """Removes the clone as we left it; one in which somebody has worked is kept."""
-    return checkout_undo.undo(folder, entry, [other.get("deed") for other in journal.made(folder)])
+def undo(entry: Entry, folder: Path) -> Message:
+    """Remove the clone, unless it has local changes."""
+    return checkout_undo.undo_clone(folder, entry, [other.get("deed") for other in journal.list_made(folder)])
 
 
 def script(step: CloneCheckout, at: ScriptTarget) -> Iterator[str]:
-    folder, url = shlex.quote(step.checkout.directory), shlex.quote(checkouts.public(step.checkout.url))
-    yield f"{at.before}test -e {folder}/.git || {at.before}git clone -- {url} {folder}"
-    yield f"{at.before}git -C {folder} checkout {shlex.quote(step.checkout.ref)}"
+    folder, url = shlex.quote(step.checkout.directory), shlex.quote(checkouts.strip_credentials(step.checkout.url))
+    yield f"{at.command_prefix}test -e {folder}/.git || {at.command_prefix}git clone -- {url} {folder}"
+    yield f"{at.command_prefix}git -C {folder} checkout {shlex.quote(step.checkout.ref)}"
     if step.checkout.editable:
-        yield at.pip(f"{at.limits}--editable {folder}")
+        yield at.pip_command(f"{at.limits_option}--editable {folder}")

@@ -1,4 +1,4 @@
-"""A clone of ours is taken back as we left it; whatever somebody did in it keeps it."""
+"""Undo a clone: it is removed only if it has no local changes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError, describe_os_error
+from envcheck.core.messages import NOTHING, Message, _, join
 from installers.software import checkouts
-from installers.software.checkouts import Git
+from installers.software.checkouts import GitRunner
+from installers.state import undo_result
 from installers.targets.target import VenvTarget
 
-# What our own steps leave in a clone: an editable installation's notes, and what Python compiles.
+# What envcheck's own steps leave in a clone: git configuration, metadata of an editable installation, bytecode.
 CONFIGURED = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks)"
     r"|remote\.origin\.(url|fetch)|envcheck\.\w+|extensions\.(objectformat|partialclone)"
@@ -22,8 +24,8 @@ CONFIGURED = re.compile(
 LEFT = re.compile(r"\.egg-info/|(?:^\S\S |/)__pycache__/|\.pyc\"?$")
 
 
-def on_host(path: str, mounts: Iterable[Mapping[str, Any]]) -> str:
-    """Where a path of a container stands on this host by its mounts; "" where it is the container's own.  Pure."""
+def find_host_path(path: str, mounts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the path on this host of a path in a container; "" if it is not in a bind mount.  Pure."""
     found = ""
     for mount in sorted(mounts, key=lambda each: len(str(each.get("Destination")))):
         target, source = str(mount.get("Destination") or ""), str(mount.get("Source") or "")
@@ -33,60 +35,70 @@ def on_host(path: str, mounts: Iterable[Mapping[str, Any]]) -> str:
     return found
 
 
-def undo(folder: Path, entry: Mapping[str, object], deeds: Iterable[object]) -> str:
-    """What became of it, in words that begin with "kept" where it stays; `deeds` are those not taken back yet."""
-    path, boxed = str(entry.get("host") or ""), str(entry.get("boxed") or "")
+def undo_clone(folder: Path, entry: Mapping[str, object], deeds: Iterable[object]) -> Message:
+    """Remove the clone and return the result (`undo_result.keep` if it stays); `deeds` are those not undone yet."""
+    path, boxed = str(entry.get("host") or ""), str(entry.get("container") or "")
     if not path:
-        return "goes with its container" if f"container {boxed}" in deeds else f"kept, in the container {boxed}"
-    place, said = Path(path), entry.get("built")
+        return (
+            _("removed with its container")
+            if f"container {boxed}" in deeds
+            else undo_result.keep(_("it is in container {container}", container=boxed))
+        )
+    place, recorded = Path(path), entry.get("built")
     if place.is_symlink() or not place.is_dir():
-        return "it is gone already" if not place.exists() else "kept, it is no folder of ours any more"
+        if not place.exists():
+            return _("already removed")
+        return undo_result.keep(_("it is no longer the folder that envcheck created"))
     try:
-        built = tuple(map(str, said)) if isinstance(said, list) else ()
-        if reason := worked_in(Git(VenvTarget(folder), path), str(entry.get("commit") or ""), built):
-            return f"kept, {reason}"
+        built = tuple(map(str, recorded)) if isinstance(recorded, list) else ()
+        if reason := explain_changes(GitRunner(VenvTarget(folder), path), str(entry.get("commit") or ""), built):
+            return undo_result.keep(reason)
         shutil.rmtree(place)
     except EnvcheckError as err:
-        return f"kept, {err.message}"
+        return undo_result.keep(err.message)
     except OSError as err:
-        return f"kept, {(err.strerror or str(err)).lower()}: rm -r {path}"
-    return "removed"
+        return undo_result.keep(_("{reason}; remove it with `rm -r {path}`", reason=describe_os_error(err), path=path))
+    return _("removed")
 
 
-def worked_in(git: Git, commit: str, built: tuple[str, ...] = ()) -> str:
-    """Why it is not as we left it, in words; "" when it is.  What cannot be told counts as somebody's work.
+def explain_changes(git: GitRunner, commit: str, built: tuple[str, ...] = ()) -> Message:
+    """Return why the clone must be kept; "" if it is as envcheck left it.  Doubt counts as a local change.
 
-    What runs in a container may write into a clone's configuration: one that names anything
-    but what we set is not asked further, since it could name commands.
+    Programs in a container can write to the clone's git configuration.  If that sets anything unexpected, git is not
+    run in the clone, because the configuration can name commands to run.
     """
-    if reason := _unsafe(git):
+    if reason := _explain_unsafe(git):
         return reason
     if not commit:
-        making = git.says("config", "--local", "--get", checkouts.MAKING)
-        return "" if making or git.target.names(git.place) == [".git"] else "nobody knows at which commit we left it"
-    if git.says("rev-parse", "--verify", "HEAD") != commit:
-        return "it is at another commit than we left it at"
-    if git.says("for-each-ref", "refs/heads", "refs/stash"):
-        return "it has branches or a stash of somebody's"
-    told = git.run("status", "--porcelain", "--untracked-files=all", "--ignored=matching")
-    if told.status != 0:
-        return "git cannot tell whether somebody has worked in it"
-    changed = [line[3:] for line in told.out.splitlines() if line.strip() and not _ours(line, built)]
-    return f"it has changes of somebody's: {', '.join(changed[:3])}" if changed else ""
+        making = git.read_output("config", "--local", "--get", checkouts.MAKING)
+        return (
+            NOTHING
+            if making or git.target.list_folder(git.place) == [".git"]
+            else _("cannot determine which commit envcheck checked out")
+        )
+    if git.read_output("rev-parse", "--verify", "HEAD") != commit:
+        return _("its HEAD is not the commit that envcheck checked out")
+    if git.read_output("for-each-ref", "refs/heads", "refs/stash"):
+        return _("it has local branches or a stash")
+    done = git.run_git("status", "--porcelain", "--untracked-files=all", "--ignored=matching")
+    if done.status != 0:
+        return _("git cannot determine whether it has local changes")
+    changed = [line[3:] for line in done.out.splitlines() if line.strip() and not _is_ours(line, built)]
+    return _("it has local changes: {changed}", changed=join(", ", changed[:3])) if changed else NOTHING
 
 
-def _unsafe(git: Git) -> str:
+def _explain_unsafe(git: GitRunner) -> Message:
     inside = Path(git.place) / ".git"
     if inside.is_symlink() or not inside.is_dir() or (inside / "config").is_symlink() or (inside / "modules").exists():
-        return "it has submodules, or is no clone of ours any more"
-    told = git.run("config", "--file", str(inside / "config"), "--no-includes", "--name-only", "--list")
-    strange = [key for key in told.out.splitlines() if not CONFIGURED.fullmatch(key)]
-    if told.status != 0:
-        return "git cannot read its configuration"
-    return f"somebody has set {strange[0]!a} in it" if strange else ""
+        return _("it has submodules, or is no longer the clone that envcheck created")
+    done = git.run_git("config", "--file", str(inside / "config"), "--no-includes", "--name-only", "--list")
+    unexpected = [key for key in done.out.splitlines() if not CONFIGURED.fullmatch(key)]
+    if done.status != 0:
+        return _("git cannot read its configuration")
+    return _("its git configuration sets {key!a}", key=unexpected[0]) if unexpected else NOTHING
 
 
-def _ours(line: str, built: tuple[str, ...]) -> bool:
+def _is_ours(line: str, built: tuple[str, ...]) -> bool:
     path = line[3:]
     inside = any(path == known or (known.endswith("/") and path.startswith(known)) for known in built)
     return line[:2] in ("??", "!!") and (inside or bool(LEFT.search(line)))

@@ -1,4 +1,4 @@
-"""A recipe's container, its engine and its image, as they are before a provisioning.  Pure."""
+"""The state of a recipe's container, engine and image before provisioning.  Pure."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envcheck.core import errors
-from envcheck.job.container import describe_doubt
+from envcheck.core.messages import Message, _
+from envcheck.job.container_privileges import describe_doubt
 from installers.bundle.weights_plan import WeightsState
-from installers.containers.compare import Action, ContainerStatus, differing_words
+from installers.containers.compare import ContainerAction, ContainerStatus, explain_refusal
 from installers.containers.host_paths import ContainerPlan
-from installers.images.engine import Engine
-from installers.images.engine_problems import Problem
-from installers.images.image import LocalImage
+from installers.images.docker_engine import DockerEngine
+from installers.images.engine_problems import EngineProblem
+from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan.requirement import Obstacle
 from installers.plan.step import Step
 from installers.recipes.recipe import Recipe
-from installers.software.sources import Sources
-from installers.state.environment import Environment, within
+from installers.software.sources import SourcesState
+from installers.state.environment import Environment, is_allowed_version
 from installers.state.state_file import EnvironmentState
 from installers.steps.target_state import DesiredState, PackagesPlace, TargetState
 
 
 @dataclass(frozen=True)
 class ContainerState(TargetState):
-    """`found` is the image in a registry, `here` in the engine; `image_problem` why it is in neither.  `moved` is the
-    image to which the tag leads in this engine, where it leads elsewhere in the registry by now; `unasked` why no
-    registry could say that.  `of_root` are folders of ours to be made where root alone may, `closed` where this user
-    may not.
+    """`found` is the image in a registry, `here` the one in the engine; `image_problem` is why it is in neither.
 
-    `environment` is None where the container does not run: what its image holds is seen then.
+    `moved` is the local image of a tag that now refers to another image in the registry; `unasked` is why no registry
+    could be queried for that.  Of the folders to create, `of_root` need root and `closed` cannot be created by this
+    user.  `environment` is None if the container does not run: only then its packages are known.
     """
 
-    engine: Engine
+    engine: DockerEngine
     mark: EnvironmentState | None
     interpreter: str
     drawn: ContainerPlan
     found: ResolvedImage | None = None
     here: LocalImage | None = None
-    image_problem: Problem | None = None
-    room: Problem | None = None
+    image_problem: EngineProblem | None = None
+    room: EngineProblem | None = None
     standing: ContainerStatus | None = None
     environment: Environment | None = None
-    sources: Sources = field(default_factory=Sources)
+    sources: SourcesState = field(default_factory=SourcesState)
     weights: WeightsState = field(default_factory=WeightsState)
     moved: str = ""
     unasked: str = ""
@@ -56,66 +56,75 @@ class ContainerState(TargetState):
 
     @property
     def is_running(self) -> bool:
-        return bool(self.standing and self.standing.action is Action.REUSE)
+        return bool(self.standing and self.standing.action is ContainerAction.REUSE)
 
     @property
-    def kept(self) -> Environment | None:
+    def kept_environment(self) -> Environment | None:
         return self.environment
 
     @property
-    def packages(self) -> Mapping[str, str] | None:
+    def installed_packages(self) -> Mapping[str, str] | None:
         return self.environment.packages if self.environment else None
 
     @property
-    def known(self) -> EnvironmentState | None:
+    def known_state(self) -> EnvironmentState | None:
         return self.mark
 
     @property
-    def python(self) -> str:
+    def python_version(self) -> str:
         return self.environment.python if self.environment else ""
 
     @property
-    def place(self) -> PackagesPlace:
-        return PackagesPlace(f"the container {self.name}", f"docker exec {self.name} {self.interpreter}")
+    def packages_place(self) -> PackagesPlace:
+        return PackagesPlace(_("the container {name}", name=self.name), f"docker exec {self.name} {self.interpreter}")
 
     @property
-    def container(self) -> str:
+    def container_name(self) -> str:
         return self.name
 
-    def satisfied(self) -> Iterator[str]:
+    def list_satisfied(self) -> Iterator[Message]:
         if self.here:
-            yield f"image {self.drawn.spec.image}"
+            yield _("image {image}", image=self.drawn.spec.image)
         if self.unasked:
-            yield (
-                f"it is used as it is here: whether its tag leads elsewhere by now could not be asked ({self.unasked})"
-            )
+            yield _("local image is used; cannot check whether its tag has moved: {reason}", reason=self.unasked)
         if self.is_running:
-            yield f"container {self.name}: {self.drawn.container.grant.words}"
+            yield _("container {name}: {grant}", name=self.name, grant=self.drawn.container.grant.words)
 
-    def doubts(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[str]:
-        made = self.standing is None or self.standing.action in (Action.CREATE, Action.RECREATE)
+    def list_doubts(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Message]:
+        made = self.standing is None or self.standing.action in (ContainerAction.CREATE, ContainerAction.RECREATE)
         doubt = describe_doubt(self.drawn.container, desired.recipe.name)
         if steps and made and doubt:
             yield doubt
 
-    def obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
+    def find_obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
         for problem in (self.engine.problem, self.image_problem, self.room):
             if problem:
-                yield Obstacle(problem.message, problem.next_step, errors.UNFIT)
+                yield Obstacle(problem.message, problem.next_step, errors.CHECK_FAILED)
         yield from self.drawn.obstacles
         for folder in self.closed:
-            yield Obstacle(f"{folder} cannot be made by this user", "start in a folder of yours")
+            yield Obstacle(
+                _("cannot create {folder}: permission denied", folder=folder),
+                _("run the command in a folder that you can write to"),
+            )
         if self.standing and self.standing.obstacle:
             found = self.standing.obstacle
-            yield Obstacle(found.why + differing_words(self.standing), found.remedy, found.code)
-        yield from self._of_image(desired.recipe)
+            yield Obstacle(explain_refusal(self.standing), found.remedy, found.code)
+        yield from self._check_image(desired.recipe)
 
-    def _of_image(self, recipe: Recipe) -> Iterator[Obstacle]:
+    def _check_image(self, recipe: Recipe) -> Iterator[Obstacle]:
         env = self.environment
-        if env and not within(env.python, recipe.python):
+        if env and not is_allowed_version(env.python, recipe.python):
             yield Obstacle(
-                f"the container's Python {env.python} is not one that {recipe.name} takes ({recipe.python})",
-                "the image is not the recipe's: docker image inspect",
+                _(
+                    "recipe {recipe} requires Python {wanted}; the container has {python}",
+                    python=env.python,
+                    recipe=recipe.name,
+                    wanted=recipe.python,
+                ),
+                _("the image differs from the recipe; check it with `docker image inspect`"),
             )
         if env and "pip" not in env.packages:
-            yield Obstacle(f"the container's {recipe.interpreter} has no pip", "the image is not the recipe's")
+            yield Obstacle(
+                _("{interpreter} in the container has no pip", interpreter=recipe.interpreter),
+                _("the image differs from the recipe; check it with `docker image inspect`"),
+            )

@@ -1,4 +1,4 @@
-"""A virtual environment of this host, made by the Python that envcheck runs with."""
+"""Create a virtual environment on this host with the Python that runs envcheck."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pathlib import Path
 from typing import ClassVar
 
 from envcheck.core.errors import StepError
+from envcheck.core.messages import Message, _, verbatim
 from installers.plan.step import Step
-from installers.software import packages
+from installers.software import pip_runner
 from installers.state import venv_parts
 from installers.state.journal import Entry
 from installers.steps.shell_script import ScriptTarget
 from installers.steps.target_state import DesiredState, TargetState
 from installers.steps.venv_state import VenvState
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
-DEADLINE_S = 300.0  # 4 s on two cores; ensurepip unpacks pip on a slow network disk in a minute
+DEADLINE_S = 300.0  # 4 s on two cores; on a slow network disk ensurepip alone takes a minute
 SIZE_MIB = 25
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateEnvironment(Step):
-    """In the folder that all steps share."""
+    """Creates the environment in the folder that all steps share."""
 
     name: ClassVar[str] = "environment"
     base_s: ClassVar[int] = 4  # measured on two cores
@@ -32,37 +33,46 @@ class CreateEnvironment(Step):
 
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[CreateEnvironment]:
     if isinstance(current, VenvState) and current.is_rebuilt:
-        undo = f"envcheck provision --recipe {desired.recipe.name} --undo, or delete the folder"
-        title = f"make a virtual environment with Python {current.host.python}"
-        yield CreateEnvironment(title, "there is none yet", f"fills {current.environment.folder}", undo, SIZE_MIB)
+        undo = _("envcheck provision --recipe {name} --undo, or delete the folder", name=desired.recipe.name)
+        yield CreateEnvironment(
+            _("create a virtual environment with Python {python}", python=current.host.python),
+            _("none exists yet"),
+            _("creates {folder}", folder=current.environment.folder),
+            undo,
+            SIZE_MIB,
+        )
 
 
-def apply(step: CreateEnvironment, work: Work) -> str:
+def apply(step: CreateEnvironment, work: StepContext) -> Message:
     argv = (work.host.interpreter, "-I", "-m", "venv", str(work.folder))
-    done = work.target.run(argv, timeout_s=DEADLINE_S, env=packages.surroundings(work.target))
-    packages.keep(work.own / "venv.log", f"$ {' '.join(argv)}\n{done.out}\n{done.err}")
+    done = work.target.run_command(argv, timeout_s=DEADLINE_S, env=pip_runner.pip_environment(work.target))
+    pip_runner.write_log(work.state_folder / "venv.log", f"$ {' '.join(argv)}\n{done.out}\n{done.err}")
     if done.status == 0:
-        return f"Python {work.host.python}"
+        return _("Python {python}", python=work.host.python)
     if "No space left" in done.out + done.err:
-        raise StepError("the disk is full", "make room, then repeat the same command")
-    said = [line for line in (done.out + done.err).splitlines() if line.strip()]
-    debian = "ensurepip" in done.out + done.err
-    next_step = "on Debian and Ubuntu: apt-get install python3-venv" if debian else f"see {work.own / 'venv.log'}"
-    raise StepError(f"python -m venv failed: {said[-1] if said else done.status}", next_step)
+        raise StepError(_("no space left on the disk"), _("free disk space, then run the same command again"))
+    lines = [line for line in (done.out + done.err).splitlines() if line.strip()]
+    next_step = (
+        _("on Debian and Ubuntu, run `apt-get install python3-venv`")
+        if "ensurepip" in done.out + done.err
+        else _("see the log: {path}", path=work.state_folder / "venv.log")
+    )
+    reason = verbatim(lines[-1]) if lines else _("exit code {status}", status=done.status)
+    raise StepError(_("python -m venv failed: {reason}", reason=reason), next_step)
 
 
-def verify(step: CreateEnvironment, work: Work) -> str | None:
-    env = work.target.environment()
+def verify(step: CreateEnvironment, work: StepContext) -> Message | None:
+    env = work.target.read_environment()
     if not env.works or not env.python:
-        return f"{env.interpreter} is not there"
-    return None if env.packages.get("pip") else "it has no pip"
+        return _("{interpreter} does not exist", interpreter=env.interpreter)
+    return None if env.packages.get("pip") else _("the new environment has no pip")
 
 
-def undo(entry: Entry, folder: Path) -> str:
-    """Removes the environment with all that was put into it; other things in the folder stay."""
-    for path in venv_parts.own(folder):
-        venv_parts.remove(path)
-    return "removed"
+def undo(entry: Entry, folder: Path) -> Message:
+    """Remove the environment with its packages; other files in the folder stay."""
+    for path in venv_parts.list_own(folder):
+        venv_parts.remove_path(path)
+    return _("removed")
 
 
 def script(step: CreateEnvironment, at: ScriptTarget) -> Iterator[str]:

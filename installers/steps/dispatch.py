@@ -1,4 +1,4 @@
-"""The kinds of steps, in the order in which a plan has them, and the one place that calls a kind by a step's class."""
+"""The kinds of steps in the order of a plan, and the calls to the module of a step's kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from envcheck.core.errors import StepError
+from envcheck.core.messages import Message, _
 from installers.plan.step import Step
 from installers.state import journal
 from installers.state.journal import Entry
@@ -14,6 +15,7 @@ from installers.steps import (
     checkout,
     clear_environment,
     create_environment,
+    fetch_weights,
     load_image,
     pull_image,
     python_packages,
@@ -21,33 +23,31 @@ from installers.steps import (
     source_build,
     system_library,
     verification,
-    weights,
 )
 from installers.steps.shell_script import ScriptTarget
 from installers.steps.target_state import DesiredState, TargetState
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
 S = TypeVar("S", bound=Step)
 
 
 class StepKind(Protocol[S]):
-    """What each module of a kind has."""
+    """The functions that the module of each kind has."""
 
     def plan(self, desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[S]:
-        """What is missing of this kind, after the steps that are `planned` before it.  Pure."""
+        """Yield the missing steps of this kind; `planned` are the steps before them.  Pure."""
 
-    def apply(self, step: S, work: Work) -> str:
-        """Does it; what was done, in words.  StepError names the reason."""
+    def apply(self, step: S, work: StepContext) -> Message:
+        """Carry out the step; return what was done, or raise StepError with the reason."""
 
-    def verify(self, step: S, work: Work) -> str | None:
-        """What is still wrong, or None."""
+    def verify(self, step: S, work: StepContext) -> Message | None:
+        """Return what is still wrong after the step, or None."""
 
-    def undo(self, entry: Entry, folder: Path) -> str:
-        """Takes back what the journal of that folder says that the kind made; what became of it, in words that begin
-        with "kept" where it stays."""
+    def undo(self, entry: Entry, folder: Path) -> Message:
+        """Undo what a journal entry of the folder records; return the result (`undo_result.keep` if it stays)."""
 
     def script(self, step: S, at: ScriptTarget) -> Iterator[str]:
-        """The lines of a shell script that do it."""
+        """Yield the lines of a shell script that carries out the step."""
 
 
 KINDS: Mapping[type[Step], StepKind[Any]] = {
@@ -61,23 +61,23 @@ KINDS: Mapping[type[Step], StepKind[Any]] = {
     checkout.CloneCheckout: checkout,
     source_build.BuildSource: source_build,
     verification.VerifyEnvironment: verification,
-    weights.FetchWeights: weights,
+    fetch_weights.FetchWeights: fetch_weights,
 }
 BY_NAME: Mapping[str, StepKind[Any]] = {step.name: kind for step, kind in KINDS.items()}
 
 
 def plan_steps(desired: DesiredState, current: TargetState) -> tuple[Step, ...]:
-    """What is missing, in the order in which it is to be done."""
+    """Return the missing steps in order."""
     steps: list[Step] = []
     for kind in KINDS.values():
         steps.extend(kind.plan(desired, current, tuple(steps)))
     return tuple(steps)
 
 
-def perform(step: Step, work: Work) -> str:
-    """Done, and looked at at once; what was done.  StepError names the reason."""
+def perform_step(step: Step, work: StepContext) -> Message:
+    """Apply and verify a step; return what was done, or raise StepError with the reason."""
     kind = KINDS[type(step)]
     done = kind.apply(step, work)
     if reason := kind.verify(step, work):
-        raise StepError(reason, f"see {journal.path(work.folder)}")
+        raise StepError(reason, _("see the journal: {path}", path=journal.journal_path(work.folder)))
     return done

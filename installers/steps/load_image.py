@@ -1,4 +1,4 @@
-"""The image of a recipe's container, loaded from a bundle instead of a registry."""
+"""Load the image of a recipe's container from a bundle."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from envcheck.core.messages import Message, _
 from envcheck.core.units import MIB
-from installers.bundle import from_bundle
+from installers.bundle import offline
 from installers.plan.step import Step
 from installers.state.journal import Entry
 from installers.steps import pull_image
 from installers.steps.container_state import ContainerState
 from installers.steps.shell_script import ScriptTarget, not_written
 from installers.steps.target_state import DesiredState, TargetState
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadImage(Step):
-    """Which one, the bundle knows."""
+    """Loads the image of the bundle."""
 
     name: ClassVar[str] = "load"
-    reveals: ClassVar[bool] = True  # the name by which this engine knows the image, and the container is drawn
+    reveals: ClassVar[bool] = True  # the name of the image in this engine, which the container plan needs
 
 
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[LoadImage]:
@@ -31,25 +32,25 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
     if not isinstance(current, ContainerState) or current.here or not bundle or not bundle.image:
         return
     yield LoadImage(
-        f"load the image {bundle.image.reference} from the bundle {bundle.path.name}",
-        "the engine does not have it",
-        f"adds the image to {current.engine.root or 'the engine'}",
-        f"envcheck provision --recipe {desired.recipe.name} --undo, or docker image rm",
+        _("load image {reference} from bundle {name}", reference=bundle.image.reference, name=bundle.path.name),
+        _("the engine does not have it"),
+        _("adds the image to {root}", root=current.engine.root or _("the engine")),
+        _("envcheck provision --recipe {name} --undo, or docker image rm", name=desired.recipe.name),
         round(sum(layer.size for layer in bundle.image.layers) / MIB),
     )
 
 
-def apply(step: LoadImage, work: Work) -> str:
-    return from_bundle.load(work.engine, work.terms, work.folder, work.report)
+def apply(step: LoadImage, work: StepContext) -> Message:
+    return offline.load_image(work.engine_client, work.effective_supply, work.folder, work.report)
 
 
-def verify(step: LoadImage, work: Work) -> str | None:
-    """Nothing more: it was verified by its id when it came."""
+def verify(step: LoadImage, work: StepContext) -> Message | None:
+    """Return None: `apply` already checks the image id."""
     return None
 
 
-def undo(entry: Entry, folder: Path) -> str:
-    """As of one that was pulled: the engine does not tell them apart."""
+def undo(entry: Entry, folder: Path) -> Message:
+    """Remove the image, as for a pulled one."""
     return pull_image.undo(entry, folder)
 
 

@@ -1,4 +1,4 @@
-"""What is written down behind a good proof: what it saw of what the recipe needs, and the recipe's lock."""
+"""Record a successful verification: in the state file, and in the recipe's lock."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from dataclasses import replace
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from installers.bundle import lock_notes
-from installers.containers import container
-from installers.images import image
-from installers.images.engine import MACHINES
-from installers.locks.lockfile import Built, Image
-from installers.recipes import recipe_digest
+from installers.bundle import recipe_locks
+from installers.containers import lifecycle
+from installers.images import local_image
+from installers.images.docker_engine import MACHINES
+from installers.locks.lockfile import LockedBuild, LockedImage
+from installers.recipes import fingerprint
 from installers.software import builds, dependencies, sources
 from installers.state import state_file
-from installers.state.state_file import Proof
-from installers.steps.work import Work
+from installers.state.state_file import RecipeProof
+from installers.steps.work import StepContext
 
 
-def keep_proof(work: Work) -> None:
-    """Into the recipe's lock, and into the state file."""
-    seen, now = _record(work), state_file.load(work.folder)
+def keep_proof(work: StepContext) -> None:
+    """Write the verification to the recipe's lock and to the state file."""
+    seen, now = _record_proof(work), state_file.load_state(work.folder)
     assert now
-    state_file.save(work.folder, replace(now, proofs={**now.proofs, work.recipe.name: seen}))
+    state_file.save_state(work.folder, replace(now, proofs={**now.proofs, work.recipe.name: seen}))
 
 
-def _record(work: Work) -> Proof:
-    """The proof that has just been good; the recipe's lock is settled with it."""
-    recipe, there = work.terms.recipe, work.target.environment()
-    commits = lock_notes.commits(work.recipe, work.target)
-    made = builds.results(work.target, builds.of_role(work.recipe, work.role))
-    before = lock_notes.load(work.folder, recipe)
-    requires, editable = dependencies.look(work.target, [each.directory for each in recipe.checkouts])
+def _record_proof(work: StepContext) -> RecipeProof:
+    """Return the record of the verification that just succeeded, and update the recipe's lock to match it."""
+    recipe, there = work.effective_supply.recipe, work.target.read_environment()
+    commits = recipe_locks.read_commits(work.recipe, work.target)
+    made = builds.list_results(work.target, builds.list_builds(work.recipe, work.role))
+    before = recipe_locks.load_lock(work.folder, recipe)
+    requires, editable = dependencies.inspect_dependencies(work.target, [each.directory for each in recipe.checkouts])
     named = [package.name for package in recipe.packages]
     named += [library.package for library in recipe.libraries]
     put = [wheel.name for wheel in before.wheels]
-    needs = dependencies.closure((*named, *put, *editable, *_wheels(made)), requires, there.python)
-    settled = lock_notes.settled(before, there.packages, there.python, find_image(work), commits, made)
-    lock_notes.write(work.folder, lock_notes.completed(settled, work.folder, there.packages, needs))
+    needs = dependencies.compute_closure((*named, *put, *editable, *_wheel_names(made)), requires, there.python)
+    settled = recipe_locks.drop_missing(before, there.packages, there.python, find_image(work), commits, made)
+    recipe_locks.write_lock(work.folder, recipe_locks.add_shared_wheels(settled, work.folder, there.packages, needs))
     seen = {each.directory: each.commit for each in commits}
-    return Proof(
-        digest=recipe_digest.digest(recipe),
+    return RecipeProof(
+        digest=fingerprint.compute_fingerprint(recipe),
         python=there.python,
         packages=dict(there.packages),
         needs=tuple(sorted(needs)),
-        sources={**seen, **sources.sums(work.target, builds.of_role(work.recipe, work.role))},
+        sources={**seen, **sources.list_sums(work.target, builds.list_builds(work.recipe, work.role))},
     )
 
 
-def _wheels(made: Sequence[Built]) -> list[str]:
-    """Names of the packages that builds made."""
+def _wheel_names(made: Sequence[LockedBuild]) -> list[str]:
+    """Return the names of the packages in the wheels that builds created."""
     names: list[str] = []
     for file in (posixpath.basename(built.path) for built in made):
         with contextlib.suppress(InvalidWheelFilename):  # another kind of file
@@ -60,16 +60,16 @@ def _wheels(made: Sequence[Built]) -> list[str]:
     return names
 
 
-def find_image(work: Work) -> Image | None:
-    """What the container runs; its digest where it came from a registry, else its id."""
-    if work.client is None or work.recipe.container is None or work.terms.recipe.image is None:
+def find_image(work: StepContext) -> LockedImage | None:
+    """Return the image of the container, with its digest if it came from a registry, else with its id."""
+    if work.client is None or work.recipe.container is None or work.effective_supply.recipe.image is None:
         return None
-    told = container.look(work.client.api, work.recipe.container.name) or {}
-    _, _, digest = str((told.get("Config") or {}).get("Image") or "").partition("@")
-    lock, name = work.terms.lock, next(iter(work.terms.recipe.image.references.values()))
-    if work.terms.bundle and lock:
+    found = lifecycle.inspect_container(work.client.api, work.recipe.container.name) or {}
+    _, _, digest = str((found.get("Config") or {}).get("Image") or "").partition("@")
+    lock, name = work.effective_supply.lock, next(iter(work.effective_supply.recipe.image.references.values()))
+    if work.effective_supply.bundle and lock:
         return lock.image
-    made_of = str(told.get("Image") or "")
-    about = (made_of and image.named(work.client, made_of)) or {}
-    name = work.terms.recipe.image.references.get(MACHINES.get(str(about.get("Architecture")), ""), name)
-    return Image(name, digest, "" if digest else str(told.get("Image") or ""))
+    image_id = str(found.get("Image") or "")
+    image = (image_id and local_image.inspect_image(work.client, image_id)) or {}
+    name = work.effective_supply.recipe.image.references.get(MACHINES.get(str(image.get("Architecture")), ""), name)
+    return LockedImage(name, digest, "" if digest else image_id)

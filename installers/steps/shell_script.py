@@ -1,4 +1,4 @@
-"""What the kinds of steps share when they are written as a shell script: where it works, and words quoted for it."""
+"""Helpers to write steps as a shell script: the target of the script, and quoting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from installers.recipes.recipe import Recipe
-from installers.software.sources import pins
+from installers.software.sources import pinned_requirements
 
 WIDTH = 110
 BOXED_LIMITS = "/var/tmp/envcheck-limits.txt"  # in the container
@@ -20,10 +20,10 @@ _TOKEN = re.compile(r"(?<!\$)\{(python|python_version|jobs|checkout)\}")
 
 @dataclass(frozen=True)
 class ScriptTarget:
-    """Where the script's packages go: into the container of this name, or into the folder where that is "".
+    """Where the script installs packages: in the container of this name, or in `folder` if it is "".
 
-    `before` is put in front of a command, `python` and `limits` are words of the shell; `interpreter` is the Python of
-    which a new environment is made.
+    `command_prefix` goes in front of commands, `python_word` and `limits_option` are quoted for the shell;
+    `interpreter` is the Python that creates a new environment.
     """
 
     recipe: Recipe
@@ -32,52 +32,59 @@ class ScriptTarget:
     interpreter: str = "python3"
 
     @property
-    def before(self) -> str:
+    def command_prefix(self) -> str:
+        """Return "inside " (a function of the script) for a container, else ""."""
         return "inside " if self.container else ""
 
     @property
-    def python(self) -> str:
+    def python_word(self) -> str:
+        """Return the target's Python as a word of the shell."""
         return shlex.quote(self.recipe.interpreter) if self.container else '"$venv"/bin/python'
 
     @property
-    def limits(self) -> str:
-        held = f"--constraint={BOXED_LIMITS}" if self.container else '--constraint="$limits"'
-        return f"{held} " if pins(self.recipe) else ""
+    def limits_option(self) -> str:
+        """Return pip's --constraint option with a trailing space; "" if the recipe pins no version."""
+        option = f"--constraint={BOXED_LIMITS}" if self.container else '--constraint="$limits"'
+        return f"{option} " if pinned_requirements(self.recipe) else ""
 
-    def pip(self, words: str) -> str:
-        return f"{self.before}{self.python} -m pip install {words}"
+    def pip_command(self, words: str) -> str:
+        """Return a `pip install` command with these quoted arguments."""
+        return f"{self.command_prefix}{self.python_word} -m pip install {words}"
 
-    def boxed_limits(self) -> Iterator[str]:
-        """Into the running container, the versions that no step may move."""
-        if wanted := shlex.join(pins(self.recipe)):
+    def write_container_limits(self) -> Iterator[str]:
+        """Yield lines that write the pinned versions to a file in the running container."""
+        if wanted := shlex.join(pinned_requirements(self.recipe)):
             yield f"printf '%s\\n' {wanted} |"
             yield f"  docker exec --interactive {shlex.quote(self.container)} tee {BOXED_LIMITS} > /dev/null"
 
 
 def not_written() -> Iterator[str]:
-    yield from comment("Not written as a script: envcheck provision does it.")
+    """Yield a comment for a step that a script cannot carry out."""
+    yield from render_comment("Not supported in a script: run envcheck provision for this step.")
 
 
-def comment(text: str) -> list[str]:
+def render_comment(text: str) -> list[str]:
+    """Return the text as comment lines."""
     return [f"# {line}" for line in textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)]
 
 
 def fill_word(text: str, words: Mapping[str, str]) -> str:
-    """Quoted for the shell, with its tokens as `words` have them."""
+    """Quote a text for the shell and replace its {tokens} by `words`, which are already quoted."""
     parts = _TOKEN.split(text)
     pairs = itertools.zip_longest(parts[::2], parts[1::2])
     quoted = [
-        (_quote(plain) if plain else "") + (words.get(token, f"'{{{token}}}'") if token else "")
+        (_quote_text(plain) if plain else "") + (words.get(token, f"'{{{token}}}'") if token else "")
         for plain, token in pairs
     ]
     return "".join(quoted) or "''"
 
 
-def _quote(text: str) -> str:
-    """In double quotes where single ones would have to be broken up, or where a $ in them looks like a mistake."""
+def _quote_text(text: str) -> str:
+    """Quote a text: in double quotes if it contains single quotes, $ or `, because that is easier to read."""
     active = set(text) & set('"\\$`!')
     return quote_double(text) if set(text) & set("$`") or ("'" in text and not active) else shlex.quote(text)
 
 
 def quote_double(text: str) -> str:
+    r"""Return the text in double quotes, with ", \, $ and ` escaped."""
     return '"' + re.sub(r'(["\\$`])', r"\\\1", text) + '"'

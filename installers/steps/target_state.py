@@ -1,7 +1,7 @@
-"""What a provisioning is to reach, and what its target is like before: all that the kinds of steps plan from.  Pure.
+"""The desired state and the current state of a target, from which the kinds of steps plan.  Pure.
 
-A virtual environment of this host and a recipe's container are two such targets.  Each tells what stays of its
-environment, what is so already, and what is in the way; what is missing there, the kinds of steps find.
+Targets are virtual environments of this host and containers.  Each reports what is kept of its environment, what is
+satisfied, and which obstacles there are; the kinds of steps find what is missing.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from envcheck.core.facts import Facts
+from envcheck.core.messages import Message
 from envcheck.core.model import Finding
 from installers.bundle.sources import Supply
 from installers.bundle.weights_plan import WeightsState
 from installers.plan.requirement import Obstacle
 from installers.plan.step import Step
 from installers.recipes.recipe import Recipe
-from installers.software.sources import Sources
+from installers.software.sources import SourcesState
 from installers.state.environment import Environment
 from installers.state.state_file import TEARING, EnvironmentState
 
 
 @dataclass(frozen=True)
 class DesiredState:
-    """`recipe` is the one of `supply`, narrowed to its lock; `role` is this node's, where the recipe has several.
+    """`recipe` is that of `supply`, restricted to its lock; `role` is this node's role, if the recipe has roles.
 
-    `driver` is the version of the cards' driver, None where nobody could tell.  By the `facts` of the machine it is
-    judged whether it is fit for the recipe, None where that is not asked; `findings` are those of the job itself.
+    `driver` is the installed version of the device driver, None if unknown.  `facts` are those of the machine, to
+    check whether it is suitable for the recipe, None to skip that; `findings` are those of the selected job.
     """
 
     recipe: Recipe
@@ -40,65 +41,66 @@ class DesiredState:
 
 @dataclass(frozen=True)
 class PackagesPlace:
-    """Words for the place that packages go to: "the container NAME", or a folder; and how its Python is called."""
+    """Where packages are installed, for display ("container NAME", or a folder), and the command of its Python."""
 
-    place: str
+    place: Message
     python: str
 
 
 class TargetState(abc.ABC):
-    """A target as it was looked at.  `sources` are its clones and builds, `weights` those that the recipe trains."""
+    """The current state of a target; `sources` are its clones and builds, `weights` the model that is trained."""
 
-    sources: Sources
+    sources: SourcesState
     weights: WeightsState
 
     @property
     @abc.abstractmethod
-    def kept(self) -> Environment | None:
-        """The environment, as far as it stays; None where it is to be made anew, or cannot be looked into yet."""
+    def kept_environment(self) -> Environment | None:
+        """Return the environment if it is kept; None if it will be recreated, or is not readable yet."""
 
     @property
     @abc.abstractmethod
-    def packages(self) -> Mapping[str, str] | None:
-        """The versions that no step takes away; None where nobody knows yet."""
+    def installed_packages(self) -> Mapping[str, str] | None:
+        """Return the installed versions that are kept; None if they are unknown yet."""
 
     @property
     @abc.abstractmethod
-    def known(self) -> EnvironmentState | None:
-        """What an earlier run of ours left in the state file."""
+    def known_state(self) -> EnvironmentState | None:
+        """Return the content of the state file; None if there is none."""
 
     @property
     @abc.abstractmethod
-    def python(self) -> str:
-        """The version of the Python that packages go to, "" where nobody knows yet."""
+    def python_version(self) -> str:
+        """Return the version of the Python that packages are installed for, "" if unknown yet."""
 
     @property
     @abc.abstractmethod
-    def place(self) -> PackagesPlace: ...
+    def packages_place(self) -> PackagesPlace:
+        """Return where packages are installed."""
 
     @property
-    def container(self) -> str:
-        """Its name, "" where the target is none."""
+    def container_name(self) -> str:
+        """Return the name of the container, "" for other targets."""
         return ""
 
     @property
     def is_torn(self) -> bool:
-        """Packages may be there in halves: a run was cut off, and what it put in stays."""
-        env = self.kept
+        """Return whether kept packages may be incomplete because a run was interrupted."""
+        env = self.kept_environment
         return bool(env and (env.torn or (env.mark and env.mark.doing in TEARING)))
 
-    def why_root(self, step: Step) -> str:
-        """Why root alone can do the step, "" where anybody can or the step says so itself."""
+    def why_root(self, step: Step) -> Message:
+        """Return why the step needs root, "" if it does not."""
         return step.root
 
-    def doubts(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[str]:
-        """What stops none of these steps, and a person should know of the target."""
+    def list_doubts(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Message]:
+        """Yield notes about the target that block none of these steps."""
         yield from ()
 
     @abc.abstractmethod
-    def satisfied(self) -> Iterator[str]:
-        """What is so already, packages and what comes after them aside."""
+    def list_satisfied(self) -> Iterator[Message]:
+        """Yield what is satisfied already, except packages and later steps."""
 
     @abc.abstractmethod
-    def obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
-        """What is in the way of these steps."""
+    def find_obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
+        """Yield what prevents these steps."""

@@ -1,4 +1,4 @@
-"""The proof that what was put in place works: packages import, every card computes, all of them add up rightly."""
+"""Verify the installation: import the packages, run a matmul on every card, and an all-reduce across processes."""
 
 from __future__ import annotations
 
@@ -9,75 +9,80 @@ from pathlib import Path
 from typing import ClassVar
 
 from envcheck.core.errors import StepError
-from installers.bundle import lock_notes
-from installers.locks import lockfile_use
+from envcheck.core.messages import NOTHING, Message, _, join, ngettext
+from installers.bundle import recipe_locks
+from installers.locks import enforcement
 from installers.plan.step import Step
-from installers.state.environment import proven
+from installers.state.environment import is_proven
 from installers.state.journal import Entry
 from installers.steps import proof_record
-from installers.steps.shell_script import ScriptTarget, comment, fill_word
+from installers.steps.shell_script import ScriptTarget, fill_word, render_comment
 from installers.steps.target_state import DesiredState, TargetState
-from installers.steps.work import Work
-from installers.verify import verify_environment
-from installers.verify.verify_cards import proofs
+from installers.steps.work import StepContext
+from installers.verify import environment_checks
+from installers.verify.device_checks import list_proofs
 
 _TELL = "import importlib.metadata, sys\nfor name in sys.argv[1:]: print(name, importlib.metadata.version(name))"
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyEnvironment(Step):
-    """Of the recipe that all steps share."""
+    """Verifies the recipe that all steps share."""
 
     name: ClassVar[str] = "proof"
     base_s: ClassVar[int] = 60  # measured with 16 cards
 
 
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[VerifyEnvironment]:
-    """After any step, and where the last good proof was of something else."""
-    if not planned and current.kept and proven(desired.supply.recipe, current.kept, current.sources.versions):
+    """Yield the verification after any other step, and if the last successful one is no longer valid."""
+    if (
+        not planned
+        and current.kept_environment
+        and is_proven(desired.supply.recipe, current.kept_environment, current.sources.versions)
+    ):
         return
-    was_proved = current.known and current.known.was_proved(desired.recipe.name)
-    words = ["import the packages", *(words for words, _ in proofs(desired.recipe))]
-    count = len(desired.recipe.verify)
-    words += [f"{count} command{'s' if count > 1 else ''} of the recipe's own"] if count else []
+    was_proved = current.known_state and current.known_state.was_proved(desired.recipe.name)
+    checks = [_("import the packages"), *(words for words, _unused in list_proofs(desired.recipe))]
+    if count := len(desired.recipe.verify):
+        checks.append(ngettext("run {count} command of the recipe", "run {count} commands of the recipe", count))
     yield VerifyEnvironment(
-        f"prove it: {', '.join(words)}",
-        "not proved since the last change" if was_proved else "nothing is trusted before it was tried",
-        "nothing but a mark and a log in the folder's .envcheck",
-        "not needed",
+        _("verify: {checks}", checks=join(", ", checks)),
+        _("not verified since the last change") if was_proved else _("verify the installation on the hardware"),
+        _("only state and logs in .envcheck"),
+        _("not needed"),
     )
 
 
-def apply(step: VerifyEnvironment, work: Work) -> str:
-    """Of a lock's very versions, where there is one; what a good proof saw is written down."""
-    if lock := work.terms.lock:
-        there, image = dict(work.target.environment().packages), proof_record.find_image(work)
-        commits = {each.directory: each.commit for each in lock_notes.commits(work.recipe, work.target)}
-        for difference in lockfile_use.differences(lock, packages=there, image=image, commits=commits):
-            raise StepError(difference, lockfile_use.NEXT)
-    told = verify_environment.all_of(work.recipe, work.target, work.say)
+def apply(step: VerifyEnvironment, work: StepContext) -> Message:
+    """Check the installed versions against the lock file, if there is one, run all checks, and record the result."""
+    if lock := work.effective_supply.lock:
+        there, image = dict(work.target.read_environment().packages), proof_record.find_image(work)
+        commits = {each.directory: each.commit for each in recipe_locks.read_commits(work.recipe, work.target)}
+        for difference in enforcement.find_differences(lock, packages=there, image=image, commits=commits):
+            raise StepError(difference, enforcement.NEXT)
+    result = environment_checks.verify_all(work.recipe, work.target, work.report_text)
     proof_record.keep_proof(work)
-    return told
+    return result
 
 
-def verify(step: VerifyEnvironment, work: Work) -> str | None:
-    """Nothing more: it is its own proof, and fails where something is not right."""
+def verify(step: VerifyEnvironment, work: StepContext) -> Message | None:
+    """Return None: `apply` fails if a check fails."""
     return None
 
 
-def undo(entry: Entry, folder: Path) -> str:
-    """Nothing: it changed nothing but our own notes, which go last."""
-    return ""
+def undo(entry: Entry, folder: Path) -> Message:
+    """Do nothing: it only changed envcheck's own records, which are removed last."""
+    return NOTHING
 
 
 def script(step: VerifyEnvironment, at: ScriptTarget) -> Iterator[str]:
-    """The recipe's own commands; beyond them envcheck proves that every card computes and that they add up rightly."""
+    """Yield a check of the package versions and the recipe's own commands; a script cannot check the cards."""
     recipe = at.recipe
-    yield from comment("envcheck provision proves more: that every card computes, and that all add up rightly.")
+    yield from render_comment("envcheck provision also runs a matmul on every card and an all-reduce across processes.")
     if recipe.packages:
         names = shlex.join(package.name.partition("[")[0] for package in recipe.packages)
-        yield f"{at.before}{at.python} -c {shlex.quote(_TELL)} {names}"
+        yield f"{at.command_prefix}{at.python_word} -c {shlex.quote(_TELL)} {names}"
     unset = " ".join(f"-u {shlex.quote(name)}" for name in recipe.unset)
     for command in recipe.verify:
-        argv = " ".join(fill_word(part, {"python": at.python}) for part in command)
-        yield f"{at.before}{f'env {unset} ' if unset else ''}{argv}"
+        argv = " ".join(fill_word(part, {"python": at.python_word}) for part in command)
+        yield f"{at.command_prefix}{f'env {unset} ' if unset else ''}{argv}"

@@ -1,4 +1,4 @@
-"""What the steps of one run share."""
+"""The context that the steps of one run share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from installers.bundle import lock_notes
+from envcheck.core.messages import verbatim
+from installers.bundle import recipe_locks
 from installers.bundle.sources import Supply
-from installers.locks.lockfile import Wheel
+from installers.locks.lockfile import LockedWheel
 from installers.plan.host_facts import HostFacts
 from installers.recipes.recipe import Recipe
 from installers.software.builds import BuildSite
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What the steps of one run share; `client` where there is a container."""
+class StepContext:
+    """The context that the steps of one run share; `client` is None without a container."""
 
     recipe: Recipe
     folder: Path
@@ -34,26 +35,30 @@ class Work:
     supply: Supply | None = None
 
     @property
-    def terms(self) -> Supply:
+    def effective_supply(self) -> Supply:
+        """Return the supply, by default the network."""
         return self.supply or Supply(self.recipe)
 
     @property
     def target(self) -> Target:
+        """Return where the steps run."""
         return self.ground.target
 
     @property
-    def own(self) -> Path:
-        return state_file.folder_of(self.folder)
+    def state_folder(self) -> Path:
+        """Return the folder on this host for envcheck's files."""
+        return state_file.state_folder(self.folder)
 
     @property
-    def engine(self) -> docker.DockerClient:
-        """The engine's client, for steps of a container."""
+    def engine_client(self) -> docker.DockerClient:
+        """Return the client of the container engine; only for steps of a container."""
         assert self.client
         return self.client
 
-    def note_wheels(self, wheels: Sequence[Wheel]) -> None:
-        """What pip is about to put in comes into the lock before it does: a run that is cut off later knows of it."""
-        lock_notes.add_wheels(self.folder, self.terms.recipe, wheels)
+    def note_wheels(self, wheels: Sequence[LockedWheel]) -> None:
+        """Record wheels in the lock before pip installs them, so that they are known after an interruption."""
+        recipe_locks.add_wheels(self.folder, self.effective_supply.recipe, wheels)
 
-    def say(self, text: str) -> None:
-        self.report(progress.Event("say", text))
+    def report_text(self, text: str) -> None:
+        """Report a message, or a line of a program, as progress."""
+        self.report(progress.ProgressEvent("say", verbatim(text)))

@@ -1,1 +1,1 @@
-"""Where commands run: a virtual environment on this host, or a container."""
+"""Targets, where commands run: a virtual environment on this host, or a container."""

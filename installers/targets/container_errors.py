@@ -1,4 +1,4 @@
-"""What the engine says about containers → one sentence and a next step."""
+"""Convert the engine's errors about containers to a message and a next step."""
 
 from __future__ import annotations
 
@@ -7,82 +7,101 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from envcheck.core.errors import StepError
-from envcheck.core.secrets import redact
+from envcheck.core.messages import Message, _, fill, mark
+from envcheck.core.secrets import redact_text
 
 T = TypeVar("T")
 
-WELL = "docker info shows whether it is well"
-AGAIN = "docker logs {0} may say why; then repeat the same command: it is started, or made anew"
+WELL = _("run `docker info` to check the container engine")
+AGAIN = mark("check `docker logs {what}`, then run the same command again: the container is started or recreated")
 
-# What the engine says → (what is said, what to do).  Texts of engines 20.10 to 28; groups fill the braces.
-SAYINGS = (
-    (r'container name "/?([^"]+)" is already in use', "another container has the name {0}", "docker inspect {0}"),
+# (pattern of the engine's error, message, next step), for engines 20.10 to 28; the matched group fills {what}.
+KNOWN_ERRORS = (
+    (
+        r'container name "/?([^"]+)" is already in use',
+        mark("another container is named {what}"),
+        mark("docker inspect {what}"),
+    ),
     (
         r"(?:listen \S+|Bind for|exposing port \S+ on) (\S*:\d+):? .*(?:in use|allocated)",
-        "the port {0} of this host is taken",
-        "ss -ltnp shows by whom; stop that, or choose another port in the recipe's container.ports",
+        mark("port {what} on this host is in use"),
+        mark("find the process with `ss -ltnp` and stop it, or choose another port in container.ports of the recipe"),
     ),
     (
         r'device information while adding custom device "([^"]+)"',
-        "the device node {0} is not on this host",
-        "envcheck doctor says what the driver lacks",
+        mark("device node {what} is missing on this host"),
+        mark("run `envcheck doctor` to check the driver"),
     ),
     (
         r"bind source path does not exist: (\S+)",
-        "{0} is not on the host of the engine, and a container wants to mount it",
-        "make it, or install what brings it; an engine on another machine has that machine's files",
+        mark("{what} does not exist on the engine's host, but the container mounts it"),
+        mark("create it, or install the package that provides it; a remote engine mounts files of its own host"),
     ),
-    (r"No such container: (\S+)", "the container {0} is gone", "repeat the same command: it is made anew"),
-    (r"[Cc]ontainer (\S+) is (?:not running|restarting)", "the container {0} does not run any more", AGAIN),
-    (r"[Cc]ontainer (\S+) is paused", "the container {0} is paused", "docker unpause {0}, then repeat"),
-    (r"No such image: (\S+)", "the engine has no image {0}", "repeat: the image is pulled first"),
+    (
+        r"No such container: (\S+)",
+        mark("container {what} no longer exists"),
+        mark("run the same command again: the container is recreated"),
+    ),
+    (r"[Cc]ontainer (\S+) is (?:not running|restarting)", mark("container {what} is no longer running"), AGAIN),
+    (
+        r"[Cc]ontainer (\S+) is paused",
+        mark("container {what} is paused"),
+        mark("run `docker unpause {what}`, then run the command again"),
+    ),
+    (
+        r"No such image: (\S+)",
+        mark("the engine has no image {what}"),
+        mark("run the command again: the image is pulled first"),
+    ),
     (
         r"[Uu]nknown (?:or invalid )?runtime (?:name:|specified) (\S+)",
-        "the engine has no runtime {0}",
-        "docker info shows which it has",
+        mark("the engine has no runtime {what}"),
+        mark("run `docker info` to list the available runtimes"),
     ),
     (
         r'could not select device driver "([^"]*)"',
-        "the engine cannot give cards to a container ({0})",
-        "install the vendor's container toolkit, or give --as-published",
+        mark("the container engine cannot pass devices to containers ({what})"),
+        mark("install the vendor's container toolkit, or use --as-published"),
     ),
     (
         r"unresolvable CDI devices (.+)",
-        "the engine does not know the CDI names {0}",
-        "make the vendor's CDI file anew, then restart the engine",
+        mark("the container engine does not know the CDI devices {what}"),
+        mark("regenerate the vendor's CDI specification, then restart the engine"),
     ),
     (
         r'exec: "([^"]+)": .*(?:not found|no such file)',
-        "the image has no program {0}",
-        "the image is not the recipe's, or it is damaged: docker image inspect",
+        mark("the image does not contain the program {what}"),
+        mark("the image differs from the recipe or is damaged; check it with `docker image inspect`"),
     ),
     (
         r"apply caps: (operation not permitted)",
-        "this machine does not grant all capabilities",
-        "leave out --as-published",
+        mark("this host does not grant all capabilities"),
+        mark("omit --as-published"),
     ),
 )
 
 
-def asked(deed: Callable[[], T]) -> T:
-    """The engine's refusal as one sentence."""
+def call_engine(call: Callable[[], T]) -> T:
+    """Return the result of `call`; raise StepError with a message and next step if the engine reports an error."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
     try:
-        return deed()
-    except DockerException as err:  # first: the engine's answers are of both families
-        message, next_step = sentence(str(getattr(err, "explanation", None) or err))
-        raise StepError(redact(message), next_step) from err
+        return call()
+    except DockerException as err:  # first, because docker's APIError is also a RequestException
+        message, next_step = explain_error(str(getattr(err, "explanation", None) or err))
+        raise StepError(message, next_step) from err
     except RequestException as err:
-        raise StepError(redact(f"the engine does not answer: {' '.join(str(err).split())[:300]}"), WELL) from err
+        reason = redact_text(" ".join(str(err).split())[:300])
+        raise StepError(_("the container engine does not respond: {reason}", reason=reason), WELL) from err
 
 
-def sentence(said: str) -> tuple[str, str]:
-    """(what is wrong, what to do); unknown words are quoted, the first line of them."""
-    for pattern, message, next_step in SAYINGS:
-        if found := re.search(pattern, said):
-            group = next((text for text in found.groups() if text), "")
-            return message.format(group), next_step.format(group)
-    first = next((line.strip() for line in said.splitlines() if line.strip()), "nothing")
-    return f"the engine refused: {first[:300]}", WELL
+def explain_error(text: str) -> tuple[Message, Message]:
+    """Return (message, next step) for an error of the engine; of an unknown error the first line is quoted."""
+    for pattern, message, next_step in KNOWN_ERRORS:
+        if found := re.search(pattern, text):
+            group = redact_text(next((text for text in found.groups() if text), ""))
+            return fill(message, what=group), fill(next_step, what=group)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    reason = redact_text(first[:300]) if first else _("no reason given")
+    return _("the container engine reported an error: {reason}", reason=reason), WELL

@@ -1,4 +1,4 @@
-"""Files out of a container and into it, whatever their size: streamed through the engine's archives."""
+"""Copy files of any size into and out of a container, streamed through the engine's archive API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from envcheck.core.errors import StepError
-from installers.targets.container_errors import asked
+from envcheck.core.messages import _
+from installers.targets.container_errors import call_engine
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -20,25 +21,28 @@ BLOCK = tarfile.BLOCKSIZE
 
 
 def bring_file(api: APIClient, container: str, path: str, to: Path) -> None:
-    """The regular file at `path`; nothing else that the container may answer with."""
-    stream, _ = asked(lambda: api.get_archive(container, path, chunk_size=CHUNK))
-    with tarfile.open(fileobj=cast("IO[bytes]", _Readable(iter(stream))), mode="r|") as archive:
+    """Copy the regular file at `path` to the host path `to`; raise StepError if it is anything else."""
+    stream, _unused = call_engine(lambda: api.get_archive(container, path, chunk_size=CHUNK))
+    with tarfile.open(fileobj=cast("IO[bytes]", _PieceReader(iter(stream))), mode="r|") as archive:
         entry = archive.next()
         packed = archive.extractfile(entry) if entry and entry.isreg() else None
         if packed is None:
-            raise StepError(f"{path} in {container} is no file", "look there")
+            raise StepError(
+                _("{path} in container {container} is not a regular file", path=path, container=container),
+                _("check it with `docker exec {container} ls -l {path}`", container=container, path=path),
+            )
         with to.open("wb") as out:
             shutil.copyfileobj(packed, out, CHUNK)
 
 
 def put_file(api: APIClient, container: str, source: Path, path: str) -> None:
-    """Into a folder that is there."""
-    folder, _, name = path.rpartition("/")
-    asked(lambda: api.put_archive(container, folder, _packed(source, name)))
+    """Copy a file of the host to `path`, whose folder must exist."""
+    folder, _unused, name = path.rpartition("/")
+    call_engine(lambda: api.put_archive(container, folder, _pack_file(source, name)))
 
 
-def _packed(source: Path, name: str) -> Iterator[bytes]:
-    """A tar of the one file, in pieces."""
+def _pack_file(source: Path, name: str) -> Iterator[bytes]:
+    """Yield a tar archive of one file, in pieces."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = source.stat().st_size, 0o644
     yield entry.tobuf(tarfile.GNU_FORMAT)
@@ -48,8 +52,8 @@ def _packed(source: Path, name: str) -> Iterator[bytes]:
     yield b"\0" * (-entry.size % BLOCK + 2 * BLOCK)
 
 
-class _Readable(io.RawIOBase):
-    """Pieces as a file that is read from its beginning to its end."""
+class _PieceReader(io.RawIOBase):
+    """A read-only, non-seekable file over an iterator of pieces."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._left = pieces, b""

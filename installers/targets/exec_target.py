@@ -1,6 +1,7 @@
-"""The container's Python as a target: commands by the engine's exec, files as archives, all of it ended with us.
+"""A container as a target: commands run through the engine's exec, files are copied as archives.
 
-A command runs in a login shell, since the vendors' images put their paths into its start files.
+Commands run in a login shell, because the vendors' images set their paths in its start files.  They are ended when
+envcheck ends.
 """
 
 from __future__ import annotations
@@ -20,31 +21,32 @@ from packaging.utils import canonicalize_name
 
 from envcheck.core import process
 from envcheck.core.errors import StepError
+from envcheck.core.messages import Message, _, fill, verbatim
 from envcheck.core.process import CommandResult
 from envcheck.deep.program import MARK
 from installers import programs
 from installers.state import state_file
 from installers.state.environment import Environment, FolderKind
 from installers.targets import exec_files
-from installers.targets.container_errors import AGAIN, asked
+from installers.targets.container_errors import AGAIN, call_engine
 from installers.targets.target import LIMIT
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 T = TypeVar("T")
-OWN = "/var/tmp/envcheck"  # outlives a restart of the container, and no volume of the recipes lies there
+OWN = "/var/tmp/envcheck"  # survives a restart of the container, and no recipe mounts a volume there
 LOOK_S = 60.0
-# What a command may have of its container's end: no status, that of a command that the engine could not start, or as
-# a shell has it of one that was killed.
+# The exit status of a command may show that its container stopped: none, 126 (the engine could not start it) or 137
+# (killed).
 CUT_OFF, SETTLE_S = (None, 126, 137), 2.0
-ENDED_S = 5.0  # how long the engine, when it has much to do, may need to know of an end
+ENDED_S = 5.0  # how long a busy engine may need to notice that a command ended
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
-# Of a busy engine a file that was there came as nothing, once: what lacks the end is asked for again.
+# A busy engine once returned no output for an existing file: output without the end marker is requested again.
 READ, LIST, WHOLE, READS = 'head -c "$1" "$2"', 'ls -1A "$1"', "\nENVCHECK whole", 3
-# Ends all that has MARK in its environment: the engine can start commands, not end them.
-# The whole entry: of two containers in one process namespace one may be named as the other begins.  No grep -z, which
-# busybox lacks.  Twice, for what was started meanwhile.
+# Kill all processes with MARK in their environment, because the engine can start commands but not end them.  The
+# whole entry is compared: of two containers in one PID namespace, the name of one may begin with that of the other.
+# busybox has no grep -z, hence tr.  Twice, for processes started during the first pass.
 END = """for again in 1 2; do for each in ${2:-/proc}/[0-9]*; do
 grep -qsF "$1" "$each/environ" && tr '\\0' '\\n' <"$each/environ" | grep -qxF "$1" && kill -9 "${each##*/}"
 done; done 2>/dev/null; true"""
@@ -52,7 +54,7 @@ done; done 2>/dev/null; true"""
 
 @dataclass(frozen=True)
 class ContainerTarget:
-    """`interpreter` is the recipe's word for its Python, `folder` this host's for our own notes."""
+    """`interpreter` is the recipe's Python in the container, `folder` is on this host, for envcheck's records."""
 
     api: APIClient
     container: str
@@ -64,43 +66,48 @@ class ContainerTarget:
         return self.interpreter
 
     @property
-    def own(self) -> str:
+    def own_folder(self) -> str:
         return OWN
 
     @property
-    def notes(self) -> Path:
-        return state_file.folder_of(self.folder)
+    def notes_folder(self) -> Path:
+        return state_file.state_folder(self.folder)
 
     @property
-    def settings(self) -> str:
-        return " (a container has what its recipe's container.environment and mounts give it)"
+    def settings_hint(self) -> Message:
+        return _(" (for a container: in container.environment and container.mounts of the recipe)")
 
-    def environment(self) -> Environment:
-        """StepError where the container has no such Python."""
+    def read_environment(self) -> Environment:
+        """Return the packages of the container's Python; raise StepError if it cannot run."""
         source = (Path(programs.__path__[0]) / "inventory.py").read_text()
-        done = self.run((self.python, "-I", "-c", source), timeout_s=LOOK_S, env={})
+        done = self.run_command((self.python, "-I", "-c", source), timeout_s=LOOK_S, env={})
         line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
         if not line:
             raise StepError(
-                f"{self.python} in the container {self.container} does not answer: {_last(done)}",
-                f"docker exec -it {self.container} bash -lc '{self.python} --version'",
+                _(
+                    "cannot run {python} in container {container}: {output}",
+                    python=self.python,
+                    container=self.container,
+                    output=_last_line(done),
+                ),
+                verbatim(f"docker exec -it {self.container} bash -lc '{self.python} --version'"),
             )
-        said = json.loads(line.removeprefix("ENVCHECK "))
+        inventory = json.loads(line.removeprefix("ENVCHECK "))
         return Environment(
             folder=self.folder,
             kind=FolderKind.ENVIRONMENT,
-            python=str(said["python"]),
+            python=str(inventory["python"]),
             works=True,
-            packages={canonicalize_name(name): str(version) for name, version in said["packages"].items()},
-            torn=tuple(map(str, said["torn"])),
-            mark=state_file.load(self.folder),
+            packages={canonicalize_name(name): str(version) for name, version in inventory["packages"].items()},
+            torn=tuple(map(str, inventory["torn"])),
+            mark=state_file.load_state(self.folder),
         )
 
-    def surroundings(self) -> dict[str, str]:
-        """None of this host's: the image has its own."""
+    def list_variables(self) -> dict[str, str]:
+        """Return {}: variables of this host do not apply, the image has its own."""
         return {}
 
-    def run(
+    def run_command(
         self,
         argv: Sequence[str],
         *,
@@ -108,9 +115,9 @@ class ContainerTarget:
         env: Mapping[str, str],
         on_line: process.OnLine | None = None,
     ) -> CommandResult:
-        return self._run(("bash", "-lc", SHELL, "bash", OWN, *argv), argv, timeout_s, env, on_line)
+        return self._run_exec(("bash", "-lc", SHELL, "bash", OWN, *argv), argv, timeout_s, env, on_line)
 
-    def _run(
+    def _run_exec(
         self,
         words: Sequence[str],
         argv: Sequence[str],
@@ -118,25 +125,25 @@ class ContainerTarget:
         env: Mapping[str, str] | None = None,
         on_line: process.OnLine | None = None,
     ) -> CommandResult:
-        made = self._asked(
+        made = self._call_engine(
             lambda: self.api.exec_create(self.container, list(words), environment={**(env or {}), MARK: self.container})
         )
-        began, streams, late = time.monotonic(), Streams(on_line), threading.Event()
-        guard = threading.Timer(timeout_s, lambda: (late.set(), self.end()))  # type: ignore[func-returns-value]
+        began, streams, late = time.monotonic(), ExecStreams(on_line), threading.Event()
+        guard = threading.Timer(timeout_s, lambda: (late.set(), self.end_commands()))  # type: ignore[func-returns-value]
         guard.daemon = True
         guard.start()
         try:
-            for out, err in self._asked(lambda: self.api.exec_start(made["Id"], stream=True, demux=True)):
-                streams.add(out, err)
+            for out, err in self._call_engine(lambda: self.api.exec_start(made["Id"], stream=True, demux=True)):
+                streams.add_pieces(out, err)
         except BaseException:
-            self.end()
+            self.end_commands()
             raise
         finally:
             guard.cancel()
         streams.close()
-        status = self._status(made["Id"])
+        status = self._exit_status(made["Id"])
         if status != 0:
-            self._still_runs(SETTLE_S if status in CUT_OFF and not late.is_set() else 0.0)
+            self._check_running(SETTLE_S if status in CUT_OFF and not late.is_set() else 0.0)
         return CommandResult(
             tuple(argv),
             process.HUNG if late.is_set() else 1 if status is None else int(status),
@@ -146,98 +153,117 @@ class ContainerTarget:
             hung=late.is_set(),
         )
 
-    def _status(self, command: str) -> int | None:
-        """The engine may hand out the end of a command's words before it knows that the command ended."""
+    def _exit_status(self, command: str) -> int | None:
+        """Return the exit status; the engine may close the output before it knows that the command ended."""
         until = time.monotonic() + ENDED_S
         while True:
-            found: Mapping[str, Any] = self._asked(lambda: self.api.exec_inspect(command))
+            found: Mapping[str, Any] = self._call_engine(lambda: self.api.exec_inspect(command))
             status = found.get("ExitCode")
             if status is not None or not found.get("Running") or time.monotonic() >= until:
                 return status
             time.sleep(0.05)
 
-    def _asked(self, deed: Callable[[], T]) -> T:
+    def _call_engine(self, call: Callable[[], T]) -> T:
         try:
-            return asked(deed)
+            return call_engine(call)
         except StepError:
-            self._still_runs()
+            self._check_running()
             raise
 
-    def _still_runs(self, settle_s: float = 0.0) -> None:
-        """A command that failed with its container failed for that; StepError.  The engine names it by its id alone.
+    def _check_running(self, settle_s: float = 0.0) -> None:
+        """Raise StepError if the container is not running: that is why the command failed, and the engine's own error
+        names the container only by its id.
 
-        Of a command that was cut off the engine may know before it knows that the container ended: hence `settle_s`."""
+        The engine may notice the end of the command before the end of the container: it gets `settle_s` for that.
+        """
         until = time.monotonic() + settle_s
         while True:
-            found: Mapping[str, Any] = asked(lambda: self.api.inspect_container(self.container))
+            found: Mapping[str, Any] = call_engine(lambda: self.api.inspect_container(self.container))
             if not (found.get("State") or {}).get("Running"):
-                raise StepError(f"the container {self.container} ended meanwhile", AGAIN.format(self.container))
+                raise StepError(
+                    _("container {container} stopped while a command was running in it", container=self.container),
+                    fill(AGAIN, what=self.container),
+                )
             if time.monotonic() >= until:
                 return
             time.sleep(0.1)
 
-    def stop(self, argv: Sequence[str]) -> None:
-        self.end()
+    def stop_command(self, argv: Sequence[str]) -> None:
+        self.end_commands()
 
-    def end(self) -> None:
-        """The command that runs, or that an earlier envcheck left running, with all that it started."""
+    def end_commands(self) -> None:
+        """Kill envcheck's commands in the container, also those of an earlier run, with all their child processes."""
         with contextlib.suppress(StepError):
-            made = asked(
+            made = call_engine(
                 lambda: self.api.exec_create(self.container, ["sh", "-c", END, "sh", f"{MARK}={self.container}"])
             )
-            asked(lambda: self.api.exec_start(made["Id"]))
+            call_engine(lambda: self.api.exec_start(made["Id"]))
 
-    def fresh(self, name: str) -> str:
+    def make_empty_folder(self, name: str) -> str:
         place = f"{OWN}/{name}"
-        done = self._plain("sh", "-c", 'rm -rf "$1" && mkdir -p "$1"', "sh", place)
+        done = self._run_plain("sh", "-c", 'rm -rf "$1" && mkdir -p "$1"', "sh", place)
         if done.status != 0:
-            raise StepError(f"{place} cannot be made in {self.container}: {_last(done)}", "is its disk full?")
+            raise StepError(
+                _(
+                    "cannot create {folder} in container {container}: {output}",
+                    folder=place,
+                    container=self.container,
+                    output=_last_line(done),
+                ),
+                _("check the free disk space with `docker exec {container} df -h`", container=self.container),
+            )
         return place
 
-    def write(self, path: str, content: str) -> None:
-        folder, _, name = path.rpartition("/")
-        packed = packing(name, content.encode())
-        asked(lambda: self.api.put_archive(self.container, folder, packed))
+    def write_file(self, path: str, content: str) -> None:
+        folder, _unused, name = path.rpartition("/")
+        packed = pack_archive(name, content.encode())
+        call_engine(lambda: self.api.put_archive(self.container, folder, packed))
 
-    def read(self, path: str) -> str:
-        return self._whole(path, READ, str(LIMIT), path)
+    def read_file(self, path: str) -> str:
+        return self._read_whole(path, READ, str(LIMIT), path)
 
-    def names(self, folder: str) -> list[str]:
-        return sorted(self._whole(folder, LIST, folder).splitlines())
+    def list_folder(self, folder: str) -> list[str]:
+        return sorted(self._read_whole(folder, LIST, folder).splitlines())
 
-    def bring(self, path: str, to: Path) -> None:
+    def copy_out(self, path: str, to: Path) -> None:
         exec_files.bring_file(self.api, self.container, path, to)
 
-    def put(self, source: Path, path: str) -> None:
+    def copy_in(self, source: Path, path: str) -> None:
         folder = path.rpartition("/")[0]
-        if self._plain("mkdir", "-p", folder).status != 0:
-            raise StepError(f"{folder} cannot be made in {self.container}", "look there")
+        if self._run_plain("mkdir", "-p", folder).status != 0:
+            raise StepError(
+                _("cannot create {folder} in container {container}", folder=folder, container=self.container),
+                _("check the free disk space with `docker exec {container} df -h`", container=self.container),
+            )
         exec_files.put_file(self.api, self.container, source, path)
 
     @contextlib.contextmanager
-    def lend(self, source: Path, name: str) -> Iterator[str]:
-        """A copy, which goes again."""
-        folder = self.fresh(name)
+    def lend_path(self, source: Path, name: str) -> Iterator[str]:
+        """Yield the path of a copy in the container, which is removed at the end."""
+        folder = self.make_empty_folder(name)
         for path in sorted(source.iterdir()) if source.is_dir() else (source,):
-            self.put(path, f"{folder}/{path.name}")
+            self.copy_in(path, f"{folder}/{path.name}")
         yield folder if source.is_dir() else f"{folder}/{source.name}"
-        self.fresh(name)
+        self.make_empty_folder(name)
 
-    def _whole(self, what: str, script: str, *words: str) -> str:
-        """All that the script says; "" where it fails."""
-        for _ in range(READS):
-            done = self._plain("sh", "-c", f'{script} && printf %s "$0"', WHOLE, *words)
+    def _read_whole(self, what: str, script: str, *words: str) -> str:
+        """Return the complete output of the script; "" if it fails."""
+        for _unused in range(READS):
+            done = self._run_plain("sh", "-c", f'{script} && printf %s "$0"', WHOLE, *words)
             if done.status != 0 or done.out.endswith(WHOLE):
                 return done.out.removesuffix(WHOLE) if done.status == 0 else ""
-        raise StepError(f"the engine does not hand over {what} of {self.container} whole", AGAIN.format(self.container))
+        raise StepError(
+            _("incomplete output from container {container} for {path}", container=self.container, path=what),
+            fill(AGAIN, what=self.container),
+        )
 
-    def _plain(self, *argv: str) -> CommandResult:
-        """Without a login shell, whose start files may print."""
-        return self._run(argv, argv)
+    def _run_plain(self, *argv: str) -> CommandResult:
+        """Run a command without a login shell, whose start files may print."""
+        return self._run_exec(argv, argv)
 
 
-def packing(name: str, data: bytes) -> bytes:
-    """The archive of one file, as the engine takes it."""
+def pack_archive(name: str, data: bytes) -> bytes:
+    """Return a tar archive of one file, for the engine's archive API."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         entry = tarfile.TarInfo(name)
@@ -246,36 +272,36 @@ def packing(name: str, data: bytes) -> bytes:
     return packed.getvalue()
 
 
-class Streams:
-    """Both streams of a command as they come, bounded; whole lines go to `on_line`."""
+class ExecStreams:
+    """Collects both output streams of a command up to a limit; complete lines are passed to `on_line`."""
 
     def __init__(self, on_line: process.OnLine | None) -> None:
         self._kept = (bytearray(), bytearray())
         self._open = [b"", b""]
         self._on_line = on_line
 
-    def add(self, *pieces: bytes | None) -> None:
+    def add_pieces(self, *pieces: bytes | None) -> None:
         for number, piece in enumerate(pieces):
             if piece:
                 room = process.OUTPUT_LIMIT - len(self._kept[number])
                 self._kept[number].extend(piece[:room])
                 *lines, self._open[number] = (self._open[number] + piece).split(b"\n")
-                self._tell(lines)
+                self._forward_lines(lines)
 
     def close(self) -> None:
-        self._tell([rest for rest in self._open if rest])
+        self._forward_lines([rest for rest in self._open if rest])
 
     @property
     def texts(self) -> tuple[str, str]:
         out, err = (bytes(kept).decode("utf-8", "replace") for kept in self._kept)
         return out, err
 
-    def _tell(self, lines: Sequence[bytes]) -> None:
+    def _forward_lines(self, lines: Sequence[bytes]) -> None:
         for line in lines if self._on_line else ():
             assert self._on_line
             self._on_line(line.decode("utf-8", "replace"))
 
 
-def _last(done: CommandResult) -> str:
+def _last_line(done: CommandResult) -> str:
     lines = [line for line in (done.out + done.err).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else f"status {done.status}"
+    return lines[-1][:300] if lines else _("exit code {status}", status=done.status)

@@ -1,7 +1,7 @@
-"""Where a recipe's Python stands, so that packages and proof need not know: on this host, or in the container.
+"""The interface to the place where a recipe's Python runs: a virtual environment on this host, or a container.
 
-A target has a folder of its own there (`own`), and one on this host for what outlives it (`notes`: journal, logs,
-lock).
+A target has a folder of its own (`own_folder`), and one on this host for what must outlive it (`notes_folder`: journal,
+logs, lock).
 """
 
 from __future__ import annotations
@@ -17,53 +17,55 @@ from typing import Protocol
 
 from envcheck.core import process
 from envcheck.core.errors import StepError
-from envcheck.core.local_files import OnHost, emptied
+from envcheck.core.local_files import LocalFiles, recreate_folder
+from envcheck.core.messages import _
 from envcheck.core.process import CommandResult
-from envcheck.core.secrets import redact
+from envcheck.core.secrets import redact_text
 from installers.state import environment, state_file
 from installers.state.environment import Environment
 
-LIMIT = 1 << 20  # bytes of a file of ours; logs are quoted by their last lines
+LIMIT = 1 << 20  # bytes that are read of a file
 _BEGIN, _END = "ENVCHECK-ANSWERS", "ENVCHECK-ANSWERED"
 _ASK = f'echo {_BEGIN}; "$@"; status=$?; echo; echo {_END}; exit $status'
-_TIMES = 3  # a question is asked whose words came without their end, as a busy engine hands them over now and then
-SHOWN = 12  # last lines of a log that a failure quotes
+_TIMES = 3  # attempts to read a complete answer: a busy engine sometimes loses output
+SHOWN = 12  # lines of a log that an error quotes
 
 
-def seconds(default: float) -> float:
-    """$ENVCHECK_PROOF_SECONDS, for machines that are slower than any that we know."""
+def proof_timeout_s(default: float) -> float:
+    """Return the timeout in seconds: $ENVCHECK_PROOF_SECONDS, for very slow machines, or `default`."""
     own = os.environ.get("ENVCHECK_PROOF_SECONDS", "")
     return float(own) if own.isdigit() and int(own) else default
 
 
 def last_lines(text: str) -> str:
-    lines = [line for line in redact(text).splitlines() if line.strip()]
+    """Return the last lines of a log, indented and without secrets, to be quoted in an error."""
+    lines = [line for line in redact_text(text).splitlines() if line.strip()]
     return "\n".join(f"    {line[:300]}" for line in lines[-SHOWN:])
 
 
 class Target(Protocol):
-    """What the two have in common; paths are those of the target's own side."""
+    """Where commands run; paths are those inside the target."""
 
     @property
     def python(self) -> str: ...
 
     @property
-    def own(self) -> str: ...
+    def own_folder(self) -> str: ...
 
     @property
-    def notes(self) -> Path: ...
+    def notes_folder(self) -> Path: ...
 
     @property
-    def settings(self) -> str:
-        """Where the variables of its commands are set, as the end of a next step; "" where they are those of ours."""
+    def settings_hint(self) -> str:
+        """Return where to set the target's environment variables, to append to a next step; "" for this process's."""
 
-    def environment(self) -> Environment:
-        """What is installed there now."""
+    def read_environment(self) -> Environment:
+        """Return what is installed there now."""
 
-    def surroundings(self) -> dict[str, str]:
-        """The variables that a command finds there, unless it is given others."""
+    def list_variables(self) -> dict[str, str]:
+        """Return the environment variables of a command, unless it is given others."""
 
-    def run(
+    def run_command(
         self,
         argv: Sequence[str],
         *,
@@ -71,49 +73,51 @@ class Target(Protocol):
         env: Mapping[str, str],
         on_line: process.OnLine | None = None,
     ) -> CommandResult:
-        """As runner.run, in `own`; `env` is all that the command gets, beside what the container itself sets."""
+        """Run a command in `own_folder`, as process.run_command; it gets `env` and what the container itself sets."""
 
-    def stop(self, argv: Sequence[str]) -> None:
-        """End a command that another thread waits for; in a container all of ours."""
+    def stop_command(self, argv: Sequence[str]) -> None:
+        """End a command that another thread waits for; in a container, all commands of envcheck."""
 
-    def fresh(self, name: str) -> str:
-        """An empty folder of that name in `own`."""
+    def make_empty_folder(self, name: str) -> str:
+        """Create or empty a folder of that name in `own_folder`; return its path."""
 
-    def write(self, path: str, content: str) -> None: ...
+    def write_file(self, path: str, content: str) -> None: ...
 
-    def read(self, path: str) -> str:
-        """The file's beginning, "" where there is none."""
+    def read_file(self, path: str) -> str:
+        """Return the first LIMIT bytes of a file, "" if there is none."""
 
-    def names(self, folder: str) -> list[str]:
-        """What lies in a folder, sorted; nothing where there is no folder."""
+    def list_folder(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; [] if there is no folder."""
 
-    def bring(self, path: str, to: Path) -> None:
-        """Its file, whatever the size, to this host."""
+    def copy_out(self, path: str, to: Path) -> None:
+        """Copy a file of any size to this host."""
 
-    def put(self, source: Path, path: str) -> None:
-        """A file of this host into it; folders on the way are made."""
+    def copy_in(self, source: Path, path: str) -> None:
+        """Copy a file of this host into the target; missing folders are created."""
 
-    def lend(self, source: Path, name: str) -> AbstractContextManager[str]:
-        """A file or a folder of this host, for a while, as its commands see it; in the folder `name` of `own` where
-        they do not see this host's."""
+    def lend_path(self, source: Path, name: str) -> AbstractContextManager[str]:
+        """Make a file or folder of this host available to commands and yield its path for them.
+
+        A container gets a temporary copy in the folder `name` of `own_folder`.
+        """
 
 
-def answer(target: Target, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
-    """A question's status and what it says, without what a container's start files may say before it.
+def read_answer(target: Target, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
+    """Return exit status and standard output of a command, without output of the container's start files.
 
-    StepError where its words do not come whole: no words are an answer, too.
+    Raises StepError if the output is incomplete; empty output is valid.
     """
-    for _ in range(_TIMES):
-        done = target.run(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
-        said, end, _ = done.out.partition(f"{_BEGIN}\n")[2].rpartition(f"\n{_END}\n")
+    for _unused in range(_TIMES):
+        done = target.run_command(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
+        output, end, _rest = done.out.partition(f"{_BEGIN}\n")[2].rpartition(f"\n{_END}\n")
         if end or done.hung or done.status == process.NOT_FOUND:
-            return done.status, said.rstrip("\n")
-    raise StepError(f"what {' '.join(argv[:3])} says does not come whole", "repeat the same command")
+            return done.status, output.rstrip("\n")
+    raise StepError(_("incomplete output of {command}", command=" ".join(argv[:3])), _("run the same command again"))
 
 
 @dataclass(frozen=True)
-class VenvTarget(OnHost):
-    """A virtual environment of this host; `lock` is held by its commands too, so that nobody clears it under them."""
+class VenvTarget(LocalFiles):
+    """A virtual environment on this host; commands inherit the `lock` (a descriptor), so no other run changes it."""
 
     limit = LIMIT
     folder: Path
@@ -124,25 +128,25 @@ class VenvTarget(OnHost):
         return str(self.folder / "bin" / "python")
 
     @property
-    def own(self) -> str:
-        return str(self.notes)
+    def own_folder(self) -> str:
+        return str(self.notes_folder)
 
     @property
-    def notes(self) -> Path:
-        return state_file.folder_of(self.folder)
+    def notes_folder(self) -> Path:
+        return state_file.state_folder(self.folder)
 
     @property
-    def settings(self) -> str:
+    def settings_hint(self) -> str:
         return ""
 
-    def environment(self) -> Environment:
-        return environment.read(self.folder)
+    def read_environment(self) -> Environment:
+        return environment.read_environment(self.folder)
 
-    def surroundings(self) -> dict[str, str]:
+    def list_variables(self) -> dict[str, str]:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
 
-    def run(
+    def run_command(
         self,
         argv: Sequence[str],
         *,
@@ -150,19 +154,21 @@ class VenvTarget(OnHost):
         env: Mapping[str, str],
         on_line: process.OnLine | None = None,
     ) -> CommandResult:
-        self.notes.mkdir(parents=True, exist_ok=True)
+        self.notes_folder.mkdir(parents=True, exist_ok=True)
         held = () if self.lock is None else (self.lock,)
-        return process.run(argv, timeout_s=timeout_s, env=env, cwd=self.notes, on_line=on_line, pass_fds=held)
+        return process.run_command(
+            argv, timeout_s=timeout_s, env=env, cwd=self.notes_folder, on_line=on_line, pass_fds=held
+        )
 
-    def fresh(self, name: str) -> str:
-        return emptied(self.notes / name)
+    def make_empty_folder(self, name: str) -> str:
+        return recreate_folder(self.notes_folder / name)
 
-    def bring(self, path: str, to: Path) -> None:
+    def copy_out(self, path: str, to: Path) -> None:
         shutil.copyfile(path, to)
 
-    def put(self, source: Path, path: str) -> None:
+    def copy_in(self, source: Path, path: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, path)
 
-    def lend(self, source: Path, name: str) -> AbstractContextManager[str]:
+    def lend_path(self, source: Path, name: str) -> AbstractContextManager[str]:
         return contextlib.nullcontext(str(source))

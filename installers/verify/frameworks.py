@@ -1,4 +1,4 @@
-"""What recipes train with: its names of the vendors' devices, how it is launched, and the Python that has it."""
+"""The training libraries of recipes: their device names, their launchers, and the Python that has them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from envcheck.core.vendor import Vendor
 from envcheck.deep.interpreter import CommandTarget, PythonInterpreter
 from envcheck.vendors import VENDORS
+from envcheck.vendors.names import PADDLE_PACKAGES
 from installers.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class DeviceNames:
-    """What a library calls a vendor's devices; the package that brings them ("": the library itself has them), its
-    module ("": the library finds it by itself), and the backend of their collectives ("": the library chooses)."""
+    """A library's name for a vendor's device type, and for its plugin package ("": built in), the plugin's module
+    ("": loaded automatically) and the backend for collectives ("": chosen by the library)."""
 
     type: str
     plugin: str = ""
@@ -22,15 +23,15 @@ class DeviceNames:
     backend: str = ""
 
 
-def _by_torch(vendor: Vendor) -> DeviceNames:
+def _torch_names(vendor: Vendor) -> DeviceNames:
     module = vendor.torch_plugin.replace("-", "_")
     return DeviceNames(vendor.torch_device or vendor.name, vendor.torch_plugin, module, vendor.torch_backend)
 
 
 @dataclass(frozen=True)
-class Kit:
-    """A library that trains: the packages that bring it, the frameworks that stand on it (whose images hold it), its
-    names of the vendors' devices, how it is launched."""
+class TrainingLibrary:
+    """A training library: its packages, the frameworks based on it (whose images contain it), its device names by
+    vendor, and the module of its launcher."""
 
     name: str
     packages: tuple[str, ...]
@@ -38,30 +39,31 @@ class Kit:
     devices: Mapping[str, DeviceNames]
     module: str
 
-    def names_of(self, device: str) -> DeviceNames:
+    def device_names(self, device: str) -> DeviceNames:
+        """Return the names for a vendor's devices; for an unknown vendor, the vendor's name itself."""
         return self.devices.get(device) or DeviceNames(device)
 
 
 KITS = (
-    Kit(
+    TrainingLibrary(
         "paddle",
-        ("paddlepaddle", "paddlepaddle-gpu"),
+        PADDLE_PACKAGES,
         ("erniekit", "flagcx"),
         {name: DeviceNames(vendor.device_type or name, vendor.plugin or "") for name, vendor in VENDORS.items()},
         "paddle.distributed.launch",
     ),
-    Kit(
+    TrainingLibrary(
         "torch",
         ("torch",),
         ("llamafactory", "swift", "ms-swift"),
-        {name: _by_torch(vendor) for name, vendor in VENDORS.items()},
+        {name: _torch_names(vendor) for name, vendor in VENDORS.items()},
         "torch.distributed.run",
     ),
 )
 
 
-def kit_of(recipe: Recipe) -> Kit | None:
-    """What the recipe installs, builds, or has in its image; None where it trains with nothing that we know."""
+def find_training_library(recipe: Recipe) -> TrainingLibrary | None:
+    """Return the library that the recipe installs, builds, or has in its image; None if it is unknown."""
     names = {package.name.partition("[")[0] for package in recipe.packages} | {build.name for build in recipe.builds}
     installed = next((kit for kit in KITS if names & set(kit.packages)), None)
     with_image = recipe.framework if recipe.image else ""
@@ -69,17 +71,17 @@ def kit_of(recipe: Recipe) -> Kit | None:
 
 
 def build_interpreter(
-    vendor: str, kit: Kit, recipe: Recipe | None, target: CommandTarget, env: Mapping[str, str]
+    vendor: str, kit: TrainingLibrary, recipe: Recipe | None, target: CommandTarget, env: Mapping[str, str]
 ) -> PythonInterpreter:
-    """The target's Python with this framework, after the recipe's scripts were sourced."""
+    """Return the target's Python with this library, run after sourcing the recipe's scripts."""
 
     def launch(folder: str, count: int) -> Sequence[str]:
         return ("-m", kit.module, *launcher_options(kit, vendor, folder, count))
 
     def wrap(argv: Sequence[str]) -> Sequence[str]:
-        return sourced(recipe, argv) if recipe else argv
+        return source_scripts(recipe, argv) if recipe else argv
 
-    # CUDA's own order is by speed, the tools' by bus; others do not know the word
+    # CUDA orders cards by speed by default, nvidia-smi by bus id; other vendors ignore the variable
     whole = {
         **env,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -87,14 +89,14 @@ def build_interpreter(
         "PYTHONWARNINGS": "ignore",
         "GLOG_minloglevel": "1",
     }
-    names = kit.names_of(vendor)
+    names = kit.device_names(vendor)
     return PythonInterpreter(
         target, target.python, kit.name, names.type, whole, launch, wrap, module=names.module, backend=names.backend
     )
 
 
-def launcher_options(kit: Kit, device: str, own: str, count: int) -> list[str]:
-    """So many ranks, with their words in files below `own`."""
+def launcher_options(kit: TrainingLibrary, device: str, own: str, count: int) -> list[str]:
+    """Return the launcher's options for `count` ranks with log files below the folder `own`."""
     if kit.name == "torch":
         return ["--standalone", "--nproc-per-node", str(count), "--log-dir", f"{own}/log", "--redirects", "3"]
     chosen = ["--nproc_per_node", str(count), "--host", "127.0.0.1"]
@@ -103,8 +105,8 @@ def launcher_options(kit: Kit, device: str, own: str, count: int) -> list[str]:
     return [*chosen, "--log_dir", f"{own}/log"]
 
 
-def sourced(recipe: Recipe, argv: Sequence[str]) -> Sequence[str]:
-    """The command in a shell of its own that has sourced the recipe's scripts."""
+def source_scripts(recipe: Recipe, argv: Sequence[str]) -> Sequence[str]:
+    """Return the command wrapped in a shell that first sources the recipe's scripts."""
     if not recipe.scripts:
         return argv
     sources = "".join(f'source "${n}" || exit 1; ' for n in range(1, len(recipe.scripts) + 1))

@@ -1,1 +1,1 @@
-"""Who runs a training: this machine, hosts over ssh, Slurm or Kubernetes."""
+"""Backends that run a training on other machines: ssh, Slurm and Kubernetes."""

@@ -1,1 +1,1 @@
-"""What is known before a job is asked for: models, devices, frameworks, and a model folder's own config.json."""
+"""Data for the planner: models, devices, frameworks, and models read from a config.json."""

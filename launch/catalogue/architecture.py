@@ -1,8 +1,8 @@
-"""A model's dimensions as frozen data, and parameter counts from them.  Counts are parameters, sizes are elements.
+"""The dimensions of a model as frozen data, and parameter counts from them.  Counts are parameters, sizes elements.
 
-A layer's parameters stand in four groups, because parallelism divides them differently: `divided` by tensor parallel
+Parameters are in three groups, because parallelism divides them differently: `divided` by tensor parallelism
 (attention, dense and shared MLP), `replicated` on every tensor-parallel rank (norms, router, latent down-projections),
-`experts` (divided by expert parallel) and nothing else.
+and `experts`, divided by expert parallelism.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from envcheck.core.toml_file import Given, Key
+from envcheck.core.toml_file import FileKey, Given
 
 
 @dataclass(frozen=True)
 class Moe:
-    """`active` experts of width `ffn` per token; `shared_ffn` is the summed width of the shared ones.
+    """Mixture of experts: `active` experts of width `ffn` per token; `shared_ffn` is the total width of shared ones.
 
-    `fp32_weights`: routing weights stay in fp32, so that experts' results are weighed and summed in fp32.
+    `first_dense`: number of dense layers at the start.  `fp32_weights`: routing weights stay in fp32, so the results of
+    experts are weighted and summed in fp32.
     """
 
     experts: int
@@ -46,30 +47,37 @@ class Mla:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Parameters of one piece of the model, by the way in which parallelism divides them."""
+class ParameterCounts:
+    """Parameters of a part of the model, by how parallelism divides them."""
 
     divided: int = 0
     replicated: int = 0
     experts: int = 0
 
-    def __add__(self, other: Group) -> Group:
-        return Group(self.divided + other.divided, self.replicated + other.replicated, self.experts + other.experts)
+    def __add__(self, other: ParameterCounts) -> ParameterCounts:
+        return ParameterCounts(
+            self.divided + other.divided, self.replicated + other.replicated, self.experts + other.experts
+        )
 
-    def times(self, n: int) -> Group:
-        return Group(self.divided * n, self.replicated * n, self.experts * n)
+    def multiplied_by(self, n: int) -> ParameterCounts:
+        """Return the counts of `n` such parts."""
+        return ParameterCounts(self.divided * n, self.replicated * n, self.experts * n)
 
     @property
     def total(self) -> int:
+        """All parameters of the part."""
         return self.divided + self.replicated + self.experts
 
 
 @dataclass(frozen=True)
 class Model:
-    """A decoder's shape.  `norm` is rmsnorm, layernorm or none (without parameters); `norms` how many a layer has (1:
-    parallel block); `qk_norm_whole`: over all heads together, not over each.  `caps_logits`, `caps_scores`: soft
-    capping, cap x tanh(x / cap); `fp32_scale`: norms multiply by their scale in fp32 (Gemma); `some_windows`: a sliding
-    window in some layers only; `foreign`: what of its layers is not modelled."""
+    """The dimensions of a decoder.
+
+    `norm`: rmsnorm, layernorm or none (without parameters); `norms`: how many per layer (1: parallel block).
+    `qk_norm_whole`: over all heads together, not per head.  `caps_logits`, `caps_scores`: soft capping,
+    cap x tanh(x / cap).  `fp32_scale`: norms multiply by their scale in fp32 (Gemma).  `some_windows`: only some layers
+    have a sliding window.  `foreign`: the kind of layers that is not modelled, "" if all are.
+    """
 
     name: Given[str]
     layers: int
@@ -102,115 +110,123 @@ class Model:
     mla: Mla | None = None
     vision_params: int = 0
     foreign: str = ""
-    published_params: Annotated[int | None, Key("params")] = None
+    published_params: Annotated[int | None, FileKey("params")] = None
     hub_id: str = ""
     source: str = ""
 
     @cached_property
     def q_size(self) -> int:
+        """Elements of the queries per token."""
         return self.heads * self.head_dim
 
     @cached_property
     def kv_size(self) -> int:
+        """Elements of the keys (or of the values) per token."""
         return self.kv_heads * self.head_dim
 
     @cached_property
     def out_size(self) -> int:
-        """Elements that attention hands to its output projection, per token."""
+        """Elements of the input of the attention's output projection, per token."""
         return self.heads * (self.mla.value if self.mla else self.head_dim)
 
     @cached_property
     def norm_params(self) -> int:
-        """One normalisation: a weight each, and a bias in a layer norm."""
+        """Parameters of one norm: a weight per element, and a bias in a layer norm."""
         return self.hidden * {"layernorm": 2, "none": 0}.get(self.norm, 1)
 
     @cached_property
     def qk_norm_params(self) -> int:
-        """Norms of queries and keys: of one head each, or of all heads together (OLMo 2)."""
+        """Parameters of the norms of queries and keys: per head, or over all heads together (OLMo 2)."""
         return (self.q_size + self.kv_size if self.qk_norm_whole else 2 * self.head_dim) * self.qk_norm
 
     @cached_property
-    def attention(self) -> Group:
-        """Projections and biases; of MLA the shared latent down-projections are on every rank."""
+    def attention(self) -> ParameterCounts:
+        """Projections and biases of one layer; the latent down-projections of MLA are on every rank."""
         if self.mla:
             return self._latent_attention()
         weights = self.hidden * (self.q_size + 2 * self.kv_size) + self.q_size * self.hidden
         bias = (self.q_size + 2 * self.kv_size) * self.qkv_bias
         sinks = self.heads * self.sinks
-        return Group(weights + bias + sinks, self.hidden * self.out_bias + self.qk_norm_params)
+        return ParameterCounts(weights + bias + sinks, self.hidden * self.out_bias + self.qk_norm_params)
 
-    def _latent_attention(self) -> Group:
+    def _latent_attention(self) -> ParameterCounts:
         assert self.mla
         m, a = self.mla, self.heads
         query = a * (m.nope + m.rope)
         up = m.kv_rank * a * (m.nope + m.value) + a * m.value * self.hidden
         up += (m.q_rank or self.hidden) * query
         down = self.hidden * (m.kv_rank + m.rope) + m.kv_rank + (self.hidden * m.q_rank + m.q_rank)
-        return Group(up, down)
+        return ParameterCounts(up, down)
 
     @cached_property
-    def dense_mlp(self) -> Group:
+    def dense_mlp(self) -> ParameterCounts:
+        """The MLP of a layer without experts."""
         matrices = 3 if self.gated else 2
         bias = self.ffn * (matrices - 1) * self.mlp_bias
-        return Group(matrices * self.hidden * self.ffn + bias, self.hidden * self.mlp_bias)
+        return ParameterCounts(matrices * self.hidden * self.ffn + bias, self.hidden * self.mlp_bias)
 
     @cached_property
-    def expert_mlp(self) -> Group:
+    def expert_mlp(self) -> ParameterCounts:
         """Experts, shared experts and router of one mixture layer."""
         if not self.moe:
-            return Group()
+            return ParameterCounts()
         m, matrices = self.moe, 3 if self.gated else 2
         one = matrices * self.hidden * m.ffn + ((matrices - 1) * m.ffn + self.hidden) * m.expert_bias
         vision = m.vision_experts * matrices * self.hidden * m.vision_ffn
         routed = m.experts + m.vision_experts  # each set of experts has a router of its own (ERNIE-4.5-VL)
         router = routed * (self.hidden + m.router_bias) + self.hidden * m.shared_gate
-        return Group(matrices * self.hidden * m.shared_ffn, router, m.experts * one + vision)
+        return ParameterCounts(matrices * self.hidden * m.shared_ffn, router, m.experts * one + vision)
 
-    def is_moe(self, layer: int) -> bool:
+    def is_moe_layer(self, layer: int) -> bool:
+        """Whether layer `layer`, counted from 0, has experts."""
         return self.moe is not None and layer >= self.moe.first_dense
 
-    def layer(self, index: int) -> Group:
-        """Everything of layer `index`, counted from 0."""
-        mlp = self.expert_mlp if self.is_moe(index) else self.dense_mlp
-        return self.attention + mlp + Group(replicated=self.norms * self.norm_params)
+    def layer_params(self, index: int) -> ParameterCounts:
+        """Return the parameters of layer `index`, counted from 0."""
+        mlp = self.expert_mlp if self.is_moe_layer(index) else self.dense_mlp
+        return self.attention + mlp + ParameterCounts(replicated=self.norms * self.norm_params)
 
     @cached_property
-    def embedding(self) -> Group:
-        return Group(self.vocab * self.hidden, self.learned_positions * self.hidden)
+    def embedding(self) -> ParameterCounts:
+        """Token and learned position embeddings."""
+        return ParameterCounts(self.vocab * self.hidden, self.learned_positions * self.hidden)
 
     @cached_property
-    def head(self) -> Group:
+    def head(self) -> ParameterCounts:
         """The output matrix, whether or not it shares the embedding's storage."""
-        return Group(self.vocab * (self.hidden + self.head_bias))
+        return ParameterCounts(self.vocab * (self.hidden + self.head_bias))
 
     @cached_property
-    def final_norm(self) -> Group:
-        return Group(replicated=self.norm_params)
+    def final_norm(self) -> ParameterCounts:
+        """The norm before the output matrix."""
+        return ParameterCounts(replicated=self.norm_params)
 
     @cached_property
-    def mtp(self) -> Group:
+    def mtp(self) -> ParameterCounts:
         """One multi-token-prediction layer: a last layer, a 2h to h projection, three norms (DeepSeek-V3 report)."""
-        project = Group(replicated=2 * self.hidden * self.hidden + 3 * self.norm_params)
-        return self.layer(self.layers - 1) + project
+        project = ParameterCounts(replicated=2 * self.hidden * self.hidden + 3 * self.norm_params)
+        return self.layer_params(self.layers - 1) + project
 
     @cached_property
-    def trunk(self) -> Group:
+    def trunk(self) -> ParameterCounts:
         """All layers."""
         dense = self.moe.first_dense if self.moe else self.layers
         dense = min(dense, self.layers)
-        return self.layer(0).times(dense) + (
-            self.layer(self.layers - 1).times(self.layers - dense) if self.layers > dense else Group()
+        return self.layer_params(0).multiplied_by(dense) + (
+            self.layer_params(self.layers - 1).multiplied_by(self.layers - dense)
+            if self.layers > dense
+            else ParameterCounts()
         )
 
     @cached_property
     def params(self) -> int:
-        """Every parameter of the published checkpoint, multi-token-prediction layers left out as its count does."""
+        """All parameters of the published checkpoint, without multi-token-prediction layers, as publishers count."""
         parts = self.embedding + self.trunk + self.final_norm
         return parts.total + (0 if self.tied else self.head.total) + self.vision_params
 
     @cached_property
     def active_params(self) -> int:
-        """As `params`, of the experts only those that a token visits."""
+        """As `params`, with only the experts that are active for a token."""
         if not self.moe:
             return self.params
         m, matrices = self.moe, 3 if self.gated else 2

@@ -1,4 +1,4 @@
-"""Reading a config.json: hostile input is normal, so size, kinds and ranges are checked before a number is used."""
+"""Read a config.json; it is untrusted, so size, types and ranges are checked before a number is used."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import Message, _, join
 
-LARGEST = 16 << 20
-
-
-LIMIT = 1 << 40
-
-
-LIMITS = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "experts": 10**6, "ffn": 10**8, "vocab": 10**9}
-
-
-# Our word: theirs, most usual first.  Sources: configuration classes of transformers 4.x and 5.x, PaddleFormers, GPT-2.
+MAX_BYTES = 16 << 20
+MAX_NUMBER = 1 << 40
+MAX_NUMBERS = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "experts": 10**6, "ffn": 10**8, "vocab": 10**9}
+# Our name → keys of config.json, most common first.  Sources: configuration classes of transformers 4.x and 5.x,
+# PaddleFormers, GPT-2.
 NAMES: dict[str, tuple[str, ...]] = {
     "layers": ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth"),
     "hidden": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
@@ -44,7 +40,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "rope": ("qk_rope_head_dim",),
     "value": ("v_head_dim",),
     "mlp_ratio": ("mlp_ratio", "expansion_ratio"),
-    # of a vision tower
+    # Vision towers.
     "embed": ("embed_dim",),
     "patch": ("patch_size",),
     "temporal": ("temporal_patch_size",),
@@ -55,88 +51,128 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The object in the file: a regular file of at most LARGEST bytes, each key once, numbers that are numbers."""
+def load_config(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a regular file of at most MAX_BYTES; UsageError for anything else.
+
+    Duplicate keys and NaN are rejected as well.
+    """
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path} is no file", "give a model folder with a config.json, or a name")
+            raise UsageError(
+                _("{path} is not a file", path=path), _("specify a model folder with a config.json, or a model name")
+            )
         with path.open("rb") as file:
-            text = file.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise UsageError(f"{path} is larger than 16 MiB", "give a model's config.json")
-        data = json.loads(text.decode("utf-8-sig"), object_pairs_hook=once, parse_constant=no_number)
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise UsageError(_("{path} is larger than 16 MiB", path=path), _("specify a model's config.json"))
+        data = json.loads(
+            text.decode("utf-8-sig"), object_pairs_hook=reject_duplicate_keys, parse_constant=reject_constant
+        )
     except OSError as err:
-        raise UsageError(f"{path}: {err.strerror}", "give a model folder with a config.json, or a name") from err
+        raise UsageError(
+            _("{path}: {reason}", path=path, reason=describe_os_error(err)),
+            _("specify a model folder with a config.json, or a model name"),
+        ) from err
     except (RecursionError, ValueError) as err:
-        why = "nested too deeply" if isinstance(err, RecursionError) else str(err)[:200]
-        raise UsageError(f"{path} is no config.json: {why}", "give a model folder or a name") from err
+        reason = err.args[0] if err.args and isinstance(err.args[0], Message) else str(err)[:200]
+        raise UsageError(
+            _("{path} is nested too deeply", path=path)
+            if isinstance(err, RecursionError)
+            else _("{path} is not a valid config.json: {reason}", path=path, reason=reason),
+            _("specify a model folder or a model name"),
+        ) from err
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is no config.json: not an object", "give a model folder or a name")
+        raise UsageError(
+            _("{path} is not a valid config.json: not a JSON object", path=path),
+            _("specify a model folder or a model name"),
+        )
     return data
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; ValueError for a duplicate key.  An object_pairs_hook of json.loads."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+        keys = [key for key, _unused in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(_("{key!r} is listed twice", key=twice))
     return found
 
 
-def no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+def reject_constant(text: str) -> float:
+    """Raise ValueError for NaN and Infinity.  A parse_constant of json.loads."""
+    raise ValueError(_("{text} is not a number", text=text))
 
 
-class Reader:
-    """Whole numbers of a configuration by our words; every other kind of value is refused."""
+class ConfigNumberReader:
+    """Reads integers of a configuration by the names in NAMES; rejects all other values."""
 
     def __init__(self, data: Mapping[str, Any], where: str) -> None:
         self.data, self.where = data, where
 
     def __call__(self, word: str) -> int:
-        return max(self.numbers(word), default=0)
+        return max(self.read_numbers(word), default=0)
 
-    def numbers(self, word: str) -> list[int]:
-        """One number, or of a list all (ERNIE-4.5-VL: text, then vision); empty where nothing is said."""
+    def read_numbers(self, word: str) -> list[int]:
+        """Return one number, or all of a list (ERNIE-4.5-VL: text, then vision); empty if there is none."""
         for key in NAMES[word]:
             value = self.data.get(key)
             if value is None or isinstance(value, bool) or value == []:
                 continue
             found = value if isinstance(value, list) else [value]
             for one in found:
-                if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < LIMITS.get(word, LIMIT):
+                if (
+                    isinstance(one, bool)
+                    or not isinstance(one, int)
+                    or not 0 <= one < MAX_NUMBERS.get(word, MAX_NUMBER)
+                ):
                     raise UsageError(
-                        f"{self.where}: {key} is {str(value)[:60]!r}"
+                        _("{where}: {key} is {value!r}", where=self.where, key=key, value=str(value)[:60])
                         if isinstance(value, str)
-                        else f"{self.where}: {key} is {str(value)[:60]}",
-                        f"{key} is a whole number below {LIMITS.get(word, LIMIT)}",
+                        else _("{where}: {key} is {value}", where=self.where, key=key, value=str(value)[:60]),
+                        _("{key} must be an integer below {limit}", key=key, limit=MAX_NUMBERS.get(word, MAX_NUMBER)),
                     )
             return found
         return []
 
-    def need(self, word: str) -> int:
+    def require_number(self, word: str) -> int:
+        """Return the number; UsageError if it is missing or 0."""
         value = self(word)
         if not value:
             raise UsageError(
-                f"{self.where}: none of {', '.join(NAMES[word])}", "give a causal language model's config.json"
+                _(
+                    "{where}: missing {name} (also accepted: {others})",
+                    where=self.where,
+                    name=NAMES[word][0],
+                    others=join(", ", NAMES[word][1:]),
+                ),
+                _("specify the config.json of a causal language model"),
             )
         return value
 
-    def check(self, word: str, value: int, most: int) -> None:
+    def check_maximum(self, word: str, value: int, most: int) -> None:
+        """Raise UsageError if a value contradicts other sizes: it is above `most`."""
         if value > most:
             key = next((k for k in NAMES[word] if k in self.data), NAMES[word][0])
-            raise UsageError(f"{self.where}: {key} is {value}", f"at most {most} with the other sizes")
+            raise UsageError(
+                _("{where}: {key} is {value}", where=self.where, key=key, value=value),
+                _("with the other sizes it is at most {most}", most=most),
+            )
 
 
-def flag(data: Mapping[str, Any], keys: tuple[str, ...], default: bool) -> bool:
+def read_flag(data: Mapping[str, Any], keys: tuple[str, ...], default: bool) -> bool:
+    """Return the first of these keys that is a boolean, else `default`."""
     return next((data[k] for k in keys if isinstance(data.get(k), bool)), default)
 
 
-def cap(data: Mapping[str, Any], key: str, where: str) -> bool:
-    """Whether the field has a number to cap by; null is none."""
+def has_cap(data: Mapping[str, Any], key: str, where: str) -> bool:
+    """Whether the field sets a cap; null does not.  UsageError for an invalid value."""
     value = data.get(key)
     if value is None:
         return False
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise UsageError(f"{where}: {key} is {value!r:.60}", f"{key} is a number above 0, or null")
+        raise UsageError(
+            _("{where}: {key} is {value!r:.60}", where=where, key=key, value=value),
+            _("{key} must be a number above 0, or null", key=key),
+        )
     return True

@@ -1,4 +1,4 @@
-"""Accelerators as the planner sees them: what is gone before the job's first tensor, and what links carry."""
+"""Accelerators for the planner: memory in use before the first tensor of a job, and bandwidths."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import cache
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.toml_file import Given, own_part, own_records, own_table
+from envcheck.core.messages import NOTHING, Message, _, join
+from envcheck.core.toml_file import Given, load_own_part, load_own_records, load_own_table
 from envcheck.vendors import find_data_files
-from launch.catalogue.links import Links
+from launch.catalogue.links import MachineLinks
 
 OTHERS = Path(__file__).with_name("devices.toml")
 
 
 @dataclass(frozen=True)
-class Device:
-    """One kind of card (of Iluvatar a die).
+class DeviceModel:
+    """A kind of card (for Iluvatar, a die).
 
-    `idle_gib` is in use on an idle card, `context_gib` what the first kernel loads, `collective_gib` what the first
-    collective adds, `communicator_gib` each further communicator.  `tflops` is dense 16-bit peak, `link_gbs` what one
-    card sends to its node's others, `net_gbs` its share of the network, `pcie_gbs` what its PCIe port carries in
-    practice, all in 10^9 bytes a second, one way; `links` are those of the machine at hand, None where not known.
-    `workspace_gib` is what matrix libraries take on it beyond their usual scratch; `parallel_framework` is the one
-    of Megatron's kind that splits models over such cards.
+    Memory: `idle_gib` in use on an idle card, `context_gib` for the first kernel, `collective_gib` for the first
+    collective, `communicator_gib` for each further communicator, `workspace_gib` of matrix libraries beyond the usual.
+    `tflops`: dense 16-bit peak.  Bandwidths in 10^9 bytes per second, one way: `link_gbs` from one card to the others
+    of its node, `net_gbs` its share of the network, `pcie_gbs` its PCIe port in practice.  `links`: those of a real
+    machine, None if unknown.  `parallel_framework`: the Megatron kind of framework for such cards.
     """
 
     name: Given[str]
@@ -44,47 +44,57 @@ class Device:
     workspace_gib: float = 0.0
     pcie_gbs: float = 24.0
     parallel_framework: str = "megatron"
-    links: Given[Links | None] = None
+    links: Given[MachineLinks | None] = None
 
 
-def assumed_links(device: Device, cards: int) -> Iterator[str]:
-    """What is taken for links and network where no topology tells, in words."""
-    inside, beyond = f"{device.link_gbs:g} GB/s a card within a machine", f"{device.net_gbs:g} GB/s between machines"
+def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
+    """Yield the assumed bandwidths of links and network, if the topology does not tell them."""
     if device.links is None and cards > 1:
-        yield f"links: {inside} of {device.cards_per_node}, {beyond}, as {device.name} usually has"
+        yield _(
+            "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
+            "{net_gbs:g} GB/s between machines (typical for {name})",
+            link_gbs=device.link_gbs,
+            cards_per_node=device.cards_per_node,
+            net_gbs=device.net_gbs,
+            name=device.name,
+        )
     elif device.links and cards > device.links.cards:
-        yield f"links: further machines like this one, {beyond}"
+        yield _("links: more machines like this one, {net_gbs:g} GB/s between machines", net_gbs=device.net_gbs)
 
 
-def assumed_card(device: Device) -> str:
-    """What is taken for a card that no table describes, in words; "" for the others."""
-    return f"card: no table describes it; planned {device.source}" if device.name == devices()[-1].name else ""
+def assumed_card(device: DeviceModel) -> Message:
+    """Return a note for a card that is not in the tables, else ""."""
+    if device.name != load_devices()[-1].name:
+        return NOTHING
+    return _("card: not in the device table; planned with the figures of an A100")  # the last of devices.toml
 
 
 @cache
-def devices() -> tuple[Device, ...]:
-    """The vendors' own, by their devices.toml, then those of other vendors; the last stands for unknown cards."""
+def load_devices() -> tuple[DeviceModel, ...]:
+    """Return the vendors' devices.toml, then the cards of other vendors; the last is used for unknown cards."""
     own = [
-        own_part(Device, path, {"vendor": vendor.name, **row}, name, name=name)
+        load_own_part(DeviceModel, path, {"vendor": vendor.name, **row}, name, name=name)
         for vendor, path in find_data_files("devices.toml")
-        for name, row in own_table(path).items()
+        for name, row in load_own_table(path).items()
     ]
-    return (*own, *own_records(Device, OTHERS).values())
+    return (*own, *load_own_records(DeviceModel, OTHERS).values())
 
 
-def find(text: str) -> Device:
-    """The first device whose words stand in `text` (910B3, BI-V150, A100); the last of the list fits everything."""
+def find_device(text: str) -> DeviceModel:
+    """Return the first device one of whose names is in `text` (910B3, BI-V150, A100), else the last of the list."""
     low = text.lower()
-    for device in devices():
+    for device in load_devices():
         if any(word in low for word in device.names):
             return device
-    return devices()[-1]
+    return load_devices()[-1]
 
 
-def of_vendor(vendor: str) -> Device:
-    """The usual card of a vendor: the first of the list; UsageError where no table has one."""
-    found = next((d for d in devices() if d.vendor == vendor), None)
+def find_default_device(vendor: str) -> DeviceModel:
+    """Return the default card of a vendor, its first; UsageError if it has none."""
+    found = next((d for d in load_devices() if d.vendor == vendor), None)
     if found is None:
-        known = ", ".join(dict.fromkeys(d.vendor for d in devices()[:-1]))
-        raise UsageError(f"no table describes a card of --device {vendor}", f"known are {known}")
+        known = join(", ", dict.fromkeys(d.vendor for d in load_devices()[:-1]))
+        raise UsageError(
+            _("--device {vendor}: not in the device table", vendor=vendor), _("choose one of {legal}", legal=known)
+        )
     return found

@@ -1,4 +1,4 @@
-"""What each training framework does with memory, as data in frameworks.toml.  Code has no branch on a name."""
+"""Memory behaviour of the training frameworks, as data in frameworks.toml; no code depends on a name."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.toml_file import Given, own_part, own_table
+from envcheck.core.toml_file import Given, load_own_part, load_own_table
 
 FILE = Path(__file__).with_name("frameworks.toml")
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Bytes kept for the backward pass per element of the named width, by the way in which modules are written.
+    """Bytes kept for the backward pass per element of a width (h hidden, f MLP), depending on how modules are written.
 
-    `norm_in` of h: a normalisation's input as it is saved; `norm_copy` of h: the normalised copy when its weight is
-    trained, `norm_copy_fp32` where the model scales it in fp32; `norm_out` of h: the output, which the matrices behind
-    it need for their own gradient.  `mlp_keep` and `mlp_trained` of f: gated MLP, always and when the last matrix is
-    trained; `plain_*` the two-matrix form.
-    `shared_qkv`: keys and queries are copied out of one fused matrix whose result stays alive through the values.
-    `repeat_kv`: keys and values are repeated to the number of heads.  `expert_copies`, `expert_trained` of h for each
-    of a token's experts: always, and when experts are trained; `expert_gradient` at once in the backward pass.
-    `latent_views`: of latent attention the value is a view of the up-projection's result.
-    `frozen_inputs`: a product keeps both operands, whichever of them is trained.  `rotated` of queries and keys: what
-    the rotation by position keeps.  `choice` for each of a token's experts: indices and weights of choosing, sorting.
-    `mask` of length: a causal mask that every layer is called with where attention is a plain product.
-    `score`, `score_gradient` of heads x length: what is kept of the score matrix, and what its backward pass adds.
+    Norms, per element of h: `norm_in` the saved input; `norm_copy` the normalised copy if the weight is trained,
+    `norm_copy_fp32` if the model scales it in fp32; `norm_out` the output, which the next matrices need for their
+    gradient.  MLPs, per element of f: `mlp_keep` always, `mlp_trained` if the last matrix is trained; `plain_*` for
+    MLPs of two matrices.  `shared_qkv`: queries and keys are copied from one fused result, which the values keep alive.
+    `repeat_kv`: keys and values are repeated to the number of heads.  Experts, per element of h and active expert:
+    `expert_copies` always, `expert_trained` if experts are trained, `expert_gradient` in the backward pass.
+    `latent_views`: the value of latent attention is a view of the up-projection's result.  `frozen_inputs`: a product
+    keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
+    embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
+    to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
+    and its backward pass.
     """
 
     norm_in: float
@@ -56,21 +55,20 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Framework:
-    """One framework.  Bytes are per token and vocabulary entry for the losses, per parameter for the states.
+    """A training framework.  Bytes per token and vocabulary entry for losses, per parameter for states.
 
-    `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter.
-    `adapter_weight`: the part of it that stays when the optimizer's is elsewhere.
-    `lift`: bytes of embedding, head and norms under a quantised base.  `step`: temporaries of the optimizer step per
-    trained parameter.  `gathered`, `bucket`, `subgroup`: parameters that sharded training holds unsharded, in
-    communication buckets (2 bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded.
-    `shards_gradients`: stage 2 truly divides gradients.  `reload`: plain optimizer offload brings everything back.
-    `growth`, `growth_varying`: cache over tensors of the dynamic part, same lengths each step or varying ones.
-    `quants`: quantised bases that it trains adapters on, its own habit first.
-    `buffer_gib`: what the framework keeps for itself.  `degrees`, `sharded`: what it offers beside data parallel;
-    `accumulates_whole`: its FSDP reduces gradients after the last micro batch alone.  `watches_inputs`: its FSDP is the
-    first, whose hooks hold the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, whole between micro
-    batches.  `in_place`: gradients overwrite what was kept.  `uneven`: it splits layers that do not divide by the
-    stages.  `spread`: how far its summed activations may be off.
+    `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter;
+    `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
+    model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `bucket`, `subgroup`:
+    parameters that sharded training holds unsharded, in communication buckets (2 bytes), and in fp32 in the
+    optimizer's sub-group.  `units`: FSDP blocks held unsharded.  `shards_gradients`: stage 2 divides gradients.
+    `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
+    relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
+    default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
+    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
+    FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
+    micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
+    not divide.  `spread`: relative uncertainty of its total activations.
     """
 
     name: Given[str]
@@ -126,40 +124,42 @@ class Framework:
     sources: Mapping[str, str]
 
 
-def _build(name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]) -> Framework:
+def _build_framework(
+    name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]
+) -> Framework:
     merged = {**base, **own}
     styles = {key: kernels[merged.pop(key)] for key in ("kernels", "compiled", "selective")}
     merged.pop("like", None)
-    return own_part(Framework, FILE, merged, name, name=name, **styles)
+    return load_own_part(Framework, FILE, merged, name, name=name, **styles)
 
 
-def _kernels(style: Mapping[str, Any], styles: Mapping[str, Any]) -> Kernels:
-    """A table of its own, or one that differs from another in a few numbers."""
+def _build_kernels(style: Mapping[str, Any], styles: Mapping[str, Any]) -> Kernels:
+    """Return a table of kernels, complete or `like` another with some changes."""
     merged = {**styles.get(style.get("like", ""), {}), **style}
     merged.pop("like", None)
-    return own_part(Kernels, FILE, merged, "kernels")
+    return load_own_part(Kernels, FILE, merged, "kernels")
 
 
 @cache
-def frameworks() -> Mapping[str, Framework]:
-    """All of them, in the order of the file: the first whose words fit a text is taken."""
-    data = own_table(FILE)
+def load_frameworks() -> Mapping[str, Framework]:
+    """Return all frameworks by name, in the order of the file, in which `find_framework` searches."""
+    data = load_own_table(FILE)
     styles = data["kernels"]
-    kernels = {name: _kernels(style, styles) for name, style in styles.items()}
+    kernels = {name: _build_kernels(style, styles) for name, style in styles.items()}
     tables: dict[str, Any] = data["framework"]
     built: dict[str, Framework] = {}
     for name, own in tables.items():
         base = dict(tables["common"])
         if "like" in own:
             base |= tables[own["like"]] | {"names": []}
-        built[name] = _build(name, own, base, kernels)
+        built[name] = _build_framework(name, own, base, kernels)
     return built
 
 
-def find(text: str) -> Framework | None:
-    """The framework whose words stand in `text`; None where none does."""
+def find_framework(text: str) -> Framework | None:
+    """Return the first framework one of whose names is in `text`, or None."""
     low = text.lower()
-    for framework in frameworks().values():
+    for framework in load_frameworks().values():
         if any(word in low for word in framework.names):
             return framework
     return None

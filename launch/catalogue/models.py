@@ -1,4 +1,4 @@
-"""Models by name: launch/catalogue/models.toml, short names (21b, 300b, qwen-7b), and config.json readers elsewhere."""
+"""Find models by name: those of launch/catalogue/models.toml, also by short name (21b, 300b, qwen-7b)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
-from envcheck.core.toml_file import own_part, own_table
+from envcheck.core.messages import NOTHING, Message, _, join
+from envcheck.core.toml_file import load_own_part, load_own_table
 from launch.catalogue.architecture import Model
 
 FILE = Path(__file__).with_name("models.toml")
-REMARKS = ("note", "params_source")  # keys for people
+REMARKS = ("note", "params_source")  # keys for readers of the file
 
-# What people type for the models of the published documents; the rest is found by its own name or a part of it.
-SHORT = {
+# Short names of the models of published documents; others are found by name or a part of it.
+SHORT_NAMES = {
     "300b": "ernie-4.5-300b-a47b",
     "21b": "ernie-4.5-21b-a3b",
     "0.3b": "ernie-4.5-0.3b",
@@ -25,71 +27,86 @@ SHORT = {
     "qwen-7b": "qwen1.5-7b",
 }
 
-MOST_NAMED = 8  # of the names that an ambiguous one could be
-LISTED = "envcheck plan --list-models names all; or give a folder with a config.json"
+MOST_NAMED = 8  # candidates listed for an ambiguous name
+LIST_HINT = _("list all models with `envcheck plan --list-models`, or specify a folder with a config.json")
 
 
-def tables() -> Mapping[str, Mapping[str, Any]]:
-    """All of models.toml."""
-    return own_table(FILE)
+def load_tables() -> Mapping[str, Mapping[str, Any]]:
+    """Return the tables of models.toml by model name."""
+    return load_own_table(FILE)
 
 
 @cache
-def load(name: str) -> Model:
-    """The model of exactly this name in models.toml."""
-    shape = {key: value for key, value in tables()[name].items() if key not in REMARKS}
-    return own_part(Model, FILE, shape, name, name=name)
+def load_model(name: str) -> Model:
+    """Return the model with exactly this name in models.toml."""
+    shape = {key: value for key, value in load_tables()[name].items() if key not in REMARKS}
+    return load_own_part(Model, FILE, shape, name, name=name)
 
 
-def find(name: str) -> Model:
-    """A model by full name, hub id, short name or the one name that contains all its parts."""
+def find_model(name: str) -> Model:
+    """Return a model by full name, hub id, short name, or the only name that contains all its parts.
+
+    Raises UsageError with similar names if none or several match.
+    """
     if not name.strip():
-        raise UsageError("no model is named", LISTED)
+        raise UsageError(_("--model is empty"), LIST_HINT)
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
-    if wanted in tables():
-        return load(wanted)
-    if wanted in SHORT:
-        return load(SHORT[wanted])
-    hits = matches(wanted)
+    if wanted in load_tables():
+        return load_model(wanted)
+    if wanted in SHORT_NAMES:
+        return load_model(SHORT_NAMES[wanted])
+    hits = match_names(wanted)
     if len(hits) == 1:
-        return load(hits[0])
-    said = "could be several models" if hits else "is no model that envcheck knows, and no folder with a config.json"
-    raise UsageError(f"--model {name[:80]} {said}", nearest(wanted, hits))
+        return load_model(hits[0])
+    problem = (
+        _("--model {name} matches several models", name=name[:80])
+        if hits
+        else _("unknown --model {name}", name=name[:80])
+    )
+    raise UsageError(problem, suggest_names(wanted, hits))
 
 
-def nearest(wanted: str, hits: list[str]) -> str:
-    """The next step for a name that is none: those that it could be, else those that are spelt most like it."""
-    import difflib
-
-    like = difflib.get_close_matches(wanted.rsplit("/", 1)[-1][:80], [*tables(), *SHORT], n=3, cutoff=0.5)
+def suggest_names(wanted: str, hits: list[str]) -> Message:
+    """Return the next step for an ambiguous or unknown name: the matches, else similar names."""
+    like = suggestions.find_nearest(wanted.rsplit("/", 1)[-1], [*load_tables(), *SHORT_NAMES], limit=3, cutoff=0.5)
     some = hits[:MOST_NAMED] or like
-    more = f" ({len(hits) - len(some)} more)" if len(hits) > len(some) else ""
-    return f"did you mean {', '.join(some)}{more}? {LISTED}" if some else LISTED
+    more = _(" ({count} more)", count=len(hits) - len(some)) if len(hits) > len(some) else NOTHING
+    return (
+        _("did you mean {some}{more}? {listed}", some=join(", ", some), more=more, listed=LIST_HINT)
+        if some
+        else LIST_HINT
+    )
 
 
-def listed() -> list[tuple[str, str, int]]:
-    """(name, hub id, parameters) of every model, by name; short names are in SHORT."""
-    return [(name, tables()[name]["hub_id"], round(load(name).params)) for name in sorted(tables())]
+def list_models() -> list[tuple[str, str, int]]:
+    """Return (name, hub id, parameters) of every model, sorted by name."""
+    return [(name, load_tables()[name]["hub_id"], round(load_model(name).params)) for name in sorted(load_tables())]
 
 
-def matches(wanted: str) -> list[str]:
-    """Names that fit, most literal rule first: hub id, then containment of the whole, where a word begins if it can
-    (7b is no a47b), then of every part."""
+def match_names(wanted: str) -> list[str]:
+    """Return the matching names of the first rule that matches any.
+
+    The rules: hub id; name or hub id without variant suffix; contained at the start of a word (7b is not in a47b);
+    contained; all parts contained.
+    """
     bare = wanted.rsplit("/", 1)[-1]
     whole = re.compile(rf"(?<![0-9a-z.]){re.escape(bare)}")
     for rule in (
         lambda n, t: bare == t["hub_id"].rsplit("/", 1)[-1].lower(),
-        lambda n, t: stem(bare) == stem(t["hub_id"].rsplit("/", 1)[-1].lower()) or stem(bare) == n,
+        lambda n, t: (
+            strip_variant_suffix(bare) == strip_variant_suffix(t["hub_id"].rsplit("/", 1)[-1].lower())
+            or strip_variant_suffix(bare) == n
+        ),
         lambda n, t: whole.search(n),
         lambda n, t: bare in n,
         lambda n, t: all(part in n for part in re.split(r"[-/]", bare) if part),
     ):
-        hits = [n for n, t in tables().items() if rule(n, t)]
+        hits = [n for n, t in load_tables().items() if rule(n, t)]
         if hits:
             return hits
     return []
 
 
-def stem(name: str) -> str:
-    """The name without what publishers append to one shape: -chat, -base, -instruct, -pt, -paddle, -hf."""
+def strip_variant_suffix(name: str) -> str:
+    """Return the name without suffixes for variants of the same dimensions: -chat, -base, -instruct, -pt, -hf ..."""
     return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking))+$", "", name)

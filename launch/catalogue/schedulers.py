@@ -1,4 +1,4 @@
-"""What Slurm and Kubernetes call each vendor's cards, from the vendors' scheduler.toml."""
+"""Names of each vendor's cards in Slurm and Kubernetes, from the vendors' scheduler.toml."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from envcheck.core.toml_file import own_record
+from envcheck.core.toml_file import load_own_record
 from envcheck.vendors import find_data_files
 
 
 @dataclass(frozen=True)
 class SlurmNames:
-    """`gres` is the usual name ("": no cards are asked for).  A site's cards are this vendor's where their name or type
-    holds one of `words`, - and _ aside."""
+    """`gres`: the default name ("": request no cards).  A site's cards belong to this vendor if their name or type
+    contains one of `words`, ignoring - and _."""
 
     gres: str = "gpu"
     words: tuple[str, ...] = ()
@@ -21,8 +21,8 @@ class SlurmNames:
 
 @dataclass(frozen=True)
 class KubernetesNames:
-    """`resource` is what a pod asks for ("": nothing), `counts` what one of them is; `labels` are those that the
-    vendor's scheduler reads."""
+    """`resource`: the resource that a pod requests ("": none); `counts`: its unit; `labels`: labels that the vendor's
+    scheduler reads."""
 
     resource: str
     counts: str
@@ -39,15 +39,15 @@ class SchedulerNames:
 
 
 def slurm_names(device: str) -> SlurmNames:
-    """Of a vendor that says nothing: Slurm's own usual name."""
-    return _tables().get(device, SchedulerNames()).slurm
+    """Return a vendor's names, Slurm's default "gpu" for a vendor without any."""
+    return _load_scheduler_names().get(device, SchedulerNames()).slurm
 
 
 def kubernetes_names(device: str) -> KubernetesNames | None:
-    """None for a vendor that says nothing."""
-    return _tables().get(device, SchedulerNames()).kubernetes
+    """Return a vendor's names, None for a vendor without any."""
+    return _load_scheduler_names().get(device, SchedulerNames()).kubernetes
 
 
 @cache
-def _tables() -> Mapping[str, SchedulerNames]:
-    return {vendor.name: own_record(SchedulerNames, path) for vendor, path in find_data_files("scheduler.toml")}
+def _load_scheduler_names() -> Mapping[str, SchedulerNames]:
+    return {vendor.name: load_own_record(SchedulerNames, path) for vendor, path in find_data_files("scheduler.toml")}

@@ -1,6 +1,6 @@
-"""What must be so before a training starts.  Each gate is a plain function of the situation; FAIL is a closed gate.
+"""The preflight checks ("gates") of `envcheck train`: pure functions of a GateContext; FAIL prevents the start.
 
-To add one: a function in its area's file and its line in GATES.
+To add one: a function in the module of its area and a line in GATES.
 """
 
 from __future__ import annotations
@@ -9,56 +9,69 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from envcheck.core.model import Finding, Status
-from launch.gates import cards, files, job_requirements, network, place, steps, variables, waive
+from launch.gates import (
+    device_selection,
+    endpoints,
+    input_files,
+    job_requirements,
+    leftover_variables,
+    run_location,
+    training_steps,
+    waive,
+)
 from launch.gates.context import GateContext
 from launch.gates.waive import GateWaiver
 
 Gate = Callable[[GateContext], Finding]
 
 GATES: dict[str, Gate] = {
-    "environment": job_requirements.environment,
-    "lock": place.locked,
-    "doctor": place.doctor,
-    "devices": job_requirements.devices,
-    "world": cards.world,
-    "visible": cards.visible_list,
-    "topology": cards.topology,
-    "mixed": cards.mixed,
-    "degrees": job_requirements.degrees,
-    "steps": steps.steps,
-    "bubble": steps.bubble,
-    "memory": job_requirements.memory,
-    "host": job_requirements.host_memory,
-    "shm": job_requirements.shm,
-    "disk": job_requirements.disk,
-    "folder": place.writable,
-    "alone": place.alone,
-    "data": files.data,
-    "mix": files.mix,
-    "model": files.model,
-    "master": network.master,
-    "port": network.port,
-    "ports": network.ports,
-    "name": network.own_name,
-    "variables": variables.left_overs,
-    "command": place.complete,
-    "container": place.place,
+    "environment": job_requirements.check_environment,
+    "lock": run_location.check_lockfile,
+    "doctor": run_location.check_doctor,
+    "devices": job_requirements.check_devices,
+    "world": device_selection.check_world_size,
+    "visible": device_selection.check_visible_list,
+    "topology": device_selection.check_topology,
+    "mixed": device_selection.check_mixed_vendors,
+    "degrees": job_requirements.check_degrees,
+    "steps": training_steps.check_steps,
+    "bubble": training_steps.check_pipeline_bubble,
+    "memory": job_requirements.check_memory,
+    "host": job_requirements.check_host_memory,
+    "shm": job_requirements.check_shared_memory,
+    "disk": job_requirements.check_disk,
+    "folder": run_location.check_runs_writable,
+    "alone": run_location.check_folder_unused,
+    "data": input_files.check_data,
+    "mix": input_files.check_mix_probabilities,
+    "model": input_files.check_model,
+    "master": endpoints.check_master_address,
+    "port": endpoints.check_launcher_port,
+    "ports": endpoints.check_collective_ports,
+    "name": endpoints.check_own_name,
+    "variables": leftover_variables.check_leftover_variables,
+    "command": run_location.check_command_complete,
+    "container": run_location.check_container,
 }
 
 
-def walk(situation: GateContext) -> tuple[Finding, ...]:
-    """All gates, in the order of the table: a person mends everything at once, not one a try."""
+def evaluate_gates(situation: GateContext) -> tuple[Finding, ...]:
+    """Return the findings of all gates in the order of GATES, so that all problems are reported at once."""
     return tuple(gate(situation) for gate in GATES.values())
 
 
-def opened(
+def apply_waivers(
     situation: GateContext, waivers: Sequence[GateWaiver]
 ) -> tuple[GateContext, tuple[Finding, ...], tuple[str, ...]]:
-    """The gates with what a person waived, and for the record what that opened."""
-    eased = replace(situation, doctor=waive.checks(situation.doctor, waivers))
-    found = walk(eased)
-    return eased, waive.gates(found, waivers), waive.opened((*situation.doctor, *found), waivers)
+    """Evaluate the gates with waivers.
+
+    Returns the context with waived checks, the findings, and the waivers that had an effect (for the record).
+    """
+    eased = replace(situation, doctor=waive.waive_checks(situation.doctor, waivers))
+    found = evaluate_gates(eased)
+    return eased, waive.waive_gates(found, waivers), waive.list_effective_waivers((*situation.doctor, *found), waivers)
 
 
-def closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def select_closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the failed findings."""
     return tuple(f for f in findings if f.status is Status.FAIL)

@@ -1,4 +1,4 @@
-"""What the gates look at, gathered before anything starts; the only part of the gates that touches the machine."""
+"""The input of the gates, collected before a start; the only module of the gates that accesses the machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.facts import Facts
+from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
 from envcheck.job.command import TrainingCommand
-from installers.bundle import lock_notes
+from installers.bundle import recipe_locks
 from installers.locks.lockfile import Lock
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import LaunchPlan
@@ -25,12 +26,15 @@ from launch.targets.stage import Stage, StageFacts
 
 @dataclass(frozen=True)
 class GateContext:
-    """`job` is the recipe's own record of the job; `sight` is what was found on the `stage`; `runs_error`, `port_error`
-    and `holder` (who trains there already) are None where all is well; `options` are those with which provision and
-    train mean this job again, `doctor_options` those of doctor, `more` what train alone knows; `plan` is the planner's,
-    `lock` what provision left, `lock_error` why it cannot be read; `master` is the address of node 0, `host` the one of
-    this node, where somebody said it; `rank` the number of this node, which `leads` where it is 0; `own_master` and
-    `own_host`: that address is this machine's, None: nobody knows."""
+    """Everything that the gates need.
+
+    `sight` are the facts collected on `stage`; `runs_error` and `port_error` are errors, None for success; `holder`
+    describes the process that already trains in `runs`, None for none.  `options` select this job for provision and
+    train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
+    lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
+    this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
+    `rank` is the number of this node; `leads` is true on node 0.
+    """
 
     recipe: Recipe
     job: RecipeJob
@@ -51,7 +55,7 @@ class GateContext:
     more: str = ""
     plan: LaunchPlan | None = None
     lock: Lock | None = None
-    lock_error: str = ""
+    lock_error: Message = NOTHING
     master: str = ""
     leads: bool = True
     own_master: bool | None = None
@@ -62,64 +66,64 @@ class GateContext:
 
 @contextlib.contextmanager
 def folder_lock(runs: Path) -> Iterator[tuple[str | None, str | None]]:
-    """One run at a time in a folder: yields (what forbids writing there, who else runs there), None for nobody.
+    """Lock a runs folder against a second run; yields (error when writing to it, process that holds the lock).
 
-    The lock is the kernel's and ends with us, however we end; the text in it is for people.
+    Both are None on success.  The kernel releases the lock when this process ends; the pid in the file is information.
     """
     try:
         runs.mkdir(parents=True, exist_ok=True)
         file = os.open(runs / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as err:
-        yield _why(err), None
+        yield _error_text(err), None
         return
     try:
-        yield _write_test(runs), _take(file)
+        yield _test_writable(runs), _lock_file(file)
     finally:
         os.close(file)
 
 
-def _take(file: int) -> str | None:
+def _lock_file(file: int) -> str | None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
         if err.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            return None  # a file system without locks: better without than never
+            return None  # the file system does not support locks: continue without
         return os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
-    with contextlib.suppress(OSError):  # a full disk is found by the test file
+    with contextlib.suppress(OSError):  # a full disk is detected by _test_writable
         os.ftruncate(file, 0)
         os.pwrite(file, str(os.getpid()).encode(), 0)
     return None
 
 
-def sign(runs: Path) -> None:
-    """Who holds the lock by now, where a process of another number has taken it over."""
+def sign_lock(runs: Path) -> None:
+    """Write the current pid to the lock file, after a fork took over the lock."""
     with contextlib.suppress(OSError):
         (runs / ".lock").write_text(str(os.getpid()))
 
 
-def _write_test(folder: Path) -> str | None:
-    """Write and remove a file of a few pages: some full disks still give empty files."""
+def _test_writable(folder: Path) -> str | None:
+    """Return the error when writing 64 KiB, None on success: full disks may still create empty files."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(64 << 10))
             file.flush()
     except OSError as err:
-        return _why(err)
+        return _error_text(err)
     return None
 
 
-def locked(folder: Path, recipe: str) -> tuple[Lock | None, str]:
-    """The lock that provision left of the recipe in the environment's folder, and why it cannot be read."""
+def read_lockfile(folder: Path, recipe: str) -> tuple[Lock | None, Message]:
+    """Return (lock file of provision for the recipe or None, error when reading it)."""
     try:
-        return lock_notes.read(folder, recipe), ""
+        return recipe_locks.read_lock(folder, recipe), NOTHING
     except EnvcheckError as err:
         return None, err.message
 
 
-def port_of(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
-    """The port that the launcher would open on node 0: of --master HOST:PORT, --master_port, --start_port, MASTER_PORT.
+def find_launcher_port(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
+    """Return the port that the launcher opens on node 0: --master HOST:PORT, --master_port, --start_port, MASTER_PORT.
 
-    Without these paddle looks for free ones itself.
+    None without these: paddle then chooses free ports.
     """
     parts = tuple(argv)
     for option, text in zip(parts, (*parts[1:], ""), strict=True):
@@ -131,5 +135,5 @@ def port_of(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
     return int(text) if re.fullmatch(r"\d{1,5}", text) else None
 
 
-def _why(err: OSError) -> str:
-    return (err.strerror or str(err)).lower()
+def _error_text(err: OSError) -> str:
+    return describe_os_error(err)

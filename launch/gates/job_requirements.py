@@ -1,112 +1,127 @@
-"""The gates that hold what the job requires of the machine: the one judge, on the facts as the place of the run sees
-them."""
+"""Gates for the job's requirements, judged as `envcheck doctor` does, on the facts of the place where the job runs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from envcheck.checks import run_all
-from envcheck.core.facts import Disk, Facts, Host, Packages, Wanted
-from envcheck.core.model import Finding, Status
-from envcheck.core.units import gib
+from envcheck.checks import run_checks
+from envcheck.core.facts import Disk, Facts, MachineRequirements, Packages, SystemFacts
+from envcheck.core.messages import _, join
+from envcheck.core.model import Finding, Status, fix
+from envcheck.core.units import format_gib
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import TALKS
-from launch.gates import place
-from launch.gates.answers import answer, blocked, ok, unseen, used, vendor
+from launch.gates import run_location
 from launch.gates.context import GateContext
+from launch.gates.results import (
+    block_if_unreachable,
+    build_blocked,
+    build_finding,
+    build_ok,
+    find_vendor_facts,
+    select_job_devices,
+)
 from launch.planner.recipe_demand import build_demand, count_output
 
 
-def environment(s: GateContext) -> Finding:
-    """The recipe's software is installed and was proved."""
+def check_environment(s: GateContext) -> Finding:
+    """The recipe's software is installed and verified."""
     if s.sight.obstacle and not s.sight.missing:
-        return blocked("gate.environment", "gate.container", f"{s.stage.title} could not be looked into")
+        return build_blocked("gate.environment", "gate.container", _("cannot inspect {title}", title=s.stage.title))
     if not s.sight.missing:
-        return ok("gate.environment", f"{s.recipe.name} is installed and proved")
-    packages = next(finding for finding in judge_place(s) if finding.name == "job.packages")
+        return build_ok("gate.environment", _("{name} is installed and verified", name=s.recipe.name))
+    packages = next(finding for finding in judge_requirements_at_place(s) if finding.name == "job.packages")
     lacks_some = packages.status is Status.FAIL and bool(s.sight.packages)
-    seen = packages.seen if lacks_some else "; ".join(s.sight.missing)
-    words, commands = "Install what is missing.", [f"envcheck provision {s.options}"]
-    if s.job.method not in TALKS:  # infer installs nothing
-        words = "Install what is missing, or let train do it with --provision."
+    seen = packages.seen if lacks_some else join("; ", s.sight.missing)
+    words, commands = _("Install the missing parts."), [f"envcheck provision {s.options}"]
+    if s.job.method not in TALKS:  # `envcheck infer` has no --provision
+        words = _("Install the missing parts, or let `envcheck train` install them with --provision.")
         commands += [f"envcheck train {s.options} --provision {s.more}".rstrip()]
-    return answer("gate.environment", False, seen, words, *commands, evidence=packages.evidence if lacks_some else ())
+    return build_finding(
+        "gate.environment", False, seen, fix(words, *commands), evidence=packages.evidence if lacks_some else ()
+    )
 
 
-def devices(s: GateContext) -> Finding:
-    """As many devices, or processors, as the job starts processes, as the vendor's tool lists them; whole ones, which
-    MIG does not cut, where there are several."""
-    return _judge(s, "devices", "job.cards", "job.device")
+def check_devices(s: GateContext) -> Finding:
+    """The vendor's tool lists a device (or the host a CPU) per process; several processes need devices without MIG."""
+    return _judge_gate(s, "devices", "job.cards", "job.device")
 
 
-def degrees(s: GateContext) -> Finding:
-    """Heads, key/value heads, experts, layers, vocabulary and sequence length divide by the degrees; else the legal
-    degrees are listed.  A config.json that is there counts, not the published model."""
-    return _judge(s, "degrees", "job.degrees")
+def check_degrees(s: GateContext) -> Finding:
+    """The parallel degrees divide heads, experts, layers, vocabulary and sequence length of the model's config.json."""
+    return _judge_gate(s, "degrees", "job.degrees")
 
 
-def memory(s: GateContext) -> Finding:
-    """Every card that the job uses has the memory free that the planner, or else the recipe, says."""
-    return _judge(s, "memory", "job.memory")
+def check_memory(s: GateContext) -> Finding:
+    """Every card of the job has enough free memory, as estimated by the planner, else by the recipe."""
+    return _judge_gate(s, "memory", "job.memory")
 
 
-def host_memory(s: GateContext) -> Finding:
-    """As much of the host's memory is free, and left to the container, as loading and offload take by our figures."""
-    found, left = _judge(s, "host", "job.host_memory"), s.sight.memory_bytes
-    limit = f"a limit of {s.stage.title} leaves {gib(left)}" if left is not None else ""
+def check_host_memory(s: GateContext) -> Finding:
+    """The host, and the container's limit, leave enough memory for loading and offload."""
+    found, left = _judge_gate(s, "host", "job.host_memory"), s.sight.memory_bytes
+    limit = (
+        _("the memory limit of {place} leaves {size}", place=s.stage.title, size=format_gib(left))
+        if left is not None
+        else ""
+    )
     return replace(found, evidence=(*found.evidence, limit)) if limit and found.evidence else found
 
 
-def shm(s: GateContext) -> Finding:
-    """/dev/shm, as the training sees it, is as large as the recipe says: a full one ends a training by a bus error."""
-    return unseen("gate.shm", s) or _judge(s, "shm", "job.shm")
+def check_shared_memory(s: GateContext) -> Finding:
+    """/dev/shm of the training has the size of the recipe; a full one ends a training with SIGBUS."""
+    return block_if_unreachable("gate.shm", s) or _judge_gate(s, "shm", "job.shm")
 
 
-def disk(s: GateContext) -> Finding:
-    """There is room for logs, and for as many checkpoints as are kept, by the planner or else as the recipe says."""
-    hidden = unseen("gate.disk", s) if s.sight.free_bytes is None else None
-    return hidden or _judge(s, "disk", "job.disk")
+def check_disk(s: GateContext) -> Finding:
+    """The disk has space for logs and the kept checkpoints, by the planner, else by the recipe."""
+    hidden = block_if_unreachable("gate.disk", s) if s.sight.free_bytes is None else None
+    return hidden or _judge_gate(s, "disk", "job.disk")
 
 
-def require(s: GateContext) -> GateContext:
-    """With what the job requires, on the cards that it starts on, and the planner's plan."""
+def add_requirements(s: GateContext) -> GateContext:
+    """Return the context with the job's requirements on its cards, and the planner's plan."""
     demand, plan = build_demand(s.recipe, s.job, s.facts, select_places(s), s.sight.models)
     image = s.facts.wanted.image if s.facts.wanted else demand.image
     return replace(s, facts=replace(s.facts, wanted=replace(demand, image=image)), plan=plan)
 
 
 def judge_machine(s: GateContext) -> GateContext:
-    """With doctor's findings of the machine, and those of the job's requirements by what the place of the run has."""
-    of_machine = (finding for finding in run_all(s.facts) if not finding.name.startswith(f"{AREA}."))
-    found = (*of_machine, *judge_place(s))
-    return replace(s, doctor=tuple(place.of_job(found, s.device, bool(s.stage.container))))
+    """Return the context with doctor's findings for the machine and the job's requirements."""
+    of_machine = (finding for finding in run_checks(s.facts) if not finding.name.startswith(f"{AREA}."))
+    found = (*of_machine, *judge_requirements_at_place(s))
+    return replace(s, doctor=tuple(run_location.adapt_to_job(found, s.device, bool(s.stage.container))))
 
 
-def judge_place(s: GateContext) -> tuple[Finding, ...]:
-    """All requirements of the job, on what was found at the place of the run."""
-    return judge_requirements(see_place(s))
+def judge_requirements_at_place(s: GateContext) -> tuple[Finding, ...]:
+    """Return the findings for the job's requirements, on the facts of the place where it runs."""
+    return judge_requirements(merge_place_facts(s))
 
 
-def see_place(s: GateContext) -> Facts:
-    """The machine's facts, with what the training would find: the container's memory limit, /dev/shm and packages,
-    and the disk of the folder of runs."""
+def merge_place_facts(s: GateContext) -> Facts:
+    """Return the machine's facts with those of the place where the job runs.
+
+    These are the container's memory limit, /dev/shm and packages, and the disk of the runs folder.
+    """
     boxed, known = bool(s.stage.container), s.facts
     inside = boxed or bool(known.host and known.host.in_container)
     shared = Disk(s.sight.shm_bytes, s.sight.shm_free_bytes) if boxed else (known.disks or {}).get("/dev/shm", Disk())
     made = Packages(s.sight.python or None, packages=s.sight.packages)
     return replace(
         known,
-        wanted=_narrow(s, inside),
-        host=_limit_memory(known.host or Host(), s.sight.memory_bytes, inside),
+        wanted=_narrow_requirements(s, inside),
+        host=_limit_memory(known.host or SystemFacts(), s.sight.memory_bytes, inside),
         disks={**(known.disks or {}), "/dev/shm": shared, ".": Disk(None, s.sight.free_bytes)},
         environments={**known.environments, s.recipe.name: made} if s.sight.packages else known.environments,
     )
 
 
-def _narrow(s: GateContext, inside: bool) -> Wanted:
-    """On the cards that were chosen; of the disk only what a run adds, once everything else is in place.  Outside of
-    a container there is no image, nor does the recipe say which toolkit its packages need without it."""
-    assert s.facts.wanted is not None, "gates are of a job"
+def _narrow_requirements(s: GateContext, inside: bool) -> MachineRequirements:
+    """Restrict the requirements to the job's cards and, once the software is installed, to the disk space of a run.
+
+    Outside of a container the image does not apply, nor the toolkit version that it contains.
+    """
+    assert s.facts.wanted is not None, "gates require a job"
     asked = replace(s.facts.wanted, devices=select_places(s))
     if asked.image and not inside:
         asked = replace(asked, image=None, toolkit_minimum=None)
@@ -117,21 +132,21 @@ def _narrow(s: GateContext, inside: bool) -> Wanted:
 
 
 def select_places(s: GateContext) -> tuple[int, ...] | None:
-    """The places in the tool's list of the cards on which the job starts its processes."""
-    found = vendor(s)
-    mine = {id(device) for device in used(s)}
+    """Return the positions of the job's cards in the list of the vendor's tool, None without such a list."""
+    found = find_vendor_facts(s)
+    mine = {id(device) for device in select_job_devices(s)}
     return tuple(place for place, device in enumerate(found.devices) if id(device) in mine) if found else None
 
 
-def _limit_memory(host: Host, left_bytes: int | None, inside: bool) -> Host:
+def _limit_memory(host: SystemFacts, left_bytes: int | None, inside: bool) -> SystemFacts:
     free = host.memory_available_bytes
     least = free if left_bytes is None or free is None else min(free, left_bytes)
     return replace(host, memory_available_bytes=least, in_container=inside)
 
 
-def _judge(s: GateContext, gate: str, *names: str) -> Finding:
-    """The worst of these requirements, in the gate's name; the first of equals."""
-    found = {finding.name: finding for finding in judge_place(s)}
+def _judge_gate(s: GateContext, gate: str, *names: str) -> Finding:
+    """Return the worst finding of these requirements (the first of equals) under the name of the gate."""
+    found = {finding.name: finding for finding in judge_requirements_at_place(s)}
     worst = max((found[name] for name in names), key=lambda finding: finding.status)
     evidence = worst.evidence if worst.status not in (Status.OK, Status.NOT_APPLICABLE) else ()
     return replace(worst, name=f"gate.{gate}", source="", evidence=evidence, details=())

@@ -1,4 +1,4 @@
-"""`envcheck train --gates`: every gate with what it saw, for a person; the verdict and the exit code are doctor's."""
+"""Text output of `envcheck train --gates`."""
 
 from __future__ import annotations
 
@@ -6,41 +6,54 @@ from collections.abc import Iterator, Sequence
 
 from envcheck.core import language
 from envcheck.core.language import width
-from envcheck.core.language.findings import localised
+from envcheck.core.language.localized_findings import localize_findings
+from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.model import Finding, Status
 from envcheck.report import Style, safe
 
 
-def text(found: Sequence[Finding], style: Style) -> str:
-    """A line for each gate, and below it what opens one that is not open."""
-    lines = [line for finding in localised(found) for line in _lines(finding, style)]
-    shown = "\n".join([*lines, "", *_wrapped(language.say(verdict(found)), style, "", "  ")]) + "\n"
-    return shown if style.unicode else shown.encode("ascii", "replace").decode()
+def render_gates(found: Sequence[Finding], style: Style) -> str:
+    """Return a line per gate, evidence and remedy of those with problems, and the verdict."""
+    lines = [line for finding in localize_findings(found) for line in _finding_lines(finding, style)]
+    shown = "\n".join([*lines, "", *_wrap_text(language.translate(describe_verdict(found)), style, "", "  ")]) + "\n"
+    return style.fit(shown)
 
 
-def _lines(finding: Finding, style: Style) -> Iterator[str]:
-    mark = style.mark(finding.status)
-    first, *rest = _wrapped(f"{finding.name}: {safe(finding.seen)}", style, "    ", "      ")
+def _finding_lines(finding: Finding, style: Style) -> Iterator[str]:
+    mark = style.render_mark(finding.status)
+    first, *rest = _wrap_text(
+        language.translate(_("{name}: {seen}", name=finding.name, seen=safe(finding.seen))), style, "    ", "      "
+    )
     yield from (mark + first[3:], *rest)
     if not finding.status.is_problem:
         return
     for line in finding.evidence:
-        yield from _wrapped(safe(line), style, "      | ", "        ")
+        yield from _wrap_text(safe(language.translate(line)), style, "      | ", "        ")
     if finding.remedy:
-        words = f"{language.say('next: ')}{safe(finding.remedy.words)}"
-        yield from _wrapped(words, style, "      ", "        ")
-        yield from (f"        $ {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
+        words = f"{language.translate(finding.remedy.label)}{safe(finding.remedy.words)}"
+        yield from _wrap_text(words, style, "      ", "        ")
+        yield from (
+            f"        $ {safe(command)}" for command in finding.remedy.commands
+        )  # not wrapped, for copy and paste
 
 
-def _wrapped(words: str, style: Style, first: str, later: str) -> list[str]:
-    return width.wrap(words, max(20, style.width - 1), first, later)
+def _wrap_text(words: str, style: Style, first: str, later: str) -> list[str]:
+    return width.wrap_text(words, max(20, style.width - 1), first, later)
 
 
-def verdict(found: Sequence[Finding]) -> str:
-    """Whether train would start."""
-    shut, untold = (sum(f.status is s for f in found) for s in (Status.FAIL, Status.UNKNOWN))
-    if shut:
-        return f"{shut} {'gate is' if shut == 1 else 'gates are'} closed: envcheck train would start nothing."
-    if untold:
-        return f"No gate is closed, and of {untold} nobody can tell: envcheck train would say so and start."
-    return "Every gate is open: envcheck train would start."
+def describe_verdict(found: Sequence[Finding]) -> Message:
+    """Return whether `envcheck train` would start, and how many gates failed or are unknown."""
+    failed, unknown = (sum(f.status is s for f in found) for s in (Status.FAIL, Status.UNKNOWN))
+    if failed:
+        return ngettext(
+            "{count} preflight check failed; `envcheck train` would not start the training.",
+            "{count} preflight checks failed; `envcheck train` would not start the training.",
+            failed,
+        )
+    if unknown:
+        return ngettext(
+            "No preflight check failed, {count} is unknown; `envcheck train` would report it and start.",
+            "No preflight check failed, {count} are unknown; `envcheck train` would report them and start.",
+            unknown,
+        )
+    return _("All preflight checks passed; `envcheck train` would start the training.")

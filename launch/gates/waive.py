@@ -1,99 +1,107 @@
-"""--waive NAME --because WHY: a person opens one gate, for one run, on the record.  Nothing opens all of them."""
+"""--waive NAME --because REASON: skip one gate for one run, with a recorded reason; there is no way to skip all."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.checks import CHECKS
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 from envcheck.core.model import Finding, Status
-from envcheck.core.secrets import redact
+from envcheck.core.secrets import redact_text
 
-LONGEST = 500  # characters of a reason
-# Gates that nobody can open, and why.
-FIRM: Mapping[str, str] = {
-    "command": "what is not said cannot be started; --dry-run shows what is missing",
-    "environment": "what is not installed cannot be started; --provision installs it",
-    "container": "there is nowhere to start it",
-    "folder": "the run has no place for its logs and its record; --runs names another",
-    "doctor": "it stands for many checks: waive the one that failed, by its own name",
-    "variables": "it never closes: left-over variables are left out",
-    "bubble": "it never closes: it tells how long the cards wait",
+MAX_REASON = 500  # characters
+# Gates that cannot be waived, and why.
+NEVER_WAIVED: Mapping[str, str] = {
+    "command": _("the command is incomplete; --dry-run shows what is missing"),
+    "environment": _("the software is not installed; --provision installs it"),
+    "container": _("the container to start it in is not available"),
+    "folder": _("the run cannot write its logs and record; choose another folder with --runs"),
+    "doctor": _("it summarizes many checks; waive the failed one by its name"),
+    "variables": _("it never fails; left-over variables are only removed"),
+    "bubble": _("it never fails; it only reports how long the cards are idle"),
 }
 
 
 @dataclass(frozen=True)
 class GateWaiver:
-    """`name` is a gate's, or that of one of doctor's checks."""
+    """A waiver for a gate or a check of doctor, with its reason."""
 
     name: str
     because: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.because}"
+        return _("{name}: {because}", name=self.name, because=self.because)
 
 
-def asked(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[GateWaiver, ...]:
-    """The pairs, in the order in which they were given; UsageError for anything that opens nothing."""
+def parse_waivers(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[GateWaiver, ...]:
+    """Return the waivers in the given order; UsageError for unknown names and missing reasons."""
     if len(names) != len(reasons):
-        words = f"{len(names)} --waive beside {len(reasons)} --because"
-        raise UsageError(words, 'each gate has its own reason: --waive NAME --because "..."')
+        words = _("each --waive needs one --because; got {names} and {reasons}", names=len(names), reasons=len(reasons))
+        raise UsageError(words, _('give one reason per waiver: --waive NAME --because "..."'))
     known = (*gates, *(check.name for check in CHECKS))
-    made = tuple(GateWaiver(_name(name, known), _reason(why)) for name, why in zip(names, reasons, strict=True))
+    made = tuple(
+        GateWaiver(_check_name(name, known), _clean_reason(why)) for name, why in zip(names, reasons, strict=True)
+    )
     for waiver in made:
         if [other.name for other in made].count(waiver.name) > 1:
-            raise UsageError(f"--waive {waiver.name} is said twice", "say it once")
+            raise UsageError(_("--waive {name} is given twice", name=waiver.name), _("use only one of them"))
     return made
 
 
-def _name(text: str, known: Sequence[str]) -> str:
-    name = text.strip().removeprefix("gate.")
-    if name in FIRM:
-        raise UsageError(f"gate.{name} cannot be waived: {FIRM[name]}", "leave --waive out")
+def _check_name(text: str, known: Sequence[str]) -> str:
+    name = text.strip().lower().removeprefix("gate.")
+    if name in NEVER_WAIVED:
+        raise UsageError(
+            _("gate.{name} cannot be waived: {firm}", name=name, firm=NEVER_WAIVED[name]), _("remove --waive")
+        )
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.6)
-        step = f"did you mean {near[0]}?" if near else "docs/train.md has the table of gates"
-        raise UsageError(f"there is no gate {text[:60]!r}", step)
+        step = suggestions.suggest(
+            name, known, _("list the preflight checks of the job with `envcheck train ... --gates`")
+        )
+        raise UsageError(_("unknown preflight check {text!r}", text=text[:60]), step)
     return name
 
 
-def _reason(text: str) -> str:
+def _clean_reason(text: str) -> str:
     said = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    if not said or len(said) > LONGEST:
-        what = "says nothing" if not said else f"has more than {LONGEST} characters"
-        raise UsageError(f"--because {what}", "who reads the record later wants to know why")
-    return redact(said)
+    if not said or len(said) > MAX_REASON:
+        what = (
+            _("--because is longer than {longest} characters", longest=MAX_REASON) if said else _("--because is empty")
+        )
+        raise UsageError(what, _("state the reason for the record"))
+    return redact_text(said)
 
 
-def names(shut: Iterable[Finding]) -> tuple[str, ...]:
-    """What --waive would open of these closed gates; of gate.doctor the checks that failed."""
+def list_waivable_names(shut: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the names for --waive of these failed gates; for gate.doctor those of its failed checks."""
     found = []
-    for finding in (f for f in shut if f.name.startswith("gate.")):  # the nodes' meeting closes as well
+    for finding in (f for f in shut if f.name.startswith("gate.")):  # findings of the rendezvous cannot be waived
         name = finding.name.removeprefix("gate.")
         found += [line.partition(":")[0] for line in finding.evidence] if name == "doctor" else [name]
-    return tuple(name for name in dict.fromkeys(found) if name not in FIRM)
+    return tuple(name for name in dict.fromkeys(found) if name not in NEVER_WAIVED)
 
 
-def checks(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
-    """Doctor's findings, those that were waived as warnings."""
-    return tuple(_opened(f, waivers, f.name) for f in found)
+def waive_checks(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
+    """Return doctor's findings, with waived failures as warnings."""
+    return tuple(_waive_finding(f, waivers, f.name) for f in found)
 
 
-def gates(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
-    """The gates, those that were waived as warnings, with the reason."""
-    return tuple(_opened(f, waivers, f.name.removeprefix("gate.")) for f in found)
+def waive_gates(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
+    """Return the gates' findings, with waived failures as warnings that state the reason."""
+    return tuple(_waive_finding(f, waivers, f.name.removeprefix("gate.")) for f in found)
 
 
-def _opened(finding: Finding, waivers: Sequence[GateWaiver], name: str) -> Finding:
+def _waive_finding(finding: Finding, waivers: Sequence[GateWaiver], name: str) -> Finding:
     why = next((waiver.because for waiver in waivers if waiver.name == name), None)
     if why is None or finding.status is not Status.FAIL:
         return finding
-    return replace(finding, status=Status.WARN, seen=f"waived, since {why}: {finding.seen}")
+    return replace(finding, status=Status.WARN, seen=_("waived ({why}): {seen}", why=why, seen=finding.seen))
 
 
-def opened(before: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[str, ...]:
-    """For the record: the waivers that opened something that was closed."""
+def list_effective_waivers(before: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[str, ...]:
+    """Return the waivers that apply to a failed finding, as text for the record."""
     shut = {f.name.removeprefix("gate.") for f in before if f.status is Status.FAIL}
     return tuple(str(waiver) for waiver in waivers if waiver.name in shut)

@@ -1,1 +1,1 @@
-"""Talking with what was trained: which program, where, and whether an answer comes."""
+"""`envcheck infer`: choose the chat program for trained weights, run it, and ask it questions."""

@@ -1,7 +1,7 @@
-"""Our terminal, led into a container: what `docker exec -it` does, through the SDK; no docker program is needed.
+"""Connect the terminal to a command in a container, like `docker exec -it` but through the SDK, without the docker CLI.
 
-`python -m launch.infer.bridge JOB`; JOB is a JSON file that is removed once it was read: container, argv,
-environment, workdir, mark.  Whoever bears the mark in there is ended when this ends, however that comes.
+`python -m launch.infer.bridge JOB`; JOB is a JSON file with container, argv, environment, workdir and mark, deleted
+after reading.  All processes in the container with this mark are ended when the bridge exits.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.core.errors import INTERRUPTED, STEP_FAILED, EnvcheckError
-from envcheck.core.signals import heard_by
-from installers.images import engine
-from installers.targets.container_errors import asked
+from envcheck.core.signals import handle_signals
+from installers.images import docker_engine
+from installers.targets.container_errors import call_engine
 from installers.targets.exec_target import END, SHELL
 from launch.targets.clean_environment import MARK
 
@@ -32,93 +32,94 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 END_OF_INPUT = b"\x04"
-CODE_S = 5.0  # in which the engine knows the exit code of a command whose output has ended
+CODE_S = 5.0  # wait for the engine to report the exit code after the end of the output
 
 
 def main() -> int:
+    """Run the job of the command line; return the exit code."""
     path = Path(sys.argv[1])
     job = json.loads(path.read_text())
     path.unlink()
     try:
-        client = engine.connect(engine.look())
+        client = docker_engine.open_client(docker_engine.inspect_engine())
         with contextlib.closing(client):
-            return lead(client.api, job)
+            return attach_terminal(client.api, job)
     except EnvcheckError as err:
         print(f"envcheck: {err.message}\n  next: {err.next_step}", file=sys.stderr)
         return STEP_FAILED
 
 
-def lead(api: APIClient, job: dict[str, Any]) -> int:
-    """To the end of the command; its exit code, or 130 where we were told to stop."""
+def attach_terminal(api: APIClient, job: dict[str, Any]) -> int:
+    """Run the job's command to its end; return its exit code, or 130 after a signal."""
     pairs = [f"{name}={text}" for name, text in job["environment"].items()]
     words = ["env", "-i", *pairs, "sh", "-c", SHELL, "sh", job["workdir"], *job["argv"]]
-    made = str(asked(lambda: api.exec_create(job["container"], words, stdin=True, tty=True))["Id"])
+    made = str(call_engine(lambda: api.exec_create(job["container"], words, stdin=True, tty=True))["Id"])
     try:
-        socket = asked(lambda: api.exec_start(made, tty=True, socket=True))
+        socket = call_engine(lambda: api.exec_start(made, tty=True, socket=True))
         with contextlib.closing(socket):
-            stopped = _Bridge(api, made, getattr(socket, "_sock", socket)).run()
-        return INTERRUPTED if stopped else _code(api, made)
+            stopped = _TerminalBridge(api, made, getattr(socket, "_sock", socket)).run()
+        return INTERRUPTED if stopped else _wait_exit_code(api, made)
     finally:
         end = ["sh", "-c", END, "sh", f"{MARK}={job['mark']}"]
         with contextlib.suppress(EnvcheckError):
-            asked(lambda: api.exec_start(asked(lambda: api.exec_create(job["container"], end))["Id"]))
+            call_engine(lambda: api.exec_start(call_engine(lambda: api.exec_create(job["container"], end))["Id"]))
 
 
-def _code(api: APIClient, made: str) -> int:
+def _wait_exit_code(api: APIClient, made: str) -> int:
     until = time.monotonic() + CODE_S
     while time.monotonic() < until:
-        found = asked(lambda: api.exec_inspect(made))
+        found = call_engine(lambda: api.exec_inspect(made))
         if not found.get("Running"):
             return int(found["ExitCode"] or 0)
         time.sleep(0.1)
     return STEP_FAILED
 
 
-class _Bridge:
-    """Both directions, until the other side ends or a signal comes."""
+class _TerminalBridge:
+    """Copies input and output until the command ends or a signal arrives."""
 
     def __init__(self, api: APIClient, made: str, socket: Any) -> None:
         self.api, self.made, self.socket = api, made, socket
         self.stopped = False
-        self.hear, self.tell = os.pipe()  # wakes the waiting: the other side has ended, or a signal came
+        self.hear, self.tell = os.pipe()  # wakes up _copy_input when the command ends or a signal arrives
 
     def run(self) -> bool:
-        """Whether a signal ended it."""
+        """Return whether a signal ended the bridge."""
         self.socket.settimeout(None)
-        listener = threading.Thread(target=self._listen, daemon=True)
-        with raw_terminal(), heard_by(self._stop), self._sized():
+        listener = threading.Thread(target=self._copy_output, daemon=True)
+        with raw_terminal(), handle_signals(self._on_stop_signal), self._sync_size():
             listener.start()
-            self._type()
+            self._copy_input()
         return self.stopped
 
-    def _stop(self, number: int, frame: object) -> None:
+    def _on_stop_signal(self, number: int, frame: object) -> None:
         self.stopped = True
         os.write(self.tell, b"s")
 
     @contextlib.contextmanager
-    def _sized(self) -> Iterator[None]:
-        """The terminal in there is as large as ours, and stays so."""
-        before = signal.signal(signal.SIGWINCH, lambda number, frame: self._resize())
-        self._resize()
+    def _sync_size(self) -> Iterator[None]:
+        """Keep the size of the container's terminal equal to the local one."""
+        before = signal.signal(signal.SIGWINCH, lambda number, frame: self._resize_terminal())
+        self._resize_terminal()
         try:
             yield
         finally:
             signal.signal(signal.SIGWINCH, before)
 
-    def _resize(self) -> None:
+    def _resize_terminal(self) -> None:
         with contextlib.suppress(OSError, EnvcheckError):
             size = os.get_terminal_size(0)
-            asked(lambda: self.api.exec_resize(self.made, height=size.lines, width=size.columns))
+            call_engine(lambda: self.api.exec_resize(self.made, height=size.lines, width=size.columns))
 
-    def _listen(self) -> None:
+    def _copy_output(self) -> None:
         with contextlib.suppress(OSError):
             while data := self.socket.recv(CHUNK):
                 while data:
                     data = data[os.write(1, data) :]
         os.write(self.tell, b"e")
 
-    def _type(self) -> None:
-        """What is typed here is typed there; Ctrl-C as well, the terminal being raw."""
+    def _copy_input(self) -> None:
+        """Forward the input, including Ctrl-C: the terminal is raw."""
         sources = [0, self.hear]
         while self.hear not in (ready := select.select(sources, [], [])[0]):
             data = os.read(0, CHUNK) if ready else b""
@@ -130,7 +131,7 @@ class _Bridge:
 
 @contextlib.contextmanager
 def raw_terminal() -> Iterator[None]:
-    """Every key goes through as it is; nothing to do where there is no terminal."""
+    """Switch standard input to raw mode; does nothing if it is not a terminal."""
     if not os.isatty(0):
         yield
         return

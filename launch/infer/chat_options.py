@@ -1,4 +1,4 @@
-"""What `envcheck infer` was asked for, and the recipe's job that it means; a run's record is a stranger's word."""
+"""Resolve the options of `envcheck infer` to a recipe and job.  Records of runs are untrusted input."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.job.here import collect_environments_here
+from envcheck.core.messages import _
+from envcheck.job.local_facts import collect_environments_here
 from envcheck.job.resolve import resolve_method
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.infer import kits, offers, weights
+from launch.infer import chat_kits, chat_offers, run_weights
 from launch.rendering import user_options
-from launch.runs import known, request_note
+from launch.runs import request_note, run_index
 from launch.runs.run_state import Run
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
 _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """`run` names a run, "latest" the newest with a checkpoint; `checkpoint` is the number of its step."""
+    """The options of `envcheck infer`: `run` is an id or "latest" (newest with a checkpoint), `checkpoint` a step."""
 
     request: TrainRequest
     run: str | None = None
@@ -34,69 +35,75 @@ class ChatOptions:
 
 @dataclass(frozen=True)
 class ChosenChat:
-    """`adapter` is what it talks with, "" for the model as published; `container` the one of the run, None where it is
-    no run that is talked with; `of` is that run's id."""
+    """The resolved chat.
+
+    `adapter` is the path of the weights, "" for the published model; `run_id` is that of the run that they come from
+    and `container` its container ("" for the host), None without a run.
+    """
 
     request: TrainRequest
     recipe: Recipe
     job: RecipeJob
     adapter: str = ""
-    of: str = ""
+    run_id: str = ""
     container: str | None = None
 
 
-def choose(wish: ChatOptions) -> ChosenChat:
-    """UsageError, with the next step, where there is nothing to talk with or no program to do it."""
-    if wish.checkpoint is not None and wish.run is None:
-        raise UsageError("--checkpoint counts the steps of a run", "say which one: --run ID, or --run latest")
-    if wish.run is None:
-        return _by_name(wish)
-    if wish.adapter is not None:
-        raise UsageError("--run and --adapter both name weights", "leave one of them out")
-    return _by_run(wish, _found(wish.run, wish.request))
+def choose_chat(options: ChatOptions) -> ChosenChat:
+    """Return the chat selected by the options; UsageError if the weights or a chat program cannot be determined."""
+    if options.checkpoint is not None and options.run is None:
+        raise UsageError(_("--checkpoint requires --run"), _("specify the run with --run ID or --run latest"))
+    if options.run is None:
+        return _choose_by_name(options)
+    if options.adapter is not None:
+        raise UsageError(_("--run and --adapter cannot be combined"), _("use only one of them"))
+    return _choose_by_run(options, _find_run(options.run, options.request))
 
 
-def _found(name: str, request: TrainRequest) -> Run:
-    """ "latest" is the newest run that left something: talks are on record, too."""
+def _find_run(name: str, request: TrainRequest) -> Run:
+    """Return the named run; "latest" is the newest run with a checkpoint, which excludes chats."""
     folder = request.runs.expanduser().absolute() if request.runs != TrainRequest().runs else None
     if name == "latest":
-        left = [run for run in known.every(folder) if weights.checkpoints(run)]
+        left = [run for run in run_index.list_runs(folder) if run_weights.list_checkpoints(run)]
         if left:
             return left[0]
-    return known.find(name, folder)
+    return run_index.find_run(name, folder)
 
 
-def _by_run(wish: ChatOptions, run: Run) -> ChosenChat:
-    """--into and --recipes as the run had them, unless they are said: by our own note, not by the run's record."""
-    note, own = request_note.of(run.folder), wish.request
+def _choose_by_run(options: ChatOptions, run: Run) -> ChosenChat:
+    """Default --into and --recipes to those of the run, from envcheck's own note rather than the untrusted record."""
+    note, own = request_note.read_note(run.folder), options.request
     own = replace(own, into=own.into or note.into, recipes=own.recipes or note.recipes)
-    recipe = catalogue.by_name(catalogue.load_all(own.recipes), weights.text(run, "recipe"))
-    path, adapted = weights.place(recipe, wish.checkpoint, run), weights.adapted(run)
-    asked = replace(own, recipe=recipe.name, device=weights.text(run, "device"))
-    return _chosen(wish, asked, path, adapted, run)
+    recipe = catalogue.find_recipe(catalogue.load_all(own.recipes), run_weights.require_text(run, "recipe"))
+    path, adapted = run_weights.locate_checkpoint(recipe, options.checkpoint, run), run_weights.has_adapter(run)
+    asked = replace(own, recipe=recipe.name, device=run_weights.require_text(run, "device"))
+    return _resolve_chat(options, asked, path, adapted, run)
 
 
-def _by_name(wish: ChatOptions) -> ChosenChat:
-    if not (wish.request.model or wish.request.recipe):
-        raise UsageError("what to talk with was not said", "envcheck infer --run latest, or --model NAME --adapter DIR")
-    return _chosen(wish, wish.request, wish.adapter or "", bool(wish.adapter), None)
+def _choose_by_name(options: ChatOptions) -> ChosenChat:
+    if not (options.request.model or options.request.recipe):
+        raise UsageError(
+            _("no model specified"), _("specify a run with --run latest, or weights with --model NAME --adapter DIR")
+        )
+    return _resolve_chat(options, options.request, options.adapter or "", bool(options.adapter), None)
 
 
-def _chosen(wish: ChatOptions, asked: TrainRequest, path: str, adapted: bool, run: Run | None) -> ChosenChat:
+def _resolve_chat(options: ChatOptions, asked: TrainRequest, path: str, adapted: bool, run: Run | None) -> ChosenChat:
     if path and not _PATH.fullmatch(path):
         raise UsageError(
-            f"{path[:200]!r} is no path that a command can name", "give the folder of a checkpoint: .../checkpoint-500"
+            _("unsupported path {path!r}: it contains braces or control characters, or is too long", path=path[:200]),
+            _("specify the folder of a checkpoint, such as output/checkpoint-500"),
         )
-    what = f"the run {run.id}" if run else f"{asked.model or asked.recipe}"
-    recipe, job = offers.choose(asked, adapted, what)
+    what = _("run {id}", id=run.id) if run else f"{asked.model or asked.recipe}"
+    recipe, job = chat_offers.choose_offer(asked, adapted, what)
     if path and run is None and (recipe.image is None or asked.into):
         path = str(Path(path).expanduser().absolute())
     narrowed = replace(asked, recipe=recipe.name, method=job.method, variant=job.variant or None)
-    if job in kits.jobs(recipe):
-        job = kits.asked(narrowed, recipe, job)
+    if job in chat_kits.build_chat_jobs(recipe):
+        job = chat_kits.apply_user_options(narrowed, recipe, job)
     else:
         recipe, job = resolve_method(narrowed, [recipe], collect_environments_here(narrowed))
     if path:
-        job = user_options.filled(job, "adapter" if adapted else "model_path", path)
-    container = None if run is None else run.text("container")
+        job = user_options.fill_token(job, "adapter" if adapted else "model_path", path)
+    container = None if run is None else run.get_text("container")
     return ChosenChat(narrowed, recipe, job, path, run.id if run else "", container)

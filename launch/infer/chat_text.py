@@ -1,4 +1,4 @@
-"""A talk in words for a person, on standard error; the answer alone goes to standard output."""
+"""Print the result of a chat on standard error; only the answer goes to standard output."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core import language
-from envcheck.core.secrets import redact
+from envcheck.core.messages import Message, _, fill
+from envcheck.core.secrets import redact_text
 from launch.infer.dialogue import WHY, DialogueOutcome
-from launch.run.run_text import row, say, spoken_aside
+from launch.run.run_text import format_row, print_line, print_translated
 
 
 def as_values(question: str, outcome: DialogueOutcome) -> dict[str, Any]:
-    """For the record and for programs."""
+    """Return the question and its outcome for run.json."""
     return {
-        "how": outcome.how,
-        "question": redact(question),
+        "outcome": outcome.how,
+        "question": redact_text(question),
         "answer": outcome.answer,
         "ready_s": outcome.ready_s,
         "answer_s": outcome.answer_s,
@@ -24,33 +25,37 @@ def as_values(question: str, outcome: DialogueOutcome) -> dict[str, Any]:
     }
 
 
-def end(run: Path, state: str, status: int | None, outcome: DialogueOutcome | None, why: str) -> None:
-    """How it went, and after a failure its last words."""
+def print_end(run: Path, state: str, status: int | None, outcome: DialogueOutcome | None, why: str) -> None:
+    """Print the outcome, and after a failure the last output and the next step."""
     if outcome and outcome.how == "answered":
-        took = f"answered: ready after {outcome.ready_s:g} s, the answer took {outcome.answer_s:g} s"
-        say(f"{language.say(took)}{_left(status)}")
+        took = _(
+            "answered in {answer_s:g} s, ready after {ready_s:g} s",
+            answer_s=outcome.answer_s,
+            ready_s=outcome.ready_s,
+        )
+        print_translated(_add_status(took, status))
     elif outcome:
-        last = language.say("; its last words:") if outcome.lines else ""
-        say(f"{language.say(f'no answer: {WHY[outcome.how]}')}{_left(status)}{last}")
+        failure = _add_status(fill(WHY[outcome.how]), status)
+        print_translated(_("{failure}; last output:", failure=failure) if outcome.lines else failure)
         for line in outcome.lines:
-            say(f"  | {line}")
-        say(f"  {language.say('next: ')}{language.say(_next(run, outcome))}")
+            print_line(f"  | {line}")
+        print_line(f"  {language.translate(_('next: '))}{language.translate(_suggest_next(run, outcome))}")
     elif state == "unstarted":
-        spoken_aside(f"could not be started: {why}")
+        print_translated(_("failed to start: {why}", why=why))
     else:
         if state == "interrupted" and sys.stderr.isatty():
-            say()  # below the terminal's ^C
-        say(f"{language.label(state)}{_left(status)}")
-    say(row("record", run / "run.json", 9))
+            print_line()  # below the terminal's ^C
+        print_translated(_add_status(fill(state), status))
+    print_line(format_row(_("record"), run / "run.json", 9))
 
 
-def _left(status: int | None) -> str:
-    return "" if status in (None, 0) else language.say(f", and it ended with status {status}")
+def _add_status(outcome: Message, status: int | None) -> Message:
+    return outcome if status in (None, 0) else _("{outcome} (exit status {status})", outcome=outcome, status=status)
 
 
-def _next(run: Path, outcome: DialogueOutcome) -> str:
+def _suggest_next(run: Path, outcome: DialogueOutcome) -> Message:
     if outcome.how in ("unready", "silent"):
-        return "give it longer with --deadline, or leave --ask out and look at it"
+        return _("increase --answer-timeout, or omit --ask and watch the chat program")
     if outcome.how in ("ended", "traceback"):
-        return f"envcheck explain {run / 'log'} says what is known of such an error"
-    return "leave --ask out and talk with it yourself"
+        return _("explain the error with `envcheck explain {folder}`", folder=run / "log")
+    return _("omit --ask and type the question in the chat program")

@@ -1,4 +1,4 @@
-"""One question to a program that talks on a terminal, and its answer; however it goes, that is told and not raised."""
+"""Ask a program on a terminal one question and return its answer; failures are outcomes, not exceptions."""
 
 from __future__ import annotations
 
@@ -7,41 +7,46 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envcheck.core.secrets import redact
-from installers.drivers.dialogue import clean
-from launch.infer.talks import ChatProgram
+from envcheck.core.messages import mark
+from envcheck.core.secrets import redact_text
+from installers.drivers.dialogue import clean_output
+from launch.infer.chat_programs import ChatProgram
 
 if TYPE_CHECKING:
     from envcheck.core.terminal import Terminal
 
 LOOK_S = 0.1
-# A prompt is one when nothing follows it: soon where somebody is seen to read the terminal, else later.
+# Seconds of silence after which a prompt is accepted: by whether a process is reading the terminal (None: unknown).
 SETTLED_S = {True: 0.3, None: 2.0, False: 5.0}
-GRIEF_S = 15.0  # in which a program that printed a traceback says more, or ends
-QUIT_S = 20.0  # for it to end after a goodbye
-TAIL, MOST = 1 << 13, 16 << 20  # characters that are looked at for a prompt, and that are kept
+TRACEBACK_WAIT_S = 15.0  # wait after a traceback for more output or the end of the program
+QUIT_S = 20.0  # wait for the program to exit after its command to leave
+TAIL, MOST = 1 << 13, 16 << 20  # characters searched for a prompt; limit of the output
 LAST_LINES = 12
-LOG = 1 << 20  # characters of the talk's end that are kept in its log
-# A title for the window (OSC) and other strings end in BEL or ST; what else there is, dialogue.clean takes out.
+LOG = 1 << 20  # characters kept for the log, from the end of the chat
+# Window titles (OSC) and other control strings end in BEL or ST; clean_output removes all other sequences.
 _STRINGS = re.compile(r"\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)")
-# Behind a prompt, too: "Assistant: Traceback ..."
+# Also after a prompt: "Assistant: Traceback ..."
 _TRACEBACK = re.compile(r"(?:^|[:>] {0,3})Traceback \(most recent call last\):", re.MULTILINE)
 
 WHY = {
-    "answered": "answered",
-    "empty": "it answered nothing",
-    "traceback": "it answered with a traceback",
-    "silent": "no answer came in time",
-    "unready": "it did not ask for a question in time",
-    "ended": "it ended without an answer",
-    "flood": "it prints without end",
+    "answered": mark("answered"),
+    "empty": mark("no answer: the program printed nothing"),
+    "traceback": mark("no answer: the program printed a traceback"),
+    "silent": mark("no answer within the time limit"),
+    "unready": mark("no answer: the program did not prompt for a question within the time limit"),
+    "ended": mark("no answer: the program exited"),
+    "flood": mark("no answer: the program printed more than 16 MiB"),
 }
 
 
 @dataclass(frozen=True)
 class DialogueOutcome:
-    """`how` is a key of WHY; `ready_s` is when it asked for a question, `answer_s` how long the answer took; `status`
-    is None where we ended it; `lines` are its last ones, `said` the talk's end, both without secrets."""
+    """The result of a question.
+
+    `how` is a key of WHY; `ready_s` is the time until the first prompt, `answer_s` until the answer; `status` is the
+    exit status, None if envcheck ended the program; `lines` are the last lines and `said` the end of the chat, without
+    secrets.
+    """
 
     how: str
     answer: str = ""
@@ -52,44 +57,46 @@ class DialogueOutcome:
     said: str = ""
 
 
-def plain(text: str) -> str:
-    """As it looks in the end, with nothing in it that moves a cursor."""
-    said = clean(_STRINGS.sub("", text))
+def to_plain_text(text: str) -> str:
+    """Return the text as a terminal would finally show it, without control sequences."""
+    said = clean_output(_STRINGS.sub("", text))
     return "".join(c for c in said if c.isprintable() or c in "\n\t")
 
 
-def ask(terminal: Terminal, talk: ChatProgram, question: str, deadline_s: float) -> DialogueOutcome:
-    """Wait for the prompt, ask, wait for the prompt again; all within `deadline_s`."""
-    asking = _Asking(terminal, talk, deadline_s)
+def ask_question(terminal: Terminal, program: ChatProgram, question: str, deadline_s: float) -> DialogueOutcome:
+    """Wait for the prompt, ask, and wait for the next prompt, all within `deadline_s` seconds."""
+    asking = _QuestionDialogue(terminal, program, deadline_s)
     outcome = asking.run(question)
-    return replace(outcome, said=redact(plain((asking.before + asking.text)[-LOG:])))
+    return replace(outcome, said=redact_text(to_plain_text((asking.before + asking.text)[-LOG:])))
 
 
-class _Asking:
-    def __init__(self, terminal: Terminal, talk: ChatProgram, deadline_s: float) -> None:
-        self.terminal, self.talk = terminal, talk
+class _QuestionDialogue:
+    def __init__(self, terminal: Terminal, program: ChatProgram, deadline_s: float) -> None:
+        self.terminal, self.program = terminal, program
         self.began = time.monotonic()
         self.until = self.began + deadline_s
-        self.before, self.text = "", ""  # of the question, and since
+        self.before, self.text = "", ""  # output before and after the question
 
     def run(self, question: str) -> DialogueOutcome:
-        first = self._to_prompt()
+        first = self._wait_for_prompt()
         if first != "prompt":
-            return self._over({"late": "unready"}.get(first, first))
-        ready_s, self.before, self.text = self._since(), self.text, ""
+            return self._build_failure({"late": "unready"}.get(first, first))
+        ready_s, self.before, self.text = self._elapsed_s(), self.text, ""
         self.terminal.send(f"{question}\r")
-        then = self._to_prompt()
-        answer = extract(self.text, self.talk, question, then == "prompt")
-        made = DialogueOutcome(_how(then, answer, self._status(then)), answer, None, ready_s, self._since() - ready_s)
+        then = self._wait_for_prompt()
+        answer = extract_answer(self.text, self.program, question, then == "prompt")
+        made = DialogueOutcome(
+            _classify_outcome(then, answer, self._exit_status(then)), answer, None, ready_s, self._elapsed_s() - ready_s
+        )
         if made.how == "answered" and then == "prompt":
-            return replace(made, status=self._leave())
-        return replace(self._over(made.how), answer=answer, ready_s=ready_s, answer_s=made.answer_s)
+            return replace(made, status=self._quit_program())
+        return replace(self._build_failure(made.how), answer=answer, ready_s=ready_s, answer_s=made.answer_s)
 
-    def _since(self) -> float:
+    def _elapsed_s(self) -> float:
         return round(time.monotonic() - self.began, 1)
 
-    def _to_prompt(self) -> str:
-        """prompt, ended, late, flood, or traceback: it fell over and says nothing more."""
+    def _wait_for_prompt(self) -> str:
+        """Return prompt, ended, late, flood, or traceback (the program failed and prints nothing more)."""
         heard = time.monotonic()
         while (text := self.terminal.read(LOOK_S)) is not None:
             now = time.monotonic()
@@ -98,35 +105,39 @@ class _Asking:
             quiet_s = now - heard
             if len(self.text) > MOST:
                 return "flood"
-            if quiet_s >= SETTLED_S[True] and self._prompted() and quiet_s >= SETTLED_S[self.terminal.waits()]:
+            if (
+                quiet_s >= SETTLED_S[True]
+                and self._is_at_prompt()
+                and quiet_s >= SETTLED_S[self.terminal.is_waiting_for_input()]
+            ):
                 return "prompt"
-            if quiet_s > GRIEF_S and _TRACEBACK.search(plain(self.text[-TAIL:])):
+            if quiet_s > TRACEBACK_WAIT_S and _TRACEBACK.search(to_plain_text(self.text[-TAIL:])):
                 return "traceback"
             if now > self.until:
                 return "late"
         return "ended"
 
-    def _prompted(self) -> bool:
-        return plain(self.text[-TAIL:]).rpartition("\n")[2].rstrip() == self.talk.prompt.rstrip()
+    def _is_at_prompt(self) -> bool:
+        return to_plain_text(self.text[-TAIL:]).rpartition("\n")[2].rstrip() == self.program.prompt.rstrip()
 
-    def _status(self, then: str) -> int | None:
-        return self.terminal.status() if then == "ended" else None
+    def _exit_status(self, then: str) -> int | None:
+        return self.terminal.wait_for_status() if then == "ended" else None
 
-    def _leave(self) -> int | None:
-        self.terminal.send(f"{self.talk.leave}\r")
+    def _quit_program(self) -> int | None:
+        self.terminal.send(f"{self.program.leave}\r")
         until = time.monotonic() + QUIT_S
         while self.terminal.read(LOOK_S) is not None:
             if time.monotonic() > until:
                 return None
-        return self.terminal.status()
+        return self.terminal.wait_for_status()
 
-    def _over(self, how: str) -> DialogueOutcome:
-        lines = [line.rstrip() for line in redact(plain(self.text[-TAIL:])).split("\n") if line.strip()]
-        status = self.terminal.status() if how == "ended" else None
+    def _build_failure(self, how: str) -> DialogueOutcome:
+        lines = [line.rstrip() for line in redact_text(to_plain_text(self.text[-TAIL:])).split("\n") if line.strip()]
+        status = self.terminal.wait_for_status() if how == "ended" else None
         return DialogueOutcome(how, status=status, lines=tuple(line[:300] for line in lines[-LAST_LINES:]))
 
 
-def _how(then: str, answer: str, status: int | None) -> str:
+def _classify_outcome(then: str, answer: str, status: int | None) -> str:
     if _TRACEBACK.search(answer):
         return "ended" if then == "ended" else "traceback"
     if then == "prompt" or (then == "ended" and status == 0 and answer):
@@ -134,14 +145,14 @@ def _how(then: str, answer: str, status: int | None) -> str:
     return {"late": "silent"}.get(then, then)
 
 
-def extract(text: str, talk: ChatProgram, question: str, prompted: bool) -> str:
-    """The answer in what was said since the question was typed: without echo, prompt and rule, without secrets."""
-    said = plain(text)
-    if talk.reply and (at := f"\n{said}".find(f"\n{talk.reply.rstrip()}")) >= 0:
-        lines = said[at + len(talk.reply.rstrip()) :].split("\n")
+def extract_answer(text: str, program: ChatProgram, question: str, prompted: bool) -> str:
+    """Return the answer in the output after the question, without echo, prompt, separator line and secrets."""
+    said = to_plain_text(text)
+    if program.reply and (at := f"\n{said}".find(f"\n{program.reply.rstrip()}")) >= 0:
+        lines = said[at + len(program.reply.rstrip()) :].split("\n")
     else:
         lines = said.split("\n")
         lines = lines[1:] if question in lines[0] else lines
     if prompted:
         lines = lines[:-1]
-    return redact("\n".join(line for line in lines if line != talk.rule or not talk.rule)).strip()
+    return redact_text("\n".join(line for line in lines if line != program.rule or not program.rule)).strip()

@@ -1,1 +1,1 @@
-"""Logs of trainings: what a line, or a log as it grows, says of steps, loss, speed and memory."""
+"""Parse training logs: steps, loss, speed and memory."""

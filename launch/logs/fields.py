@@ -1,6 +1,6 @@
-"""One line of a log → the numbers in it, by our names.
+"""Parse a log line into numbers by the names of TrainingStep.  Examples:
 
-    {"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}                               our tiny program
+    {"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}                           launch/programs/tiny.py
     [2025-11-21 03:50:53,164] [    INFO] - loss: 1.53238273, learning_rate: 0.004167, global_step: 2, ...
                                                                                               PaddleFormers, ERNIEKit
     {'loss': '4.804', 'grad_norm': '0.88', 'learning_rate': '0.0006', 'epoch': '0.41'}       transformers, LLaMA-Factory
@@ -9,7 +9,7 @@
                                                                                                    Megatron, MindSpeed
     Step 3 | loss:1.2 lr:0.0001 tokens_per_second_per_gpu:812.5 peak_memory_reserved:11.2                  torchtune
 
-All are pairs of a name and a number; a name is what stands between the number before and the colon.
+All are pairs of a name and a number; the name is the text between the previous number and the colon.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import math
 import re
 
 MIB_IN_GIB = 1024
-LINE_LIMIT = 8 << 10  # characters of a line that are looked at
+LINE_LIMIT = 8 << 10  # characters parsed per line
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 _NUMBER = r"[-+]?(?:\d[\d_]{0,40}\.?\d{0,40}(?:[eE][-+]?\d{1,9})?|\.\d{1,40}(?:[eE][-+]?\d{1,9})?|nan|inf(?:inity)?)"
 _VALUE = re.compile(
     rf"[:=]\s{{0,8}}['\"]?(?:[a-z][\w.]{{0,20}}\()?({_NUMBER})(?:\s{{0,8}}/\s{{0,8}}(\d{{1,12}}))?(?!\w)", re.IGNORECASE
 )
-_LEAD = re.compile(r".*(?:[,|{}\[\];]|: | - |\d\s|\b[A-Z]{3,}\s)", re.DOTALL)  # what stands before a name
+_LEAD = re.compile(r".*(?:[,|{}\[\];]|: | - |\d\s|\b[A-Z]{3,}\s)", re.DOTALL)  # text before a name
 _NUMBERED = re.compile(r"\b(?:iteration\s{1,12}(\d{1,12})\s?/\s{0,12}(\d{1,12})|step (\d{1,12}) \|)", re.IGNORECASE)
 
-# A program's name → ours and what makes it our unit.  PaddleFormers' trainer divides its memory by 2**30 and its older
+# Name in the log → (field, factor to its unit).  PaddleFormers' trainer divides its memory by 2**30 and its older
 # gpu_max_memory_reserved by 2**20; torchtune's statistics and LLaMA-Factory's vram_reserved are GiB.
 FIELDS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("loss", "lm loss", "lm_loss"), ("loss", 1.0)),
@@ -55,13 +55,13 @@ FIELDS: dict[str, tuple[str, float]] = {
 }  # fmt: skip
 
 
-def plain(line: str) -> str:
-    """The line without colours, cursor movements and other control characters, and not too long."""
+def strip_control(line: str) -> str:
+    """Return the line without escape sequences and control characters, cut to LINE_LIMIT."""
     return ESCAPE.sub("", line[:LINE_LIMIT]).strip()
 
 
-def fields(text: str) -> dict[str, float]:
-    """The numbers of a plain line by the names of Step, and `steps_per_s`; the first of a name counts."""
+def parse_fields(text: str) -> dict[str, float]:
+    """Return the numbers of a line by field of TrainingStep, and `steps_per_s`; the first value of a field counts."""
     found: dict[str, float] = {}
     if numbered := _NUMBERED.search(text):
         found["step"] = float(numbered[1] or numbered[3])
@@ -69,7 +69,7 @@ def fields(text: str) -> dict[str, float]:
             found["of"] = float(numbered[2])
     at = 0
     for value in _VALUE.finditer(text):
-        name, factor = FIELDS.get(_name(text[at : value.start()]), ("", 1.0))
+        name, factor = FIELDS.get(_extract_name(text[at : value.start()]), ("", 1.0))
         at = value.end()
         if name:
             found.setdefault(name, float(value[1].replace("_", "")) * factor)
@@ -78,10 +78,11 @@ def fields(text: str) -> dict[str, float]:
     return found
 
 
-def whole(value: float | None) -> int | None:
+def to_whole_number(value: float | None) -> int | None:
+    """Return the value as an integer, None if it is not a valid step number."""
     return None if value is None or not math.isfinite(value) or not 0 <= value < 1e12 else int(value)
 
 
-def _name(before: str) -> str:
-    """The name at the end of what stands before a colon, as FIELDS has it."""
+def _extract_name(before: str) -> str:
+    """Return the name at the end of the text before a colon, in lower case as in FIELDS."""
     return _LEAD.sub("", before[-120:].rstrip().rstrip("'\"")).strip(" '\"").lower()

@@ -1,33 +1,35 @@
-"""The loss: logits and what differentiating them needs, in bytes per token and vocabulary entry.
+"""Memory of the loss: logits and their gradients, in bytes per token and vocabulary entry.
 
 torch's cross entropy: 16-bit logits 2, their fp32 copy 4, log-softmax 4; backward: the log-softmax 4, its incoming
-gradient 4, the outgoing one 4 and its 16-bit cast 2.  What of these lives together differs by framework
-(frameworks.toml).  Vocabulary-parallel losses divide by T.  Soft capping, cap x tanh(logits / cap), keeps what tanh
-returned: 2 (counted on torch); fused losses cap a chunk at a time.
+gradient 4, the outgoing one 4 and its 16-bit cast 2.  Which of these exist at the same time depends on the
+framework (frameworks.toml).  Vocabulary-parallel losses divide by T.  Soft capping, cap x tanh(logits / cap), keeps the
+result of tanh: 2 (counted on torch); fused losses cap one chunk at a time.
 """
 
 from __future__ import annotations
 
-from launch.memory.job import PlannedJob
+from launch.memory.planned_job import PlannedJob
 
 C = 2.0  # bytes of a 16-bit element
 
 
-def rows_at_once(job: PlannedJob) -> float:
-    """Tokens whose logits exist together under a chunked loss: all, at most n, or tokens x h/V."""
+def tokens_at_once(job: PlannedJob) -> float:
+    """Return the tokens whose logits exist at the same time: all, at most the chunk size, or tokens x h/V."""
     chunk = job.framework.fused_chunk
     if chunk < 0:
         return job.tokens * min(1.0, job.model.hidden / job.model.vocab)
     return min(job.tokens, float(chunk)) if chunk else job.tokens
 
 
-def loss(job: PlannedJob) -> float:
-    """bytes x V / T per token of a micro batch; chunked: of the tokens at work, beside a gradient of 2 h per token and
-    one of the head where that is trained."""
+def loss_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the loss: bytes x V / T per token of a micro batch.
+
+    Chunked: for the tokens of a chunk, plus a gradient of 2 h per token, and that of the head if it is trained.
+    """
     f, vocab = job.framework, job.model.vocab / job.layout.tp
     if job.fused_loss:
         head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
-        return f.fused * vocab * rows_at_once(job) + C * job.model.hidden * job.tokens + head
+        return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
     plain = f.loss_half if f.loss_half and job.half and job.sharding.startswith("zero") else f.loss
     plain += C * job.model.caps_logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

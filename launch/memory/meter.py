@@ -1,44 +1,46 @@
-"""What a meter shows of the tensors: allocator cache, framework context, communication, and the card's own limit."""
+"""Memory beside the tensors: allocator cache, framework context, communication; and the limit of the card."""
 
 from __future__ import annotations
 
 from launch.memory import GIB
-from launch.memory.job import PlannedJob
+from launch.memory.planned_job import PlannedJob
 
 
-def communicators(job: PlannedJob) -> int:
-    """World, and one for each degree above 1; pipeline neighbours count two."""
+def count_communicators(job: PlannedJob) -> int:
+    """Return the communicators of a rank: the world, and one per degree above 1, two for the pipeline."""
     x = job.layout
     if x.cards <= 1 or x.layer_split:
         return 0
     return 1 + (x.tp > 1) + 2 * (x.pp > 1) + (x.dense_shards > 1) + (x.ep > 1) + (x.cp > 1)
 
 
-def context(job: PlannedJob) -> float:
-    """Outside the framework's allocator: kernels and context, the first collective by the peers that it connects in the
-    node, further communicators."""
-    d, count = job.device, communicators(job)
+def context_bytes(job: PlannedJob) -> float:
+    """Return the bytes outside the framework's allocator.
+
+    Kernels and context, the first collective in proportion to its peers in the node, and further communicators.
+    """
+    d, count = job.device, count_communicators(job)
     peers = (min(job.layout.cards, d.cards_per_node) - 1) / max(1, d.cards_per_node - 1)
     extra = d.collective_gib * peers + d.communicator_gib * max(0, count - 1) if count else 0.0
     return (d.context_gib + extra) * GIB
 
 
-def usable(job: PlannedJob) -> float:
-    """What tensors may take: the card, less what is in use when idle, less the context."""
-    return (job.memory_gib - job.device.idle_gib) * GIB - context(job)
+def usable_bytes(job: PlannedJob) -> float:
+    """Return the bytes available for tensors: the card minus the use when idle and the context."""
+    return (job.memory_gib - job.device.idle_gib) * GIB - context_bytes(job)
 
 
-def workspace(job: PlannedJob) -> float:
-    """What matrix and other libraries take from the allocator as scratch, more on some cards."""
+def workspace_bytes(job: PlannedJob) -> float:
+    """Return the workspace bytes of matrix and other libraries inside the allocator, larger on some cards."""
     return (job.framework.workspace_gib + job.device.workspace_gib) * GIB
 
 
-def slack(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> float:
-    """Cache and fragmentation: (growth - 1) x what comes and goes; lengths that vary leave the largest blocks, those of
-    the loss and of score matrices, in many sizes: (varying growth - 1) x varying.
+def allocator_slack_bytes(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> float:
+    """Return the bytes of allocator cache and fragmentation: (growth - 1) x dynamic tensors.
 
-    Where layers are gathered and freed among activations that stay, those blocks cannot join: (gather growth - 1) x
-    activations.  Nothing grows beyond the card, whose allocator gives cached blocks back before it fails.
+    With varying lengths the largest blocks (loss, score matrices) occur in many sizes: (varying growth - 1) x varying.
+    Layers gathered and freed between kept activations leave gaps: (gather growth - 1) x kept.  The result is limited
+    by the card, whose allocator frees cached blocks before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
@@ -46,17 +48,17 @@ def slack(job: PlannedJob, static: float, dynamic: float, kept: float, varying: 
     if job.sharding == "zero3":
         wanted += (f.gather_growth - 1) * kept
     if job.expandable:
-        wanted /= 4  # expandable segments join what is free (pytorch, CUDA memory management)
-    return max(0.0, min(wanted, 0.98 * usable(job) - static - dynamic))
+        wanted /= 4  # expandable segments merge free blocks (PyTorch, CUDA memory management)
+    return max(0.0, min(wanted, 0.98 * usable_bytes(job) - static - dynamic))
 
 
-def reading(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
-    """The parts that the job's meter adds to the tensors, by name."""
-    parts = {"workspace": workspace(job)}
+def list_meter_terms(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
+    """Return the terms that the job's meter adds to the tensors, in bytes by name."""
+    parts = {"workspace": workspace_bytes(job)}
     if job.meter == "allocated":
         return parts
-    parts["allocator slack"] = slack(job, static, dynamic, kept, varying)
+    parts["allocator slack"] = allocator_slack_bytes(job, static, dynamic, kept, varying)
     if job.meter == "smi":
-        parts["context"] = context(job)
+        parts["context"] = context_bytes(job)
         parts["in use when idle"] = job.device.idle_gib * GIB
     return parts

@@ -1,18 +1,20 @@
-"""The peak is a maximum over phases and stages: what each phase holds on each stage.
+"""Memory of each phase of a training on each pipeline stage; the peak is the maximum over phases and stages.
 
-load → forward and loss → backward → optimizer step → save.  A job that fits while computing can die in the step.
+load → forward and loss → backward → optimizer step → save.  A job that fits in forward and backward can still run out
+of memory in the step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from envcheck.core.messages import mark
 from launch.memory import GIB, meter
-from launch.memory.job import PlannedJob
-from launch.memory.parts import Parts, parts
-from launch.memory.states import States
+from launch.memory.planned_job import PlannedJob
+from launch.memory.stage_parts import StageParts, build_stage_parts
+from launch.memory.states import ModelStates
 
-PHASES = ("load", "forward and loss", "backward", "optimizer step", "save")
+PHASES = (mark("load"), mark("forward and loss"), mark("backward"), mark("optimizer step"), mark("save"))
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,16 @@ class Phase:
 
     @property
     def total(self) -> float:
-        return sum(size for _, size in self.terms)
+        """The sum of all terms, bytes."""
+        return sum(size for _unused, size in self.terms)
 
 
-def resident(job: PlannedJob, kept: States, stepping: bool) -> States:
-    """What of the states is on the card.
+def resident_states(job: PlannedJob, kept: ModelStates, stepping: bool) -> ModelStates:
+    """Return the states that are on the card; `stepping`: during the optimizer step.
 
-    Plain offload takes the optimizer's away, and where the framework reloads brings all back for the step; tensor-wise
-    or swapping offload streams it.  DeepSpeed's also lets gradients leave through a bucket (ZeRO-Offload), and
-    parameter offload leaves neither weights nor gradients.
+    Plain offload moves the optimizer states to the host; frameworks that reload bring all back for the step.  Tensor-
+    wise offload streams them.  DeepSpeed also moves gradients through a bucket (ZeRO-Offload).  Parameter
+    offload leaves neither weights nor gradients on the card.
     """
     away = set(job.offload)
     gone = 1.0 if "tensorwise" in away else 0.0
@@ -49,31 +52,31 @@ def resident(job: PlannedJob, kept: States, stepping: bool) -> States:
     )
 
 
-def compute_states(job: PlannedJob, p: Parts) -> States:
-    """Outside the step; before the first one there are no moments yet."""
-    kept = resident(job, p.states, stepping=False)
+def compute_states(job: PlannedJob, p: StageParts) -> ModelStates:
+    """Return the states outside the optimizer step; before the first one there are no moments."""
+    kept = resident_states(job, p.states, stepping=False)
     return replace(kept, moments=0.0, adapter_steps=0.0) if job.first_iteration else kept
 
 
-def phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
-    """The phases of one stage, in order."""
-    p = parts(job, stage)
-    now, step = compute_states(job, p), resident(job, p.states, stepping=True)
+def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
+    """Return the phases of one stage, in order."""
+    p = build_stage_parts(job, stage)
+    now, step = compute_states(job, p), resident_states(job, p.states, stepping=True)
     constant = (
-        ("framework buffers", buffers(job)),
-        ("communication buckets", p.buckets),
+        (mark("framework buffers"), framework_buffer_bytes(job)),
+        (mark("communication buckets"), p.buckets),
     )
-    early = comes_and_goes(job)
+    early = frees_gradients(job)
     fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
     forward = replace(now, gradients=0.0) if early and not fused_step else now
-    running = (*constant, ("gathered layers", p.gathered), ("unpacked matrix", p.unpacked))
+    running = (*constant, (mark("gathered layers"), p.gathered), (mark("unpacked matrix"), p.unpacked))
     late = () if early and not fused_step else p.kept
     return (
-        Phase(PHASES[0], stage, (*state_terms(load(job, p)), *constant)),
-        Phase(PHASES[1], stage, (*state_terms(forward), *running, *p.kept, ("logits and loss", p.loss))),
+        Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *constant)),
+        Phase(PHASES[1], stage, (*state_terms(forward), *running, *p.kept, (mark("logits and loss"), p.loss))),
         Phase(
             PHASES[2],
             stage,
@@ -81,9 +84,9 @@ def phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 *state_terms(now),
                 *running,
                 *late,
-                ("recomputed layer", p.working),
-                ("layer gradients", p.gradient),
-                ("watched inputs", p.watched),
+                (mark("recomputed layer"), p.working),
+                (mark("layer gradients"), p.gradient),
+                (mark("watched inputs"), p.watched),
             ),
         ),
         Phase(
@@ -92,90 +95,99 @@ def phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
             (
                 *state_terms(step),
                 *constant,
-                ("step temporaries", temporaries(job, p)),
-                ("fp32 gradient group", p.subgroup),
+                (mark("step temporaries"), optimizer_scratch_bytes(job, p)),
+                (mark("fp32 gradient group"), p.subgroup),
             ),
         ),
-        Phase(PHASES[4], stage, (*state_terms(after(job, p, now)), *constant, ("gathered layers", p.saving))),
+        Phase(
+            PHASES[4],
+            stage,
+            (*state_terms(states_while_saving(job, p, now)), *constant, (mark("gathered layers"), p.saving)),
+        ),
     )
 
 
-def comes_and_goes(job: PlannedJob) -> bool:
-    """Whether gradients are not there in the forward pass: set to None after the step, one micro batch each.  ZeRO
-    keeps its own partitions in one flat buffer."""
+def frees_gradients(job: PlannedJob) -> bool:
+    """Whether there are no gradients in the forward pass: one micro batch per step, and set to None after it.
+
+    ZeRO keeps its partitions in a flat buffer.
+    """
     plain = job.framework.overlap_gradients and not job.sharding.startswith("zero")
     return plain and (job.grad_accum or 1) == 1 and job.trains_all
 
 
-def after(job: PlannedJob, p: Parts, now: States) -> States:
-    """What stands while a checkpoint is written: offloaded states are away again and the first step's moments exist;
-    gradients were set to None where they come and go, and stay where they have a buffer of their own."""
-    kept = resident(job, p.states, stepping=False)
+def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> ModelStates:
+    """Return the states while a checkpoint is written.
+
+    Offloaded states are on the host again, the moments of the first step exist; gradients stay if they have a buffer.
+    """
+    kept = resident_states(job, p.states, stepping=False)
     return replace(kept, gradients=0.0 if job.framework.overlap_gradients else now.gradients)
 
 
-def temporaries(job: PlannedJob, p: Parts) -> float:
-    """An unfused optimizer's scratch, a share of the moments; DeepSpeed and Paddle bring fused ones."""
+def optimizer_scratch_bytes(job: PlannedJob, p: StageParts) -> float:
+    """Return the temporary bytes of an unfused optimizer, a share of the moments; 0 for DeepSpeed and offload."""
     if job.sharding.startswith("zero") or "optimizer" in job.offload or "tensorwise" in job.offload:
         return 0.0
     return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
 
 
-def loader(job: PlannedJob) -> float:
-    """b s^2 bytes of attention mask for each chunk of the pipeline."""
+def attention_mask_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the data loader's attention masks: b s^2 per chunk of the pipeline."""
     return job.framework.mask_bytes * job.layout.vpp * job.seq_len * job.seq_len * job.micro_batch
 
 
-def buffers(job: PlannedJob) -> float:
-    """What the framework keeps for itself, more with experts, and what its loader and chunks hold."""
+def framework_buffer_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the framework's own buffers, more with experts, and of attention masks."""
     f = job.framework
-    return (f.buffer_gib + f.expert_buffer_gib * (job.model.moe is not None)) * GIB + loader(job)
+    return (f.buffer_gib + f.expert_buffer_gib * (job.model.moe is not None)) * GIB + attention_mask_bytes(job)
 
 
-def standing(job: PlannedJob, p: Parts) -> float:
-    """What is on the card after an optimizer step: states as they then are, buffers, masks of the data loader."""
-    return resident(job, p.states, stepping=True).total + loader(job) + meter.workspace(job)
+def bytes_after_step(job: PlannedJob, p: StageParts) -> float:
+    """Return the bytes on the card after an optimizer step: states, attention masks, workspace."""
+    return resident_states(job, p.states, stepping=True).total + attention_mask_bytes(job) + meter.workspace_bytes(job)
 
 
-def load(job: PlannedJob, p: Parts) -> States:
-    """Shards of the checkpoint, or the whole model on every card where it is loaded before sharding; then adapters."""
+def loading_states(job: PlannedJob, p: StageParts) -> ModelStates:
+    """Return the states while loading: shards and adapters, or the whole model if it is loaded before sharding."""
     if job.framework.loads_whole and job.sharding == "fsdp":
-        return States(weights=2.0 * job.model.params)
-    kept = resident(job, p.states, stepping=False)
-    return States(weights=kept.weights, adapters=kept.adapters)
+        return ModelStates(weights=2.0 * job.model.params)
+    kept = resident_states(job, p.states, stepping=False)
+    return ModelStates(weights=kept.weights, adapters=kept.adapters)
 
 
-def state_terms(kept: States) -> tuple[tuple[str, float], ...]:
+def state_terms(kept: ModelStates) -> tuple[tuple[str, float], ...]:
+    """Return the states as (term, bytes)."""
     return (
         ("weights", kept.weights),
         ("gradients", kept.gradients),
-        ("master weights", kept.master),
+        (mark("master weights"), kept.master),
         ("moments", kept.moments),
         ("adapters", kept.adapters + kept.adapter_steps),
     )
 
 
-def read(job: PlannedJob, phase: Phase) -> Phase:
-    """The phase as the job's meter shows it."""
+def apply_meter(job: PlannedJob, phase: Phase) -> Phase:
+    """Return the phase as the job's meter reads it."""
     coming = sum(size for name, size in phase.terms if name in COMING)
     kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))
-    uneven = ("logits and loss",) if job.flash else UNEVEN
+    uneven = (mark("logits and loss"),) if job.flash else UNEVEN
     varying = sum(size for name, size in phase.terms if name in uneven)
-    extra = meter.reading(job, phase.total - coming, coming, kept, varying)
+    extra = meter.list_meter_terms(job, phase.total - coming, coming, kept, varying)
     return Phase(phase.name, phase.stage, (*phase.terms, *extra.items()))
 
 
-# What is allocated and freed within a step, in sizes that change: the part that the allocator's cache outgrows.
+# Terms that are allocated and freed within a step, in varying sizes: they cause allocator cache.
 COMING = (
     "activations",
-    "attention scores",
+    mark("attention scores"),
     "checkpoints",
-    "logits and loss",
-    "recomputed layer",
-    "layer gradients",
-    "watched inputs",
-    "gathered layers",
-    "unpacked matrix",
+    mark("logits and loss"),
+    mark("recomputed layer"),
+    mark("layer gradients"),
+    mark("watched inputs"),
+    mark("gathered layers"),
+    mark("unpacked matrix"),
 )
-# Of that, the blocks whose size follows the length most: the loss, and score matrices with the layer that holds them.
-UNEVEN = ("logits and loss", "attention scores", "recomputed layer", "layer gradients")
+# Of these, the terms whose size depends most on the length: the loss, and score matrices with their layer.
+UNEVEN = (mark("logits and loss"), mark("attention scores"), mark("recomputed layer"), mark("layer gradients"))

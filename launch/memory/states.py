@@ -1,4 +1,4 @@
-"""Model states: weights, gradients, fp32 copies, moments, and how sharding divides them.
+"""Model states (weights, gradients, fp32 copies, moments) and how sharding divides them.
 
 Per trained parameter (bytes): ZeRO mixed precision 2+2+4+8 (arXiv 1910.02054, section 3); Megatron with fp32 gradient
 buffers 2+4+4+8; pure bf16 2+2+0+4 (torch AdamW keeps moments in the weight's type); fp32 4+4+0+8.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launch.memory.holdings import Holding
-from launch.memory.job import PlannedJob, Precision
+from launch.memory.parameter_shares import ParameterShare
+from launch.memory.planned_job import PlannedJob, Precision
 
-# Which of (weight, gradient, optimizer) each scheme divides by the shards.  Stage 2 of Paddle divides gradients in some
-# versions only (Framework.shards_gradients).  ZeRO: arXiv 1910.02054; dist_opt: Megatron's distributed optimizer guide.
+# Which of (weight, gradient, optimizer) each scheme divides by the shards.  Paddle's stage 2 divides gradients only in
+# some versions (Framework.shards_gradients).  ZeRO: arXiv 1910.02054; dist_opt: Megatron's distributed optimizer guide.
 DIVIDES = {
     "none": (False, False, False),
     "dist_opt": (False, False, True),
@@ -24,7 +24,7 @@ DIVIDES = {
 
 
 @dataclass(frozen=True)
-class States:
+class ModelStates:
     """Bytes of one card; `adapters` are their weights, `adapter_steps` their gradients and moments."""
 
     weights: float = 0.0
@@ -34,8 +34,8 @@ class States:
     adapters: float = 0.0
     adapter_steps: float = 0.0
 
-    def __add__(self, other: States) -> States:
-        return States(
+    def __add__(self, other: ModelStates) -> ModelStates:
+        return ModelStates(
             self.weights + other.weights,
             self.gradients + other.gradients,
             self.master + other.master,
@@ -46,19 +46,22 @@ class States:
 
     @property
     def optimizer(self) -> float:
-        """What offload of the optimizer takes away."""
+        """The states that optimizer offload moves to the host."""
         return self.master + self.moments + self.adapter_steps
 
     @property
     def total(self) -> float:
+        """All states, bytes."""
         return self.weights + self.adapters + self.gradients + self.optimizer
 
 
-def sharded(params: float, precision: Precision, scheme: str, shards: int, gradients_too: bool = True) -> States:
-    """weight/Dw + gradient/Dg + (master + moments)/Do for `params` trained parameters."""
+def shard_states(
+    params: float, precision: Precision, scheme: str, shards: int, gradients_too: bool = True
+) -> ModelStates:
+    """Return weight/Dw, gradient/Dg and (master + moments)/Do for `params` trained parameters."""
     weight, gradient, optimizer = DIVIDES[scheme]
     gradient = gradient and (gradients_too or scheme != "zero2")
-    return States(
+    return ModelStates(
         params * precision.weight / (shards if weight else 1),
         params * precision.gradient / (shards if gradient else 1),
         params * precision.master / (shards if optimizer else 1),
@@ -66,29 +69,29 @@ def sharded(params: float, precision: Precision, scheme: str, shards: int, gradi
     )
 
 
-def full(job: PlannedJob, holding: Holding) -> States:
-    """Everything trained: dense parameters over T P's data group, experts over their own."""
+def full_training_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:
+    """Return the states of full training: dense parameters sharded over their data group, experts over theirs."""
     layout, f = job.layout, job.framework
     dense = holding.dense + holding.embedding + holding.head
-    states = sharded(dense, job.precision, job.sharding, layout.dense_shards, f.shards_gradients)
-    states += sharded(holding.experts, job.precision, job.sharding, layout.expert_shards, f.shards_gradients)
-    return states + frozen(job, holding.vision)
+    states = shard_states(dense, job.precision, job.sharding, layout.dense_shards, f.shards_gradients)
+    states += shard_states(holding.experts, job.precision, job.sharding, layout.expert_shards, f.shards_gradients)
+    return states + frozen_states(job, holding.vision)
 
 
-def frozen(job: PlannedJob, params: float, shards: int | None = None) -> States:
-    """Weights that are not trained: 2 bytes (or what they are kept in), divided only where weights are."""
+def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> ModelStates:
+    """Return the states of frozen weights, in the type of the model, divided if the scheme divides weights."""
     whole = params * job.precision.weight
     if job.precision.weight == 4.0 and not job.trains_all:
         whole += 2.0 * params  # autocast's 16-bit copy, kept for the backward pass (litgpt-tables-032)
     if not DIVIDES[job.sharding][0]:
-        return States(weights=whole)
+        return ModelStates(weights=whole)
     shards = shards or job.layout.dense_shards
-    kept = 1.0 if job.framework.loads_whole else 0.0  # the model as it was loaded stays beside its shards
-    return States(weights=whole * (1.0 / shards + kept))
+    kept = 1.0 if job.framework.loads_whole else 0.0  # the loaded model stays in memory beside its shards
+    return ModelStates(weights=whole * (1.0 / shards + kept))
 
 
-def moments(optimizer: str, weight: float, master: float) -> float:
-    """Bytes per parameter: Adam's two in fp32 beside a master copy, else in the weight's own type."""
+def moment_bytes(optimizer: str, weight: float, master: float) -> float:
+    """Return the bytes of moments per parameter: Adam's two in fp32 with a master copy, else in the weight's type."""
     both = 8.0 if master or weight == 4.0 else 2 * weight
     if "8bit" in optimizer:
         return 0.0 if "paged" in optimizer else 2.03  # one byte each and 1/64 of scales (bitsandbytes)

@@ -1,4 +1,4 @@
-"""Will a job fit: question, answer, what would fit, and how both are shown.  `plan` is the door for programs."""
+"""Estimate whether a training job fits in memory, and which changes make it fit; `plan` is the entry point."""
 
 from launch.planner.machines import plan
 from launch.planner.verdict import FITS, NOT, UNTOLD, LaunchPlan

@@ -1,4 +1,4 @@
-"""What one card of a machine holds, and what is free on it."""
+"""Total, used and free memory of one card."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CardMemory:
-    """`place` is that in the tool's list, `number` what the tool calls it, `taken` whether the job would use it."""
+    """`place`: position in the tool's list, from 0; `number`: the tool's number; `taken`: whether the job uses it."""
 
     place: int
     number: int
@@ -17,4 +17,5 @@ class CardMemory:
 
     @property
     def free_gib(self) -> float:
+        """Total minus used memory."""
         return self.memory_gib - self.used_gib

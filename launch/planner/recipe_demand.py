@@ -1,4 +1,4 @@
-"""What a recipe's job requires of this machine, by the recipe's own figures and by the planner's: for every judge."""
+"""Combine the requirements of a recipe's job from the recipe and the memory planner."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import EnvcheckError
-from envcheck.core.facts import Facts, Wanted
-from envcheck.core.units import GIB, MIB, gib
-from installers.recipes.recipe import Recipe, RecipeJob, wanted
-from launch.planner import LaunchPlan, fit, recipe_job
-from launch.rendering.rows import rows
+from envcheck.core.facts import Facts, MachineRequirements
+from envcheck.core.messages import NOTHING, Message, ngettext
+from envcheck.core.units import GIB, MIB, format_gib
+from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
+from launch.planner import LaunchPlan, recipe_fit, recipe_job
+from launch.rendering.argument_rows import parse_rows
 
-OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
+OUTPUT_BYTES = 200 * MIB  # logs, run record and checkpoints of the smallest model, with a margin
 MOST_SAVES = 1000
 NO_MODELS: Mapping[str, Mapping[str, Any]] = {}
 
@@ -24,46 +25,50 @@ def build_demand(
     facts: Facts,
     selected: tuple[int, ...] | None = None,
     models: Mapping[str, Mapping[str, Any]] = NO_MODELS,
-) -> tuple[Wanted, LaunchPlan | None]:
-    """The demand on this machine's cards, of which the `selected` places alone where some are, and the planner's plan.
+) -> tuple[MachineRequirements, LaunchPlan | None]:
+    """Return the requirements of a job on this machine's cards, and the plan (None if there is nothing to plan).
 
-    `models` are what was found in folders of models, whose own config.json counts.  The disk space includes that of
-    weights and packages, which `count_output` leaves out.
+    `selected`: use only these positions in the tool's list.  `models` are the model folders found, whose config.json
+    is used.  The disk space includes weights and packages, which `count_output` leaves out.
     """
     try:
-        plan = fit.planned(recipe, job, facts, selected)
-        fits = fit.told(recipe, job, plan)
+        plan = recipe_fit.plan_recipe(recipe, job, facts, selected)
+        fits = recipe_fit.describe_fit(recipe, job, plan)
     except EnvcheckError as err:
-        plan, fits = None, fit.refused(err)
-    asked = wanted(recipe, job)
+        plan, fits = None, recipe_fit.build_unplannable_fit(err)
+    asked = derive_requirements(recipe, job)
     host_gib = max(asked.host_memory_gib or 0.0, plan.host / GIB if plan else 0.0)
     output_gib, reason = count_output(job, plan)
-    made = replace(
+    demand = replace(
         asked,
         devices=selected,
         fit=fits,
-        degrees=recipe_job.judged(recipe, job, facts, models),
+        degrees=recipe_job.judge_degrees(recipe, job, facts, models),
         host_memory_gib=host_gib or None,
         disk_gib=max(asked.disk_gib or 0.0, output_gib),
         disk_reason=reason,
     )
-    return made, plan
+    return demand, plan
 
 
-def count_output(job: RecipeJob, plan: LaunchPlan | None) -> tuple[float, str]:
-    """GiB for logs and for as many checkpoints as are kept, by the planner or else by the recipe's job; and how they
-    were counted."""
+def count_output(job: RecipeJob, plan: LaunchPlan | None) -> tuple[float, Message]:
+    """Return the GiB for logs and kept checkpoints, from the plan or else the recipe, and how they were estimated."""
     if plan is None:
-        return max(OUTPUT_BYTES / GIB, job.disk_gib or 0.0), ""
-    # This node's share of one checkpoint, without the weights that the planner counts besides.
+        return max(OUTPUT_BYTES / GIB, job.disk_gib or 0.0), NOTHING
+    # This node's share of one checkpoint, without the weights, which the plan includes.
     each, kept = int(plan.disk - 2.0 * plan.job.model.params), count_saves(job)
-    return (OUTPUT_BYTES + kept * each) / GIB, f"{kept} checkpoints of {gib(each)} each on this node, by the planner"
+    return (OUTPUT_BYTES + kept * each) / GIB, ngettext(
+        "{count} checkpoint of {size} on this node, according to the planner",
+        "{count} checkpoints of {size} each on this node, according to the planner",
+        kept,
+        size=format_gib(each),
+    )
 
 
 def count_saves(job: RecipeJob) -> int:
-    """Checkpoints that stand at once: one at least, at the end."""
+    """Return how many checkpoints exist at the same time, at least 1."""
     most, every = job.steps.get("max"), job.steps.get("save")
-    made = -(-most // every) if most and every else 1
-    limit = next(iter(rows(job.arguments).get("save_total_limit", ())), "")
-    kept = min(made, int(limit)) if limit.isascii() and limit.isdecimal() and int(limit) else made
+    written = -(-most // every) if most and every else 1
+    limit = next(iter(parse_rows(job.arguments).get("save_total_limit", ())), "")
+    kept = min(written, int(limit)) if limit.isascii() and limit.isdecimal() and int(limit) else written
     return max(1, min(kept, MOST_SAVES))

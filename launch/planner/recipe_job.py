@@ -1,4 +1,4 @@
-"""A recipe's job as the planner lays it out, and what stands against that, in the words of a training."""
+"""Check the parallel degrees of a recipe's job, with messages in terms of the training, not of `envcheck plan`."""
 
 from __future__ import annotations
 
@@ -8,83 +8,113 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import EnvcheckError
-from envcheck.core.facts import Facts, Fit
-from envcheck.core.model import Remedy
+from envcheck.core.facts import Facts, JobFit
+from envcheck.core.messages import Message, _, join
+from envcheck.core.model import diagnose
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue import configs
-from launch.memory.job import PlannedJob
-from launch.planner import fit, legal, machines, resolve
-from launch.rendering.rows import rows
+from launch.catalogue import model_config
+from launch.memory.planned_job import PlannedJob
+from launch.planner import layout_rules, machines, recipe_fit, resolve
+from launch.rendering.argument_rows import parse_rows
 
-# The planner's options in the words of a training.
-WORDS = {
-    "tp": "tensor parallel",
-    "pp": "pipeline parallel",
-    "vpp": "virtual pipeline",
-    "ep": "expert parallel",
-    "etp": "expert tensor parallel",
-    "cp": "context parallel",
-    "seq-len": "a sequence of",
-    "micro-batch": "a micro batch of",
-    "grad-accum": "gradient accumulation",
-    "cards": "cards:",
+# Names in messages, instead of the options of `envcheck plan`.
+TRAINING_NAMES: layout_rules.Names = {
+    "tp": _("tensor parallel"),
+    "pp": _("pipeline parallel"),
+    "vpp": _("virtual pipeline"),
+    "ep": _("expert parallel"),
+    "etp": _("expert tensor parallel"),
+    "cp": _("context parallel"),
+    "cards": _("device count"),
+    "seq_len": _("sequence length"),
+    "micro_batch": _("micro batch size"),
+    "grad_accum": _("gradient accumulation steps"),
+    "memory_gib": _("device memory"),
+    "sharding": _("sharding"),
+    "offload": _("offload"),
+    "lora_rank": _("LoRA rank"),
+    "lora_targets": _("LoRA targets"),
+    "quant": _("quantisation"),
 }
 
 
-def drafted(recipe: Recipe, job: RecipeJob, device: str, facts: Facts) -> PlannedJob | None:
-    """Whether or not a framework would take it; None for a model that the planner does not know, or no training."""
-    name, method = fit.model_of(recipe), fit.method_of(job)
+def draft_recipe_job(recipe: Recipe, job: RecipeJob, device: str, facts: Facts) -> PlannedJob | None:
+    """Return the planned job, even if a framework would reject it; None for an unknown model, or without training."""
+    name, method = recipe_fit.find_catalogue_model(recipe), recipe_fit.find_training_method(job)
     if not (name and method):
         return None
     cards = job.nodes * job.processes
-    machine = fit.machine_of(job, device, facts) or machines.described(device, cards, None)
-    return resolve.draft(replace(machine, cards=cards), name, method, fit.options(recipe, job))
+    machine = recipe_fit.select_machine(job, device, facts) or machines.build_described_machine(device, cards, None)
+    return resolve.draft_planned_job(
+        replace(machine, cards=cards), name, method, recipe_fit.list_planner_options(recipe, job)
+    )
 
 
-def against(job: PlannedJob) -> tuple[str, ...]:
-    """Degrees that do not divide, and whatever else a framework refuses, with what would do."""
-    return tuple(_said(line) for line in legal.refusals(job))
+def list_objections(job: PlannedJob) -> tuple[Message, ...]:
+    """Return the reasons to reject the layout: degrees that do not divide, with valid ones, and other limits."""
+    return tuple(layout_rules.list_refusals(job, TRAINING_NAMES))
 
 
-def shape(job: PlannedJob) -> str:
+def describe_shape(job: PlannedJob) -> Message:
+    """Return degrees, sequence length and model dimensions of a valid layout."""
     x, m = job.layout, job.model
-    heads = f"{m.heads} heads, {m.kv_heads} key/value heads, {m.layers} layers, {m.vocab} words"
-    experts = f", {m.moe.experts} experts" if m.moe else ""
-    return f"tensor {x.tp}, pipeline {x.pp}, {job.seq_len} tokens on {m.name}: {heads}{experts}"
+    sizes = {"heads": m.heads, "kv_heads": m.kv_heads, "layers": m.layers, "vocab": m.vocab}
+    shape = (
+        _(
+            "{heads} heads, {kv_heads} key/value heads, {layers} layers, vocabulary {vocab}, {experts} experts",
+            experts=m.moe.experts,
+            **sizes,
+        )
+        if m.moe
+        else _("{heads} heads, {kv_heads} key/value heads, {layers} layers, vocabulary {vocab}", **sizes)
+    )
+    return _(
+        "tensor parallel {tp}, pipeline parallel {pp}, {seq_len} tokens on {name}: {shape}",
+        tp=x.tp,
+        pp=x.pp,
+        seq_len=job.seq_len,
+        name=m.name,
+        shape=shape,
+    )
 
 
-def judged(
+def judge_degrees(
     recipe: Recipe, job: RecipeJob, facts: Facts, models: Mapping[str, Mapping[str, Any]] | None = None
-) -> Fit | None:
-    """For job.degrees: of the published model, or of the config.json that was found in a folder of `models`; None as
-    in `drafted`."""
+) -> JobFit | None:
+    """Return the result of job.degrees, for the published model or the config.json found in a folder of `models`.
+
+    None as in `draft_recipe_job`.
+    """
     try:
-        found = drafted(recipe, job, job.device or recipe.device, facts)
-        found = _with_config(found, models or {}) if found else None
+        found = draft_recipe_job(recipe, job, job.device or recipe.device, facts)
+        found = _use_found_config(found, models or {}) if found else None
     except EnvcheckError as err:
-        remedy = Remedy("See what the planner says with other degrees.", ("envcheck plan --help",))
-        return Fit(None, f"could not be laid out: {err.message}", remedy)
+        remedy = diagnose(_("Try other parallel degrees with `envcheck plan`."), "envcheck plan --help")
+        return JobFit(None, _("cannot find a layout: {message}", message=err.message), remedy)
     if found is None:
         return None
-    wrong = against(found)
+    wrong = list_objections(found)
     search = f"envcheck plan --model {found.model.name} --cards {found.layout.cards} --search"
-    remedy = Remedy(f"Choose one of the listed degrees, {_say_options(job)}.", (search,))
-    return Fit(not wrong, "; ".join(wrong) or shape(found), remedy if wrong else None)
+    remedy = diagnose(_explain_remedy(job), search)
+    return JobFit(not wrong, join("; ", wrong) or describe_shape(found), remedy if wrong else None)
 
 
-def _with_config(job: PlannedJob, models: Mapping[str, Mapping[str, Any]]) -> PlannedJob:
-    """The job on the model whose config.json is there."""
-    for folder, said in models.items():
-        if said.get("config"):
-            return replace(job, model=configs.parse(said["config"], job.model.name, f"{folder}/config.json"))
+def _use_found_config(job: PlannedJob, models: Mapping[str, Mapping[str, Any]]) -> PlannedJob:
+    """Return the job with the model of the first config.json found."""
+    for folder, found in models.items():
+        if config := found.get("config"):
+            return replace(job, model=model_config.parse_model(config, job.model.name, f"{folder}/config.json"))
     return job
 
 
-def _say_options(job: RecipeJob) -> str:
-    """How the degrees of this job are set."""
-    names = [name for name in rows(job.arguments) if re.fullmatch(r"(tensor|pipeline)_\w*(degree|size)", name)]
-    return f"with train's --set {' --set '.join(f'{name}=N' for name in names)}" if names else "in a recipe of your own"
-
-
-def _said(line: str) -> str:
-    return re.sub(r"--([a-z-]+)(?= )", lambda found: WORDS.get(found[1], found[1].replace("-", " ")), line)
+def _explain_remedy(job: RecipeJob) -> Message:
+    """Return how to set the degrees of this job."""
+    names = [name for name in parse_rows(job.arguments) if re.fullmatch(r"(tensor|pipeline)_\w*(degree|size)", name)]
+    return (
+        _(
+            "Choose one of the listed degrees, with `envcheck train --set {names}`.",
+            names=" --set ".join(f"{name}=N" for name in names),
+        )
+        if names
+        else _("Choose one of the listed degrees in your own recipe.")
+    )

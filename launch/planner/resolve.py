@@ -1,4 +1,4 @@
-"""A job from what a person asks for: names, degrees, switches.  What is not said is assumed, and that is kept."""
+"""Build a job from the options of the command line; assumed values are recorded in the job."""
 
 from __future__ import annotations
 
@@ -7,91 +7,103 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
-from launch.catalogue import configs, devices, frameworks, models
+from envcheck.core.messages import NOTHING, Message, _, join
+from launch.catalogue import devices, frameworks, model_config, models
 from launch.catalogue.architecture import Model
-from launch.catalogue.devices import Device
+from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
 from launch.memory import quantised
-from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
-from launch.memory.states import moments
-from launch.planner import legal, words
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from launch.memory.states import moment_bytes
+from launch.planner import layout_rules, option_words
 from launch.planner.card_memory import CardMemory
 
-METHODS = words.METHODS
-PARALLEL = ("tp", "pp", "vpp", "ep")  # degrees that a plain trainer does not have
+METHODS = option_words.METHODS
+PARALLEL = ("tp", "pp", "vpp", "ep")  # degrees that a plain trainer does not support
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The cards at hand: how many, of what kind, GiB of each and GiB that others hold on the fullest of them; `said`
-    is what of them was assumed; `parted`: each is cut into instances, whose size is not told."""
+class PlannedMachine:
+    """The cards to plan for: their kind, number, size, and the GiB in use on the fullest one (None: as when idle).
 
-    device: Device
+    `note` lists what was assumed about them.  `each` are the cards of a real machine.  `parted`: MIG divides them into
+    instances of unknown size.
+    """
+
+    device: DeviceModel
     cards: int
     memory_gib: float
     used_gib: float | None = None
-    said: str = ""
+    note: str = ""
     each: tuple[CardMemory, ...] = ()
     parted: bool = False
 
 
 def pick_model(name: str) -> Model:
-    """A folder with a config.json, or a name of the catalogue."""
+    """Return the model of a folder with a config.json, or of a name in the catalogue."""
     place = Path(name)
     if place.is_dir() or place.suffix == ".json":
-        return configs.read(place)
-    return models.find(name)
+        return model_config.read_model(place)
+    return models.find_model(name)
 
 
-def pick_framework(name: str | None, model: Model, wants_degrees: bool, device: Device) -> tuple[Framework, str]:
-    """By name; else ERNIE is trained with its own kit, a layout with degrees by a Megatron kind, the rest by
-    a trainer."""
+def pick_framework(
+    name: str | None, model: Model, wants_degrees: bool, device: DeviceModel
+) -> tuple[Framework, Message]:
+    """Return a framework and a note if it is assumed.
+
+    By name; else ERNIEKit for ERNIE, a Megatron kind for layouts with degrees, the Hugging Face trainer for the rest.
+    """
     if name:
-        found = frameworks.find(name)
+        found = frameworks.find_framework(name)
         if not found:
-            raise UsageError(f"--framework {name} is not known", f"choose one of {', '.join(framework_names())}")
-        return found, ""
-    known = frameworks.frameworks()
+            legal = framework_names()
+            more = _("choose one of {legal}", legal=join(", ", legal))
+            raise UsageError(_("unknown --framework {name}", name=name), suggestions.suggest(name, legal, more=more))
+        return found, NOTHING
+    known = frameworks.load_frameworks()
     if model.name.startswith("ernie"):
-        return known["paddle"], "framework: ERNIEKit on Paddle, as the model's publisher trains it"
+        return known["paddle"], _("framework: ERNIEKit on Paddle (used by the model's publisher)")
     if wants_degrees:
         kind = device.parallel_framework
-        return known[kind], f"framework: {kind}, since tensor, pipeline or expert degrees are given"
-    return known["generic"], "framework: Hugging Face trainer, with PEFT for adapters"
+        return known[kind], _("framework: {kind}, because tensor, pipeline or expert degrees are set", kind=kind)
+    return known["generic"], _("framework: Hugging Face trainer, with PEFT for adapters")
 
 
 def framework_names() -> list[str]:
-    """What --framework takes, as people write it."""
-    return sorted({word for f in frameworks.frameworks().values() for word in f.names if " " not in word})
+    """Return the values of --framework."""
+    return sorted({word for f in frameworks.load_frameworks().values() for word in f.names if " " not in word})
 
 
-def precision(f: Framework, optimizer: str = "adamw") -> Precision:
+def choose_precision(f: Framework, optimizer: str = "adamw") -> Precision:
+    """Return the bytes per parameter that the framework keeps with this optimizer."""
     master = 0.0 if f.weight == 4.0 else f.master
-    return Precision(f.weight, f.gradient, master, moments(optimizer, f.weight, master))
+    return Precision(f.weight, f.gradient, master, moment_bytes(optimizer, f.weight, master))
 
 
-def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
-    """The job; `asked` holds the options that were given, by name."""
-    job = draft(machine, model_name, method, asked)
-    refuse(job)
+def build_planned_job(machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
+    """Return the job; `asked` are the options given, by name.  Raises UsageError if it is invalid."""
+    job = draft_planned_job(machine, model_name, method, asked)
+    refuse_illegal(job)
     return job
 
 
-def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
-    """The job as it was asked for, whether or not the framework would take it."""
+def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
+    """Return the job as requested, even if the framework would reject it.  Raises UsageError for unknown values."""
     model = pick_model(model_name)
-    words.checked("method", method, METHODS)
-    words.checked("optimizer", asked.get("optimizer"), words.OPTIMIZERS)
+    method = option_words.check_choice("method", method, METHODS)
+    optimizer = option_words.check_choice("optimizer", asked.get("optimizer"), option_words.OPTIMIZERS) or "adamw"
     degrees = {k: asked.get(k) for k in (*PARALLEL, "cp")}
     f, why = pick_framework(asked.get("framework"), model, wants_degrees(asked), machine.device)
-    assumed = [text for text in (why, machine.said, devices.assumed_card(machine.device)) if text]
-    if model.name not in models.tables():
-        assumed += configs.said(Path(model_name))
+    assumed = [text for text in (why, machine.note, devices.assumed_card(machine.device)) if text]
+    if model.name not in models.load_tables():
+        assumed += model_config.list_folder_assumptions(Path(model_name))
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in (*PARALLEL, "cp"))
-    layout = Layout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
+    layout = ParallelLayout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
     tuner = method.rpartition("-")[2]
-    trains_all = not tuner.startswith(words.TUNERS)
+    trains_all = not tuner.startswith(option_words.TUNERS)
     job = PlannedJob(
         model=model,
         framework=f,
@@ -99,134 +111,167 @@ def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
         memory_gib=machine.memory_gib,
         layout=layout,
         method="full" if trains_all else "lora",
-        pairs=method.startswith(words.PAIRS),
-        reference=trains_all and method.startswith(words.REFERENCED),
-        precision=precision(f, asked.get("optimizer") or "adamw"),
-        sharding=sharding(asked, f, layout, assumed),
-        offload=words.offload(asked.get("offload")),
-        recompute=recompute(asked, assumed),
+        pairs=method.startswith(option_words.PAIRS),
+        reference=trains_all and method.startswith(option_words.REFERENCED),
+        precision=choose_precision(f, optimizer),
+        sharding=choose_sharding(asked, f, layout, assumed),
+        offload=option_words.parse_offload(asked.get("offload")),
+        recompute=choose_recompute(asked, assumed),
         seq_len=asked.get("seq_len") or default_length(model, assumed),
         micro_batch=asked.get("micro_batch") or 1,
         grad_accum=asked.get("grad_accum"),
-        adapter=adapter(asked, model, trains_all, assumed),
-        quant=quant(asked, method, f, machine.device, trains_all),
+        adapter=choose_adapter(asked, model, trains_all, assumed),
+        quant=choose_quantised_base(asked, method, f, machine.device, trains_all),
         flash=asked.get("flash", True),
         fused_loss=asked["fused_loss"] if asked.get("fused_loss") is not None else f.name == "paddle",
         sequence_parallel=layout.tp > 1,
-        optimizer=asked.get("optimizer") or "adamw",
+        optimizer=optimizer,
         meter="smi",
         assumed=tuple(assumed),
     )
     job = replace(job, assumed=(*assumed, *devices.assumed_links(job.device, machine.cards)))
-    contradictions(asked, method, machine, trains_all)
+    check_contradictions(asked, method, machine, trains_all)
     return job
 
 
-def refuse(job: PlannedJob) -> None:
-    """Raise what the framework would refuse, all of it in one message."""
-    against = list(legal.refusals(job))
-    if against:
-        raise UsageError("; ".join(against), "change the named options, or let --search choose a layout")
+def refuse_illegal(job: PlannedJob) -> None:
+    """Raise UsageError with everything that the framework would reject, in one message."""
+    reasons = list(layout_rules.list_refusals(job))
+    if reasons:
+        raise UsageError(join("; ", reasons), _("change these options, or choose a layout with --search"))
 
 
 def wants_degrees(asked: Mapping[str, Any]) -> bool:
-    """Whether degrees are said, or swept, that a plain trainer does not have."""
+    """Whether degrees are given or swept that a plain trainer does not support."""
     swept = (asked.get("sweep") or "").partition("=")[0].strip().lstrip("-")
     return swept in PARALLEL or any((asked.get(k) or 1) > 1 for k in PARALLEL)
 
 
-def contradictions(asked: Mapping[str, Any], method: str, machine: Machine, trains_all: bool) -> None:
-    """Refuse options that the method or the card cannot have, by the names that were typed."""
+def check_contradictions(asked: Mapping[str, Any], method: str, machine: PlannedMachine, trains_all: bool) -> None:
+    """Raise UsageError for options that method or card do not support."""
     if trains_all:
         for name in ("lora_rank", "lora_targets"):
             if asked.get(name):
                 raise UsageError(
-                    f"--{name.replace('_', '-')} {asked[name]}: --method {method} trains the whole model, no adapters",
-                    "leave it out, or use --method lora",
+                    _(
+                        "--{option} {value}: --method {method} trains the full model and uses no adapters",
+                        option=name.replace("_", "-"),
+                        value=asked[name],
+                        method=method,
+                    ),
+                    _("remove it, or use --method lora"),
                 )
     used = asked.get("used_gib")
     if used is not None and not used < machine.memory_gib:
         raise UsageError(
-            f"--used-gib {used:g}: a card has {machine.memory_gib:g} GiB", f"from 0 to below {machine.memory_gib:g}"
+            _("--used-gib {used:g}: a card has {memory_gib:g} GiB", used=used, memory_gib=machine.memory_gib),
+            _("use at least 0 and less than {memory_gib:g}", memory_gib=machine.memory_gib),
         )
     optimizer = asked.get("optimizer") or ""
     if "8bit" in optimizer and not machine.device.four_bit:
         raise UsageError(
-            f"--optimizer {optimizer}: bitsandbytes has no kernels for {machine.device.name}", "use adamw or adafactor"
+            _(
+                "--optimizer {optimizer}: bitsandbytes has no kernels for {name}",
+                optimizer=optimizer,
+                name=machine.device.name,
+            ),
+            _("use adamw or adafactor"),
         )
 
 
-def sharding(asked: Mapping[str, Any], f: Framework, layout: Layout, assumed: list[str]) -> str:
-    said = asked.get("sharding")
-    if said:
-        return words.sharding(str(said), f)
+def choose_sharding(asked: Mapping[str, Any], f: Framework, layout: ParallelLayout, assumed: list[str]) -> str:
+    """Return the given sharding scheme or the framework's default; a default is added to `assumed`."""
+    given = asked.get("sharding")
+    if given:
+        return option_words.parse_sharding(str(given), f)
     if layout.dense_shards > 1 and "dist_opt" in f.sharded:
-        assumed.append("sharding: optimizer states over the data-parallel group (stage1)")
+        assumed.append(_("sharding: optimizer states over the data-parallel group (stage1)"))
         return "dist_opt"
     if layout.dense_shards > 1 and "fsdp" in f.sharded and "tp" in f.degrees:
-        assumed.append(f"sharding: FSDP over the data-parallel group, as {f.name} has it by default")
+        assumed.append(_("sharding: FSDP over the data-parallel group ({name} default)", name=f.name))
         return "fsdp"
     return "none"
 
 
-def recompute(asked: Mapping[str, Any], assumed: list[str]) -> Recompute:
-    said = asked.get("recompute")
-    if not said:
-        assumed.append("recompute: full, as fine-tuning recipes have it")
-    return Recompute(words.checked("recompute", said, words.RECOMPUTES) or "full")
+def choose_recompute(asked: Mapping[str, Any], assumed: list[str]) -> Recompute:
+    """Return the given kind of recompute or full; the default is added to `assumed`."""
+    given = asked.get("recompute")
+    if not given:
+        assumed.append(_("recompute: full, as in most fine-tuning recipes"))
+    return Recompute(option_words.check_choice("recompute", given, option_words.RECOMPUTES) or "full")
 
 
 def default_length(model: Model, assumed: list[str]) -> int:
+    """Return the default sequence length in tokens, and add it to `assumed`."""
     length = 8192 if model.name.startswith("ernie") else 2048
     length = min(length, model.max_positions or length)
-    assumed.append(f"sequence length: {length} tokens; name your longest sample with --seq-len")
+    assumed.append(
+        _("sequence length: {length} tokens; set the length of your longest sample with --seq-len", length=length)
+    )
     return length
 
 
-def adapter(asked: Mapping[str, Any], model: Model, trains_all: bool, assumed: list[str]) -> Adapter:
+def choose_adapter(asked: Mapping[str, Any], model: Model, trains_all: bool, assumed: list[str]) -> Adapter:
+    """Return rank and targets of the adapters; defaults are added to `assumed`."""
     if trains_all:
         return Adapter()
     rank = asked.get("lora_rank")
-    targets, note = words.targets(asked.get("lora_targets"), model)
+    targets, note = option_words.parse_targets(asked.get("lora_targets"), model)
     if not rank:
         rank = 32
-        assumed.append(f"adapters: rank 32{'' if asked.get('lora_targets') else ' on all linear layers'}")
+        assumed.append(
+            _("adapters: rank 32") if asked.get("lora_targets") else _("adapters: rank 32 on all linear layers")
+        )
     if note:
         assumed.append(note)
     return Adapter(rank, targets)
 
 
-def quant(asked: Mapping[str, Any], method: str, f: Framework, device: Device, trains_all: bool) -> str:
-    """The full name of the quantised base; qlora without a name is the framework's own habit."""
-    said = asked.get("quant") or ""
-    if said in ("", "none") and not method.endswith("qlora"):
+def choose_quantised_base(
+    asked: Mapping[str, Any], method: str, f: Framework, device: DeviceModel, trains_all: bool
+) -> str:
+    """Return the full name of the quantised base model, "" for none; qlora defaults to the framework's first."""
+    given = asked.get("quant") or ""
+    if given in ("", "none") and not method.endswith("qlora"):
         return ""
-    option = f"--quant {said}" if said else f"--method {method}"
+    option = f"--quant {given}" if given else f"--method {method}"
     if trains_all:
-        raise UsageError(f"{option}: a quantised base cannot be trained in full", "use --method qlora")
-    name = words.base(said, f)
+        raise UsageError(
+            _("{option}: a quantised base cannot be trained in full", option=option), _("use --method qlora")
+        )
+    name = option_words.parse_quantised_base(given, f)
     if name in quantised.LIFTED and not device.four_bit:
         other = [n for n in f.quants if n not in quantised.LIFTED]
         raise UsageError(
-            f"{option}: bitsandbytes has no kernels for {device.name}",
-            f"use --quant {' or '.join(other)}, or --method lora" if other else "use --method lora",
+            _("{option}: bitsandbytes has no kernels for {name}", option=option, name=device.name),
+            _("use --quant {other}, or --method lora", other=join(_(" or "), other))
+            if other
+            else _("use --method lora"),
         )
     return name
 
 
-def on_nodes(machine: Machine, nodes: int | None, cards_said: bool) -> Machine:
-    """The cards spread evenly over that many machines; more than they can hold are refused."""
+def spread_over_nodes(machine: PlannedMachine, nodes: int | None, cards_given: bool) -> PlannedMachine:
+    """Return the machine with its cards spread evenly over `nodes` nodes; UsageError if they do not fit.
+
+    `cards_given`: `machine.cards` is the total, else the number per node.
+    """
     if nodes is None:
         return machine
     holds = machine.device.cards_per_node
-    cards = machine.cards if cards_said else machine.cards * nodes
+    cards = machine.cards if cards_given else machine.cards * nodes
     if cards > nodes * holds:
         raise UsageError(
-            f"--cards {cards} on --nodes {nodes}: a node holds {holds}", f"at least {-(-cards // holds)} nodes"
+            _("--cards {cards} with --nodes {nodes}: a node has {holds} cards", cards=cards, nodes=nodes, holds=holds),
+            _("use at least {cards} nodes", cards=-(-cards // holds)),
         )
     if cards % nodes:
         raise UsageError(
-            f"--cards {cards} on --nodes {nodes}: each node has equally many",
-            f"a multiple of {nodes}, up to {nodes * holds}",
+            _(
+                "--cards {cards} with --nodes {nodes}: every node needs the same number of cards",
+                cards=cards,
+                nodes=nodes,
+            ),
+            _("use a multiple of {nodes}, up to {most}", nodes=nodes, most=nodes * holds),
         )
     return replace(machine, cards=cards, device=replace(machine.device, cards_per_node=cards // nodes))

@@ -1,4 +1,4 @@
-"""One option over a range: seq-len=2048..131072, micro-batch=1..32; doubling from the first to the last."""
+"""Plan a job for several values of one option: seq-len=2048..131072 (doubling) or micro-batch=1,2,4."""
 
 from __future__ import annotations
 
@@ -7,39 +7,49 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
-from launch.memory.job import PlannedJob
-from launch.planner import LaunchPlan, legal, verdict
+from envcheck.core.messages import _, join
+from launch.memory.planned_job import PlannedJob
+from launch.planner import LaunchPlan, layout_rules, verdict
 
 DEGREES = ("cards", "tp", "pp", "vpp", "ep", "etp", "cp")
 AXES = ("seq-len", "micro-batch", "grad-accum", *DEGREES, "lora-rank", "memory-gib", "used-gib")
-LONGEST = 64
+MAX_AXIS_VALUES = 64
 
 
-def axis(said: str) -> tuple[str, list[int]]:
-    """name=first..last (doubling) or name=a,b,c."""
-    name, _, values = said.partition("=")
-    name = name.strip().lstrip("-").replace("_", "-")
+def parse_axis(text: str) -> tuple[str, list[int]]:
+    """Return option and values of NAME=FIRST..LAST (doubling) or NAME=A,B,C; UsageError for anything else."""
+    name, _unused, values = text.partition("=")
+    name = name.strip().lstrip("-").replace("_", "-").lower()
     if name not in AXES:
-        raise UsageError(f"--sweep {said}: {name or 'nothing'} cannot be swept", f"choose one of {', '.join(AXES)}")
+        more = _("choose one of {axes}", axes=join(", ", AXES))
+        raise UsageError(
+            _("--sweep {said}: {name} cannot be swept", said=text, name=name or _("no value")),
+            suggestions.suggest(name, AXES, more=more),
+        )
     if ends := re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*", values):
         first, last = int(ends[1]), int(ends[2])
-        numbers = [first << n for n in range(LONGEST) if first << n <= last] if first else []
+        numbers = [first << n for n in range(MAX_AXIS_VALUES) if first << n <= last] if first else []
         if numbers and numbers[-1] != last:
             numbers.append(last)
     else:
         numbers = [int(v) if re.fullmatch(r"\s*\d{1,9}\s*", v, re.ASCII) else 0 for v in values.split(",")]
     if not numbers or min(numbers) < 1:
         raise UsageError(
-            f"--sweep {said}: not whole numbers from 1 on, rising", f"write --sweep {name}=1..8 or --sweep {name}=1,2,4"
+            _("--sweep {said}: expected ascending integers from 1", said=text),
+            _("use --sweep {name}=1..8 or --sweep {name}=1,2,4", name=name),
         )
-    if len(numbers) > LONGEST:
-        raise UsageError(f"--sweep {name}: {len(numbers)} values", f"at most {LONGEST}")
+    if len(numbers) > MAX_AXIS_VALUES:
+        raise UsageError(
+            _("--sweep {name}: {count} values", name=name, count=len(numbers)),
+            _("use at most {longest} values", longest=MAX_AXIS_VALUES),
+        )
     return name, list(dict.fromkeys(numbers))
 
 
-def at(job: PlannedJob, name: str, value: int) -> PlannedJob:
-    """The job with one number changed."""
+def set_axis_value(job: PlannedJob, name: str, value: int) -> PlannedJob:
+    """Return the job with one value changed."""
     if name in DEGREES:
         changed: dict[str, Any] = {name: value}
         layout = replace(job.layout, **changed)
@@ -55,12 +65,15 @@ def at(job: PlannedJob, name: str, value: int) -> PlannedJob:
     return replace(job, seq_len=value) if name == "seq-len" else replace(job, micro_batch=value)
 
 
-def sweep(job: PlannedJob, said: str) -> Iterator[tuple[int, LaunchPlan | str]]:
-    """Each value with its plan, or with what stands against it."""
-    name, numbers = axis(said)
+def sweep_option(job: PlannedJob, text: str) -> Iterator[tuple[int, LaunchPlan | str]]:
+    """Yield each value with its plan, or with the reason to reject it."""
+    name, numbers = parse_axis(text)
     if name == "lora-rank" and job.trains_all:
-        raise UsageError(f"--sweep {said}: the whole model is trained, no adapters", "sweep it with --method lora")
+        raise UsageError(
+            _("--sweep {said}: this method trains the full model and uses no adapters", said=text),
+            _("use --method lora"),
+        )
     for value in numbers:
-        other = at(job, name, value)
-        against = next(legal.refusals(other), None)
-        yield value, against or verdict.answer(other)
+        other = set_axis_value(job, name, value)
+        reason = next(layout_rules.list_refusals(other), None)
+        yield value, reason or verdict.evaluate_job(other)

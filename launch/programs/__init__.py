@@ -1,1 +1,1 @@
-"""Programs that run in the training environment, with paddle and numpy alone; envcheck starts them and imports none."""
+"""Programs that run in the training's environment, on the host or in a container."""

@@ -1,6 +1,6 @@
-"""Does a file of training data parse?  Its first and last lines and a sample are read, never more than BUDGET bytes.
+"""Check that a file of training data parses: read its first lines, a sample and its last line, at most BUDGET bytes.
 
-Runs in containers too: Python 3.8 and its standard library.
+Also runs inside containers: Python 3.8, the standard library and envcheck.core.messages only.
 """
 
 from __future__ import annotations
@@ -13,158 +13,187 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-LINE, WHOLE, BUDGET = 16 << 20, 32 << 20, 64 << 20  # bytes: of one line, of a document that is read whole, of all
-HEAD, SAMPLES = 64, 16  # lines from the beginning, and from places spread over the rest
+from envcheck.core.messages import Message, _, ngettext, verbatim
+
+LINE, WHOLE, BUDGET = 16 << 20, 32 << 20, 64 << 20  # limits in bytes: a line, a document that is read completely, all
+HEAD, SAMPLES = 64, 16  # lines read at the beginning, and at places spread over the rest
 
 
 class DataFlawError(ValueError):
-    """What is wrong with the file."""
+    """A file with invalid data; `flaw` describes the problem."""
+
+    def __init__(self, flaw: Message) -> None:
+        super().__init__(flaw)
+        self.flaw = flaw
 
 
-def look(path: Path) -> dict[str, str]:
-    """{"seen": ...} where what was read is right, {"flaw": ...} where it is not, {} where nobody could tell."""
+def probe_file(path: Path) -> dict[str, Message]:
+    """Return {"seen": ...} for valid data, {"flaw": ...} or {"error": ...} for a problem, {} if the type is unknown."""
     read = READERS.get(path.suffix.lower())
     if read is None or path.is_dir():
         return {}
     try:
-        handle = os.open(str(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe in its place must not hang us
+        handle = os.open(str(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # do not block on a pipe
         with os.fdopen(handle, "rb") as file:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
-                return {"flaw": "is no plain file"}
+                return {"flaw": _("not a regular file")}
             return {"seen": read(file, found.st_size)} if found.st_size else {}
     except DataFlawError as err:
-        return {"flaw": str(err)}
+        return {"flaw": err.flaw}
     except OSError as err:
-        return {"error": (err.strerror or str(err)).lower()}
+        return {"error": verbatim((err.strerror or str(err)).lower())}
 
 
-def lines(file: BinaryIO, size: int) -> str:
-    """JSON lines: one object in each."""
+def check_json_lines(file: BinaryIO, size: int) -> Message:
+    """Check JSON lines: one object per line."""
     left, number, kept = BUDGET, 0, 0
     file.seek(0)
     while number < HEAD and left > 0:
-        line = _line(file, f"line {number + 1}")
+        place = _("line {number}", number=number + 1)
+        line = _read_line(file, place)
         if not line:
             break
-        number, left, kept = number + 1, left - len(line), kept + _object(line, f"line {number + 1}")
+        number, left, kept = number + 1, left - len(line), kept + _count_object(line, place)
     at, spots = file.tell(), 0
     for spot in range(SAMPLES) if at < size else ():
         file.seek(at + (size - at) * spot // SAMPLES)
-        file.readline(LINE + 1)  # to the end of a line that began before
-        place = f"the line at byte {file.tell()}"
-        line = _line(file, place) if left > 0 else b""
-        left, spots = left - len(line), spots + (_object(line, place) if line else 0)
-    kept += spots + (_object(_last(file, size), "the last line") if at < size else 0)
+        file.readline(LINE + 1)  # skip the rest of the current line
+        place = _("the line at byte {offset}", offset=file.tell())
+        line = _read_line(file, place) if left > 0 else b""
+        left, spots = left - len(line), spots + (_count_object(line, place) if line else 0)
+    kept += spots + (_count_object(_read_last_line(file, size), _("the last line")) if at < size else 0)
     if not kept:
-        raise DataFlawError("holds blank lines alone")
-    return f"JSON lines, {kept} of them read" if at < size else f"JSON lines, {kept} in all"
+        raise DataFlawError(_("contains only blank lines"))
+    if at < size:
+        return ngettext("JSON lines, {count} line checked", "JSON lines, {count} lines checked", kept)
+    return ngettext("JSON lines, {count} line", "JSON lines, {count} lines", kept)
 
 
-def _line(file: BinaryIO, place: str) -> bytes:
+def _read_line(file: BinaryIO, place: Message) -> bytes:
     line = file.readline(LINE + 1)
     if len(line) > LINE:
-        raise DataFlawError(f"{place} has more than {LINE >> 20} MiB")
+        raise DataFlawError(_("{place} is longer than {limit} MiB", place=place, limit=LINE >> 20))
     return line
 
 
-def _last(file: BinaryIO, size: int) -> bytes:
-    """The last line that is not blank, of the file's last megabyte."""
+def _read_last_line(file: BinaryIO, size: int) -> bytes:
+    """Return the last line of the file's last MiB that is not blank."""
     file.seek(max(0, size - (1 << 20)))
     found = file.read(1 << 20).rstrip().splitlines()
     return found[-1] if len(found) > 1 else b""
 
 
-def _object(line: bytes, place: str) -> int:
-    """1 for an object, 0 for a blank line."""
+def _count_object(line: bytes, place: Message) -> int:
+    """Return 1 for an object, 0 for a blank line."""
     if not line.strip():
         return 0
-    said = _parsed(line, place)
+    said = _parse_json(line, place)
     if not isinstance(said, dict):
-        raise DataFlawError(f"{place} is JSON, but no object")
+        raise DataFlawError(_("{place} is not a JSON object", place=place))
     return 1
 
 
-def _parsed(raw: bytes, place: str) -> object:
+def _parse_json(raw: bytes, place: Message) -> object:
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as err:
-        raise DataFlawError(f"{place} is no UTF-8, at its byte {err.start}") from None
+        raise DataFlawError(_("{place} is not valid UTF-8 at byte {offset}", place=place, offset=err.start)) from None
     except json.JSONDecodeError as err:
-        where = f"its line {err.lineno}, " if b"\n" in raw.strip() else ""
-        raise DataFlawError(f"{place} is no JSON at {where}column {err.colno} ({err.msg.lower()})") from None
+        raise DataFlawError(_describe_json_error(err, place, b"\n" in raw.strip())) from None
     except RecursionError:
-        raise DataFlawError(f"{place} is nested beyond all bounds") from None
+        raise DataFlawError(_("{place} is nested too deeply", place=place)) from None
 
 
-def document(file: BinaryIO, size: int) -> str:
-    """One JSON document of records; datasets' loaders take JSON lines under this name as well."""
+def _describe_json_error(err: json.JSONDecodeError, place: Message, has_lines: bool) -> Message:
+    if has_lines:
+        return _(
+            "{place} is not valid JSON at line {line}, column {column} ({reason})",
+            place=place,
+            line=err.lineno,
+            column=err.colno,
+            reason=err.msg.lower(),
+        )
+    return _(
+        "{place} is not valid JSON at column {column} ({reason})", place=place, column=err.colno, reason=err.msg.lower()
+    )
+
+
+def check_json_document(file: BinaryIO, size: int) -> Message:
+    """Check one JSON document of records, or JSON lines, which data set loaders accept under the same suffix."""
     if size > WHOLE:
-        return _large(file, size)
+        return _check_large_json(file, size)
     raw = file.read(WHOLE + 1)
     try:
-        said = _parsed(raw, "it")
+        said = _parse_json(raw, _("the document"))
     except DataFlawError:
         first = raw.lstrip().split(b"\n", 1)[0].rstrip()
         if not (first.startswith(b"{") and first.endswith(b"}")):
             raise
-        return lines(file, size)
+        return check_json_lines(file, size)
     if not isinstance(said, (list, dict)) or not said:
-        raise DataFlawError("holds no records")
+        raise DataFlawError(_("contains no records"))
     if isinstance(said, list) and not all(isinstance(record, dict) for record in said):
-        raise DataFlawError("is a list of something else than records")
-    return f"JSON, {len(said)} records" if isinstance(said, list) else "JSON, an object"
+        raise DataFlawError(_("contains list items that are not objects"))
+    if isinstance(said, list):
+        return ngettext("JSON, {count} record", "JSON, {count} records", len(said))
+    return _("JSON, an object")
 
 
-def _large(file: BinaryIO, size: int) -> str:
-    """Too large to be read whole: a list's ends, or lines."""
+def _check_large_json(file: BinaryIO, size: int) -> Message:
+    """Check a file that is too large to read completely: both ends of a list, or JSON lines."""
     first = file.read(4096).lstrip()[:1]
     if first == b"{":
-        return lines(file, size)
+        return check_json_lines(file, size)
     file.seek(size - 4096)
     last = file.read(4096).rstrip()[-1:]
     if (first, last) != (b"[", b"]"):
-        raise DataFlawError(f"does not begin and end as a list of records: {first!r}, {last!r}")
-    return "a JSON list by its two ends, too large to be read whole"
+        raise DataFlawError(
+            _("not a list of records: begins with {first}, ends with {last}", first=repr(first), last=repr(last))
+        )
+    return _("JSON list, only the ends checked because of its size")
 
 
-def parquet(file: BinaryIO, size: int) -> str:
-    """PAR1 at both ends, and a footer that lies within (Parquet's own format description)."""
+def check_parquet(file: BinaryIO, size: int) -> Message:
+    """Check PAR1 at both ends and the footer length (Parquet file format)."""
     first = file.read(4)
     if first == b"PARE" or size < 12 or first != b"PAR1":
         raise DataFlawError(
-            "has an encrypted footer" if first == b"PARE" else "is no Parquet file: it lacks PAR1 in front"
+            _("encrypted Parquet footers are not supported")
+            if first == b"PARE"
+            else _("not a Parquet file: PAR1 is missing at the beginning")
         )
     file.seek(size - 8)
     length, last = int.from_bytes(file.read(4), "little"), file.read(4)
     if last != b"PAR1":
-        raise DataFlawError("is cut off: Parquet's mark is missing at its end")
+        raise DataFlawError(_("truncated: PAR1 is missing at the end"))
     if not 0 < length <= size - 12:
-        raise DataFlawError(f"has a Parquet footer of {length} bytes in a file of {size}")
-    return "Parquet, both marks and the footer in place"
+        raise DataFlawError(_("the Parquet footer has {length} bytes, the file only {size}", length=length, size=size))
+    return _("Parquet, markers and footer valid")
 
 
-def text(file: BinaryIO, size: int) -> str:
-    """UTF-8, as far as its first and last megabyte tell."""
+def check_text(file: BinaryIO, size: int) -> Message:
+    """Check that the first MiB is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         decoder.decode(file.read(1 << 20))
     except UnicodeDecodeError as err:
-        raise DataFlawError(f"is no UTF-8, at byte {err.start}") from None
-    return "UTF-8 text" if size <= 1 << 20 else "UTF-8 text by its first megabyte"
+        raise DataFlawError(_("not valid UTF-8 at byte {offset}", offset=err.start)) from None
+    return _("UTF-8 text") if size <= 1 << 20 else _("UTF-8 text, first MiB checked")
 
 
-READERS: dict[str, Callable[[BinaryIO, int], str]] = {
-    ".jsonl": lines,
-    ".json": document,
-    ".parquet": parquet,
-    ".txt": text,
+READERS: dict[str, Callable[[BinaryIO, int], Message]] = {
+    ".jsonl": check_json_lines,
+    ".json": check_json_document,
+    ".parquet": check_parquet,
+    ".txt": check_text,
 }
 
 
-def named(registry: Path, names: list[str]) -> dict[str, str]:
-    """Of LLaMA-Factory's dataset_info.json, for each name of a set: its file as seen from there, "hub" for one that is
-    fetched, "" for one that it does not know; nothing where the file cannot be read."""
+def resolve_set_files(registry: Path, names: list[str]) -> dict[str, str]:
+    """Map data set names to files by LLaMA-Factory's dataset_info.json: "hub" for a download, "" for an unknown name.
+
+    Returns {} if the registry cannot be read."""
     try:
         with registry.open("rb") as file:
             said = json.loads(file.read(WHOLE).decode("utf-8"))

@@ -1,7 +1,7 @@
-"""What a training would find at its place, as one JSON document.
+"""Inspect the place where a training will run: files, models, ports, memory and disks.
 
-In a container it runs under the container's Python, 3.8 or newer, with the modules of ours that it names (see
-launch.programs.carried); on this host it is called.
+On this host `probe_place` is called directly.  In a container the module runs under the container's Python (3.8 or
+newer) with the modules bundled by launch.programs.inline_program, and prints its result as JSON.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck.core.messages import describe, mark
 from launch.programs import data_probe
 
-GROUPS = (  # limit, use, and what of the use the kernel gives back when it is asked; of cgroup 2, then of 1
+GROUPS = (  # memory limit, usage, statistics and name of the reclaimable part: cgroup 2, then cgroup 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file"),
     (
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -28,8 +30,8 @@ CONFIG_LIMIT, COMMIT = 1 << 20, 40
 PORT_RANGE, SOCKETS = "/proc/sys/net/ipv4/ip_local_port_range", ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
-def size(path: Path) -> int | None:
-    """Bytes; a folder counts as 1, or 0 when it is empty; None where it is not there or cannot be read."""
+def file_size_bytes(path: Path) -> int | None:
+    """Return the size in bytes; 1 for a folder (0 if empty); None if missing or unreadable."""
     try:
         if path.is_dir():
             return int(any(True for _ in path.iterdir()))
@@ -38,8 +40,8 @@ def size(path: Path) -> int | None:
         return None
 
 
-def room(folder: Path) -> tuple[int | None, int | None]:
-    """Bytes in all and free where the folder is, or would be made."""
+def measure_disk(folder: Path) -> tuple[int | None, int | None]:
+    """Return (total, free) bytes of the file system of the folder or its closest existing parent; None if unknown."""
     there = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))
     try:
         found = os.statvfs(str(there))
@@ -48,12 +50,13 @@ def room(folder: Path) -> tuple[int | None, int | None]:
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
 
-def shared() -> tuple[int | None, int | None]:
-    return room(Path("/dev/shm")) if Path("/dev/shm").is_dir() else (None, None)
+def measure_shared_memory() -> tuple[int | None, int | None]:
+    """Return (total, free) bytes of /dev/shm; None if it does not exist."""
+    return measure_disk(Path("/dev/shm")) if Path("/dev/shm").is_dir() else (None, None)
 
 
-def memory_left() -> int | None:
-    """Bytes that the limit of this group of processes leaves; None where there is no limit."""
+def memory_left_bytes() -> int | None:
+    """Return the bytes left below the memory limit of this control group; None without a limit."""
     for limit, used, details, name in GROUPS:
         try:
             most = int(Path(limit).read_text())
@@ -64,8 +67,8 @@ def memory_left() -> int | None:
     return None
 
 
-def marks() -> dict[int, str]:
-    """The runs whose processes live here: what $ENVCHECK_RUN says in each."""
+def list_run_marks() -> dict[int, str]:
+    """Map the pids of all readable processes of runs to their $ENVCHECK_RUN."""
     found = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -79,21 +82,20 @@ def marks() -> dict[int, str]:
 
 
 def port_error(port: int) -> str | None:
-    """Why nobody could listen there, or None."""
+    """Return the error when binding the TCP port, None if it is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
         except OverflowError:
-            return "no such port"
+            return mark("no such port")
         except OSError as err:
             return (err.strerror or str(err)).lower()
     return None
 
 
-def kernel_ports() -> tuple[int, int] | None:
-    """How many of the ports that the kernel hands out by itself no socket holds, and how many there are; None where
-    that cannot be read."""
+def count_kernel_ports() -> tuple[int, int] | None:
+    """Return (free, total) numbers of ephemeral ports; None if the kernel's tables cannot be read."""
     try:
         first, last = (int(text) for text in Path(PORT_RANGE).read_text().split())
         texts = [Path(place).read_text() for place in SOCKETS if Path(place).exists()]
@@ -104,16 +106,23 @@ def kernel_ports() -> tuple[int, int] | None:
     return sum(port not in held for port in range(first, last + 1)), max(0, last - first + 1)
 
 
-def model(folder: Path) -> dict[str, Any]:
-    """Every shard by its header and the index; config.json's own values."""
+def check_model_folder(folder: Path) -> dict[str, Any]:
+    """Check headers and index of the weights; return shards, size_bytes, flaws and the values of config.json."""
     from installers.bundle import weights
 
-    checked = weights.check(folder, within=Path("/"))  # links may lead anywhere: a hub's cache is made of them
-    flaws = [{"what": str(f), "next": f.next_step, "sure": f.sure} for f in checked.flaws]
-    return {"shards": checked.shards, "size_bytes": checked.size_bytes, "flaws": flaws, "config": config(folder)}
+    checked = weights.check_weights(folder, within=Path("/"))  # a hub's cache consists of links to other folders
+    flaws = [{**add_templates({"what": str(f), "next": f.next_step}), "sure": f.sure} for f in checked.flaws]
+    return {"shards": checked.shards, "size_bytes": checked.size_bytes, "flaws": flaws, "config": read_config(folder)}
 
 
-def config(folder: Path) -> dict[str, Any]:
+def add_templates(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Add NAME_message with the template and values of each text: JSON keeps only the English text of a message."""
+    described = {f"{name}_message": describe(text) for name, text in texts.items()}
+    return {**{name: str(text) for name, text in texts.items()}, **described}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the values of config.json, {} if it is missing or invalid."""
     try:
         with (folder / "config.json").open("rb") as file:
             said = json.loads(file.read(CONFIG_LIMIT).decode("utf-8"))
@@ -122,8 +131,8 @@ def config(folder: Path) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def commit(folder: Path) -> str:
-    """The commit that a clone stands on; "" where nobody can tell.  Nothing of git is run."""
+def read_commit(folder: Path) -> str:
+    """Return the checked-out commit of a git clone, "" if unknown; git itself is not run."""
     try:
         head = (folder / ".git" / "HEAD").read_text().strip()
         if head.startswith("ref: "):
@@ -133,9 +142,12 @@ def commit(folder: Path) -> str:
     return head if len(head) == COMMIT else ""
 
 
-def look(asked: dict[str, Any]) -> dict[str, Any]:
-    """`asked`: workdir, runs, and lists of paths, data, models, ports, names (of sets, in the file `registry`) and
-    clones; what is not asked for is not looked at."""
+def probe_place(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that `asked` requests, as JSON values.
+
+    `asked` has workdir, runs and paths, and optionally lists of data, models, ports, clones and names (of data sets in
+    the file `registry`); see launch.targets.stage.StageQuestion.
+    """
     workdir = Path(asked["workdir"])
 
     def at(path: str) -> Path:
@@ -143,25 +155,26 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
 
     registry: str = asked.get("registry") or ""
     names: list[str] = asked.get("names") or []
-    sets = data_probe.named(at(registry), names) if registry and names else {}
+    sets = data_probe.resolve_set_files(at(registry), names) if registry and names else {}
     files = [*asked.get("data", ()), *(path for path in sets.values() if path not in ("", "hub"))]
-    total, left = shared()
+    total, left = measure_shared_memory()
     return {
-        "sizes": {path: size(at(path)) for path in [*asked["paths"], *files]},
-        "free_bytes": room(Path(asked["runs"]))[1],
-        "marks": marks(),
+        "sizes": {path: file_size_bytes(at(path)) for path in [*asked["paths"], *files]},
+        "free_bytes": measure_disk(Path(asked["runs"]))[1],
+        "marks": list_run_marks(),
         "environment": dict(os.environ),
         "shm_bytes": total,
         "shm_free_bytes": left,
-        "memory_bytes": memory_left(),
+        "memory_bytes": memory_left_bytes(),
         "ports": {str(port): port_error(port) for port in asked.get("ports", ())},
-        "kernel_ports": kernel_ports(),
-        "data": {path: data_probe.look(at(path)) for path in files},
+        "kernel_ports": count_kernel_ports(),
+        "data": {path: add_templates(data_probe.probe_file(at(path))) for path in files},
         "sets": sets,
-        "models": {path: model(at(path)) for path in asked.get("models", ()) if size(at(path))},
-        "commits": {path: commit(at(path)) for path in asked.get("clones", ())},
+        "models": {path: check_model_folder(at(path)) for path in asked.get("models", ()) if file_size_bytes(at(path))},
+        "commits": {path: read_commit(at(path)) for path in asked.get("clones", ())},
     }
 
 
 def main() -> None:
-    print("ENVCHECK " + json.dumps(look(json.loads(sys.argv[1]))))
+    """Print the answer to the question in the first argument (JSON)."""
+    print("ENVCHECK " + json.dumps(probe_place(json.loads(sys.argv[1]))))

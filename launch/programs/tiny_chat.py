@@ -1,4 +1,4 @@
-"""Talk with the tiny model: a line in, some bytes of its own out; it goes on with a text and knows no answers."""
+"""Chat with the tiny model, which continues the typed text with some bytes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 
 import numpy
 import paddle
-from tiny_model import Decoder  # type: ignore[import-not-found, unused-ignore]  # beside us when run by path
+from tiny_model import Decoder  # type: ignore[import-not-found, unused-ignore]  # in the same folder when run by path
 
 PROMPT, REPLY, LEAVE = "User: ", "Tiny: ", ("exit", "quit")
-BYTES, CONTEXT = 120, 128  # of an answer, and what it is made from: it was trained on 64 at a time
-LETTERS = range(32, 127)  # nothing that could move a cursor, and no half characters
+BYTES, CONTEXT = 120, 128  # bytes per answer, and bytes of context; training sequences have 64
+LETTERS = range(32, 127)  # printable ASCII only
 
 
-def talk(model: Decoder) -> None:
-    """Until the end of the input, a word of LEAVE, or Ctrl-C.
+def run_dialogue(model: Decoder) -> None:
+    """Answer lines until the end of the input, a word in LEAVE, or Ctrl-C.
 
-    The last by the kernel's own way: Python's only marks the signal, and one that comes between the prompt and the
-    read is not looked at before the next line has been typed.
+    Ctrl-C uses the kernel's default action: Python's handler only sets a flag, and a signal between prompt and read
+    would take effect only after the next line.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     model.eval()
@@ -27,19 +27,19 @@ def talk(model: Decoder) -> None:
         try:
             said = input(f"\n{PROMPT}")
         except EOFError:
-            print()  # below the prompt, which stands on the line
+            print()  # ends the line of the prompt
             return
         if said.strip() in LEAVE:
             return
         sys.stdout.write(REPLY)
-        for letter in answer(model, said.encode("utf-8", "replace"), chance):
+        for letter in generate_answer(model, said.encode("utf-8", "replace"), chance):
             sys.stdout.write(chr(letter))
             sys.stdout.flush()
         sys.stdout.write("\n")
 
 
-def answer(model: Decoder, said: bytes, chance: numpy.random.Generator) -> list[int]:
-    """Each byte is drawn by the model's own odds; the best alone would be the same letter for ever."""
+def generate_answer(model: Decoder, said: bytes, chance: numpy.random.Generator) -> list[int]:
+    """Return bytes sampled from the model's probabilities; always taking the best one would repeat a letter."""
     tokens = list(said) or [LETTERS.start]
     for _ in range(BYTES):
         with paddle.no_grad():

@@ -1,1 +1,1 @@
-"""From a recipe's job to the one that is started: its size, the user's own options, the words of the upstream."""
+"""Turn a recipe's job into the command to start: node and card counts, user options, the upstream's option names."""

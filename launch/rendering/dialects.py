@@ -1,4 +1,4 @@
-"""The words of the upstream that is installed, where they are not the recipe's: dialects.toml says how they differ."""
+"""Rewrite a recipe's arguments for the installed version of the upstream; dialects.toml lists the differences."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from envcheck.core.toml_file import own_record
+from envcheck.core.toml_file import load_own_record
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.rendering.rows import Rows, arguments, rows
-from launch.rendering.schema import Versions, fits
+from launch.rendering.argument_rows import Rows, format_arguments, parse_rows
+from launch.rendering.option_schema import Versions, matches_versions
 
 Texts = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Flag:
-    """What becomes of an option by whether it is there."""
+class OptionFlag:
+    """Options that replace a flag: those for `there` (the flag is set) and those for `absent`."""
 
     there: Texts = field(default_factory=dict)
     absent: Texts = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class EarlierDialect:
-    """What versions within a dialect's want otherwise."""
+    """Exceptions for some versions of a dialect: options that keep their name, and options to drop with the reason."""
 
     source: str
     keep: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class EarlierDialect:
 
 @dataclass(frozen=True)
 class Dialect:
-    """An entry of dialects.toml, whose head explains the fields."""
+    """An entry of dialects.toml; the comment at the top of that file explains the fields."""
 
     name: str
     source: str
@@ -48,16 +48,18 @@ class Dialect:
     rename: Texts = field(default_factory=dict)
     drop: Texts = field(default_factory=dict)
     values: Mapping[str, Texts] = field(default_factory=dict)
-    flags: Mapping[str, Flag] = field(default_factory=dict)
+    flags: Mapping[str, OptionFlag] = field(default_factory=dict)
     before: Mapping[str, EarlierDialect] = field(default_factory=dict)
     programs: Mapping[str, Texts] = field(default_factory=dict)
     caution: tuple[str, ...] = ()
 
-    def at(self, installed: Versions) -> Dialect:
-        """As the installed versions speak it."""
-        told = [each for where, each in self.before.items() if _installed(dict.fromkeys(self.needs, where), installed)]
-        kept = {name for each in told for name in each.keep}
-        gone = {name: why for each in told for name, why in each.drop.items()}
+    def for_versions(self, installed: Versions) -> Dialect:
+        """Return the dialect with the exceptions that apply to the installed versions."""
+        earlier = [
+            each for where, each in self.before.items() if _are_installed(dict.fromkeys(self.needs, where), installed)
+        ]
+        kept = {name for each in earlier for name in each.keep}
+        gone = {name: why for each in earlier for name, why in each.drop.items()}
         return replace(
             self,
             rename={name: new for name, new in self.rename.items() if name not in kept},
@@ -66,8 +68,9 @@ class Dialect:
 
 
 @cache
-def dialects() -> tuple[Dialect, ...]:
-    return own_record(_DialectsFile, Path(__file__).with_name("dialects.toml")).dialects
+def load_dialects() -> tuple[Dialect, ...]:
+    """Return the entries of dialects.toml, in the order in which they are tried."""
+    return load_own_record(_DialectsFile, Path(__file__).with_name("dialects.toml")).dialects
 
 
 @dataclass(frozen=True)
@@ -75,35 +78,43 @@ class _DialectsFile:
     dialects: tuple[Dialect, ...]
 
 
-def called(name: str) -> tuple[str, ...]:
-    """What an option that was renamed is called in other versions."""
-    ours = [new for dialect in dialects() for new, other in dialect.rename.items() if name in (new, other)]
-    theirs = [dialect.rename[new] for dialect in dialects() for new in ours if new in dialect.rename]
+def list_other_names(name: str) -> tuple[str, ...]:
+    """Return the names that other versions use for a renamed option."""
+    ours = [new for dialect in load_dialects() for new, other in dialect.rename.items() if name in (new, other)]
+    theirs = [dialect.rename[new] for dialect in load_dialects() for new in ours if new in dialect.rename]
     return tuple(word for word in dict.fromkeys((*ours, *theirs)) if word != name)
 
 
-def spoken(recipe: Recipe, job: RecipeJob, installed: Versions) -> tuple[RecipeJob, Dialect | None]:
-    """The job in the words of what is installed, and whose words they are; None: as the recipe has it."""
-    for dialect in dialects():
-        if set(dialect.of) & set(job.launcher) and _installed(dialect.needs, installed):
-            return translated(recipe, job, dialect.at(installed)), dialect
+def translate_job(recipe: Recipe, job: RecipeJob, installed: Versions) -> tuple[RecipeJob, Dialect | None]:
+    """Return the job rewritten for the installed packages and the dialect used; None if the recipe applies as it is."""
+    for dialect in load_dialects():
+        if set(dialect.of) & set(job.launcher) and _are_installed(dialect.needs, installed):
+            return translate_to_dialect(recipe, job, dialect.for_versions(installed)), dialect
     return job, None
 
 
-def _installed(needs: Texts, installed: Versions) -> bool:
-    return all(package in installed and fits(installed[package], wanted) for package, wanted in needs.items())
+def _are_installed(needs: Texts, installed: Versions) -> bool:
+    return all(
+        package in installed and matches_versions(installed[package], wanted) for package, wanted in needs.items()
+    )
 
 
-def translated(recipe: Recipe, job: RecipeJob, dialect: Dialect) -> RecipeJob:
+def translate_to_dialect(recipe: Recipe, job: RecipeJob, dialect: Dialect) -> RecipeJob:
+    """Return the job with launcher, arguments and environment of this dialect.
+
+    `dialect` has been reduced to the installed versions (`Dialect.for_versions`).
+    """
     program = next((word for word in job.launcher if word in dialect.programs), "")
     device = dialect.devices.get(job.device or recipe.device, {})
     nodes = dialect.several if job.nodes > 1 else {}
-    made = _options(rows(job.arguments), dialect)
+    options = _translate_options(parse_rows(job.arguments), dialect)
     return replace(
         job,
         launcher=dialect.command or job.launcher,
-        arguments=arguments({**made, **{key: (value,) for key, value in dialect.programs.get(program, {}).items()}}),
-        own_data=arguments(_options(rows(job.own_data), replace(dialect, flags={}))),
+        arguments=format_arguments(
+            {**options, **{key: (value,) for key, value in dialect.programs.get(program, {}).items()}}
+        ),
+        own_data=format_arguments(_translate_options(parse_rows(job.own_data), replace(dialect, flags={}))),
         environment={**job.environment, **dialect.environment, **device, **nodes},
         requires=tuple(path for path in job.requires if path != program),
         config=dialect.file,
@@ -111,7 +122,7 @@ def translated(recipe: Recipe, job: RecipeJob, dialect: Dialect) -> RecipeJob:
     )
 
 
-def _options(before: Rows, dialect: Dialect) -> Rows:
+def _translate_options(before: Rows, dialect: Dialect) -> Rows:
     found: Rows = {}
     for name, values in before.items():
         if name not in dialect.drop and name not in dialect.flags:

@@ -1,4 +1,4 @@
-"""Options as keys of a YAML file: each value as JSON writes it, which YAML reads alike."""
+"""Write options as keys of a YAML file, each value in its JSON form, which is valid YAML."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Mapping, Sequence
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
-# Texts whatever they look like: the trainers split them at commas (PaddleFormers 1.2, cli/hparams/data_args.py).
+# Always strings: the trainers split them at commas (PaddleFormers 1.2, cli/hparams/data_args.py).
 TEXTS = ("train_dataset_prob", "eval_dataset_prob")
 _WORDS = {"true": "true", "false": "false"}
 
 
-def text(rows: Mapping[str, Sequence[str]], head: str) -> str:
-    """The file: `head` as a comment, then a line for each option."""
-    lines = [f"{name}: {json.dumps(values[0]) if name in TEXTS else _value(values)}" for name, values in rows.items()]
+def render_yaml(rows: Mapping[str, Sequence[str]], head: str) -> str:
+    """Return the file: `head` as a comment, then one line per option."""
+    lines = [
+        f"{name}: {json.dumps(values[0]) if name in TEXTS else _format_value(values)}" for name, values in rows.items()
+    ]
     return "\n".join([f"# {head}", *lines]) + "\n"
 
 
-def _value(values: Sequence[str]) -> str:
+def _format_value(values: Sequence[str]) -> str:
     if not values:
         return "true"
-    return _scalar(values[0]) if len(values) == 1 else f"[{', '.join(map(_scalar, values))}]"
+    return _format_scalar(values[0]) if len(values) == 1 else f"[{', '.join(map(_format_scalar, values))}]"
 
 
-def _scalar(value: str) -> str:
-    """A number or truth plain, everything else quoted; PyYAML takes 1e-5 for text unless its mantissa has a point."""
+def _format_scalar(value: str) -> str:
+    """Return numbers and booleans unquoted, all else quoted; PyYAML reads 1e-5 as text: its mantissa needs a point."""
     if value.lower() in _WORDS:
         return _WORDS[value.lower()]
     if _WHOLE.fullmatch(value):

@@ -1,4 +1,4 @@
-"""The nodes of a job meet before the training starts: who is there, as which rank, and whether they belong together.
+"""Rendezvous of the nodes of a job before the training starts: ranks, and whether the nodes are consistent.
 
-paddle.distributed.launch waits for ever for a node that does not come, and trains with nodes that do not fit.
+paddle.distributed.launch waits forever for a missing node, and starts on nodes with different versions or devices.
 """

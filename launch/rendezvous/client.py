@@ -1,4 +1,4 @@
-"""Another node of a meeting: it knocks until node 0 opens, greets, and waits for its word."""
+"""The client of the rendezvous: connects to node 0, sends the facts of this node, and waits for the verdict."""
 
 from __future__ import annotations
 
@@ -9,84 +9,106 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envcheck.core.model import Finding, Remedy, Status
-from launch.rendezvous.hello import LIMIT, Hello, packed
-from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, RendezvousResult, Say, alone, failed
+from envcheck.core.errors import describe_os_error
+from envcheck.core.messages import NOTHING, _, restore
+from envcheck.core.model import Finding, Status, manual
+from launch.rendezvous.hello import LIMIT, Hello, pack_hello
+from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, RendezvousResult, Say, build_failure, build_lone_result
 
 TRY_EVERY_S = 0.5
 
 
-def join(own: Hello, master: str, port: int, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
-    """Another node: knock until node 0 opens, greet, wait for its word."""
-    why, told = "", 0.0
+def join_rendezvous(own: Hello, master: str, port: int, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
+    """Connect to node 0 until `deadline` and return its verdict, or a finding that says why there is none.
+
+    `limit_s` is the whole time limit, for messages; `say` is called with progress.
+    """
+    why, reported_at = NOTHING, 0.0
     while (left := deadline - time.monotonic()) > 0:
         try:
-            with socket.create_connection((master, port), timeout=min(left, 10.0)) as talk:
-                return _talk(own, talk, deadline, limit_s, say)
+            with socket.create_connection((master, port), timeout=min(left, 10.0)) as connection:
+                return _exchange_hello(own, connection, deadline, limit_s, say)
         except ConnectionError as err:
-            why = f"nobody listens there ({(err.strerror or str(err)).lower()})"
+            why = _("no process listens on this port ({reason})", reason=describe_os_error(err))
         except socket.gaierror as err:
-            why = f"the name leads nowhere ({err.strerror})"
+            why = _("cannot resolve the name ({reason})", reason=describe_os_error(err))
         except OSError as err:
-            why = f"no answer, as behind a firewall ({(err.strerror or str(err)).lower()})"
-        if time.monotonic() - told > SAY_EVERY_S:
-            told = time.monotonic()
-            say(f"waiting for node 0 at {master}:{port}: {why}")
+            why = _("no response, possibly blocked by a firewall ({reason})", reason=describe_os_error(err))
+        if time.monotonic() - reported_at > SAY_EVERY_S:
+            reported_at = time.monotonic()
+            say(_("waiting for node 0 at {master}:{port}: {why}", master=master, port=port, why=why))
         time.sleep(min(TRY_EVERY_S, max(0.0, deadline - time.monotonic())))
-    words = "Start node 0 with the same --master, look whether a firewall closes the port, give more time by --gather."
-    return alone(own, failed("nodes.master", f"node 0 at {master}:{port} within {limit_s:g} s: {why}", words))
+    words = _(
+        "Start node 0 with the same --master, check that no firewall blocks the port, or allow more time with --gather."
+    )
+    seen = _(
+        "no connection to node 0 at {master}:{port} within {limit_s:g} s: {why}",
+        master=master,
+        port=port,
+        limit_s=limit_s,
+        why=why,
+    )
+    return build_lone_result(own, build_failure("nodes.master", seen, words))
 
 
-def _talk(own: Hello, talk: socket.socket, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
-    lines = _lines(talk, deadline)
+def _exchange_hello(
+    own: Hello, connection: socket.socket, deadline: float, limit_s: float, say: Say
+) -> RendezvousResult:
+    lines = _read_documents(connection, deadline)
     if next(lines, {}).get("envcheck-node") != "who":
-        raise ConnectionResetError(0, "something else listens there")
-    talk.sendall(packed(replace(own, now=time.time())))
-    say("node 0 has heard of us; waiting for the others")
+        raise ConnectionResetError(0, "another service listens on this port")
+    connection.sendall(pack_hello(replace(own, now=time.time())))
+    say(_("connected to node 0; waiting for the other nodes"))
     word = next(lines, {})
     if word.get("envcheck-node") != "verdict":
-        words = "Look at its words, then start all nodes again."
+        words = _("Check the output of node 0, then start all nodes again.")
         late = time.monotonic() >= deadline
-        how = f"gave no word within {limit_s:g} s" if late else "hung up before all were there"
-        return alone(own, failed("nodes.master", f"node 0 {how}", words))
-    return _verdict(own, word)
+        seen = (
+            _("node 0 did not respond within {limit_s:g} s", limit_s=limit_s)
+            if late
+            else _("node 0 closed the connection before all nodes had joined")
+        )
+        return build_lone_result(own, build_failure("nodes.master", seen, words))
+    return _parse_verdict(own, word)
 
 
-def _verdict(own: Hello, word: dict[str, object]) -> RendezvousResult:
-    said = word.get("findings")
-    findings = tuple(_finding(each) for each in said if isinstance(each, dict)) if isinstance(said, list) else ()
+def _parse_verdict(own: Hello, word: dict[str, object]) -> RendezvousResult:
+    sent = word.get("findings")
+    findings = tuple(_parse_finding(each) for each in sent if isinstance(each, dict)) if isinstance(sent, list) else ()
     rank = word.get("rank")
     number = rank if isinstance(rank, int) else own.rank or 0
-    fine = Finding("nodes.ranks", Status.OK, f"this is rank {number} of {own.nodes}")
-    return RendezvousResult(number, (replace(own, rank=number),), findings or (fine,))
+    passed = Finding("nodes.ranks", Status.OK, _("this is rank {number} of {nodes}", number=number, nodes=own.nodes))
+    return RendezvousResult(number, (replace(own, rank=number),), findings or (passed,))
 
 
-def _finding(said: dict[str, object]) -> Finding:
-    """As node 0 saw it; nothing in it is trusted to be right."""
-    name, seen, words, lines = (said.get(key) for key in ("name", "seen", "words", "evidence"))
-    status = Status.WARN if said.get("status") == "WARN" else Status.FAIL
-    evidence = tuple(_plain(line) for line in lines[:50]) if isinstance(lines, list) else ()
-    return Finding(_plain(name)[:60], status, _plain(seen), Remedy(_plain(words)), evidence)
+def _parse_finding(values: dict[str, object]) -> Finding:
+    """Return a finding of node 0, parsed as untrusted input."""
+    name, seen, words, lines = (values.get(key) for key in ("name", "seen", "words", "evidence"))
+    status = Status.WARN if values.get("status") == "WARN" else Status.FAIL
+    evidence = tuple(_clean_text(line) for line in lines[:50]) if isinstance(lines, list) else ()
+    message = restore(_clean_text(seen), values.get("message"), _clean_text)
+    remedy = restore(_clean_text(words), values.get("remedy"), _clean_text)
+    return Finding(_clean_text(name)[:60], status, message, manual(remedy), evidence)
 
 
-def _plain(text: object) -> str:
+def _clean_text(text: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text)[:1000])
 
 
-def _lines(talk: socket.socket, deadline: float) -> Iterator[dict[str, object]]:
-    """Documents until the other side hangs up, or the deadline."""
-    said = b""
-    while len(said) <= LIMIT:
-        *whole, said = said.split(b"\n")
-        for line in whole:
+def _read_documents(connection: socket.socket, deadline: float) -> Iterator[dict[str, object]]:
+    """Yield JSON objects, one per line, until the connection closes, the deadline, or LIMIT bytes without a newline."""
+    received = b""
+    while len(received) <= LIMIT:
+        *lines, received = received.split(b"\n")
+        for line in lines:
             with contextlib.suppress(ValueError, RecursionError):
                 found = json.loads(line)
                 yield found if isinstance(found, dict) else {}
-        talk.settimeout(max(0.01, deadline + HANG_UP_S - time.monotonic()))
+        connection.settimeout(max(0.01, deadline + HANG_UP_S - time.monotonic()))
         try:
-            piece = talk.recv(64 << 10)
+            piece = connection.recv(64 << 10)
         except OSError:
             return
         if not piece:
             return
-        said += piece
+        received += piece

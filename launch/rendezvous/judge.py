@@ -1,140 +1,212 @@
-"""Do the nodes that met belong together?  Plain functions of their greetings; the odd one is named."""
+"""Check that the nodes of a job are consistent: pure functions of their facts; outliers are named."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from envcheck.core.model import Finding, Remedy, Status
+from envcheck.core.messages import NOTHING, Message, _, join, ngettext, verbatim
+from envcheck.core.model import Finding, Status, manual
 from launch.rendezvous.hello import Hello
 
-SKEW_S = 0.5  # HCCL's and NCCL's limits are minutes; certificates, logs and checkpoints' times suffer from less
-Greetings = Sequence[Hello]
+SKEW_S = 0.5  # HCCL and NCCL tolerate minutes; certificates and the order of logs and checkpoints do not
 
 
-def judge(met: Greetings) -> tuple[Finding, ...]:
-    """One finding for each question, in the order of the table."""
-    return tuple(question(met) for question in QUESTIONS)
+def judge_nodes(nodes: Sequence[Hello]) -> tuple[Finding, ...]:
+    """Return one finding per check, in the order of CHECKS."""
+    return tuple(check(nodes) for check in CHECKS)
 
 
-def ranks(met: Greetings) -> Finding:
-    """Every number once, from 0; who has none gets one."""
-    wanted = met[0].nodes
-    given = Counter(g.rank for g in met if g.rank is not None)
+def check_ranks(nodes: Sequence[Hello]) -> Finding:
+    """Check that each rank is given once and is below the number of nodes; nodes without a rank are ignored."""
+    count = nodes[0].nodes
+    given = Counter(g.rank for g in nodes if g.rank is not None)
     twice = [rank for rank, times in given.items() if times > 1]
-    beyond = [rank for rank in given if not 0 <= rank < wanted]
+    beyond = [rank for rank in given if not 0 <= rank < count]
     if twice:
-        who = ", ".join(sorted(f"{g.host} ({g.address})" for g in met if g.rank == twice[0]))
-        return _bad("nodes.ranks", f"rank {twice[0]} is taken by {who}", "Give each node its own number by --rank.")
+        who = join(", ", sorted(f"{g.host} ({g.address})" for g in nodes if g.rank == twice[0]))
+        return _build_finding(
+            "nodes.ranks",
+            _("rank {rank} is used by several nodes: {nodes}", rank=twice[0], nodes=who),
+            _("Give each node its own rank with --rank."),
+        )
     if beyond:
-        return _bad("nodes.ranks", f"rank {beyond[0]} of {wanted} nodes", f"Ranks are 0 to {wanted - 1}.")
-    return Finding("nodes.ranks", Status.OK, f"{len(met)} nodes, every rank once")
+        return _build_finding(
+            "nodes.ranks",
+            _("rank {rank} is out of range for {count} nodes", rank=beyond[0], count=count),
+            _("Use ranks 0 to {last} with --rank.", last=count - 1),
+        )
+    return Finding("nodes.ranks", Status.OK, _("{count} nodes with unique ranks", count=len(nodes)))
 
 
-def count(met: Greetings) -> Finding:
-    return _alike("nodes.count", "the number of nodes", lambda g: str(g.nodes), met, "Give the same --nnodes on each.")
+def check_node_count(nodes: Sequence[Hello]) -> Finding:
+    """Check that all nodes have the same --nnodes."""
+    return _compare_nodes(
+        "nodes.count", _("number of nodes"), lambda g: str(g.nodes), nodes, _("Use the same --nnodes on all nodes.")
+    )
 
 
-def job(met: Greetings) -> Finding:
-    """Of one role: on a mixed machine park each vendor's command is its own."""
-    words = "Start the same command on each node: model, method, options, and the same envcheck."
-    return _alike("nodes.job", "the command", lambda g: g.job[:12], met, words, by=lambda g: g.role)
+def check_command(nodes: Sequence[Hello]) -> Finding:
+    """Check that all nodes of a role run the same command; with mixed devices each role has its own."""
+    words = _("Run the same command on all nodes: same model, method, options and envcheck version.")
+    return _compare_nodes(
+        "nodes.job", _("hash of the command"), lambda g: g.job[:12], nodes, words, by=lambda g: g.role
+    )
 
 
-def devices(met: Greetings) -> Finding:
-    words = "Use nodes with as many cards, or --cards with what all have."
-    return _alike("nodes.devices", "cards", lambda g: str(g.devices), met, words, by=_kind)
+def check_devices(nodes: Sequence[Hello]) -> Finding:
+    """Check that all nodes of a vendor have the same number of devices."""
+    words = _("Use nodes with the same number of devices, or set --cards-per-node to a number that all nodes have.")
+    return _compare_nodes("nodes.devices", _("devices"), lambda g: str(g.devices), nodes, words, by=_device_kind)
 
 
-def packages(met: Greetings) -> Finding:
-    """Two versions of a framework in one job disagree on the wire, late and with other words."""
-    names = sorted({name for g in met for name in g.packages})
+def check_packages(nodes: Sequence[Hello]) -> Finding:
+    """Check the versions of the recipe's packages: mixed framework versions fail late, with misleading errors."""
+    names = sorted({name for g in nodes for name in g.packages})
     found = [
-        _alike("nodes.packages", name, lambda g, n=name: g.packages.get(n, "not installed"), met, "", by=_kind)  # type: ignore[misc]
+        _compare_nodes(
+            "nodes.packages",
+            verbatim(name),
+            partial(_version, name),
+            nodes,
+            NOTHING,
+            by=_device_kind,
+        )
         for name in names
     ]
     odd = [f for f in found if f.status is Status.FAIL]
     if not odd:
-        return Finding("nodes.packages", Status.OK, f"{len(names)} packages alike")
+        return Finding(
+            "nodes.packages",
+            Status.OK,
+            ngettext("{count} package with the same version", "{count} packages with the same versions", len(names)),
+        )
     lines = tuple(f.seen for f in odd)
-    return _bad("nodes.packages", odd[0].seen, "Provision the nodes by one lock: envcheck provision --locked.", lines)
-
-
-def python(met: Greetings) -> Finding:
-    return _alike("nodes.python", "Python", lambda g: g.python, met, "Use one image on all nodes.", by=_kind)
-
-
-def driver(met: Greetings) -> Finding:
-    words = "Nodes of one driver are the tested case: update the odd one."
-    return _alike("nodes.driver", "driver", lambda g: g.driver, met, words, by=_kind, bad=Status.WARN)
-
-
-def toolkit(met: Greetings) -> Finding:
-    return _alike(
-        "nodes.toolkit", "toolkit", lambda g: g.toolkit, met, "Use one image on all nodes.", _kind, Status.WARN
+    return _build_finding(
+        "nodes.packages", odd[0].seen, _("Provision all nodes from one lock file: envcheck provision --locked."), lines
     )
 
 
-def clock(met: Greetings) -> Finding:
-    """Against node 0's."""
-    off = [g for g in met if abs(g.skew_s) > SKEW_S]
+def _version(package: str, node: Hello) -> str:
+    return node.packages.get(package, _("not installed"))
+
+
+def check_python(nodes: Sequence[Hello]) -> Finding:
+    """Check that all nodes of a vendor have the same Python version."""
+    return _compare_nodes(
+        "nodes.python",
+        verbatim("Python"),
+        lambda g: g.python,
+        nodes,
+        _("Use the same image on all nodes."),
+        by=_device_kind,
+    )
+
+
+def check_driver(nodes: Sequence[Hello]) -> Finding:
+    """Warn if nodes of a vendor have different driver versions."""
+    words = _("Install the same driver version on all nodes; mixed versions are untested.")
+    return _compare_nodes(
+        "nodes.driver", _("driver"), lambda g: g.driver, nodes, words, by=_device_kind, bad=Status.WARN
+    )
+
+
+def check_toolkit(nodes: Sequence[Hello]) -> Finding:
+    """Warn if nodes of a vendor have different toolkit versions."""
+    return _compare_nodes(
+        "nodes.toolkit",
+        _("toolkit"),
+        lambda g: g.toolkit,
+        nodes,
+        _("Use the same image on all nodes."),
+        _device_kind,
+        Status.WARN,
+    )
+
+
+def check_clock(nodes: Sequence[Hello]) -> Finding:
+    """Warn if the clock of a node differs from that of node 0 by more than SKEW_S."""
+    off = [g for g in nodes if abs(g.skew_s) > SKEW_S]
     if not off:
-        return Finding("nodes.clock", Status.OK, f"within {SKEW_S:g} s of node 0's")
+        return Finding("nodes.clock", Status.OK, _("clocks differ by at most {skew_s:g} s from node 0", skew_s=SKEW_S))
     worst = max(off, key=lambda g: abs(g.skew_s))
-    seen = f"the clock of {worst.title} is {abs(worst.skew_s):.1f} s {'ahead' if worst.skew_s > 0 else 'behind'}"
-    return _bad("nodes.clock", seen, "Set the clocks by one source: chronyc makestep, or ntpdate.", bad=Status.WARN)
+    seen = (
+        _("the clock of {node} is {skew_s:.1f} s ahead of node 0", node=worst.title, skew_s=worst.skew_s)
+        if worst.skew_s > 0
+        else _("the clock of {node} is {skew_s:.1f} s behind node 0", node=worst.title, skew_s=-worst.skew_s)
+    )
+    return _build_finding(
+        "nodes.clock",
+        seen,
+        _("Synchronize the clocks with one time source: chronyc makestep, or ntpdate."),
+        bad=Status.WARN,
+    )
 
 
-QUESTIONS: tuple[Callable[[Greetings], Finding], ...] = (
-    ranks,
-    count,
-    job,
-    devices,
-    packages,
-    python,
-    driver,
-    toolkit,
-    clock,
+CHECKS: tuple[Callable[[Sequence[Hello]], Finding], ...] = (
+    check_ranks,
+    check_node_count,
+    check_command,
+    check_devices,
+    check_packages,
+    check_python,
+    check_driver,
+    check_toolkit,
+    check_clock,
 )
 
 
-def _kind(greeting: Hello) -> str:
-    """Nodes of different vendors may differ."""
-    return greeting.device
+def _device_kind(node: Hello) -> str:
+    """Return the key for checks whose result may differ between vendors."""
+    return node.device
 
 
-def _alike(
+def _compare_nodes(
     name: str,
-    what: str,
+    what: Message,
     of: Callable[[Hello], str],
-    met: Greetings,
-    words: str,
+    nodes: Sequence[Hello],
+    words: Message,
     by: Callable[[Hello], str] = lambda g: "",
     bad: Status = Status.FAIL,
 ) -> Finding:
-    """The answers of each kind of node; what most say is taken for right, node 0's where none is more frequent."""
+    """Compare a value within each group of nodes (`by`). The most frequent value is expected; on a tie, that of the
+    lowest rank."""
     groups: dict[str, list[Hello]] = {}
-    for greeting in met:
-        groups.setdefault(by(greeting), []).append(greeting)
-    odd = [line for group in groups.values() for line in _odd(what, [(g, of(g)) for g in _ranked(group)])]
+    for node in nodes:
+        groups.setdefault(by(node), []).append(node)
+    odd = [
+        line for group in groups.values() for line in _find_outliers(what, [(g, of(g)) for g in _sort_by_rank(group)])
+    ]
     if odd:
-        return _bad(name, odd[0], words, tuple(odd), bad)
-    return Finding(name, Status.OK, f"{what} alike on {len(met)} nodes")
+        return _build_finding(name, odd[0], words, tuple(odd), bad)
+    return Finding(name, Status.OK, _("{what}: the same on {count} nodes", what=what, count=len(nodes)))
 
 
-def _ranked(group: Iterable[Hello]) -> list[Hello]:
+def _sort_by_rank(group: Iterable[Hello]) -> list[Hello]:
     return sorted(group, key=lambda g: (g.rank is None, g.rank, g.address))
 
 
-def _odd(what: str, answers: Sequence[tuple[Hello, str]]) -> list[str]:
-    most, times = Counter(text for _, text in answers).most_common(1)[0]  # the first of equals
-    others = "node 0" if times == 1 else f"{times} others"
+def _find_outliers(what: Message, answers: Sequence[tuple[Hello, str]]) -> list[Message]:
+    most, times = Counter(text for _unused, text in answers).most_common(1)[0]  # on a tie the first one
+    first = next(node for node, text in answers if text == most)
+    others = first.title if times == 1 else _("{count} other nodes", count=times)
     return [
-        f"{what}: {text or 'unknown'} on {g.title}, {most or 'unknown'} on {others}"
-        for g, text in answers
+        _(
+            "{what}: {own} on {node}, {expected} on {others}",
+            what=what,
+            own=text or _("unknown"),
+            node=node.title,
+            expected=most or _("unknown"),
+            others=others,
+        )
+        for node, text in answers
         if text != most
     ]
 
 
-def _bad(name: str, seen: str, words: str, evidence: tuple[str, ...] = (), bad: Status = Status.FAIL) -> Finding:
-    return Finding(name, bad, seen, Remedy(words), evidence)
+def _build_finding(
+    name: str, seen: Message, words: Message, evidence: tuple[str, ...] = (), bad: Status = Status.FAIL
+) -> Finding:
+    return Finding(name, bad, seen, manual(words), evidence)

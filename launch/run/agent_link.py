@@ -1,4 +1,4 @@
-"""The talk with container_agent in a container: what it tells becomes the run's logs and its family here."""
+"""The connection to container_agent in a container: its events become log files and process states here."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core import process
 from envcheck.core.errors import StepError
-from installers.targets.container_errors import asked
+from envcheck.core.messages import _, fill
+from installers.targets.container_errors import call_engine
 from installers.targets.exec_target import OWN, SHELL, ContainerTarget
 
 if TYPE_CHECKING:
     import docker
 
 BEGIN_S, END_S = 60.0, 30.0
-LINE = 1 << 20  # characters of one line; the sitter's pieces are a third of that
-_FILE = re.compile(r"\w[\w.-]{0,100}(/\w[\w.-]{0,100}){0,6}")  # below the log folder, nothing that leads out of it
+LINE = 1 << 20  # limit of a line in bytes; the agent's are a third of that
+_FILE = re.compile(r"\w[\w.-]{0,100}(/\w[\w.-]{0,100}){0,6}")  # relative path below the log folder
 
 
 class ReportedProcesses:
-    """A family of which others tell."""
+    """Worker processes as reported by the agent (see launch.targets.stage.WorkerProcesses)."""
 
     def __init__(self) -> None:
         self.dead: dict[int, tuple[float, int | None]] = {}
@@ -34,22 +35,25 @@ class ReportedProcesses:
         self.peak_bytes = 0
         self.news = threading.Event()
 
-    def look(self) -> None:
-        """What there is to know comes by itself."""
+    def update_workers(self) -> None:
+        """Do nothing: events arrive in the reader thread."""
 
-    def living(self) -> bool:
+    def has_living_worker(self) -> bool:
+        """Whether a reported worker has not ended."""
         return bool(self.met - self.dead.keys())
 
-    def wait(self, seconds: float) -> None:
+    def wait_for_death(self, seconds: float) -> None:
+        """Wait for an event, at most for `seconds`."""
         self.news.wait(seconds)
         self.news.clear()
 
     def close(self) -> None:
+        """Wake up a waiting thread."""
         self.news.set()
 
 
 class ContainerTraining:
-    """A training that a sitter in the container stays with; the end of this talk is the end of the training."""
+    """A training supervised by container_agent in the container; closing the connection ends it."""
 
     def __init__(
         self, client: docker.DockerClient, seat: ContainerTarget, words: Sequence[str], run: Path, output: str
@@ -57,26 +61,30 @@ class ContainerTraining:
         self.client, self.run, self.output, self.family = client, run, output, ReportedProcesses()
         self.status: int | None = None
         self.made: list[str] = []
-        self._refused = ""
+        self._refused = self._reason = ""
         self._answered, self._over = threading.Event(), threading.Event()
-        self._socket = self._opened(seat, words)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._socket = self._start_agent(seat, words)
+        threading.Thread(target=self._read_events, daemon=True).start()
         self._answered.wait(BEGIN_S)
         if self._refused:
-            self.end()
-            raise StepError(f"cannot start {self._refused}", f"docker logs and {run}/log/launcher.log may tell more")
+            self.end_training()
+            raise StepError(
+                _("cannot start {program}: {reason}", program=self._refused, reason=fill(self._reason)),
+                _("inspect {log}", log=run / "log" / "launcher.log"),
+            )
 
-    def _opened(self, seat: ContainerTarget, words: Sequence[str]) -> Any:
+    def _start_agent(self, seat: ContainerTarget, words: Sequence[str]) -> Any:
         shell = ["bash", "-lc", SHELL, "bash", OWN, *words]
-        made = asked(lambda: seat.api.exec_create(seat.container, shell, stdin=True))
+        made = call_engine(lambda: seat.api.exec_create(seat.container, shell, stdin=True))
         self._command = str(made["Id"])
-        return asked(lambda: seat.api.exec_start(self._command, socket=True))
+        return call_engine(lambda: seat.api.exec_start(self._command, socket=True))
 
     def poll(self) -> int | None:
+        """Return the launcher's exit status, None while it runs."""
         return self.status if self._over.is_set() else None
 
-    def end(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
-        """Closing our side is the order; a sitter that does not obey in time is left to its own end."""
+    def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
+        """Close the connection, which makes the agent end the training, and wait for its last event up to END_S."""
         raw = getattr(self._socket, "_sock", self._socket)
         until = time.monotonic() + save_s
         with contextlib.suppress(OSError):
@@ -84,30 +92,31 @@ class ContainerTraining:
                 raw.sendall(b"save\n")
             while time.monotonic() < until and not hurry() and not self._over.wait(0.1):
                 pass
-            raw.shutdown(1)  # writing: what it still says is heard
+            raw.shutdown(1)  # only for writing: the last events are still read
         self._over.wait(END_S)
         with contextlib.suppress(OSError):
             self._socket.close()
         self.client.close()
 
-    def outputs(self) -> list[str]:
+    def list_checkpoints(self) -> list[str]:
+        """Return the paths of the checkpoints in the container, oldest first."""
         return self.made
 
-    def _listen(self) -> None:
+    def _read_events(self) -> None:
         try:
-            for line in self._lines():
-                self._take(line)
+            for line in self._iterate_lines():
+                self._apply_event(line)
         except (OSError, ValueError):
-            pass  # the engine has gone: an ending of its own, below
+            pass  # the connection to the engine is lost: handled below
         finally:
             if self.status is None:
-                self.status = self._left()
+                self.status = self._read_exit_code()
             self._answered.set()
             self._over.set()
             self.family.news.set()
 
-    def _lines(self) -> Iterator[str]:
-        """What the sitter says; what a login shell's start files say is none of it."""
+    def _iterate_lines(self) -> Iterator[str]:
+        """Yield the agent's events; other output, such as that of login scripts, is skipped."""
         from docker.utils.socket import STDOUT, frames_iter
 
         rest = b""
@@ -116,14 +125,14 @@ class ContainerTraining:
             yield from (line.decode("utf-8", "replace") for line in lines if line.startswith(b"{"))
             rest = rest[-LINE:]
 
-    def _take(self, line: str) -> None:
+    def _apply_event(self, line: str) -> None:
         try:
             said = json.loads(line)
         except ValueError:
             return
         self._answered.set()
         if isinstance(said.get("file"), str):
-            self._log(said["file"], str(said.get("data", "")))
+            self._append_log(said["file"], str(said.get("data", "")))
         elif isinstance(said.get("met"), int):
             self.family.met.add(said["met"])
         elif isinstance(said.get("dead"), int):
@@ -133,22 +142,22 @@ class ContainerTraining:
         elif "peak" in said:
             self.family.peak_bytes = int(said["peak"])
         elif "unstarted" in said:
-            self._refused = str(said["unstarted"])
+            self._refused, self._reason = str(said["unstarted"]), str(said.get("reason", ""))
         elif isinstance(said.get("end"), int):
             self.status, self.made = said["end"], [f"{self.output}/{name}" for name in said.get("outputs", ())]
 
-    def _log(self, name: str, data: str) -> None:
+    def _append_log(self, name: str, data: str) -> None:
         if not _FILE.fullmatch(name) or ".." in name:
             return
         path = self.run / "log" / name
-        with contextlib.suppress(OSError, ValueError):  # a full disk here must not end a training there
+        with contextlib.suppress(OSError, ValueError):  # a full disk here must not end the training
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 file.write(base64.b64decode(data))
 
-    def _left(self) -> int:
-        """The sitter went without a last word: the engine may know how."""
+    def _read_exit_code(self) -> int:
+        """Return the exit code of an agent that ended without a last event, as the engine reports it."""
         with contextlib.suppress(StepError):
-            found = asked(lambda: self.client.api.exec_inspect(self._command)).get("ExitCode")
+            found = call_engine(lambda: self.client.api.exec_inspect(self._command)).get("ExitCode")
             return 1 if found in (None, 0) else int(found)
         return process.HUNG

@@ -1,4 +1,4 @@
-"""What a run that failed says of its cause: the log of the worker that failed first, the launcher's, the kernel's."""
+"""Diagnose a failed run by the logs of the first failed worker, the launcher and the kernel."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.secrets import redact
-from envcheck.explain import Diagnosis, diagnose
-from envcheck.explain import kernel as kernel_log
-from launch.run.launcher import Ending
+from envcheck.core.secrets import redact_text
+from envcheck.explain import Diagnosis, diagnose, kernel_log
+from launch.run.launcher import TrainingEnd
 
-TAIL = 4 << 20  # bytes of a log: an error and what led to it; reading them takes a tenth of a second
+TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = ("failed", "unstarted")
-HUNG = "watch.launcher"  # the rule that ends a launcher which failed by itself and stayed
+HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
 
 
-def diagnosed(run: Path, end: Ending, began_s: float) -> tuple[Diagnosis, ...]:
-    """The cause first; () where nothing is known, or nothing failed.  `began_s` in seconds since 1970."""
+def diagnose_run(run: Path, end: TrainingEnd, began_s: float) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses, the cause first; () if there are none or nothing failed.  `began_s`: seconds since 1970."""
     hung = bool(end.stopped and end.stopped.name == HUNG)
     if end.how not in FAILED and not hung:
         return ()
-    code = None if hung else end.failed.code if end.failed else end.status  # ended by us, its code says nothing
-    asked = code in (-signal.SIGKILL, -signal.SIGBUS, None) and not hung
-    said = kernel_log.lines(began_s) if asked else None
+    code = None if hung else end.failed.code if end.failed else end.status  # ended by envcheck: the code is meaningless
+    needs_kernel_log = code in (-signal.SIGKILL, -signal.SIGBUS, None) and not hung
+    kernel = kernel_log.read_lines(began_s) if needs_kernel_log else None
     logs = [f"workerlog.{end.failed.rank}"] if end.failed else []
     for name in (*logs, "launcher.log"):
-        told = diagnose(_tail(run / "log" / name), name=name, code=code, kernel=said or ())
-        if told:
-            return told
+        found = diagnose(_read_tail(run / "log" / name), name=name, code=code, kernel=kernel or ())
+        if found:
+            return found
     return ()
 
 
-def _tail(path: Path) -> list[str]:
-    """The whole lines of a log's end."""
+def _read_tail(path: Path) -> list[str]:
+    """Return the last lines of a log."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL))
@@ -43,14 +42,14 @@ def _tail(path: Path) -> list[str]:
         return []
 
 
-def values(told: tuple[Diagnosis, ...]) -> list[dict[str, Any]]:
-    """For the record."""
-    return [_plain(dataclasses.asdict(one)) for one in told]
+def list_diagnosis_values(diagnoses: tuple[Diagnosis, ...]) -> list[dict[str, Any]]:
+    """Return the diagnoses as JSON values without secrets."""
+    return [_redact_values(dataclasses.asdict(one)) for one in diagnoses]
 
 
-def _plain(value: Any) -> Any:
+def _redact_values(value: Any) -> Any:
     if isinstance(value, str):
-        return redact(value)
+        return redact_text(value)
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: _redact_values(inner) for key, inner in value.items()}
+    return [_redact_values(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,4 +1,4 @@
-"""Start a training and stay with it to its end; whatever happens, none of its processes outlives this."""
+"""Start a training and supervise it to its end; all of its processes are ended in any case."""
 
 from __future__ import annotations
 
@@ -10,44 +10,49 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from envcheck.core.model import Finding
-from envcheck.core.secrets import redact
-from envcheck.core.signals import heard_by
+from envcheck.core.secrets import redact_text
+from envcheck.core.signals import handle_signals
 from envcheck.job.command import TrainingCommand
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.run import first_failure
-from launch.run.process_tree import outlived
-from launch.run.watch import Watch
+from launch.run.process_tree import list_outlived
+from launch.run.watch import RunWatch
 from launch.targets import checkpoint_on_stop
 from launch.targets.clean_environment import CleanEnvironment
 from launch.targets.stage import Stage, Training
 
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20
-SAVED = ("interrupted", "deadline")  # endings of a training that is well
-MOURNING_S = 1.5  # in which a launcher should notice that a worker failed; torchrun ends the others for half a minute
+SAVING_ENDS = ("interrupted", "deadline")  # endings of a healthy training, which may save a checkpoint
+FAILURE_GRACE_S = 1.5  # time for the launcher to notice a failed worker; torchrun takes up to 30 s to end the others
 
 
 class RunMonitor(Protocol):
-    """What may end a run, and looks at its cards meanwhile; `stopped` says why it had to end."""
+    """Samples the cards of a run and decides whether to end it; `stopped` is the finding that ended it."""
 
     stopped: Finding | None
 
-    def start(self) -> None: ...
+    def start_sampling(self) -> None:
+        """Start the sampling thread."""
 
-    def check(self, watch: Watch) -> bool:
-        """Whether the run must end."""
+    def must_end_run(self, watch: RunWatch) -> bool:
+        """Return whether the run must end."""
 
-    def cards(self) -> dict[str, Any]:
-        """The cards' part of the run record."""
+    def list_card_values(self) -> dict[str, Any]:
+        """Return the values of the cards for the run record."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the sampling."""
 
 
 @dataclass(frozen=True)
-class Ending:
-    """`how` is finished, failed, unstarted (no worker was seen), interrupted, deadline, stopped (by a rule, which
-    is told in `stopped`); `status` is the launcher's; `cards` are their peaks; `left` are the processes that outlived
-    SIGKILL, as those do that hang in a driver: each holds its card on."""
+class TrainingEnd:
+    """How a training ended.
+
+    `how` is finished, failed, unstarted (no worker started), interrupted, deadline or stopped (by the stop rule in
+    `stopped`); `status` is the launcher's exit status; `cards` are values for the record; `left` are pids that survived
+    SIGKILL, such as processes hanging in a driver, which still use their cards.
+    """
 
     how: str
     status: int | None
@@ -62,7 +67,7 @@ class Ending:
     left: tuple[int, ...] = ()
 
 
-def launch(
+def launch_training(
     stage: Stage,
     command: TrainingCommand,
     clean: CleanEnvironment,
@@ -71,99 +76,105 @@ def launch(
     deadline_s: float | None = None,
     started: Callable[[], None] = lambda: None,
     monitor: RunMonitor | None = None,
-) -> Ending:
-    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when
-    its processes are; `monitor` may end it.
+) -> TrainingEnd:
+    """Run the training in `command.workdir` to its end; logs go to `run`/log.
 
-    Ctrl-C is an ending like others; a second one leaves no time for a checkpoint.  StepError when the first program
-    cannot be started at all.
+    `say` gets each step; `started` is called when the launcher runs; `monitor` may end the training.  Ctrl-C ends it
+    and leaves time for a checkpoint, a second one does not.  StepError if the launcher cannot be executed.
     """
     began = time.monotonic()
-    stop: list[int] = []  # noted and not raised: none may come in the middle of starting or ending processes
-    with heard_by(lambda number, _frame: stop.append(number)):
-        training = stage.start(command, clean, run)
+    stop: list[int] = []  # signals are recorded, not raised: none may interrupt starting or ending processes
+    with handle_signals(lambda number, _frame: stop.append(number)):
+        training = stage.start_training(command, clean, run)
         started()
-        watch = Watch(run / "log", training.family, say, command.argv)
+        watch = RunWatch(run / "log", training.family, say, command.argv)
         if monitor:
-            monitor.start()
+            monitor.start_sampling()
         how = None
         try:
-            how = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s, monitor)
+            how = _follow_training(training, watch, stop, None if deadline_s is None else began + deadline_s, monitor)
         finally:
-            training.end(checkpoint_on_stop.grace_s(command) if how in SAVED else 0.0, hurry=lambda: len(stop) > 1)
+            training.end_training(
+                checkpoint_on_stop.save_grace_s(command) if how in SAVING_ENDS else 0.0, hurry=lambda: len(stop) > 1
+            )
             if monitor:
                 monitor.close()
             watch.family.close()
-    watch.look(final=True)
-    status, text = training.poll(), _tail(run / "log" / "launcher.log")
-    failed = None if stop or status == 0 or how == "stopped" else first_failure.first_failed(watch.workers(), text)
-    return Ending(
-        how=how or _how(status, watch.begun),
+    watch.update_state(final=True)
+    status, text = training.poll(), _read_tail(run / "log" / "launcher.log")
+    failed = (
+        None if stop or status == 0 or how == "stopped" else first_failure.find_first_failed(watch.list_workers(), text)
+    )
+    return TrainingEnd(
+        how=how or _classify_end(status, watch.has_begun),
         status=status,
         failed=failed,
         steps=tuple(watch.steps),
         peak_bytes=watch.family.peak_bytes,
         seconds=time.monotonic() - began,
         launcher_lines=tuple(text.splitlines()[-40:]),
-        outputs=tuple(training.outputs()),
+        outputs=tuple(training.list_checkpoints()),
         stopped=monitor.stopped if monitor else None,
-        cards=monitor.cards() if monitor else {},
-        left=outlived(stage.mark(run)),
+        cards=monitor.list_card_values() if monitor else {},
+        left=list_outlived(stage.run_mark(run)),
     )
 
 
-def argv(command: TrainingCommand) -> tuple[str, ...]:
-    """The command itself; where scripts must be sourced (CANN's set_env.sh) or files be written first, inside a bash
-    that does so and becomes it: it runs where the training does, on this host or in a container."""
+def build_argv(command: TrainingCommand) -> tuple[str, ...]:
+    """Return the command line of the training.
+
+    If scripts must be sourced (CANN's set_env.sh) or files written first, bash does so at the place of the training and
+    then executes the command.
+    """
     if not (command.scripts or command.files):
         return command.argv
-    files = [_written(Path(path), text) for path, text in command.files.items()]
+    files = [_format_write_command(Path(path), text) for path, text in command.files.items()]
     lines = [f". {shlex.quote(script)}" for script in command.scripts]
-    again = command.prepend if command.scripts else {}  # a script may have set the variable anew
+    again = command.prepend if command.scripts else {}  # a script may have overwritten the variable
     ahead = [f'export {n}={shlex.quote(text)}"${{{n}:+:${n}}}"' for n, text in again.items()]
     return ("bash", "-c", "\n".join([*files, *lines, *ahead, 'exec "$@"']), "bash", *command.argv)
 
 
-def _written(path: Path, text: str) -> str:
+def _format_write_command(path: Path, text: str) -> str:
     folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
     return f"mkdir -p -- {folder} && printf %s {shlex.quote(text)} > {file} || exit 1"
 
 
-def _follow(
-    training: Training, watch: Watch, stop: list[int], deadline: float | None, monitor: RunMonitor | None
+def _follow_training(
+    training: Training, watch: RunWatch, stop: list[int], deadline: float | None, monitor: RunMonitor | None
 ) -> str | None:
-    """To the launcher's end: None; else how it is to end: somebody asked to stop, the deadline came, a rule."""
+    """Follow the training; return None if the launcher ended, else why to end it (see TrainingEnd.how)."""
     while training.poll() is None:
         if stop:
             return "interrupted"
         if deadline is not None and time.monotonic() > deadline:
             return "deadline"
-        watch.look()
-        if monitor and monitor.check(watch):
+        watch.update_state()
+        if monitor and monitor.must_end_run(watch):
             return "stopped"
-        if _bereft(watch):
+        if _has_failed_worker(watch):
             return "failed"
-        watch.family.wait(LOOK_EVERY_S)
+        watch.family.wait_for_death(LOOK_EVERY_S)
     return "interrupted" if stop else None
 
 
-def _bereft(watch: Watch) -> bool:
-    """A worker failed, and the launcher has not ended in spite of it."""
+def _has_failed_worker(watch: RunWatch) -> bool:
+    """Whether a worker failed and the launcher still runs after the grace period."""
     fell = [when for when, code in watch.family.dead.values() if code not in (None, 0)]
-    return bool(fell) and time.time() - min(fell) > MOURNING_S
+    return bool(fell) and time.time() - min(fell) > FAILURE_GRACE_S
 
 
-def _how(status: int | None, workers: bool) -> str:
+def _classify_end(status: int | None, workers: bool) -> str:
     if status == 0:
         return "finished"
     return "failed" if workers else "unstarted"
 
 
-def _tail(path: Path) -> str:
-    """The end of a text file without secrets: a launcher that is told to be verbose prints its whole environment."""
+def _read_tail(path: Path) -> str:
+    """Return the end of a text file without secrets: a verbose launcher prints its whole environment."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TEXT_LIMIT))
-            return redact(file.read(TEXT_LIMIT).decode("utf-8", "replace"))
+            return redact_text(file.read(TEXT_LIMIT).decode("utf-8", "replace"))
     except OSError:
         return ""

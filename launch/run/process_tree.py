@@ -1,6 +1,6 @@
-"""The processes of a run: who is a worker, who died and how, how much memory they hold, who is left.
+"""The processes of a run: workers, exit codes, memory use, remaining processes.
 
-A worker's number is that on its node: the launchers name its log by it.
+Ranks are those on the node, which launchers use in the names of logs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pathlib import Path
 
 import psutil
 
+from envcheck.core.messages import _
 from launch.programs.container_agent import RANKS
 from launch.targets.clean_environment import MARK
 
 
 class ProcessTree:
-    """The processes below the launcher.
+    """The processes below the launcher (see launch.targets.stage.WorkerProcesses).
 
-    `dead` holds when each worker died and its code, None when nobody saw that in time: a dead worker can be read only
-    until the launcher has looked, at most a second.  So `wait` wakes up the moment one dies, by the kernel's pidfd.
+    The exit code of a worker can be read only until the launcher reaps it, within a second.  Therefore
+    `wait_for_death` uses pidfds, which wake it up immediately.
     """
 
     def __init__(self, pid: int) -> None:
@@ -33,68 +34,70 @@ class ProcessTree:
         self._watched: dict[int, int] = {}  # pidfd → rank
         self._poll = select.poll()
 
-    def look(self) -> None:
-        """Who is new, who died, and how much memory all hold together."""
+    def update_workers(self) -> None:
+        """Look for new and ended workers, and measure the memory."""
         try:
             below = psutil.Process(self.pid).children(recursive=True)
         except psutil.Error:
             return
         known = {process.pid for process in self.alive.values()}
         for process in below:
-            rank = None if process.pid in known else _rank(process)
+            rank = None if process.pid in known else _read_rank(process)
             if rank is not None and rank not in self.alive:
-                self._meet(rank, process)
+                self._register_worker(rank, process)
         for rank, process in self.alive.items():
-            if rank not in self.dead and _gone(process):
-                self._mourn(rank)
-        self.peak_bytes = max(self.peak_bytes, sum(_resident(process) for process in below))
+            if rank not in self.dead and _has_ended(process):
+                self._record_death(rank)
+        self.peak_bytes = max(self.peak_bytes, sum(_resident_bytes(process) for process in below))
 
-    def living(self) -> bool:
+    def has_living_worker(self) -> bool:
+        """Return whether a worker was alive at the last update."""
         return any(rank not in self.dead for rank in self.alive)
 
-    def wait(self, seconds: float) -> None:
-        """So long, or until a worker dies."""
-        for rank in {self._watched[file] for file, _ in self._poll.poll(seconds * 1000)}:
-            self._mourn(rank)
+    def wait_for_death(self, seconds: float) -> None:
+        """Wait until a worker ends, at most for `seconds`."""
+        for rank in {self._watched[file] for file, _unused in self._poll.poll(seconds * 1000)}:
+            self._record_death(rank)
 
     def close(self) -> None:
+        """Close the pidfds."""
         for file in tuple(self._watched):
-            self._forget(file)
+            self._stop_watching(file)
 
-    def _meet(self, rank: int, process: psutil.Process) -> None:
+    def _register_worker(self, rank: int, process: psutil.Process) -> None:
         self.alive[rank] = process
-        with contextlib.suppress(OSError):  # a kernel before 5.3: looking every now and then must do
+        with contextlib.suppress(OSError):  # kernel before 5.3: ended workers are found by polling
             file = os.pidfd_open(process.pid)
             self._watched[file] = rank
             self._poll.register(file, select.POLLIN)
 
-    def _mourn(self, rank: int) -> None:
+    def _record_death(self, rank: int) -> None:
         self.dead.setdefault(rank, (time.time(), _exit_code(self.alive[rank].pid)))
         for file in [file for file, of in self._watched.items() if of == rank]:
-            self._forget(file)
+            self._stop_watching(file)
 
-    def _forget(self, file: int) -> None:
+    def _stop_watching(self, file: int) -> None:
         self._poll.unregister(file)
         del self._watched[file]
         os.close(file)
 
 
-def _rank(process: psutil.Process) -> int | None:
-    """Of a worker: the launcher gives it a number in its environment.  Its own children inherit it."""
+def _read_rank(process: psutil.Process) -> int | None:
+    """Return the rank that the launcher set in the environment; None for children, which inherit it."""
     with contextlib.suppress(psutil.Error, OSError):
-        number = _number(process)
+        number = _read_rank_variable(process)
         parent = None if number is None else process.parent()
-        return None if parent and _number(parent) == number else number
+        return None if parent and _read_rank_variable(parent) == number else number
     return None
 
 
-def _number(process: psutil.Process) -> int | None:
+def _read_rank_variable(process: psutil.Process) -> int | None:
     variables = process.environ()
     text = next((variables[name] for name in RANKS if variables.get(name)), "")
     return int(text) if text.isdecimal() else None
 
 
-def _gone(process: psutil.Process) -> bool:
+def _has_ended(process: psutil.Process) -> bool:
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -102,7 +105,7 @@ def _gone(process: psutil.Process) -> bool:
 
 
 def _exit_code(pid: int) -> int | None:
-    """A zombie's code from the last field of /proc/PID/stat; minus the signal's number as in subprocess."""
+    """Return the exit code of a zombie from /proc/PID/stat, negative for a signal; None if already reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return os.waitstatus_to_exitcode(int(fields[-1])) if fields[0] in ("Z", "X") else None
@@ -110,21 +113,21 @@ def _exit_code(pid: int) -> int | None:
         return None
 
 
-def _resident(process: psutil.Process) -> int:
+def _resident_bytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error):
         return int(process.memory_info().rss)
     return 0
 
 
-def survivors(run: Path) -> list[psutil.Process]:
-    """Every living process of this run: paddle gives its workers sessions of their own, the mark stays with them."""
-    return [process for process, mark in _marked() if mark == str(run)]
+def find_survivors(run: Path) -> list[psutil.Process]:
+    """Return all living processes of the run by their mark: paddle puts workers into other sessions."""
+    return [process for process, mark in _iterate_marked() if mark == str(run)]
 
 
 def end_survivors(run: Path) -> None:
-    """Whoever is left of this run, in whatever session: asked first, then made to."""
+    """End all processes of the run with SIGTERM, then SIGKILL, waiting 3 s after each."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = survivors(run)
+        left = find_survivors(run)
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(sign)
@@ -132,39 +135,39 @@ def end_survivors(run: Path) -> None:
             psutil.wait_procs(left, timeout=3)
 
 
-def outlived(mark: str, patience_s: float = 2.0) -> tuple[int, ...]:
-    """Who of a run that was ended is still there a moment later; of a container's too, for root."""
-    left = survivors(Path(mark))
+def list_outlived(mark: str, patience_s: float = 2.0) -> tuple[int, ...]:
+    """Return the pids of the run that are still alive after `patience_s`; root also sees those in containers."""
+    left = find_survivors(Path(mark))
     if left:
         psutil.wait_procs(left, timeout=patience_s)
-    return tuple(process.pid for process in survivors(Path(mark))) if left else ()
+    return tuple(process.pid for process in find_survivors(Path(mark))) if left else ()
 
 
-def ranks(mark: str) -> dict[int, int]:
-    """The workers of a run, rank → pid, as this host sees them: of a container too, for root."""
+def find_workers(mark: str) -> dict[int, int]:
+    """Return rank → pid of the workers on this host; root also sees those in containers."""
     found: dict[int, int] = {}
-    for process, its in _marked():
-        rank = _rank(process) if its == mark else None
+    for process, its in _iterate_marked():
+        rank = _read_rank(process) if its == mark else None
         if rank is not None:
             found.setdefault(rank, process.pid)
     return found
 
 
 def find_orphan(runs: Path) -> str | None:
-    """A process of a run in this folder whose envcheck was killed before it could end it."""
+    """Describe a process of a run in this folder that survived its envcheck, None without one."""
     found = [pids[0] for mark, pids in living_marks().items() if mark.startswith(f"{runs}/")]
-    return f"{found[0]} (left over from a run that was killed)" if found else None
+    return _("{pid} (left over from a run that was killed)", pid=found[0]) if found else None
 
 
 def living_marks() -> dict[str, list[int]]:
-    """The marks of all runs of which something lives on this host, and the processes that bear them."""
+    """Return mark → pids of all runs with living processes on this host."""
     found: dict[str, list[int]] = {}
-    for process, mark in _marked():
+    for process, mark in _iterate_marked():
         found.setdefault(mark, []).append(process.pid)
     return found
 
 
-def _marked() -> Iterator[tuple[psutil.Process, str]]:
+def _iterate_marked() -> Iterator[tuple[psutil.Process, str]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             mark = process.environ().get(MARK)

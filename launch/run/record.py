@@ -1,8 +1,9 @@
-"""What is left of a run: one JSON document in its folder, replaced whole at every writing; no secrets."""
+"""The record of a run: run.json in its folder, replaced atomically at each write, without secrets."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import math
 import os
@@ -15,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from envcheck.core.errors import UNFIT, EnvcheckError, StepError
+from envcheck.core import messages
+from envcheck.core.errors import CHECK_FAILED, EnvcheckError, StepError, describe_os_error
 from envcheck.core.facts import Facts
+from envcheck.core.messages import _
 from envcheck.core.model import Finding
-from envcheck.core.secrets import blank_value, blank_words, redact
+from envcheck.core.secrets import redact_text, redact_variable, redact_words
 from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
-from envcheck.report.summary import findings_outcome
-from launch.logs.step import TrainingStep
-from launch.planner import fit
+from envcheck.report.summary import describe_outcome
+from launch.logs.training_step import TrainingStep
+from launch.planner import recipe_fit
 from launch.programs import container_agent
-from launch.run.launcher import Ending, argv
+from launch.run.launcher import TrainingEnd, build_argv
 
 if TYPE_CHECKING:
     from envcheck.job.command import TrainingCommand
@@ -36,8 +39,8 @@ NAME = "run.json"
 Record = dict[str, Any]
 
 
-def folder(runs: Path, recipe: str, now: datetime) -> Path:
-    """A new folder runs/<time>-<recipe>; the time is UTC, and a second run of the same second gets a number."""
+def create_folder(runs: Path, recipe: str, now: datetime) -> Path:
+    """Create and return the folder TIME-RECIPE (UTC); a second run in the same second gets a number."""
     name = f"{now:%Y%m%d-%H%M%S}-{recipe}"
     for number in range(1, 100):
         path = runs / (name if number == 1 else f"{name}-{number}")
@@ -46,11 +49,13 @@ def folder(runs: Path, recipe: str, now: datetime) -> Path:
         except FileExistsError:
             continue
         return path
-    raise EnvcheckError(f"{runs} holds a hundred runs of this second", "wait a moment, then repeat")
+    raise EnvcheckError(
+        _("{runs} already contains 99 runs started in this second", runs=runs), _("retry in a few seconds")
+    )
 
 
-def write(run: Path, record: Record) -> None:
-    """Under a temporary name, to the disk, then renamed; raises OSError."""
+def write_record(run: Path, record: Record) -> None:
+    """Write the record to a temporary file, sync and rename it; raises OSError."""
     fresh = run / f".{NAME}.new"
     try:
         with fresh.open("w", encoding="utf-8") as file:
@@ -63,57 +68,67 @@ def write(run: Path, record: Record) -> None:
         raise
 
 
-def keep(run: Path, record: Record) -> None:
-    """The same, with a sentence where it cannot be done."""
+def save_record(run: Path, record: Record) -> None:
+    """Like `write_record`, but raises StepError with a next step."""
     try:
-        write(run, record)
+        write_record(run, record)
     except OSError as err:
-        why = f"the record {run / NAME} cannot be written: {(err.strerror or str(err)).lower()}"
-        raise StepError(why, "make room, or name another folder with --runs") from None
+        why = _(
+            "cannot write the record {path}: {reason}",
+            path=run / NAME,
+            reason=describe_os_error(err),
+        )
+        raise StepError(why, _("free disk space, or choose another folder with --runs")) from None
 
 
-def refused(seen: GateContext, found: Sequence[Finding]) -> Record:
-    """What did not begin, since gates are closed."""
-    said = {"state": "refused", "exit": {"code": UNFIT, "status": None}, "gates": findings(found)}
-    return {**head(seen), **said, **findings_outcome(found, UNFIT)}
+def build_refused_record(seen: GateContext, found: Sequence[Finding]) -> Record:
+    """Return the record of a training that failed gates prevented."""
+    said = {"state": "refused", "exit": {"code": CHECK_FAILED, "status": None}, "gates": list_findings(found)}
+    return {**list_head_values(seen), **said, **describe_outcome(found, CHECK_FAILED)}
 
 
-def unstarted(code: int) -> Record:
-    """What ended before its run was begun."""
+def build_unstarted_record(code: int) -> Record:
+    """Return the record of a command that failed before the run was created."""
     return {"schema": SCHEMA_VERSION, "state": "unstarted", "exit": {"code": code, "status": None}}
 
 
 def as_text(record: Record) -> str:
+    """Return the record as JSON text."""
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
-def time_text(now: datetime) -> str:
+def format_time(now: datetime) -> str:
+    """Return the time in UTC, ISO 8601, with seconds."""
     return now.astimezone(timezone.utc).isoformat(timespec="seconds")
 
 
-def facts(known: Facts) -> Record:
-    """What was known of the machine; of the tools' answers only how they ended, their text is doctor's."""
+def list_facts(known: Facts) -> Record:
+    """Return the facts of the machine as JSON values, with the outcome of each tool but not its output."""
     plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))
     plain["answers"] = {key: answer.outcome.value for key, answer in known.answers.items()}
-    plain["environment"] = environment(known.environment or {})
+    plain["environment"] = list_environment(known.environment or {})
     for one, its in zip(plain["vendors"], known.vendors, strict=True):
-        one["vendor"] = its.name  # envcheck's own record of it is nothing that was found on the machine
+        one["vendor"] = its.name  # only the name: the vendor record is not a fact of the machine
     if known.wanted:
-        plain["wanted"]["environment"] = environment(known.wanted.environment)
-    return _safe(plain)  # type: ignore[no-any-return]
+        plain["wanted"]["environment"] = list_environment(known.wanted.environment)
+    return _to_safe_json(plain)  # type: ignore[no-any-return]
 
 
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: blank_value(name, text) for name, text in sorted(variables.items())}
+def list_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without secrets, sorted by name."""
+    return {name: redact_variable(name, text) for name, text in sorted(variables.items())}
 
 
-def findings(found: Sequence[Finding]) -> list[Record]:
-    told = [{**dataclasses.asdict(f), "status": f.status.name} for f in found]
-    return [_safe({key: value for key, value in one.items() if key not in ("accepted", "details")}) for one in told]
+def list_findings(found: Sequence[Finding]) -> list[Record]:
+    """Return the findings as JSON values; `message` has the template of `seen`."""
+    rows = [{**dataclasses.asdict(f), "status": f.status.name, "message": messages.describe(f.seen)} for f in found]
+    return [
+        _to_safe_json({key: value for key, value in row.items() if key not in ("accepted", "details")}) for row in rows
+    ]
 
 
-def head(seen: GateContext) -> Record:
-    """Which job it is."""
+def list_head_values(seen: GateContext) -> Record:
+    """Return the fields that identify the job."""
     return {
         "schema": SCHEMA_VERSION,
         "recipe": seen.recipe.name,
@@ -123,7 +138,7 @@ def head(seen: GateContext) -> Record:
     }
 
 
-def beginning(
+def build_start_record(
     seen: GateContext,
     found: tuple[Finding, ...],
     run: Path,
@@ -131,17 +146,17 @@ def beginning(
     tidy: CleanEnvironment,
     now: datetime,
 ) -> Record:
-    """What is known before the first process starts."""
+    """Return the fields known before the start."""
     return {
         "state": "running",
-        "started": time_text(now),
+        "started": format_time(now),
         "pid": os.getpid(),
-        "pid_began": psutil.Process().create_time(),
+        "pid_started": psutil.Process().create_time(),
         "folder": str(run),
         "container": seen.stage.container or None,
-        "command": list(blank_words(argv(made))),
-        "environment": environment({**made.environment, **made.prepend}),
-        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
+        "command": list(redact_words(build_argv(made))),
+        "environment": list_environment({**made.environment, **made.prepend}),
+        "dropped_variables": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
         "proxies": sorted(n for n in tidy.environment if n.lower().endswith("_proxy")),
         "plan": {
             "nodes": seen.job.nodes,
@@ -152,66 +167,71 @@ def beginning(
         },
         "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
         | {"packages": dict(seen.sight.packages)},
-        "gates": findings(found),
-        "facts": facts(seen.facts),
-        "memory": fit.record(seen.facts.wanted.fit if seen.facts.wanted else None),
+        "gates": list_findings(found),
+        "facts": list_facts(seen.facts),
+        "memory": recipe_fit.list_peak_values(seen.facts.wanted.fit if seen.facts.wanted else None),
     }
 
 
-def ending(end: Ending, code: int) -> Record:
-    """The part of a record that is known when all is over; `code` is envcheck's own, `status` the launcher's."""
+def build_end_values(end: TrainingEnd, code: int) -> Record:
+    """Return the fields known after the end; `code` is envcheck's exit code."""
     return {
         "state": end.how,
         "exit": {"code": code, "status": end.status},
         "seconds": round(end.seconds, 1),
         "first_failed_worker": dataclasses.asdict(end.failed) if end.failed else None,
         "launcher_lines": [] if end.how == "finished" else list(end.launcher_lines),
-        "loss": losses(end.steps),
-        "tokens_per_s": _middle([s.tokens_per_s for s in end.steps]),
-        "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _most(end.steps)},
-        "stopped": findings([end.stopped])[0] if end.stopped else None,
+        "loss": list_losses(end.steps),
+        "tokens_per_s": _median_or_none([s.tokens_per_s for s in end.steps]),
+        "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _peak_memory_mib(end.steps)},
+        "stopped": list_findings([end.stopped])[0] if end.stopped else None,
         "cards": dict(end.cards),
-        "left": list(end.left),
+        "leftover_pids": list(end.left),
     }
 
 
-def losses(steps: Sequence[TrainingStep]) -> list[list[float | None]]:
-    return [[s.step, _finite(s.loss)] for s in steps]
+def list_losses(steps: Sequence[TrainingStep]) -> list[list[float | None]]:
+    """Return [step, loss] pairs; None for unnumbered steps and for losses that are not finite."""
+    return [[s.step, _finite_or_none(s.loss)] for s in steps]
 
 
-def measured(end: Ending, device: str) -> int | None:
-    """Bytes of the fullest card: what its program reserved, as the plan counts; else by how much the vendor's tool saw
-    it fill up.  On the CPU the programs tell of host memory, which is another thing."""
-    most = _most(end.steps) or end.cards.get("grown_mib")
+def measured_peak_bytes(end: TrainingEnd, device: str) -> int | None:
+    """Return the peak memory in bytes of the fullest card, comparable with the plan; None if unknown or on the CPU.
+
+    This is the memory reserved by the program, else the growth reported by the vendor's tool.
+    """
+    most = _peak_memory_mib(end.steps) or end.cards.get("increase_mib")
     return round(most * MIB) if most and device != "cpu" else None
 
 
-def checkpoints(output: Path) -> list[str]:
-    """The checkpoint folders of a run, oldest first; what a broken save left (a dot in front) is none."""
-    return [str(output / name) for name in container_agent.outputs(output)]
+def list_checkpoints(output: Path) -> list[str]:
+    """Return the paths of the checkpoints in an output folder, oldest first."""
+    return [str(output / name) for name in container_agent.list_checkpoints(output)]
 
 
-def _most(steps: Sequence[TrainingStep]) -> float | None:
+def _peak_memory_mib(steps: Sequence[TrainingStep]) -> float | None:
     return max((s.memory_mib for s in steps if s.memory_mib is not None), default=None)
 
 
-def _middle(values: Sequence[float | None]) -> float | None:
+def _median_or_none(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(statistics.median(known), 1) if known else None
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _safe(value: Any) -> Any:
-    """Strings without secrets, numbers that JSON knows, everything else as JSON has it."""
+def _to_safe_json(value: Any) -> Any:
+    """Return the value as JSON values, without secrets and without numbers that are not finite."""
+    if isinstance(value, enum.Enum):  # str() of a text enumeration is its member's name
+        return _to_safe_json(value.value)
     if isinstance(value, str):
-        return redact(str(value))
+        return redact_text(str(value))
     if isinstance(value, float):
-        return _finite(value)
+        return _finite_or_none(value)
     if isinstance(value, Mapping):
-        return {str(key): _safe(inner) for key, inner in value.items()}
+        return {str(key): _to_safe_json(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_safe(inner) for inner in value]
+        return [_to_safe_json(inner) for inner in value]
     return value

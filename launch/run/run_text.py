@@ -1,4 +1,4 @@
-"""A run in words for a person, on standard error; standard output is for the JSON document."""
+"""Print the progress and result of a run on standard error; standard output is for the JSON document."""
 
 from __future__ import annotations
 
@@ -10,210 +10,251 @@ from pathlib import Path
 import click
 
 from envcheck.core import errors, language
-from envcheck.core.language.findings import localised
-from envcheck.core.language.width import columns
+from envcheck.core.language.localized_findings import localize_findings
+from envcheck.core.language.width import display_width
+from envcheck.core.messages import Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Finding, Status
-from envcheck.core.secrets import blank_words
-from envcheck.core.signals import unheard
-from envcheck.core.units import MIB, mib
-from envcheck.explain.localize import spoken
-from envcheck.explain.model import Diagnosis
+from envcheck.core.secrets import redact_words
+from envcheck.core.signals import tolerate_lost_output
+from envcheck.core.units import MIB, format_mib
+from envcheck.explain.diagnosis import Diagnosis
+from envcheck.explain.localize import translate_diagnosis
 from envcheck.job.command import TrainingCommand
 from launch.gates import waive
 from launch.gates.waive import GateWaiver
 from launch.logs.fields import ESCAPE
 from launch.run import loss_plot
 from launch.run.first_failure import FirstFailure
-from launch.run.launcher import Ending
+from launch.run.launcher import TrainingEnd
 
 LAST_LINES = 12
 _HOW = {
-    "finished": "finished after {} s",
-    "failed": "the training ended badly after {} s",
-    "deadline": "ended at its deadline after {} s",
-    "unstarted": "could not be started after {} s",
-    "stopped": "ended early after {} s",
-    "interrupted": "interrupted, all its processes ended, after {} s",
+    "finished": mark("finished after {seconds} s"),
+    "failed": mark("training failed after {seconds} s"),
+    "deadline": mark("stopped at the time limit after {seconds} s"),
+    "unstarted": mark("failed to start after {seconds} s"),
+    "stopped": mark("stopped by a stop rule after {seconds} s"),
+    "interrupted": mark("interrupted after {seconds} s; all processes ended"),
 }
 
 
-def say(text: str = "") -> None:
-    with unheard():
-        click.echo(harmless(text), err=True)
+def print_line(text: str = "") -> None:
+    """Print a line without control characters."""
+    with tolerate_lost_output():
+        click.echo(sanitise_text(text), err=True)
 
 
-def harmless(text: str) -> str:
-    """What a log, a file or a tool says moves no cursor and turns no line round, on a terminal either."""
+def sanitise_text(text: str) -> str:
+    """Return the text without escape sequences, control characters and bidirectional marks."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in ESCAPE.sub("", text))
 
 
-def spoken_aside(text: str) -> None:
-    """A sentence of ours, in the chosen language."""
-    say(language.say(text))
+def print_translated(text: str) -> None:
+    """Print a message in the user's language."""
+    print_line(language.translate(text))
 
 
-def row(label: str, text: object, wide: int = 12) -> str:
-    """A label in its column, then what it says."""
-    said = language.label(label)
-    return f"{said}{' ' * max(1, wide - columns(said))}{text}"
+def format_row(label: str, text: object, wide: int = 12) -> str:
+    """Return the translated label, padded to `wide` columns, and the text."""
+    name = language.translate(label)
+    return f"{name}{' ' * max(1, wide - display_width(name))}{text}"
 
 
-def closed(shut: Sequence[Finding]) -> None:
-    """Which gates, why, and what would open them."""
-    gates = "gate is" if len(shut) == 1 else "gates are"
-    say(language.say(f"envcheck: {len(shut)} {gates} closed; nothing was started"))
-    for finding in localised(shut):
-        say(f"  {finding.name}: {finding.seen}")
+def print_closed_gates(shut: Sequence[Finding], is_chat: bool = False) -> None:
+    """Print the failed gates of a training, or of a chat, with evidence and remedies."""
+    headline = (
+        ngettext(
+            "envcheck: {count} preflight check failed; the chat was not started",
+            "envcheck: {count} preflight checks failed; the chat was not started",
+            len(shut),
+        )
+        if is_chat
+        else ngettext(
+            "envcheck: {count} preflight check failed; the training was not started",
+            "envcheck: {count} preflight checks failed; the training was not started",
+            len(shut),
+        )
+    )
+    print_translated(headline)
+    for finding in localize_findings(shut):
+        print_line("  " + language.translate(_("{name}: {seen}", name=finding.name, seen=finding.seen)))
         for line in finding.evidence:
             if line != finding.seen:
-                say(f"    {language.say(line)}")
+                print_line(f"    {language.translate(line)}")
         if finding.remedy:
-            say(f"    {language.say('next: ')}{finding.remedy.words}")
+            print_line(f"    {language.translate(finding.remedy.label)}{finding.remedy.words}")
             for line in finding.remedy.commands:
-                say(f"      $ {line}")
-    if names := waive.names(shut):
-        opens = f'for one run, and on its record, --waive NAME --because "why" opens: {", ".join(names)}'
-        say(f"  {language.say(opens)}")
+                print_line(f"      $ {line}")
+    if names := waive.list_waivable_names(shut):
+        hint = _(
+            'to waive a check for one run, use --waive NAME --because "REASON" (recorded); names: {names}',
+            names=join(", ", names),
+        )
+        print_line(f"  {language.translate(hint)}")
 
 
-def doubts(found: Iterable[Finding]) -> None:
-    """What does not stop the run but should be known."""
-    for f in localised([f for f in found if f.status in (Status.WARN, Status.UNKNOWN)]):
-        end = language.say(". ")
-        say(f"{language.say('note: ')}{f.name}: {f.seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
+def print_doubts(found: Iterable[Finding]) -> None:
+    """Print warnings and unknown results, which do not prevent the start."""
+    for f in localize_findings([f for f in found if f.status in (Status.WARN, Status.UNKNOWN)]):
+        end = language.translate(_(". "))
+        seen = language.translate(_("{name}: {seen}", name=f.name, seen=f.seen))
+        print_line(f"{language.translate(_('note: '))}{seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
 
 
-def in_vain(waivers: Iterable[GateWaiver], opened: Sequence[str]) -> None:
-    """Who copies a command from another machine learns what is not needed here."""
+def print_unused_waivers(waivers: Iterable[GateWaiver], opened: Sequence[str]) -> None:
+    """Print the waivers that had no effect."""
     for waiver in waivers:
         if str(waiver) not in opened:
-            say(language.say(f"note: --waive {waiver.name} opened nothing: it is not closed here"))
+            print_line(
+                language.translate(_("note: --waive {name} had no effect: this check did not fail", name=waiver.name))
+            )
 
 
-def start(run: Path, made: TrainingCommand) -> None:
-    say(row("run", run, 7))
-    say(row("starts", shlex.join(blank_words(made.argv)), 7))
+def print_start(run: Path, made: TrainingCommand) -> None:
+    """Print the run folder and the command."""
+    print_line(format_row(_("run"), run, 7))
+    print_line(format_row(_("command"), shlex.join(redact_words(made.argv)), 7))
 
 
-def detached(run: Path, code: int | None) -> None:
-    """It runs without us, or it ended before it began."""
+def print_detached(run: Path, code: int | None) -> None:
+    """Print how to follow a detached run, or its output if it ended immediately with `code`."""
     if code is None:
-        say(row("detached", run, 9))
-        either = language.say("{}, or {}").format(f"envcheck runs follow {run.name}", f"envcheck runs stop {run.name}")
-        say(f"  {language.say('next: ')}{either}")
+        print_line(format_row(_("detached"), run, 9))
+        either = language.translate(
+            _("{first}, or {second}", first=f"envcheck runs follow {run.name}", second=f"envcheck runs stop {run.name}")
+        )
+        print_line(f"  {language.translate(_('next: '))}{either}")
         return
-    say(language.say(f"the run ended at once, with exit code {code}; its words:"))
+    print_line(language.translate(_("the run ended immediately with exit code {code}; output:", code=code)))
     for line in (run / "log" / "envcheck.log").read_text("utf-8", "replace").splitlines()[-LAST_LINES:]:
-        say(f"  | {line[:300]}")
+        print_line(f"  | {line[:300]}")
 
 
-def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: Sequence[Diagnosis] = ()) -> None:
-    """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
-    if plot := loss_plot.text(ending.steps):
-        say(plot)
-    say(f"{language.say(_HOW[ending.how]).format(f'{ending.seconds:.0f}')}{_losses(ending)}{_memory(ending)}")
-    if fullest := _cards(ending):
-        say(fullest)
+def print_end(
+    run: Path, ending: TrainingEnd, checkpoints: Sequence[str], code: int, diagnoses: Sequence[Diagnosis] = ()
+) -> None:
+    """Print the result: loss curve, memory, checkpoint, and after a failure the worker and the diagnoses."""
+    if plot := loss_plot.render_text(ending.steps):
+        print_line(plot)
+    print_translated(_describe_outcome(ending))
+    if fullest := _describe_cards(ending):
+        print_line(fullest)
     if ending.stopped:
-        _stopped(ending.stopped)
+        _print_stop_rule(ending.stopped)
     if ending.how in ("failed", "unstarted"):
-        _blame(run, ending)
-    _diagnosed(told)
+        _print_failure(run, ending)
+    _print_diagnoses(diagnoses)
     if ending.left:
         pids = " ".join(map(str, ending.left[:64]))
-        say(language.say(f"still there, in spite of SIGKILL, and may hold cards: {pids}"))
-        where = f"see where they hang, cat /proc/{ending.left[0]}/stack; a reset of the card or a reboot ends them"
-        say(f"  {language.say('next: ')}{language.say(where)}")
+        print_line(
+            language.translate(_("processes still alive after SIGKILL, possibly using cards: {pids}", pids=pids))
+        )
+        where = _(
+            "find where they hang with `cat /proc/{left}/stack`; reset the card or reboot to end them",
+            left=ending.left[0],
+        )
+        print_line(f"  {language.translate(_('next: '))}{language.translate(where)}")
     for path in checkpoints[-1:]:
-        say(row("checkpoint", path))
-    say(row("record", run / "run.json"))
+        print_line(format_row(_("checkpoint"), path))
+    print_line(format_row(_("record"), run / "run.json"))
     if len(ending.steps) > 1:
-        say(row("loss curve", run / "loss.svg"))
-    if code not in (errors.FIT, errors.INTERRUPTED):
-        say(row("logs", run / "log"))
+        print_line(format_row(_("loss curve"), run / "loss.svg"))
+    if code not in (errors.SUCCESS, errors.INTERRUPTED):
+        print_line(format_row(_("logs"), run / "log"))
 
 
-def _cards(ending: Ending) -> str:
-    """'cards       at most 61.2 GiB, on card 3, and 310 W, on card 1'"""
+def _describe_cards(ending: TrainingEnd) -> str:
+    """'cards       up to 61.2 GiB on card 3, up to 310 W on card 1'"""
     peaks = ending.cards.get("peaks", {})
-    held = [(peak["memory_mib"], name) for name, peak in peaks.items() if "memory_mib" in peak]
-    drawn = [(peak["power_w"], name) for name, peak in peaks.items() if "power_w" in peak]
-    said = (
-        [language.say("at most {}, on card {}").format(mib(most), name) for most, name in [max(held)]] if held else []
-    )
-    watts = language.say(", and {} W, on card {}" if said else "at most {} W, on card {}")
-    said += [watts.format(f"{most:.0f}", name) for most, name in [max(drawn)]] if drawn else []
-    return row("cards", "".join(said)) if said else ""
+    memory = [(peak["memory_mib"], name) for name, peak in peaks.items() if "memory_mib" in peak]
+    power = [(peak["power_w"], name) for name, peak in peaks.items() if "power_w" in peak]
+    parts = [_("up to {memory} on card {card}", memory=format_mib(m), card=name) for m, name in sorted(memory)[-1:]]
+    parts += [_("up to {power:.0f} W on card {card}", power=w, card=name) for w, name in sorted(power)[-1:]]
+    return format_row(_("cards"), language.translate(join(", ", parts))) if parts else ""
 
 
-def _stopped(why: Finding) -> None:
-    (told,) = localised([why])
-    say(f"{told.name}: {told.seen}")
-    for line in told.evidence[:LAST_LINES]:
-        say(f"  | {language.say(line[:300])}")
-    say(f"  {language.say('next: ')}{told.remedy.words if told.remedy else ''}")
+def _print_stop_rule(why: Finding) -> None:
+    (finding,) = localize_findings([why])
+    print_translated(_("{name}: {seen}", name=finding.name, seen=finding.seen))
+    for line in finding.evidence[:LAST_LINES]:
+        print_line(f"  | {language.translate(line)[:300]}")
+    print_line(f"  {language.translate(_('next: '))}{finding.remedy.words if finding.remedy else ''}")
 
 
-def _losses(ending: Ending) -> str:
-    if not ending.steps:
-        return ""
-    first, last = ending.steps[0].loss, ending.steps[-1].loss
-    made = ending.steps[-1].step or len(ending.steps)
-    counted = language.say(": {} steps, loss {}" if made != 1 else ": {} step, loss {}")
-    return counted.format(made, f"{first:.3f} -> {last:.3f}")
+def _describe_outcome(ending: TrainingEnd) -> Message:
+    """'finished after 8 s: 50 steps, loss 5.545 -> 2.310, up to 1.2 GiB of host memory'"""
+    parts: list[Message] = []
+    if ending.steps:
+        loss = f"{ending.steps[0].loss:.3f} -> {ending.steps[-1].loss:.3f}"
+        completed = ending.steps[-1].step or len(ending.steps)
+        parts += [ngettext("{count} step", "{count} steps", completed), _("loss {loss}", loss=loss)]
+    if ending.peak_bytes:
+        parts += [_("up to {memory} of host memory", memory=format_mib(ending.peak_bytes / MIB))]
+    outcome = fill(_HOW[ending.how], seconds=f"{ending.seconds:.0f}")
+    return _("{outcome}: {figures}", outcome=outcome, figures=join(", ", parts)) if parts else outcome
 
 
-def _memory(ending: Ending) -> str:
-    most = language.say(", at most {} of host memory")
-    return most.format(mib(ending.peak_bytes / MIB)) if ending.peak_bytes else ""
-
-
-def _blame(run: Path, ending: Ending) -> None:
+def _print_failure(run: Path, ending: TrainingEnd) -> None:
     failed = ending.failed
     if failed is None:
-        say(language.say(f"the launcher ended with status {ending.status}; its last words:"))
+        print_line(
+            language.translate(_("the launcher exited with status {status}; last output:", status=ending.status))
+        )
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
-        shared = "{} (the launcher: {}); the last words in the log that the workers share:"
-        own = "{} (the launcher: {}); its last words:"
-        say(language.say(shared if failed.shared else own).format(language.say(_who(failed)), ending.status))
+        who = _describe_failed_worker(failed)
+        words = (
+            _(
+                "{worker} (launcher exit status {status}); last output in the log shared by all workers:",
+                worker=who,
+                status=ending.status,
+            )
+            if failed.shared
+            else _("{worker} (launcher exit status {status}); last output:", worker=who, status=ending.status)
+        )
+        print_line(language.translate(words))
         lines, source = failed.lines, run / "log" / (failed.log or "launcher.log")
-    if failed and not failed.lines:  # a launcher that keeps no log of each worker, or one that said nothing
+    if failed and not failed.lines:  # the launcher writes no log per worker, or the worker printed nothing
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     for line in lines[-LAST_LINES:]:
-        say(f"  | {line[:300]}")
-    say(f"  ({source})")
+        print_line(f"  | {line[:300]}")
+    print_line(f"  ({source})")
 
 
-def _who(failed: FirstFailure) -> str:
+def _describe_failed_worker(failed: FirstFailure) -> Message:
     if failed.follows:
-        return (
-            f"no worker here failed by itself: worker {failed.rank} was the first to end, {ended(failed.code)}, "
-            "when it lost another one; look on the other nodes"
+        return _(
+            "no worker on this node failed first: worker {rank} ended first, {code}, after losing "
+            "its connection to another worker; check the other nodes",
+            rank=failed.rank,
+            code=describe_exit(failed.code),
         )
-    return f"worker {failed.rank} failed first, {ended(failed.code)}"
+    return _("worker {rank} failed first, {code}", rank=failed.rank, code=describe_exit(failed.code))
 
 
-def _diagnosed(told: Sequence[Diagnosis]) -> None:
-    """What is known of such words: the cause, and in short what else was seen."""
-    for one in map(spoken, told[:1]):
-        say(row("cause" if one.kind == "cause" else "seen", one.says))
-        say(f"  {one.why}")
-        say(f"  {language.say('next: ')}{one.do}")
-        for line in one.commands:
-            say(f"    $ {line}")
-    for one in map(spoken, told[1:3]):
-        say(row("also", f"{one.says}{language.say(' (follows from it)') if one.follows else ''}"))
+def _print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
+    """Print the first diagnosis in full, and up to two more in one line each."""
+    for first in map(translate_diagnosis, diagnoses[:1]):
+        print_line(format_row(_("cause") if first.kind == "cause" else _("observed"), first.description))
+        print_line(f"  {first.why}")
+        print_line(f"  {language.translate(_('next: '))}{first.do}")
+        for line in first.commands:
+            print_line(f"    $ {line}")
+    for other in map(translate_diagnosis, diagnoses[1:3]):
+        text = _("{problem} (consequence)", problem=other.description) if other.caused_by else other.description
+        print_line(format_row(_("also"), language.translate(text)))
 
 
-def ended(code: int | None) -> str:
-    """'with code 1', or by which signal; in English: a node's word, too."""
+def describe_exit(code: int | None) -> Message:
+    """Return 'exit code 1' or 'killed by SIGSEGV'."""
     if code is None:
-        return "with a code nobody saw"
+        return _("exit code unknown")
     if code >= 0:
-        return f"with code {code}"
+        return _("exit code {code}", code=code)
     try:
         name = signal.Signals(-code).name
     except ValueError:
-        name = f"signal {-code}"
-    return f"ended by {name}" + (": the kernel's, when memory ran out, or somebody's" if name == "SIGKILL" else "")
+        return _("terminated by signal {number}", number=-code)
+    if name == "SIGKILL":
+        return _("killed by {signal}: out of memory, or killed by a user", signal=name)
+    return _("killed by {signal}", signal=name)

@@ -1,4 +1,4 @@
-"""What this node is in a job of several: its address as the others reach it, whether it leads, what it greets with."""
+"""This node in a job of several: its address, rank and interface, and its message to the rendezvous."""
 
 from __future__ import annotations
 
@@ -11,58 +11,76 @@ from dataclasses import replace
 
 import psutil
 
+from envcheck.core.derived.installed_versions import toolkit_version
+from envcheck.core.derived.key_value import driver_version
 from envcheck.core.facts import VendorFacts
-from envcheck.core.installed_versions import toolkit_version
-from envcheck.core.key_value import driver_version
-from envcheck.core.signals import heard_by, interrupt
+from envcheck.core.messages import _
+from envcheck.core.signals import handle_signals, raise_interrupt
 from envcheck.core.version import __version__
-from envcheck.job.command import TrainingCommand, render
+from envcheck.job.command import TrainingCommand, render_command
 from envcheck.job.placeholders import split_address
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.context import GateContext
+from launch.rendezvous.handshake import run_rendezvous
 from launch.rendezvous.hello import Hello
-from launch.rendezvous.meeting import meet
-from launch.rendezvous.result import RendezvousResult, Say, alone, failed
-from launch.run.choose import filled
-from launch.targets.request import TrainRequest
+from launch.rendezvous.result import RendezvousResult, Say, build_failure, build_lone_result
+from launch.run.stage_choice import fill_command_values
+from launch.targets.train_request import TrainRequest
 
-BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
-# Where nodes meet whose launcher opens no port that its command names: the same on all, as nobody can tell the others a
-# port that node 0 found free.  Nothing is registered there; torchrun's own one, 29400, is the next.
+BY_NODE = (
+    "rank",
+    "host",
+    "output",
+    "log_dir",
+    "python",
+    "data",
+    "interfaces",
+)  # placeholders that may differ between nodes
+# Rendezvous port if the command has no launcher port.  It must be the same on all nodes, so node 0 cannot choose a free
+# one.  Not registered at IANA, and next to torchrun's default, 29400.
 MEET_PORT = 29399
-OURS = {"program": "{program}", "data": "{data}"}  # where envcheck itself lies on a node, which may differ, too
+OURS = {"program": "{program}", "data": "{data}"}  # paths of envcheck, which may also differ
 
 
-def settled(request: TrainRequest, job: RecipeJob) -> TrainRequest:
-    """With this node's address and rank; where nobody gave it a rank, who owns the master's address is node 0 and the
-    others learn theirs when they meet."""
+def resolve_node(request: TrainRequest, job: RecipeJob) -> TrainRequest:
+    """Return the request with address, interface and rank of this node.
+
+    Without --rank the owner of the master address is node 0; the others get their rank at the rendezvous.
+    """
     master = split_address(request.master or "")[0]
     if job.nodes < 2 or not master:
         return request
     given = job.rank if request.rank is None else request.rank
-    rank = given if given is not None else 0 if owns(master) else 1
+    rank = given if given is not None else 0 if owns_address(master) else 1
     found = tuple(name for name in ("rank", "host") if getattr(request, name) is None)
-    host = request.host or address_towards(master) or None
-    return replace(request, rank=rank, host=host, interfaces=interface(host or ""), found=found)
+    host = request.host or find_local_address(master) or None
+    return replace(request, rank=rank, host=host, interfaces=find_interface(host or ""), found=found)
 
 
-def gather(request: TrainRequest, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
-    """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
-    master, given = split_address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
+def gather_nodes(request: TrainRequest, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
+    """Hold the rendezvous of the job's nodes before their launchers start; `auto`: node 0 assigns the ranks."""
+    master, given = (
+        split_address(request.master or "")[0],
+        fill_command_values(request, seen.recipe, seen.stage, seen.runs / "run"),
+    )
     same = {token: text for token, text in given.items() if token not in BY_NODE}
-    common = render(seen.recipe, seen.job, {**same, **OURS})
-    here = greeting(seen, common, None if auto else request.rank, request.host or "")
+    common = render_command(seen.recipe, seen.job, {**same, **OURS})
+    here = build_hello(seen, common, None if auto else request.rank, request.host or "")
     leads = request.rank == 0
-    if leads and not owns(master):
-        words = f"Give this node its own number by --rank, or --master an address of this host, such as {here.address}."
-        return alone(here, failed("nodes.ranks", f"rank 0 is {master}, which is no address of this host", words))
-    with heard_by(interrupt):
-        return meet(here, master, seen.port or request.port or MEET_PORT, request.gather_s, say, leads)
+    if leads and not owns_address(master):
+        words = _(
+            "Set this node's own number with --rank, or set --master to an address of this host, such as {address}.",
+            address=here.address,
+        )
+        wrong = _("rank 0 is {master}, which is not an address of this host", master=master)
+        return build_lone_result(here, build_failure("nodes.ranks", wrong, words))
+    with handle_signals(raise_interrupt):
+        return run_rendezvous(here, master, seen.port or request.port or MEET_PORT, request.gather_s, say, leads)
 
 
-def address_towards(master: str) -> str:
-    """The address of this host that packets to the master bear; "" where there is no way to it."""
+def find_local_address(master: str) -> str:
+    """Return the source address of packets to the master, "" without a route."""
     with contextlib.suppress(OSError):
         kind, *_, where = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
@@ -71,8 +89,8 @@ def address_towards(master: str) -> str:
     return ""
 
 
-def interface(host: str) -> str | None:
-    """The one that has the address: FlagCX and others want it by its name; None where none of this host's has it."""
+def find_interface(host: str) -> str | None:
+    """Return the network interface with this address, None without one; FlagCX needs its name."""
     with contextlib.suppress(OSError):
         mine = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)} if host else set()
         for name, found in psutil.net_if_addrs().items():
@@ -81,22 +99,22 @@ def interface(host: str) -> str | None:
     return None
 
 
-def owns(master: str) -> bool:
-    """One of this host's own addresses is the master's."""
+def owns_address(master: str) -> bool:
+    """Whether the master address belongs to this host."""
     own = {a.address.partition("%")[0] for found in psutil.net_if_addrs().values() for a in found}
     with contextlib.suppress(OSError):
         return any(str(entry[4][0]) in own for entry in socket.getaddrinfo(master, None))
     return False
 
 
-def greeting(seen: GateContext, common: TrainingCommand, rank: int | None, address: str) -> Hello:
-    """`common` is the command with its tokens of BY_NODE left open."""
+def build_hello(seen: GateContext, common: TrainingCommand, rank: int | None, address: str) -> Hello:
+    """Return this node's message; `common` is the command with the placeholders in BY_NODE unfilled."""
     vendor = next((v for v in seen.facts.vendors if v.name == seen.device), VendorFacts(VENDORS[seen.device]))
     return Hello(
         host=socket.gethostname(),
         address=address,
         nodes=seen.job.nodes,
-        job=_hash(common),
+        job=_hash_command(common),
         rank=rank,
         role=seen.job.role,
         device=seen.device,
@@ -105,19 +123,19 @@ def greeting(seen: GateContext, common: TrainingCommand, rank: int | None, addre
         toolkit="" if seen.stage.container else toolkit_version(seen.facts, vendor) or "",
         python=seen.sight.python,
         envcheck=__version__,
-        packages=_packages(seen.recipe, dict(seen.sight.packages)),
+        packages=_select_packages(seen.recipe, dict(seen.sight.packages)),
         now=time.time(),
     )
 
 
-def _packages(recipe: Recipe, there: dict[str, str]) -> dict[str, str]:
-    """Those that the recipe names: the rest may differ."""
+def _select_packages(recipe: Recipe, there: dict[str, str]) -> dict[str, str]:
+    """Return the versions of the recipe's packages; others may differ between nodes."""
     from packaging.utils import canonicalize_name
 
     names = [canonicalize_name(p.name.partition("[")[0]) for p in recipe.packages]
     return {name: there.get(name, "") for name in names if name in there}
 
 
-def _hash(command: TrainingCommand) -> str:
-    told = [list(command.argv), dict(command.environment), command.workdir]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+def _hash_command(command: TrainingCommand) -> str:
+    values = [list(command.argv), dict(command.environment), command.workdir]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

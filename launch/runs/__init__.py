@@ -1,1 +1,1 @@
-"""The runs of this machine, seen from their records: listed, shown, followed, stopped."""
+"""`envcheck runs`: list, show, follow and stop the runs of this machine by their records."""

@@ -1,8 +1,7 @@
-"""Who runs a training besides this machine itself: the backends, and what each can do.
+"""The backends that run a training elsewhere than on this machine.
 
-A backend is a folder launch/backends/NAME.  Its package exports BACKEND; two modules with fixed names are loaded when
-they are needed: session.py (`train --on NAME`) and run_entry.py (its jobs among the runs of `envcheck runs`).  To add
-one: the folder, and its name in NAMES.
+A backend is a folder launch/backends/NAME.  Its package exports BACKEND; two modules are imported on demand: session.py
+(`train --on NAME`) and run_entry.py (its jobs in `envcheck runs`).  To add one: the folder, and its name in NAMES.
 """
 
 from __future__ import annotations
@@ -15,33 +14,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-if TYPE_CHECKING:  # the help of train needs the options alone
+if TYPE_CHECKING:  # the help of train needs only the options
     from launch.runs.run_state import Run
-    from launch.targets.request import TrainRequest
+    from launch.targets.train_request import TrainRequest
 
 PACKAGE = "launch.backends"
 NAMES = ("slurm", "k8s")
-LOCAL = "local"  # this machine itself, which is no backend
-Look = Callable[[Path], "Run | None"]
-Logs = tuple[Path, Callable[[bool], None]]
-Own = Mapping[str, Any]  # the values of a backend's own options, by their names
+LOCAL = "local"  # --on local: this machine, without a backend
+RunReader = Callable[[Path], "Run | None"]
+LogSource = tuple[Path, Callable[[bool], None]]
+OwnOptions = Mapping[str, Any]  # values of the backend's options by name
 
 
 @dataclass(frozen=True)
 class BackendOption:
-    """An option of `train` that one backend has: `word` is --NAME, `more` are click.option's own parameters."""
+    """An option of `train` for one backend: `word` is --NAME, `more` are parameters of click.option.
+
+    `is_common`: shown in `train --help`; other options only in `train --help-all`.
+    """
 
     word: str
     more: Mapping[str, Any]
+    is_common: bool = False
 
     @property
     def name(self) -> str:
+        """Name of the parameter in Python."""
         return self.word.removeprefix("--").replace("-", "_")
 
 
 @dataclass(frozen=True)
 class Backend:
-    """`name` is the word of --on and of the folder; `record_key` the table in the record of a run that it has."""
+    """A backend: `name` for --on and of its folder; `record_key` is the key of its table in records of runs."""
 
     name: str
     title: str
@@ -51,7 +55,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class PreviewOptions:
-    """Nothing is started where one of these is said: only shown, shown as a script, written into a folder."""
+    """Options that show the job (as text or script) or write its files, instead of starting it."""
 
     dry_run: bool = False
     as_script: bool = False
@@ -59,55 +63,57 @@ class PreviewOptions:
 
 
 class BackendSession(Protocol):
-    """A backend's session.py."""
+    """The interface of a backend's session.py."""
 
-    def train(self, request: TrainRequest, own: Own, shown: PreviewOptions) -> int: ...
+    def train(self, request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
+        """Submit or show the training; return the exit code."""
 
 
 class Scheduler(Protocol):
-    """A backend's run_entry.py."""
+    """The interface of a backend's run_entry.py."""
 
-    def read(self, folder: Path, said: dict[str, Any]) -> Run:
-        """As it stands now; what has ended is written down."""
+    def read_run(self, folder: Path, said: dict[str, Any]) -> Run:
+        """Return the run in its current state; writes the final state to its record."""
 
-    def near(self, run: Run) -> AbstractContextManager[Logs]:
-        """The folder with the logs of its first node, and what brings the newest lines there, now or when it is due."""
+    def open_logs(self, run: Run) -> AbstractContextManager[LogSource]:
+        """Yield the log folder of the first node, and a function that fetches new lines (if True: immediately)."""
 
-    def wait(self, run: Run, say: Callable[[str], None], look: Look) -> Run:
-        """Until it trains, or is over."""
+    def wait_until_started(self, run: Run, say: Callable[[str], None], look: RunReader) -> Run:
+        """Wait until the run trains or has ended; `say` gets status changes."""
 
-    def standing(self, run: Run) -> str:
-        """In words: 'job 12 waits: Resources'"""
+    def describe_status(self, run: Run) -> str:
+        """Return the status as text, such as 'job 12 waits: Resources'."""
 
-    def states(self, run: Run) -> list[str]:
-        """How its nodes ended, each."""
+    def list_node_states(self, run: Run) -> list[str]:
+        """Return the final state of each node."""
 
-    def stop(self, run: Run, look: Look) -> Run:
-        """All of it, and the record written."""
+    def stop_run(self, run: Run, look: RunReader) -> Run:
+        """End the whole job and write its record; return the run."""
 
 
-def option(word: str, **more: Any) -> BackendOption:
-    return BackendOption(word, more)
+def define_option(word: str, is_common: bool = False, **more: Any) -> BackendOption:
+    """Return an option; `more` are parameters of click.option."""
+    return BackendOption(word, more, is_common)
 
 
 @functools.cache
 def load_backends() -> dict[str, Backend]:
-    """By their names, in the order of NAMES."""
+    """Return name → backend in the order of NAMES."""
     found = (importlib.import_module(f"{PACKAGE}.{name}").BACKEND for name in NAMES)
     return {backend.name: backend for backend in found}
 
 
 def find_backend(said: Mapping[str, Any]) -> Backend | None:
-    """Whose job the record is of; None for a run of this machine."""
+    """Return the backend of a recorded run, None for a run of this machine."""
     return next((one for one in load_backends().values() if isinstance(said.get(one.record_key), dict)), None)
 
 
 def find_scheduler(said: Mapping[str, Any]) -> Scheduler | None:
-    """What knows how that job stands; None for a run of this machine."""
+    """Return the run_entry module of a recorded run's backend, None for a run of this machine."""
     backend = find_backend(said)
     return cast(Scheduler, importlib.import_module(f"{PACKAGE}.{backend.name}.run_entry")) if backend else None
 
 
 def load_session(name: str) -> BackendSession | None:
-    """What trains there; None for this machine itself."""
+    """Return the session module of a backend, None for LOCAL."""
     return None if name == LOCAL else cast(BackendSession, importlib.import_module(f"{PACKAGE}.{name}.session"))

@@ -1,4 +1,4 @@
-"""A run that survives its terminal: the watching goes on in a process of its own, with nothing of ours to hold it."""
+"""`train --detach`: supervise the run in a background process that does not depend on the terminal."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ import click
 
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError
+from envcheck.core.language import translate
+from envcheck.core.messages import Message, _
 
 BEGUN = b"begun"
-BEGIN_S = 300.0  # in which the launcher is started; a sleepy engine takes a minute
+BEGIN_S = 300.0  # limit for starting the launcher; a slow container engine takes a minute
 LOG = "envcheck.log"
-Begun = Callable[[], None]
+StartedCallback = Callable[[], None]
 
 
-def away(run: Path, work: Callable[[Begun], int]) -> int | None:
-    """`work` goes on without us, its words in `run`/log/envcheck.log; it calls back once the launcher was started.
+def run_detached(run: Path, work: Callable[[StartedCallback], int]) -> int | None:
+    """Run `work` in a background process with output in `run`/log/envcheck.log; `work` calls back when it has started.
 
-    None when it was; else the exit code with which it ended before.
+    Returns None after the callback, or the exit code if `work` ended before.
     """
     hear, tell = os.pipe()
     if os.fork() == 0:
         os.close(hear)
-        _leave(run / "log" / LOG)
-        _work(work, tell)
+        _leave_terminal(run / "log" / LOG)
+        _run_child(work, tell)
     os.close(tell)
     said = os.read(hear, 16) if select.select([hear], [], [], BEGIN_S)[0] else b""
     os.close(hear)
     return None if said.startswith(BEGUN) else int(said) if said.isdigit() else errors.BUG
 
 
-def _leave(log: Path) -> None:
+def _leave_terminal(log: Path) -> None:
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -46,29 +48,34 @@ def _leave(log: Path) -> None:
         os.dup2(new, old)
 
 
-def _work(work: Callable[[Begun], int], tell: int) -> None:
-    """Never returns: what called us has other things to do in the other process."""
+def _run_child(work: Callable[[StartedCallback], int], tell: int) -> None:
+    """Run `work` and exit; never returns, because the caller continues in the parent process."""
     code = errors.BUG
     try:
-        code = work(lambda: _said(tell, BEGUN))
+        code = work(lambda: _send_word(tell, BEGUN))
     except EnvcheckError as err:
-        click.echo(f"envcheck: {err.message}\n  next: {err.next_step}", err=True)
+        _print_error(err.message, err.next_step)
         code = err.code
     except KeyboardInterrupt:
         code = errors.INTERRUPTED
     except Exception as err:
         from envcheck.core import crash_report
 
-        click.echo(
-            f"envcheck: this is a bug in envcheck: {err}\n  next: report it with {crash_report.save(err)}", err=True
-        )
+        words = _("this is a bug in envcheck: {name}: {err}", name=type(err).__name__, err=err)
+        _print_error(words, _("Report it with {err}.", err=crash_report.save_crash_report(err)))
     finally:
-        _said(tell, str(code).encode())
+        _send_word(tell, str(code).encode())
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def _said(tell: int, word: bytes) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+def _print_error(message: Message, next_step: Message) -> None:
+    click.echo(translate(_("envcheck: {message}", message=message)), err=True)
+    if next_step:
+        click.echo(f"  {translate(_('next: {next_step}', next_step=next_step))}", err=True)
+
+
+def _send_word(tell: int, word: bytes) -> None:
+    with contextlib.suppress(OSError):  # the parent process has exited
         os.write(tell, word)

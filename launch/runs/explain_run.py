@@ -1,4 +1,4 @@
-"""A run of `envcheck train`: its logs, and what its record says besides, which saw the workers die."""
+"""`envcheck explain RUN`: diagnose a run by its logs and its record, which has the workers' exit codes."""
 
 from __future__ import annotations
 
@@ -7,108 +7,120 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envcheck.explain import reading, session
-from envcheck.explain.model import Diagnosis, Evidence, Report
-from envcheck.explain.text import readable
+from envcheck.core.messages import Message, _, fill, restore
+from envcheck.explain import explainer, log_files
+from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport
+from envcheck.explain.log_text import sanitize_line
 from launch.run.record import NAME
-from launch.runs import known
+from launch.runs import run_index
 from launch.runs.backends import find_backend
 from launch.runs.run_state import Run
 
-# By whose job it was: where it is told, and what to do.
+# Record key of the backend → (source, remedy).
 REFUSED = {
     "slurm": (
-        "docs/slurm.md, the look at the nodes",
-        "Mend what they say, or let the job shun them: --requeue-without-bad.",
+        "docs/how-to/slurm.md, what happens",
+        _("Fix the reported problems, or exclude these nodes with --requeue-without-bad."),
     ),
     "kubernetes": (
-        "docs/kubernetes.md, the gate of every pod",
-        "Mend what the reports in the run's log folder say, or keep the pods from that node, then submit it again.",
+        "docs/how-to/kubernetes.md, what happens",
+        _(
+            "Fix the problems reported in the run's log folder, or keep the pods off that node. Then "
+            "submit the job again."
+        ),
     ),
 }
 
 
-def named(word: str) -> Run | None:
-    """The run that the word means: its folder, its log's, its record, its id.  UsageError for an id that is none's."""
+def find_named_run(word: str) -> Run | None:
+    """Return the run by its folder, log folder, record or id; None for another path, UsageError for an unknown id."""
     path = Path(word).absolute()
     if not path.exists():
-        return known.find(word, None)
+        return run_index.find_run(word, None)
     places = (path, path.parent) if path.name in ("log", NAME) else (path,)
-    return next((run for place in places if (run := known.read(place))), None)
+    return next((run for place in places if (run := run_index.read_run(place))), None)
 
 
-def explain(run: Run, shown: Path | None = None) -> Report:
-    """Its logs, and the first failed worker as the record has it.  `shown` is the folder as it was written."""
+def explain_run(run: Run, shown: Path | None = None) -> ExplainReport:
+    """Return diagnoses of the run; `shown` is the run folder as given on the command line, for paths in the output."""
     logs = (shown or run.folder) / ("" if find_backend(run.said) else "log")
-    failed = _failed(run)
-    if (
-        find_backend(run.said) and run.state == "refused"
-    ):  # nothing ran, and what its nodes' gates said is no program's error
-        return Report((_refused(run),), None, (), (), "", (f"{run.id}: {_words(run, failed)}",))
-    read = session.explain_files([logs])
-    first = _log(logs, failed)
-    notes = (f"{run.id}: {_words(run, failed)}",)
-    if stop := _stopped(run, logs.parent / NAME):
-        return replace(read, diagnoses=(stop, *read.diagnoses), telling=(), first=first, notes=notes)
+    failed = _read_failed_worker(run)
+    if find_backend(run.said) and run.state == "refused":  # nothing ran: there are no logs of programs
+        return ExplainReport((_diagnose_refusal(run),), None, (), (), "", (_describe_run(run, failed),))
+    read = explainer.explain_files([logs])
+    first = _find_first_log(logs, failed)
+    notes = (_describe_run(run, failed),)
+    if stop := _diagnose_stop_rule(run, logs.parent / NAME):
+        return replace(read, diagnoses=(stop, *read.diagnoses), relevant_lines=(), first=first, notes=notes)
     if not read.diagnoses and isinstance(failed.get("code"), int):
-        told = [one for one in session.explain_codes([str(failed["code"])]) if one.name != "exit.status"]
-        read = replace(read, diagnoses=tuple(told))
-    telling = () if run.state == "finished" else read.telling  # of a run that ended well no line tells why it ended
-    return replace(read, first=first or read.first, telling=telling, notes=notes)
+        found = [one for one in explainer.explain_codes([str(failed["code"])]) if one.name != "exit.status"]
+        read = replace(read, diagnoses=tuple(found))
+    relevant_lines = () if run.state == "finished" else read.relevant_lines  # a finished run has no error lines
+    return replace(read, first=first or read.first, relevant_lines=relevant_lines, notes=notes)
 
 
-def _stopped(run: Run, record: Path) -> Diagnosis | None:
-    """The stop rule that ended it."""
+def _diagnose_stop_rule(run: Run, record: Path) -> Diagnosis | None:
+    """Return the stop rule that ended the run as a diagnosis, None without one."""
     said = run.said.get("stopped")
     if not isinstance(said, dict):
         return None
     remedy = said.get("remedy")
     words = remedy.get("words") if isinstance(remedy, dict) else ""
-    text = _plain(said.get("seen"))
+    text = restore(_clean_text(said.get("seen")), said.get("message"), _clean_text)
     seen = Evidence(str(record), 0, text, ours=text)
-    why = "envcheck train ended the run: one of its stop rules."
-    source = ("docs/train.md, the stop rules",)
-    return Diagnosis(_plain(said.get("name")), "cause", seen.text, why, _plain(words), (), source, (), (seen,), 1)
+    why = _("A stop rule of `envcheck train` ended the run.")
+    source = ("docs/reference/preflight.md, stop rules",)
+    return Diagnosis(
+        _clean_text(said.get("name")), "cause", seen.text, why, _clean_text(words), (), source, (), (seen,), 1
+    )
 
 
-def _refused(run: Run) -> Diagnosis:
-    """The gates of its nodes were closed."""
-    text = _plain(run.text("error"))
+def _diagnose_refusal(run: Run) -> Diagnosis:
+    """Return the failed gates of the nodes as a diagnosis."""
+    text = _clean_text(run.get_text("error"))
     seen = Evidence(str(run.folder / NAME), 0, text, ours=text)
-    why = "The nodes of the job looked at themselves first, and some are not fit: nothing was started."
+    why = _("The preflight checks failed on some nodes; the training was not started.")
     engine = next(key for key in REFUSED if isinstance(run.said.get(key), dict))
     source, remedy = REFUSED[engine]
     return Diagnosis(f"{engine}.refused", "cause", seen.text, why, remedy, (), (source,), (), (seen,), 1)
 
 
-def _plain(text: object) -> str:
-    return readable(str(text).encode("utf-8", "replace"))[:600]
+def _clean_text(text: object) -> str:
+    return sanitize_line(str(text).encode("utf-8", "replace"))[:600]
 
 
-def _failed(run: Run) -> dict[str, Any]:
+def _read_failed_worker(run: Run) -> dict[str, Any]:
     said = run.said.get("first_failed_worker")
     return said if isinstance(said, dict) else {}
 
 
-def _log(logs: Path, failed: dict[str, Any]) -> str:
-    """Its own log, if that is one of those that were read: a record may come from a stranger."""
+def _find_first_log(logs: Path, failed: dict[str, Any]) -> str:
+    """Return the log of the failed worker, "" if it is not one of the run's logs: the record is untrusted."""
     name = failed.get("log")
-    found = reading.files(logs) if isinstance(name, str) and name else ()
+    found = log_files.list_log_files(logs) if isinstance(name, str) and name else ()
     return next((str(path) for path in found if str(path.relative_to(logs)) == name), "")
 
 
-def _words(run: Run, failed: dict[str, Any]) -> str:
-    parts = [f"state {run.state}"]
-    if isinstance(rank := failed.get("rank"), int):
-        code = failed.get("code")
-        parts += [f"worker {rank} failed first" + (f", with code {code}" if isinstance(code, int) else "")]
-    return _plain("; ".join(parts))
+def _describe_run(run: Run, failed: dict[str, Any]) -> Message:
+    """Return state and first failed worker as a message."""
+    state, rank, code = fill(_clean_text(run.state)), failed.get("rank"), failed.get("code")
+    if not isinstance(rank, int):
+        return _("{run}: state {state}", run=run.id, state=state)
+    if not isinstance(code, int):
+        return _("{run}: state {state}; worker {rank} failed first", run=run.id, state=state, rank=rank)
+    return _(
+        "{run}: state {state}; worker {rank} failed first with exit code {code}",
+        run=run.id,
+        state=state,
+        rank=rank,
+        code=code,
+    )
 
 
-def whole(words: Sequence[str]) -> Report | None:
-    """None where the words do not mean one run."""
-    if len(words) != 1 or (run := named(words[0])) is None:
+def explain_words(words: Sequence[str]) -> ExplainReport | None:
+    """Return the report for a single run, None if `words` are something else."""
+    if len(words) != 1 or (run := find_named_run(words[0])) is None:
         return None
     path = Path(words[0])
     shown = path.parent if path.name in ("log", NAME) and path.parent.name else path
-    return explain(run, shown if shown.is_dir() and shown.absolute() == run.folder.absolute() else None)
+    return explain_run(run, shown if shown.is_dir() and shown.absolute() == run.folder.absolute() else None)

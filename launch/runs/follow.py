@@ -1,4 +1,4 @@
-"""A run that goes on without us: its steps as they come, until it ends; and how to end it."""
+"""Follow a run of another envcheck process, and stop it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
-from launch.logs.step import TrainingStep, words
+from envcheck.core.messages import _
+from launch.logs.training_step import TrainingStep, describe_step
 from launch.run import process_tree, record
-from launch.run.watch import Watch
-from launch.runs import known
-from launch.runs.backends import Logs, find_scheduler
+from launch.run.watch import RunWatch
+from launch.runs import run_index
+from launch.runs.backends import LogSource, find_scheduler
 from launch.runs.run_state import LOST, ORPHANED, Run
 
 LOOK_EVERY_S = 0.3
@@ -24,112 +25,128 @@ STOP_S = 60.0  # a checkpoint may be written first
 
 
 class UnwatchedProcesses:
-    """A family whose processes are another envcheck's."""
+    """Stands for the processes of a run that another envcheck supervises; reports nothing."""
 
     def __init__(self) -> None:
         self.dead: dict[int, tuple[float, int | None]] = {}
         self.peak_bytes = 0
 
-    def look(self) -> None: ...
+    def update_workers(self) -> None:
+        """Do nothing."""
 
-    def living(self) -> None: ...
+    def has_living_worker(self) -> None:
+        """Return None: unknown."""
 
-    def wait(self, seconds: float) -> None: ...
+    def wait_for_death(self, seconds: float) -> None:
+        """Return immediately."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing."""
 
 
-def follow(run: Run, say: Callable[[TrainingStep], None]) -> Run:
-    """Until it has ended; what was said before is said again."""
-    with near(run) as (logs, fetch):
-        watch = Watch(logs, UnwatchedProcesses(), say)
+def follow_run(run: Run, say: Callable[[TrainingStep], None]) -> Run:
+    """Call `say` for all steps, including past ones, until the run has ended; return the ended run."""
+    with open_logs(run) as (logs, fetch):
+        watch = RunWatch(logs, UnwatchedProcesses(), say)
         while True:
-            now = known.read(run.folder) or run
-            fetch(not now.running)
-            watch.look(final=not now.running)
-            if not now.running:
+            now = run_index.read_run(run.folder) or run
+            fetch(not now.is_running)
+            watch.update_state(final=not now.is_running)
+            if not now.is_running:
                 return now
             time.sleep(LOOK_EVERY_S)
 
 
-def begun(run: Run, say: Callable[[str], None]) -> Run:
-    """Once it trains, or is over: a scheduler's job may wait first."""
+def wait_until_started(run: Run, say: Callable[[str], None]) -> Run:
+    """Return the run once it trains or has ended; a scheduler's job may wait in a queue first."""
     scheduler = find_scheduler(run.said)
-    return scheduler.wait(run, say, known.read) if scheduler else run
+    return scheduler.wait_until_started(run, say, run_index.read_run) if scheduler else run
 
 
 @contextlib.contextmanager
-def near(run: Run) -> Iterator[Logs]:
-    """Where its launcher writes, of a job of several nodes its first one's; and what brings the newest lines there."""
+def open_logs(run: Run) -> Iterator[LogSource]:
+    """Yield the log folder (of a scheduler's job that of its first node) and a function that fetches new lines."""
     if scheduler := find_scheduler(run.said):
-        with scheduler.near(run) as found:
+        with scheduler.open_logs(run) as found:
             yield found
     else:
-        yield run.folder / "log", lambda _: None
+        yield run.folder / "log", lambda _unused: None
 
 
-def logs(run: Run) -> Path:
-    with near(run) as (folder, _):
+def find_log_folder(run: Run) -> Path:
+    """Return the folder with the logs of the run."""
+    with open_logs(run) as (folder, _unused):
         return folder
 
 
-def now(run: Run) -> str:
-    """The last step that the logs of a running one tell, in words."""
-    if not run.running:
+def describe_last_step(run: Run) -> str:
+    """Return the last step of an active run as text, "" without one."""
+    if not run.is_running:
         return ""
     steps: list[TrainingStep] = []
-    with near(run) as (logs, fetch):
+    with open_logs(run) as (logs, fetch):
         fetch(True)
-        Watch(logs, UnwatchedProcesses(), steps.append).look(final=True)
-    return words(steps[-1], of(run)) if steps else ""
+        RunWatch(logs, UnwatchedProcesses(), steps.append).update_state(final=True)
+    return describe_step(steps[-1], planned_steps(run)) if steps else ""
 
 
-def of(run: Run) -> int | None:
-    """How many steps it was to make, where the recipe says so."""
+def planned_steps(run: Run) -> int | None:
+    """Return the planned number of steps, None if unlimited or unknown."""
     plan = run.said.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
     most = steps.get("max") if isinstance(steps, dict) else None
     return most if isinstance(most, int) else None
 
 
-def code(run: Run) -> int:
-    """The exit code of the training itself, or 3 where nobody knows how it ended."""
+def exit_code(run: Run) -> int:
+    """Return the exit code of the training, 3 (UNDETERMINED) if unknown."""
     status = run.said.get("exit")
     found = status.get("code") if isinstance(status, dict) else None
-    return found if isinstance(found, int) and run.state != LOST else errors.UNTOLD
+    return found if isinstance(found, int) and run.state != LOST else errors.UNDETERMINED
 
 
-def stop(run: Run, wait_s: float = STOP_S) -> Run:
-    """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end, or not in time."""
-    if run.running and (scheduler := find_scheduler(run.said)):
-        return scheduler.stop(run, known.read)
+def stop_run(run: Run, wait_s: float = STOP_S) -> Run:
+    """Stop the run as Ctrl-C does; UsageError if it is not active, StepError if it cannot be stopped in `wait_s`."""
+    if run.is_running and (scheduler := find_scheduler(run.said)):
+        return scheduler.stop_run(run, run_index.read_run)
     if run.state == ORPHANED:
         return _end_orphan(run)
-    if not run.running or run.pid is None:
-        raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")
+    if not run.is_running or run.pid is None:
+        raise UsageError(
+            _("run {id} is not running (state: {state})", id=run.id, state=run.state),
+            _("list the active runs with `envcheck runs`"),
+        )
     try:
         os.kill(run.pid, signal.SIGTERM)
     except PermissionError:
-        raise StepError(f"process {run.pid} is somebody else's", f"as its owner: kill {run.pid}") from None
+        raise StepError(
+            _("process {pid} belongs to another user", pid=run.pid), _("run as its owner: kill {pid}", pid=run.pid)
+        ) from None
     except ProcessLookupError:
         pass
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
-        now = known.read(run.folder) or run
-        if not now.running:
+        now = run_index.read_run(run.folder) or run
+        if not now.is_running:
             return now
         time.sleep(0.2)
-    raise StepError(f"the run {run.id} has not ended after {wait_s:.0f} s", f"look at it: ps -fp {run.pid}")
+    raise StepError(
+        _("run {id} is still active after {wait_s:.0f} s", id=run.id, wait_s=wait_s),
+        _("inspect it with `ps -fp {pid}`", pid=run.pid),
+    )
 
 
 def _end_orphan(run: Run) -> Run:
-    """Nobody watches it: its processes are ended from here, and its record is finished."""
-    if mark := known.find_mark(run.folder, run.said):
+    """End the processes of a run without supervisor, and complete its record."""
+    if mark := run_index.find_mark(run.folder, run.said):
         process_tree.end_survivors(Path(mark))
-        if left := process_tree.survivors(Path(mark)):
+        if left := process_tree.find_survivors(Path(mark)):
             pids = " ".join(str(process.pid) for process in left)
-            raise StepError(f"processes of the run {run.id} are still there: {pids}", f"as their owner: kill -9 {pids}")
-    now = record.time_text(datetime.now(timezone.utc))
+            raise StepError(
+                _("processes of run {id} are still alive: {pids}", id=run.id, pids=pids),
+                _("run as their owner: kill -9 {pids}", pids=pids),
+            )
+    now = record.format_time(datetime.now(timezone.utc))
     ended = {"state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}, "ended": now}
-    record.keep(run.folder, {**run.said, **ended})
-    return known.read(run.folder) or run
+    record.save_record(run.folder, {**run.said, **ended})
+    return run_index.read_run(run.folder) or run

@@ -1,7 +1,7 @@
-"""With which --into and --recipes a run was started: our own note, below our home.
+"""A note with the --into and --recipes of each run, in envcheck's home folder.
 
-The run's record says so as well, and is a stranger's word: a folder that came from elsewhere must not name the program
-that is started, nor the recipe that names it.
+The run's record contains them as well, but is untrusted: a run folder from elsewhere must not determine which program
+or recipe is used.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from pathlib import Path
 
 from envcheck.core import paths as places
 
-LIMIT = 4 << 20  # bytes of the note; a line has some 200
+LIMIT = 4 << 20  # bytes read from the end of the file; a line has about 200
 Words = dict[str, str]
 
 
 @dataclass(frozen=True)
 class RequestNote:
-    """None is "not said"."""
+    """The options of a run; None: not given."""
 
     into: Path | None = None
     recipes: Path | None = None
 
     def as_values(self) -> Words:
+        """Return the given options as absolute paths."""
         return {name: str(path.absolute()) for name, path in vars(self).items() if path is not None}
 
 
-def remember(run: Path, said: RequestNote) -> None:
-    """Nothing where nothing was said.  Not being able to write it down ends nothing."""
-    if not said.as_values():
+def save_note(run: Path, note: RequestNote) -> None:
+    """Append the note, unless it is empty; errors are ignored."""
+    if not note.as_values():
         return
     with contextlib.suppress(OSError):
-        places.home().mkdir(parents=True, exist_ok=True)
-        with _file().open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"run": str(run), **said.as_values()}) + "\n")
+        places.envcheck_home().mkdir(parents=True, exist_ok=True)
+        with _notes_path().open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"run": str(run), **note.as_values()}) + "\n")
 
 
-def of(run: Path) -> RequestNote:
-    """What our note has of it; the last word counts."""
-    for line in reversed(_lines()):
+def read_note(run: Path) -> RequestNote:
+    """Return the latest note about the run, an empty one without."""
+    for line in reversed(_read_notes()):
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict) and found.get("run") == str(run):
@@ -49,14 +50,14 @@ def of(run: Path) -> RequestNote:
     return RequestNote()
 
 
-def _file() -> Path:
-    return places.home() / "runs-said.jsonl"
+def _notes_path() -> Path:
+    return places.envcheck_home() / "runs-said.jsonl"
 
 
-def _lines() -> list[str]:
+def _read_notes() -> list[str]:
     try:
-        with _file().open("rb") as file:
-            file.seek(max(0, _file().stat().st_size - LIMIT))
+        with _notes_path().open("rb") as file:
+            file.seek(max(0, _notes_path().stat().st_size - LIMIT))
             return file.read(LIMIT).decode("utf-8", "replace").splitlines()
     except OSError:
         return []

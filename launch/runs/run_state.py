@@ -1,4 +1,4 @@
-"""A run as its record and its processes, or its backend, show it."""
+"""The state of a run, from its record and its processes or backend."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-QUEUED = "queued"  # at a scheduler, which has not started it yet
-# The record says "running", and its envcheck is gone: killed, or the machine went down.
-ORPHANED = "orphaned"  # its processes live
-LOST = "lost"  # nothing lives
+from envcheck.core.messages import mark
+
+QUEUED = "queued"  # waiting for a scheduler
+# Recorded as running, but the supervising envcheck has ended: it was killed, or the machine went down.
+ORPHANED = "orphaned"  # the training's processes still run
+LOST = "lost"  # no process is left
+# All states of a run, for translation.
+STATE_NAMES = (
+    *(mark("starting"), mark("running"), mark("queued"), mark("orphaned"), mark("lost"), mark("refused")),
+    *(mark("finished"), mark("failed"), mark("stopped"), mark("interrupted"), mark("deadline"), mark("unstarted")),
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """`pid` is the envcheck that watches it, while it is there; `said` the whole record."""
+    """A run; `pid` is that of its supervising envcheck, None if it has ended; `said` is the record."""
 
     folder: Path
     state: str
@@ -23,12 +30,15 @@ class Run:
 
     @property
     def id(self) -> str:
+        """Name of the run folder."""
         return self.folder.name
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
+        """Whether the run is active or queued."""
         return self.state in ("running", QUEUED, ORPHANED)
 
-    def text(self, key: str) -> str:
+    def get_text(self, key: str) -> str:
+        """Return a text field of the record, "" if missing or of another type."""
         value = self.said.get(key)
         return value if isinstance(value, str) else ""

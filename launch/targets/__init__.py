@@ -1,1 +1,1 @@
-"""What a place is where a training runs, and with which environment it runs there."""
+"""Places where a training runs, and the environment that it gets there."""

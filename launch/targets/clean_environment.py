@@ -1,7 +1,7 @@
-"""The environment of a training: what the recipe sets, and nothing that an earlier job or a secret left behind.
+"""The environment of a training: the recipe's variables, without leftovers of other jobs and without secrets.
 
-paddle.distributed.launch lets PADDLE_* variables win over its command line, waits for ever for peers that a left-over
-list of endpoints names, and writes the whole environment into its log folder (envlog.N, backup_env.N.json).
+paddle.distributed.launch prefers PADDLE_* variables to its command line, waits forever for peers in a leftover list of
+endpoints, and writes the whole environment into its log folder (envlog.N, backup_env.N.json).
 """
 
 from __future__ import annotations
@@ -10,52 +10,59 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envcheck.core.secrets import blank_value
+from envcheck.core.secrets import redact_variable
 from envcheck.job.command import TrainingCommand
+from envcheck.vendors import VENDORS
 
-MARK = "ENVCHECK_RUN"  # the run's folder, in every process of a run: how its processes are found again
-KEPT = ("PADDLE_PG_TIMEOUT", "PADDLE_HOME")  # a limit and a cache; all other PADDLE_* name a job
+MARK = "ENVCHECK_RUN"  # the run folder, set in every process of a run to find them again
+KEPT_VARIABLES = ("PADDLE_PG_TIMEOUT", "PADDLE_HOME")  # a time limit and a cache; all other PADDLE_* describe a job
 STALE = re.compile(
     r"PADDLE_\w+|(LOCAL_|NODE_|GROUP_|ROLE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|NNODES|NPROC_PER_NODE"
     r"|MASTER_(ADDR|PORT)|POD_(IP|NAME)|PORT_RANGE|(DISTRIBUTED_)?TRAINER_\w+|DISTRIBUTED_TRAINER_ENDPOINTS"
-    r"|PET_\w+"  # torchrun takes each of its options from PET_OPTION where the command line has none
+    r"|PET_\w+"  # torchrun reads options from PET_OPTION if the command line lacks them
     r"|FLAGS_(START_PORT|FIXED_PORT|selected_\w+|print_launcher_env)|TORCHELASTIC_\w+"
 )
-VISIBLE = re.compile(r"(CUDA|XPU|NPU|ILUVATAR_GPU|ASCEND_RT)_VISIBLE_DEVICES")
+# Lists of visible devices: the vendors' own, and those that paddle reads for its device types.
+VISIBLE = frozenset(
+    name
+    for vendor in VENDORS.values()
+    for name in (vendor.visible_env, f"{vendor.device_type.upper()}_VISIBLE_DEVICES")
+    if name
+)
 
-OURS = {
+OWN_VARIABLES = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONNOUSERSITE": "1",
     "GLOG_minloglevel": "1",
-    # paddle 3.1 asks for ccache at every import, in every worker
+    # paddle 3.1 warns about a missing ccache at every import in every worker
     "PYTHONWARNINGS": "ignore::UserWarning:paddle.utils.cpp_extension.extension_utils",
 }
 
 
 @dataclass(frozen=True)
 class CleanEnvironment:
-    """`stale` and `secret` are the names of what was left out."""
+    """The environment; `stale` and `secret` are the names of removed variables."""
 
     environment: Mapping[str, str]
     stale: tuple[str, ...]
     secret: tuple[str, ...]
 
 
-def stale(base: Mapping[str, str], command: TrainingCommand, device: str) -> tuple[str, ...]:
-    """Left-overs of another job; on the CPU a list of visible cards too, which makes the CPU wheel look for cards."""
-    return tuple(name for name in sorted(base) if name in command.unset or _left_over(name, device))
+def list_stale_variables(base: Mapping[str, str], command: TrainingCommand, device: str) -> tuple[str, ...]:
+    """Return variables of another job; on the CPU also visible-device lists, which make CPU wheels look for cards."""
+    return tuple(name for name in sorted(base) if name in command.unset or _is_left_over(name, device))
 
 
-def _left_over(name: str, device: str) -> bool:
-    if device == "cpu" and VISIBLE.fullmatch(name):
+def _is_left_over(name: str, device: str) -> bool:
+    if device == "cpu" and name in VISIBLE:
         return True
-    return bool(STALE.fullmatch(name)) and name not in KEPT
+    return bool(STALE.fullmatch(name)) and name not in KEPT_VARIABLES
 
 
-def clean(base: Mapping[str, str], command: TrainingCommand, device: str, mark: str) -> CleanEnvironment:
-    """`base` without left-overs and secrets, with what the command sets; the recipe's own values win."""
-    old = stale(base, command, device)
-    secret = tuple(name for name in sorted(base) if name not in old and blank_value(name, base[name]) != base[name])
+def clean_variables(base: Mapping[str, str], command: TrainingCommand, device: str, mark: str) -> CleanEnvironment:
+    """Return `base` without leftovers and secrets, with the command's variables, which override it."""
+    old = list_stale_variables(base, command, device)
+    secret = tuple(name for name in sorted(base) if name not in old and redact_variable(name, base[name]) != base[name])
     left = {name: text for name, text in base.items() if name not in old and name not in secret}
     ahead = {name: ":".join(filter(None, (text, left.get(name)))) for name, text in command.prepend.items()}
-    return CleanEnvironment({**OURS, **left, **command.environment, **ahead, MARK: mark}, old, secret)
+    return CleanEnvironment({**OWN_VARIABLES, **left, **command.environment, **ahead, MARK: mark}, old, secret)

@@ -1,5 +1,7 @@
-"""Where a training runs: on this host (or inside the container that envcheck itself is in), or in the recipe's
-container, which is entered from here."""
+"""The interface of places where a training runs.
+
+These are this host (or the container that envcheck runs in) and the recipe's container.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from envcheck.core.messages import NOTHING, Message, restore
 from envcheck.job.command import TrainingCommand
 from launch.targets.clean_environment import CleanEnvironment
 
 
 @dataclass(frozen=True)
 class StageQuestion:
-    """What is to be looked at there: files, of which `data` are opened as well; folders of models; ports to be bound;
-    names of data sets that the file `registry` explains; clones."""
+    """What to inspect at the place.
+
+    `paths` are files, `data` those whose contents are checked; `models` are folders with weights; `ports` are tested by
+    binding them; `names` are data sets in the file `registry`; `clones` are git checkouts.
+    """
 
     paths: tuple[str, ...]
     workdir: str
@@ -30,20 +36,21 @@ class StageQuestion:
 
 @dataclass(frozen=True)
 class StageFacts:
-    """What a training would find there.  `missing` is what provision would do, `obstacle` why nothing can run there;
-    `sizes` of the files that the job reads, None for what is not there; `marks` are the run folders of processes that
-    run there, by pid; `environment` is what a command finds, `packages` are the versions installed.
+    """Facts about the place.
 
-    `shm_bytes` is the size of /dev/shm, `memory_bytes` what a limit of the place leaves of the host's memory; `image`
-    is the id of the container's; `ports` hold why each cannot be opened, None for free; `kernel_ports` are those that
-    the kernel hands out by itself, free and in all; `data`, `sets`, `models`,
-    `commits` are launch.programs.place_probe's answers by path.
+    `missing` are the steps that provision would still run; `obstacle` is the reason why nothing can run there and
+    `next_step` its remedy.  `sizes` are those of the job's files in bytes, None for missing files.  `marks` maps pids
+    to the run folders of active trainings.  `environment` are the variables of a new process, `packages` the installed
+    versions.  `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory left below the place's limit.  `image` is
+    the id of the container's image.  `ports` maps ports to the error when binding them, None for free; `kernel_ports`
+    are (free, total) ephemeral ports.  `data`, `sets`, `models` and `commits` are results of
+    launch.programs.place_probe by path.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
-    obstacle: str = ""
-    next_step: str = ""
+    obstacle: Message = NOTHING
+    next_step: Message = NOTHING
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     free_bytes: int | None = None
     marks: Mapping[int, str] = field(default_factory=dict)
@@ -61,16 +68,20 @@ class StageFacts:
     commits: Mapping[str, str] = field(default_factory=dict)
 
 
-def question(asked: StageQuestion, workdir: str, runs: str) -> dict[str, Any]:
-    """For launch.programs.place_probe."""
+def build_probe_request(asked: StageQuestion, workdir: str, runs: str) -> dict[str, Any]:
+    """Return the request for launch.programs.place_probe."""
     return {**asdict(asked), "workdir": workdir, "runs": runs}
 
 
-def answered(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What launch.programs.place_probe found, as fields of a Sight."""
-    fields = ("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes", "data", "sets", "models", "commits")
+def parse_probe_answer(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of launch.programs.place_probe as fields of StageFacts."""
+    fields = ("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes", "sets", "models", "commits")
     return {
         **{name: said[name] for name in fields},
+        "data": {
+            path: {kind: restore_text(found, kind) for kind in ("seen", "flaw", "error") if kind in found}
+            for path, found in said["data"].items()
+        },
         "environment": {str(name): str(text) for name, text in said["environment"].items()},
         "marks": {int(pid): str(run) for pid, run in said["marks"].items()},
         "ports": {int(port): why for port, why in said["ports"].items()},
@@ -78,57 +89,74 @@ def answered(said: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def restore_text(values: Mapping[str, Any], name: str) -> Message:
+    """Return the text `name` as the message described in NAME_message, or as a quotation without a description."""
+    return restore(str(values[name]), values.get(f"{name}_message"))
+
+
 class WorkerProcesses(Protocol):
-    """The processes of a run: `dead` holds when each worker (by rank) died and its code, None where nobody saw it."""
+    """The processes of a run.
+
+    `dead` maps the rank of each ended worker to (time in seconds since 1970, exit code or None if unknown);
+    `peak_bytes` is the largest memory use of all processes together.
+    """
 
     dead: dict[int, tuple[float, int | None]]
     peak_bytes: int
 
-    def look(self) -> None: ...
+    def update_workers(self) -> None:
+        """Look for new and ended workers, and measure the memory."""
 
-    def living(self) -> bool | None:
-        """Whether a worker lives, as far as was looked; None where nobody can tell."""
+    def has_living_worker(self) -> bool | None:
+        """Return whether a worker was alive at the last update; None if unknown."""
 
-    def wait(self, seconds: float) -> None:
-        """So long, or until a worker dies."""
+    def wait_for_death(self, seconds: float) -> None:
+        """Wait until a worker ends, at most for `seconds`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release file descriptors."""
 
 
 class Training(Protocol):
-    """A training that was started."""
+    """A training that has been started."""
 
     @property
-    def family(self) -> WorkerProcesses: ...
+    def family(self) -> WorkerProcesses:
+        """The processes of the training."""
 
     def poll(self) -> int | None:
-        """The launcher's status once it has ended, minus the signal's number for a killed one."""
+        """Return the launcher's exit status, negative for a signal; None while it runs."""
 
-    def end(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
-        """Nothing of it runs when this returns; what it wrote has come to the run's folder on this host.
+    def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
+        """End all processes and copy their output to the run folder on this host.
 
-        With `save_s` the workers are asked to save and to end by themselves first, for so long or until `hurry`."""
+        With `save_s` > 0 the workers are first asked to save a checkpoint and to exit, for at most `save_s` seconds or
+        until `hurry()` is true.
+        """
 
-    def outputs(self) -> list[str]:
-        """The checkpoint folders that it made."""
+    def list_checkpoints(self) -> list[str]:
+        """Return the checkpoint folders of the training."""
 
 
 class Stage(Protocol):
-    """`title` in words; `container` is its name, "" for none."""
+    """A place where trainings run."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """Name for messages, such as "container NAME"."""
 
     @property
-    def container(self) -> str: ...
+    def container(self) -> str:
+        """Name of the container, "" for none."""
 
-    def values(self, run: Path | None) -> dict[str, str]:
-        """What the place fills into the command; without a run the script's own variables stay."""
+    def placeholder_values(self, run: Path | None) -> dict[str, str]:
+        """Return values for placeholders of the command; without a run those of output and log folders are missing."""
 
-    def look(self, asked: StageQuestion) -> StageFacts: ...
+    def collect_facts(self, asked: StageQuestion) -> StageFacts:
+        """Inspect the place."""
 
-    def start(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> Training:
-        """StepError where the first program cannot be started at all."""
+    def start_training(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> Training:
+        """Start the launcher; StepError if it cannot be executed."""
 
-    def mark(self, run: Path) -> str:
-        """The run's folder as processes there know it."""
+    def run_mark(self, run: Path) -> str:
+        """Return the path of the run folder at the place; it marks the run's processes in $ENVCHECK_RUN."""

@@ -1,1 +1,1 @@
-"""Watching over a run: the cards beside it, rules that end it early, the full screen."""
+"""Monitoring of a run: card samples, stop rules, full screen."""

@@ -1,80 +1,84 @@
-"""The monitor that a request means: which rules, with which limits, over which cards."""
+"""Build the monitor of a run: stop rules, limits and cards."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from envcheck.collect import machine
+from envcheck.collect import answer_sources
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
-from envcheck.core.findings import label
+from envcheck.core.findings import device_label
+from envcheck.core.messages import _, join
 from envcheck.core.model import Device
 from envcheck.vendors import VENDORS
-from launch.gates.answers import used, visible
-from launch.gates.cards import NUMBERS
 from launch.gates.context import GateContext
-from launch.run.watch import Teller
-from launch.targets.request import TrainRequest
-from launch.watching import rules
-from launch.watching.cards import Sampler
+from launch.gates.device_selection import NUMBERS
+from launch.gates.results import read_visible_devices, select_job_devices
+from launch.run.watch import ProgressLine
+from launch.targets.train_request import TrainRequest
+from launch.watching import stop_rules
+from launch.watching.card_sampler import CardSampler
+from launch.watching.full_screen import WatchScreen
 from launch.watching.monitor import Monitor
-from launch.watching.screen import WatchScreen
 
 
 def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monitor:
-    """Its cards are those of this machine; with an engine elsewhere there are none here, and none is looked at."""
+    """Return the monitor; it samples the cards of this machine, if there are any of the job's type."""
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
-    sampler = Sampler(machine.here(), vendor, found.devices) if found and vendor.devices else None
-    mine = map(label, _own(seen)) if found else ()
-    return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run), mine)
+    sampler = CardSampler(answer_sources.local_machine(), vendor, found.devices) if found and vendor.devices else None
+    mine = map(device_label, _select_own_cards(seen)) if found else ()
+    return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.run_mark(run), mine)
 
 
-def _own(seen: GateContext) -> tuple[Device, ...]:
-    """The job's cards; none where a list of UUIDs, which are not looked up here, says which they are."""
-    said = visible(seen)
-    return () if said is not None and not NUMBERS.fullmatch(said) else used(seen)
+def _select_own_cards(seen: GateContext) -> tuple[Device, ...]:
+    """Return the cards of the job; none if they are selected by UUID, which is not resolved here."""
+    said = read_visible_devices(seen)
+    return () if said is not None and not NUMBERS.fullmatch(said) else select_job_devices(seen)
 
 
-def choose_teller(request: TrainRequest, seen: GateContext, run: Path, monitor: Monitor) -> Teller | WatchScreen:
-    """What tells a person: one line, or with --watch the whole screen."""
+def choose_progress_display(
+    request: TrainRequest, seen: GateContext, run: Path, monitor: Monitor
+) -> ProgressLine | WatchScreen:
+    """Return the progress display: a line, or the full screen with --dashboard."""
     most = seen.job.steps.get("max")
-    if not request.watch or request.detach:
-        return Teller(of=most)
+    if not request.dashboard or request.detach:
+        return ProgressLine(of=most)
     screen = WatchScreen(f"{seen.recipe.name}, {seen.job.method}  {run.name}", of=most)
-    monitor.show = screen.show
+    monitor.show = screen.draw_page
     return screen
 
 
 def parse_rules(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
-    """The rules in force.  UsageError for names and numbers that are none, with the nearest that is."""
-    names = tuple(rules.RULES)
-    keys = tuple(f"{name}.{limit}" for name, rule in rules.RULES.items() for limit in rule.limits)
-    off = [_known("--no-stop", name, names) for name in off]
+    """Return the active stop rules with their limits; UsageError for unknown names and invalid numbers."""
+    names = tuple(stop_rules.RULES)
+    keys = tuple(f"{name}.{limit}" for name, rule in stop_rules.RULES.items() for limit in rule.limits)
+    off = [_check_name("--no-stop", name, names) for name in off]
     numbers = {}
     for text in changed:
-        key, _, value = text.partition("=")
-        numbers[_known("--limit", key.strip(), keys)] = _number(text, value)
-    return rules.in_force(off, numbers)
+        key, _unused, value = text.partition("=")
+        numbers[_check_name("--limit", key.strip(), keys)] = _parse_limit(text, value)
+    return stop_rules.list_active_rules(off, numbers)
 
 
-def _known(option: str, name: str, names: tuple[str, ...]) -> str:
-    if name in names:
-        return name
-    near = difflib.get_close_matches(name, names, 1)
-    meant = f"did you mean {near[0]}" if near else f"there are {', '.join(names)}"
-    raise UsageError(f"{option} {name}: no such rule or limit", meant)
+def _check_name(option: str, name: str, names: tuple[str, ...]) -> str:
+    matched = suggestions.match_name(name, names)
+    if matched is not None:
+        return matched
+    meant = suggestions.suggest(name, names, _("available: {names}", names=join(", ", names)))
+    raise UsageError(_("{option} {name}: unknown rule or limit", option=option, name=name), meant)
 
 
-def _number(text: str, value: str) -> float:
+def _parse_limit(text: str, value: str) -> float:
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or number < 0:
         raise UsageError(
-            f"--limit {text}: not a number that could be a limit", "write for example stalled.seconds=1800"
+            _("--limit {limit}: expected a finite number of at least 0", limit=text),
+            _("use, for example, --limit stalled.seconds=1800"),
         )
     return number

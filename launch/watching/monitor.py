@@ -1,4 +1,4 @@
-"""The monitor of a run: puts the moment together for the stop rules, and keeps what the run record tells of cards."""
+"""The monitor of a run: evaluates the stop rules and collects card values for the record."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import psutil
 
 from envcheck.core.model import Finding
 from launch.run import process_tree
-from launch.run.watch import Watch
-from launch.watching import launcher_error, rules, stacks
-from launch.watching.cards import Sampler
-from launch.watching.state import RunMoment
+from launch.run.watch import RunWatch
+from launch.watching import launcher_error, stacks, stop_rules
+from launch.watching.card_sampler import CardSampler
+from launch.watching.run_moment import RunMoment
 
 JUDGE_EVERY_S = 1.0
 BUSY_EVERY_S = 5.0
@@ -26,13 +26,16 @@ FIRST_STEPS, LAST_STEPS = 10, 50
 
 
 class Monitor:
-    """`limits` are the rules in force, of `rules.in_force`; without a sampler nothing is known of cards; `mine` are the
-    labels of the job's own."""
+    """See launch.run.launcher.RunMonitor.
+
+    `limits` are the active rules (see `stop_rules.list_active_rules`); `sampler` is None without cards; `mine` are the
+    labels of the job's cards; `show` draws the full screen.
+    """
 
     def __init__(
         self,
-        limits: Mapping[str, rules.Limits],
-        sampler: Sampler | None,
+        limits: Mapping[str, stop_rules.Limits],
+        sampler: CardSampler | None,
         logs: Path,
         mark: str,
         mine: Iterable[str] = (),
@@ -40,41 +43,44 @@ class Monitor:
         self.mine = frozenset(mine)
         self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
         self.stopped: Finding | None = None
-        self.show: Callable[[Watch, RunMoment], None] | None = None
+        self.show: Callable[[RunWatch, RunMoment], None] | None = None
         self.began = time.monotonic()
         self.judged = 0.0
         self.busy: float | None = None
         self._spent: tuple[float, float] | None = None
         self._worked_at: float | None = None
 
-    def start(self) -> None:
+    def start_sampling(self) -> None:
+        """Start the clock and the sampler."""
         self.began = time.monotonic()
         if self.sampler:
-            self.sampler.start()
+            self.sampler.start_sampling()
 
     def close(self) -> None:
+        """End the sampler."""
         if self.sampler:
             self.sampler.close()
 
-    def check(self, watch: Watch) -> bool:
-        """Whether the run must end; `stopped` then says why.  Cheap when called often."""
+    def must_end_run(self, watch: RunWatch) -> bool:
+        """Evaluate the rules, at most once a second; return whether the run must end, with the reason in `stopped`."""
         now = time.monotonic()
         if now - self.judged < JUDGE_EVERY_S:
             return False
         self.judged = now
-        self._measure(watch, now)
-        self._workers(watch, now)
-        state = self.state(watch, now)
+        self._measure_cpu(watch, now)
+        self._note_living_workers(watch, now)
+        state = self.build_moment(watch, now)
         if self.show:
             self.show(watch, state)
-        found = rules.judge(state, self.limits)
+        found = stop_rules.judge_moment(state, self.limits)
         if found and found.name == "watch.stalled":
-            where = stacks.dump(self._processes(watch), self.logs)
+            where = stacks.dump_stacks(self._find_processes(watch), self.logs)
             found = Finding(found.name, found.status, found.seen, found.remedy, (*found.evidence, *where), found.source)
         self.stopped = found
         return found is not None
 
-    def state(self, watch: Watch, now: float) -> RunMoment:
+    def build_moment(self, watch: RunWatch, now: float) -> RunMoment:
+        """Return the current state of the run for the rules."""
         steps = watch.steps
         window = steps if len(steps) <= FIRST_STEPS + LAST_STEPS else [*steps[:FIRST_STEPS], *steps[-LAST_STEPS:]]
         return RunMoment(
@@ -88,27 +94,27 @@ class Monitor:
             before=self.sampler.before if self.sampler else None,
             samples=self.sampler.latest if self.sampler else (),
             busy_cores=self.busy,
-            host_free=_host_free(),
+            host_free=_host_free_share(),
             mine=self.mine,
             worked_at=self._worked_at,
-            fallen=self._fallen(watch, now),
+            launcher_error=self._find_launcher_error(watch, now),
         )
 
-    def cards(self) -> dict[str, Any]:
-        """For the run record: the peaks of each card, and what it took to know them."""
+    def list_card_values(self) -> dict[str, Any]:
+        """Return peaks by card and the cost of sampling for the run record."""
         if not self.sampler or not self.sampler.asked:
             return {}
         s = self.sampler
         return {
             "peaks": s.peaks,
-            "grown_mib": s.grown_mib(),
+            "increase_mib": s.grown_mib(),
             "samples": s.asked,
-            "untold": s.untold,
+            "failed_samples": s.failed,
             "seconds": round(s.spent_s, 1),
         }
 
-    def _measure(self, watch: Watch, now: float) -> None:
-        """How many processors were kept busy since the last look: by the workers, or by all where they are not seen."""
+    def _measure_cpu(self, watch: RunWatch, now: float) -> None:
+        """Measure the CPU cores used since the last call, by the workers or, in a container, by the whole host."""
         if self._spent and now - self._spent[0] < BUSY_EVERY_S:
             return
         spent = _cpu_s(watch)
@@ -116,28 +122,28 @@ class Monitor:
             self.busy = max(0.0, (spent - self._spent[1]) / (now - self._spent[0]))
         self._spent = (now, spent)
 
-    def _workers(self, watch: Watch, now: float) -> None:
-        living = watch.family.living()
+    def _note_living_workers(self, watch: RunWatch, now: float) -> None:
+        living = watch.family.has_living_worker()
         if living is None:
             self._worked_at = None
         elif living or self._worked_at is None:
             self._worked_at = now
 
-    def _fallen(self, watch: Watch, now: float) -> tuple[str, ...]:
-        """Of a log that rests: what still grows needs not be read."""
+    def _find_launcher_error(self, watch: RunWatch, now: float) -> tuple[str, ...]:
+        """Return the launcher's uncaught error if its log has stopped growing, else ()."""
         log = watch.launcher
         if log.rest or now - log.grew_at < JUDGE_EVERY_S:
             return ()
-        here = isinstance(watch.family, process_tree.ProcessTree)  # of a container's script this host knows nothing
-        return launcher_error.uncaught(log.last, watch.argv, _source if here else lambda _: "")
+        here = isinstance(watch.family, process_tree.ProcessTree)  # sources in a container are not readable here
+        return launcher_error.find_uncaught_error(log.last_lines, watch.argv, _read_source if here else lambda _: "")
 
-    def _processes(self, watch: Watch) -> dict[int, int]:
+    def _find_processes(self, watch: RunWatch) -> dict[int, int]:
         if isinstance(watch.family, process_tree.ProcessTree):
             return {rank: process.pid for rank, process in watch.family.alive.items() if rank not in watch.family.dead}
-        return process_tree.ranks(self.mark)
+        return process_tree.find_workers(self.mark)
 
 
-def _source(file: str) -> str:
+def _read_source(file: str) -> str:
     try:
         path = Path(file)
         return path.read_text("utf-8") if path.is_file() and path.stat().st_size <= SOURCE_LIMIT else ""
@@ -145,7 +151,7 @@ def _source(file: str) -> str:
         return ""
 
 
-def _cpu_s(watch: Watch) -> float:
+def _cpu_s(watch: RunWatch) -> float:
     if not isinstance(watch.family, process_tree.ProcessTree):
         machine = psutil.cpu_times()
         return float(machine.user + machine.nice + machine.system)
@@ -157,19 +163,19 @@ def _cpu_s(watch: Watch) -> float:
     return total
 
 
-def _host_free() -> float | None:
-    """The part of memory that can still be had: of the machine, or of the container around us where that is less."""
+def _host_free_share() -> float | None:
+    """Return the available share of memory, of the host or of envcheck's own container, whichever is less."""
     shares = []
     with contextlib.suppress(OSError, RuntimeError):
         memory = psutil.virtual_memory()
         shares = [memory.available / memory.total] if memory.total else []
-    return min([*shares, *_of_container()], default=None)
+    return min([*shares, *_container_free_share()], default=None)
 
 
-def _of_container(place: Path = CGROUP) -> list[float]:
-    """Of control groups' second version; what files hold in memory can be had back."""
+def _container_free_share(place: Path = CGROUP) -> list[float]:
+    """Return the available share below the cgroup 2 limit ([] without one); inactive file cache is reclaimable."""
     try:
-        most = int((place / "memory.max").read_text())  # "max" is no number: no limit
+        most = int((place / "memory.max").read_text())  # "max" (no limit) raises ValueError
         held = int((place / "memory.current").read_text())
         files = re.search(r"^inactive_file (\d+)$", (place / "memory.stat").read_text(), re.MULTILINE)
         return [1 - (held - int(files[1] if files else 0)) / most] if most > 0 else []

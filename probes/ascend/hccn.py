@@ -1,4 +1,4 @@
-"""`hccn_tool -i N -OPTION -g`: the network port of an NPU; "key:value" lines, events, and the routing table."""
+"""Parses `hccn_tool -i N -OPTION -g` (the network port of an NPU): "key:value" lines, events, and the routing table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Document
-from probes.ascend.npu_page import TOOL, Page, pair
+from probes.ascend.npu_page import TOOL, OutputPage, parse_pair
 
 _DEVID = re.compile(r"\s*\[dev(?:ice)?(?:[ _]?id)?[ :]*(\d{1,6})\]\s?", re.IGNORECASE)  # [devid 0], [device 0]
 _EVENT = re.compile(r"\s*(?:\d{1,3}\s+)?(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
@@ -16,10 +16,10 @@ _SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)
 _SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
-_LIMIT = 20_000  # fields kept of one text
+_LIMIT = 20_000  # maximum number of fields of one text
 _PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
 
-# The option that answers with such keys, for answers without their command line; compiled when there is such a one.
+# Option by the keys of its answer, for answers without their command line; compiled only then.
 _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-link_stat", r"link (?:up|down) count|link change records"),
     ("-link", r"link status"),
@@ -52,14 +52,14 @@ _STARTS = (
 
 
 @dataclass
-class _Answers:
-    """`first`: each key's first value.  `all`: one dictionary an answer, where a loop over the ports gave several."""
+class _PortAnswers:
+    """`first` has each key's first value; `all` one dictionary per answer, if a loop over the ports gave several."""
 
     first: dict[str, Any] = field(default_factory=dict)
     all: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     count: int = 0
 
-    def store(self, key: str, value: Any) -> None:
+    def store_value(self, key: str, value: Any) -> None:
         self.first.setdefault(key, value)
         if key in self.all[-1]:
             self.all.append({})
@@ -67,14 +67,14 @@ class _Answers:
         self.count += 1
 
 
-def read(page: Page) -> Document | None:
-    """The document of kind `hccn`, or None where the text holds no answer of that tool."""
+def read_hccn_answer(page: OutputPage) -> Document | None:
+    """Return the document of kind `hccn`, or None if the text is not from hccn_tool."""
     if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
         return None
     named = page.command.startswith("hccn_tool")
     if not named and not re.search(_STARTS, page.body + "\n"):
         return None
-    answers = _Answers()
+    answers = _PortAnswers()
     events: list[dict[str, str]] = []
     npu = re.search(r"\s-i\s+(\d{1,6})", page.command) if named else None
     ids = [npu[1]] if npu else []
@@ -86,12 +86,12 @@ def read(page: Page) -> Document | None:
         if "LINK" in line.upper() and (found := _EVENT.fullmatch(line)):
             events.append({"time": found[1], "state": found[2].upper()})
         elif answers.count < _LIMIT:
-            heading = _take(answers, line, heading)
-    routes, fields = _routes(page.lines), answers.first
+            heading = _read_line(answers, line, heading)
+    routes, fields = _parse_routes(page.lines), answers.first
     if not fields and not events and not routes:
         return None
     detail: dict[str, Any] = {
-        "subcommand": _option(page, fields),
+        "subcommand": _find_option(page, fields),
         "fields": fields,
         "npu": int(ids[0]) if ids else None,
     }
@@ -100,48 +100,48 @@ def read(page: Page) -> Document | None:
     return Document(tool=TOOL, kind="hccn", detail=detail | {"events": events, "routes": routes})
 
 
-def _option(page: Page, fields: dict[str, Any]) -> str | None:
+def _find_option(page: OutputPage, fields: dict[str, Any]) -> str | None:
     if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
         return typed[1]
     head = (*fields, *(line.strip() for line in page.lines[:40]))
-    first = min(map(_told, head), default=len(_OPTIONS))
+    first = min(map(_find_option_index, head), default=len(_OPTIONS))
     return _OPTIONS[first][0] if first < len(_OPTIONS) else None
 
 
-@lru_cache(maxsize=1024)  # the ports of a host answer with the same words
-def _told(line: str) -> int:
-    """The place among _OPTIONS of the first that has such a key."""
+@lru_cache(maxsize=1024)  # the ports of a host give the same lines
+def _find_option_index(line: str) -> int:
+    """Return the position in _OPTIONS of the first option with such a key."""
     found = (at for at, (_, keys) in enumerate(_OPTIONS) if re.search(rf"(?im)^(?:{keys})\b", line))
     return next(found, len(_OPTIONS))
 
 
-def _take(answers: _Answers, line: str, heading: str) -> str:
-    """Read one line; returns the heading under which the next one stands."""
+def _read_line(answers: _PortAnswers, line: str, heading: str) -> str:
+    """Parse one line; return the heading for the next line."""
     if "packet" in line and (sent := _PING.search(line)):
         for value, key in ((sent[1], sent[2]), (sent[3], sent[4]), (sent[5], sent[6])):
-            answers.store(key, _value(value))
+            answers.store_value(key, _parse_value(value))
     elif "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
         for key, value, unit in ((m[1], m[2], m[3]) for m in found):
-            answers.store(key.strip(), _value(value) if unit != "days" else f"{value} days")
+            answers.store_value(key.strip(), _parse_value(value) if unit != "days" else f"{value} days")
         if dev := re.match(r"\s*(dev_id):(\d+)", line):
-            answers.store(dev[1], int(dev[2]))
-    elif _SEVERAL.search(line):  # several on one line: default gateway:…, Iface:eth0
+            answers.store_value(dev[1], int(dev[2]))
+    elif _SEVERAL.search(line):  # several pairs on one line: default gateway:…, Iface:eth0
         for part in line.split(","):
-            if one := pair(part, ":"):
-                answers.store(one[0], _value(one[1]))
-    elif one := pair(line, ":"):
+            if one := parse_pair(part, ":"):
+                answers.store_value(one[0], _parse_value(one[1]))
+    elif one := parse_pair(line, ":"):
         if one[1]:
-            answers.store(one[0], _value(one[1]))
+            answers.store_value(one[0], _parse_value(one[1]))
         return one[0] if not one[1] else ""
     elif line.strip().endswith("TLV"):
         return line.strip()
     elif heading.endswith("TLV") and line.strip():
-        answers.store(heading, line.strip())
+        answers.store_value(heading, line.strip())
     return ""
 
 
-def _value(text: str) -> int | float | str | None:
-    """A bare number as a number; with its unit, or as anything else, as it stands."""
+def _parse_value(text: str) -> int | float | str | None:
+    """Return a plain number as a number, anything else as text."""
     if text in ("", "NA", "N/A", "-"):
         return None
     if _NUMBER.fullmatch(text):
@@ -149,8 +149,8 @@ def _value(text: str) -> int | float | str | None:
     return text
 
 
-def _routes(lines: tuple[str, ...]) -> list[dict[str, str | None]]:
-    """The kernel's routing table, as `route` prints it; `*` is no gateway."""
+def _parse_routes(lines: tuple[str, ...]) -> list[dict[str, str | None]]:
+    """Return the routing table as `route` prints it; `*` means no gateway."""
     columns: list[str] = []
     routes: list[dict[str, str | None]] = []
     for line in lines:
@@ -170,6 +170,9 @@ _TLS_SWITCH = re.compile(r"tls switch\s*\[([01])\]", re.IGNORECASE)
 
 
 def read_tls(text: str) -> int | None:
-    """1 where `hccn_tool -tls -g` says on, 0 for off; without a certificate it is off (HCCL's page on faults)."""
+    """Return 1 if `hccn_tool -tls -g` reports TLS on, 0 for off, None if unknown; without a certificate it is off.
+
+    Source: the HCCL troubleshooting page.
+    """
     found = _TLS_SWITCH.search(text)
     return int(found[1]) if found else 0 if "no certificate" in text.lower() else None

@@ -1,4 +1,4 @@
-"""`lspci`, with or without -nn, -n, -D: which of the lines are NPUs.  (PCI vendor 19e5 is Huawei.)"""
+"""Parses `lspci`, with or without -nn, -n, -D: which devices are NPUs. (PCI vendor 19e5 is Huawei.)"""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from envcheck.core.model import Document
-from probes.ascend.npu_page import TOOL, Page
+from probes.ascend.npu_page import TOOL, OutputPage
 
-# Device ids that npu-smi's board query and pasted lspci lines give: d100 = 310, d500 = 310P, d801 = 910 (first
+# Device ids from npu-smi's board query and from public lspci output: d100 = 310, d500 = 310P, d801 = 910 (first
 # generation), d802 = 910B, d803 = 910C (A3), d806 = 950; d105 and d107 = 310B.
 FAMILIES = {
     "d100": "310",
@@ -31,19 +31,19 @@ _REV = re.compile(r"\(rev ([0-9a-fA-F]{2})\)")
 _PRODUCT = re.compile(r"\bAscend|\bDavinci|\bNPU\b", re.IGNORECASE)
 
 
-def read(page: Page) -> Document | None:
-    """The document of kind `lspci`, or None where no such line stands."""
+def read_lspci(page: OutputPage) -> Document | None:
+    """Return the document of kind `lspci`, or None if there is no such line."""
     if ": " not in page.body:
         return None
-    found = [device for line in _unbroken(page.lines) if "." in line and (device := _device(line))]
+    found = [device for line in _join_broken_lines(page.lines) if "." in line and (device := _parse_device(line))]
     if not found:
         return None
     detail = {"devices": found, "npu_count": sum(device["is_npu"] for device in found)}
     return Document(tool=TOOL, kind="lspci", detail=detail)
 
 
-def _unbroken(lines: Sequence[str]) -> list[str]:
-    """A terminal breaks a long line; the details of `lspci -v`, which are indented, are no such rest."""
+def _join_broken_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines, with wrapped ones joined; the indented details of `lspci -v` are not continuations."""
     whole: list[str] = []
     for line in lines:
         rest = whole and line[:1].strip() and 60 <= len(whole[-1]) < 200 and not _LINE.fullmatch(line)
@@ -54,7 +54,7 @@ def _unbroken(lines: Sequence[str]) -> list[str]:
     return whole
 
 
-def _device(line: str) -> dict[str, Any] | None:
+def _parse_device(line: str) -> dict[str, Any] | None:
     if not (found := _LINE.fullmatch(line)):
         return None
     rest = found["rest"]
@@ -67,11 +67,12 @@ def _device(line: str) -> dict[str, Any] | None:
         "class": found["kind"] or found["number"],
         "device_id": device,
         "rev": rev[1] if rev else None,
-        "is_npu": is_npu or (huawei and _accelerator(found) and bool(device and re.match(r"d[0-9]", device))),
+        "is_npu": is_npu or (huawei and _is_accelerator(found) and bool(device and re.match(r"d[0-9]", device))),
         "family": FAMILIES.get(device or "") if huawei else None,
     }
 
 
-def _accelerator(found: re.Match[str]) -> bool:
-    """Class 1200; Kunpeng's own engines (zip, hpre) share it, but their device ids do not begin with d."""
+def _is_accelerator(found: re.Match[str]) -> bool:
+    """Return whether the class is 1200; Kunpeng's engines (zip, hpre) share it, but their device ids do not start
+    with d."""
     return found["number"] == "1200" or (found["kind"] or "").startswith("Processing accel")

@@ -1,9 +1,9 @@
-"""Columns of npu-smi's boxed tables: header words → what a cell below them must look like.
+"""Columns of npu-smi's tables: header word → pattern of the cells below it.
 
     | NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
     | Chip  Phy-ID              | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
 
-A header cell holds several words; the cell below it holds their values in the same order, however many blanks are left.
+A header cell has several words; the cell below it has their values in the same order, with any number of blanks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from envcheck.core.model import Device, Process
-from envcheck.core.text import number, said, whole
-from envcheck.core.text_table import Row
+from envcheck.core.text_table import TableRow
+from envcheck.core.tool_text import cell_text, parse_number, parse_whole_number
 
 Values = dict[str, str | None]
 
@@ -29,7 +29,7 @@ _PAIR = rf"(?:\d{{1,12}}|{_NIL})\s*/\s*(?:\d{{1,12}}|{_NIL})"
 _BUS = rf"(?:[0-9A-Fa-f]{{4,8}}:)?[0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}}\.[0-9A-Fa-f]{{1,4}}|{_NIL}"
 _INTEGER = r"\d{1,9}"
 
-# The letters of a header word → its key, and the shape of its values.  "" where a word is passed over.
+# The letters of a header word → its key, and the pattern of its values.  An empty key is ignored.
 _COLUMNS: dict[str, tuple[str, str]] = {
     "npu": ("npu", _INTEGER),
     "npuid": ("npu", _INTEGER),
@@ -52,9 +52,9 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "processmemorymb": ("process_memory", _NUMBER),
     "processidincontainer": ("container_pid", _NUMBER),
 }
-_MARKS = ({"npu", "health"}, {"bus_id", "memory"}, {"npu", "pid"})  # what makes a row a header
+_MARKS = ({"npu", "health"}, {"bus_id", "memory"}, {"npu", "pid"})  # the keys that identify a header row
 _OLD_910 = ("Chip", "Bus-Id", "AICore(%) Memory-Usage(MB) HBM-Usage(MB)")
-# For rows whose header was cut off: the layouts that their own shape tells apart.
+# For rows without a header: the layouts that the rows themselves distinguish.
 _TOPS = (
     ("NPU Name", "Health", "Power(W) Temp(C) Hugepages-Usage(page)"),
     ("NPU Name", "Health", "Power(W) Temp(C)"),
@@ -69,15 +69,15 @@ _BOTTOMS = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """A header row: one pattern for each cell below it."""
 
     cells: tuple[re.Pattern[str], ...]
     keys: frozenset[str]
 
-    def read(self, row: Row) -> Values | None:
-        """The row's values by key, or None where it is not a whole row of this table."""
-        cells = row.cells if len(row.cells) <= len(self.cells) else self._rejoined(row.cells)
+    def read_row(self, row: TableRow) -> Values | None:
+        """Return the row's values by key, or None if it is not a complete row of this table."""
+        cells = row.cells if len(row.cells) <= len(self.cells) else self._rejoin_cells(row.cells)
         if not row.closed or len(cells) != len(self.cells):
             return None
         values: Values = {}
@@ -87,8 +87,8 @@ class Layout:
             values |= found.groupdict()
         return values
 
-    def begin(self, row: Row) -> Values:
-        """What the first cells of a row that was cut still tell; never a device."""
+    def read_cut_row(self, row: TableRow) -> Values:
+        """Return the values in the first cells of a truncated row; it never becomes a device."""
         values: Values = {}
         for pattern, cell in zip(self.cells, row.cells, strict=False):
             if not (found := pattern.fullmatch(cell)):
@@ -96,8 +96,8 @@ class Layout:
             values |= found.groupdict()
         return {key: value for key, value in values.items() if value}
 
-    def _rejoined(self, cells: tuple[str, ...]) -> tuple[str, ...]:
-        """A process name may hold bars of its own."""
+    def _rejoin_cells(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+        """Join cells that were split inside a process name, which can contain bars."""
         if "pid" not in self.keys:
             return cells
         at = next((i for i, pattern in enumerate(self.cells) if "process" in pattern.groupindex), 0)
@@ -106,68 +106,68 @@ class Layout:
 
 
 def is_header(cells: tuple[str, ...]) -> bool:
-    """A cheap look, before the dear one."""
+    """Return whether the row may be a header: a cheap test before `parse_layout`."""
     line = " ".join(cells).lower()
     return "health" in line or "bus-id" in line or "process id" in line
 
 
 @functools.lru_cache(maxsize=64)
-def layout(cells: tuple[str, ...]) -> Layout | None:
-    """The layout that these header cells announce, or None where they are no header."""
+def parse_layout(cells: tuple[str, ...]) -> ColumnLayout | None:
+    """Return the layout of a header row, or None if it is not one."""
     if len(cells) > 12 or sum(map(len, cells)) > 400:
         return None
-    words = [[_column(word) for word in _WORD.findall(cell)] for cell in cells]
+    words = [[_find_column(word) for word in _WORD.findall(cell)] for cell in cells]
     named = [key for cell in words for key, _ in cell if key]
     if len(named) != len(set(named)) or not any(mark <= set(named) for mark in _MARKS):
         return None
-    return Layout(tuple(re.compile(_pattern(cell)) for cell in words), frozenset(named))
+    return ColumnLayout(tuple(re.compile(_cell_pattern(cell)) for cell in words), frozenset(named))
 
 
-def _column(word: str) -> tuple[str, str]:
+def _find_column(word: str) -> tuple[str, str]:
     letters = re.sub(r"[^a-z]", "", word.lower())
     return _COLUMNS.get(letters, ("", _PAIR if "usage" in letters and "%" not in word else r"\S+"))
 
 
-def _pattern(words: list[tuple[str, str]]) -> str:
-    """Values in the order of their header words; a name may be missing, and may hold blanks."""
+def _cell_pattern(words: list[tuple[str, str]]) -> str:
+    """Return a pattern for the values in the order of their header words; a name can be missing or contain blanks."""
     parts = [f"(?P<{key}>{shape})" if key else f"(?:{shape})" for key, shape in words]
     loose = [shape == r".*?" for _, shape in words]
     joints = [r"\s*" if loose[i] else r"\s+" for i in range(1, len(parts))]
     return "".join(part + joint for part, joint in zip(parts, [*joints, ""], strict=False))
 
 
-def guess_top(row: Row) -> Layout | None:
-    """The layout of a first row whose header was cut off."""
-    return _fitting(row, _TOPS)
+def guess_top(row: TableRow) -> ColumnLayout | None:
+    """Return the layout of a first row without a header."""
+    return _find_fitting_layout(row, _TOPS)
 
 
-def guess_bottom(row: Row) -> Layout | None:
-    """The layout of a second row whose header was cut off."""
-    return _fitting(row, _BOTTOMS)
+def guess_bottom(row: TableRow) -> ColumnLayout | None:
+    """Return the layout of a second row without a header."""
+    return _find_fitting_layout(row, _BOTTOMS)
 
 
-def _fitting(row: Row, layouts: tuple[tuple[str, ...], ...]) -> Layout | None:
+def _find_fitting_layout(row: TableRow, layouts: tuple[tuple[str, ...], ...]) -> ColumnLayout | None:
     if not row.closed:
         return None
-    known = (layout(cells) for cells in layouts)
-    return next((one for one in known if one is not None and one.read(row) is not None), None)
+    known = (parse_layout(cells) for cells in layouts)
+    return next((one for one in known if one is not None and one.read_row(row) is not None), None)
 
 
-def device(values: Values) -> Device:
-    """One chip from its two rows.  The MB columns count MiB; training uses HBM where there is such a column."""
-    memory, hbm, pages = (_pair(values.get(key)) for key in ("memory", "hbm", "hugepages"))
+def make_device(values: Values) -> Device:
+    """Return one chip from its two rows. The MB columns are MiB; the memory is HBM if there is such a column."""
+    memory, hbm, pages = (_parse_usage_pair(values.get(key)) for key in ("memory", "hbm", "hugepages"))
     main, ddr = (hbm, memory) if hbm[1] is not None else (memory, (None, None))
     return Device(
-        npu=whole(values.get("npu")),
-        chip=whole(values.get("chip")),
-        phy_id=whole(values.get("phy_id")),
-        logic_id=whole(values.get("logic_id")),
-        name=said(values.get("name")),
-        bus_id=said(values.get("bus_id")),
-        health=said(values.get("health")),
-        temperature_c=number(values.get("temp")),
-        power_w=number(values.get("power")),
-        utilization_percent=number(values.get("util")),
+        npu=parse_whole_number(values.get("npu")),
+        chip=parse_whole_number(values.get("chip")),
+        phy_id=parse_whole_number(values.get("phy_id")),
+        logic_id=parse_whole_number(values.get("logic_id")),
+        name=cell_text(values.get("name")),
+        bus_id=cell_text(values.get("bus_id")),
+        health=cell_text(values.get("health")),
+        temperature_c=parse_number(values.get("temp")),
+        power_w=parse_number(values.get("power")),
+        utilization_percent=parse_number(values.get("util")),
         memory_used_mib=main[0],
         memory_total_mib=main[1],
         ddr_used_mib=ddr[0],
@@ -177,18 +177,18 @@ def device(values: Values) -> Device:
     )
 
 
-def _pair(cell: str | None) -> tuple[int | None, int | None]:
+def _parse_usage_pair(cell: str | None) -> tuple[int | None, int | None]:
     used, _, total = (cell or "").replace("N/A", "NA").partition("/")
-    return whole(used), whole(total)
+    return parse_whole_number(used), parse_whole_number(total)
 
 
-def process(values: Values) -> Process:
-    """One row of the process table."""
+def make_process(values: Values) -> Process:
+    """Return one row of the process table."""
     return Process(
-        device=whole(values.get("npu")),
-        chip=whole(values.get("chip")),
-        pid=whole(values.get("pid")),
+        device=parse_whole_number(values.get("npu")),
+        chip=parse_whole_number(values.get("chip")),
+        pid=parse_whole_number(values.get("pid")),
         name=values.get("process") or None,
-        memory_mib=whole(values.get("process_memory")),
-        container_pid=whole(values.get("container_pid")),
+        memory_mib=parse_whole_number(values.get("process_memory")),
+        container_pid=parse_whole_number(values.get("container_pid")),
     )

@@ -1,4 +1,4 @@
-"""`npu-smi info -t topo`: a matrix of words; columns by their order, never by offset (a header row may be shifted).
+"""Parses `npu-smi info -t topo`: a matrix; columns by order, never by offset, because the header row may be shifted.
 
 \t   NPU0       NPU1       CPU Affinity
 NPU0       X          HCCS       144-167
@@ -11,45 +11,52 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.model import Document, Topology
-from probes.ascend.npu_page import TOOL, Page
+from probes.ascend.npu_page import TOOL, OutputPage
 
 _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
-_PIECES = 6  # lines into which a terminal may have broken one row
+_PIECES = 6  # lines into which a terminal may have wrapped one row
 _KINDS = ("npu", "id", "chip", "device")
 _NAMED = re.compile(r"(?:NPU|ID|Chip|Device)[-_]?\d", re.IGNORECASE)
-_TRIES = 500  # lines that might be the header
-_WIDEST = 4096  # columns; a box has 16, a pod's table some hundred
+_TRIES = 500  # maximum number of candidate header lines
+_WIDEST = 4096  # columns; a host has 16, a pod's table about a hundred
 
 
-def read(page: Page) -> Document | None:
-    """The document of kind `topo`, or None where no matrix stands."""
-    if not any(map(page.lowered.__contains__, _KINDS)) or not _NAMED.search(page.body):
+def read_topology(page: OutputPage) -> Document | None:
+    """Return the document of kind `topo`, or None if there is no matrix."""
+    if not any(map(page.lowercase_text.__contains__, _KINDS)) or not _NAMED.search(page.body):
         return None
-    heads = (at for at, line in enumerate(page.lines) if _begins(line))
+    heads = (at for at, line in enumerate(page.lines) if _begins_with_device(line))
     for at in itertools.islice(heads, _TRIES):
         line = page.lines[at]
-        pieces = _pieces(page.lines, at)
-        if columns := _header("".join(piece.ljust(len(line)) for piece in pieces)):
-            return _document(columns, _records(page.lines[at + len(pieces) :], columns, len(line), len(pieces) > 1))
-        if columns := _header(line):
-            return _document(columns, _records(page.lines[at + 1 :], columns, len(line), False))
+        pieces = _collect_header_pieces(page.lines, at)
+        if columns := _parse_header("".join(piece.ljust(len(line)) for piece in pieces)):
+            return _make_document(
+                columns, _collect_records(page.lines[at + len(pieces) :], columns, len(line), len(pieces) > 1)
+            )
+        if columns := _parse_header(line):
+            return _make_document(columns, _collect_records(page.lines[at + 1 :], columns, len(line), False))
     return None
 
 
-def _begins(line: str) -> bool:
-    """Whether a device's name stands first."""
+def _begins_with_device(line: str) -> bool:
+    """Return whether the line starts with a device name."""
     return bool(words := line.split(None, 1)) and bool(_DEVICE.fullmatch(words[0]))
 
 
 def _is_row(line: str) -> bool:
     words = line.split(None, 2)
-    return len(words) > 1 and _begins(line) and words[1] not in ("CPU", "NUMA") and not _DEVICE.fullmatch(words[1])
+    return (
+        len(words) > 1
+        and _begins_with_device(line)
+        and words[1] not in ("CPU", "NUMA")
+        and not _DEVICE.fullmatch(words[1])
+    )
 
 
-def _pieces(lines: tuple[str, ...], at: int) -> list[str]:
-    """A header row with what a terminal broke off from it: all before the first row."""
+def _collect_header_pieces(lines: tuple[str, ...], at: int) -> list[str]:
+    """Return the pieces of a wrapped header: all lines before the first row."""
     pieces = [lines[at]]
     for line in lines[at + 1 : at + _PIECES]:
         if not line.strip() or _is_row(line):
@@ -58,8 +65,8 @@ def _pieces(lines: tuple[str, ...], at: int) -> list[str]:
     return pieces
 
 
-def _records(lines: tuple[str, ...], columns: list[str], width: int, broken: bool) -> list[str]:
-    """The rows, one text each; where the header was broken, so are they, at the same width.  The legend ends them."""
+def _collect_records(lines: tuple[str, ...], columns: list[str], width: int, broken: bool) -> list[str]:
+    """Return the rows; if the header was wrapped, rows are joined at the same width. The legend ends them."""
     rows: list[str] = []
     wanted = set(columns)
     pieces = 0
@@ -77,8 +84,8 @@ def _records(lines: tuple[str, ...], columns: list[str], width: int, broken: boo
     return rows
 
 
-def _header(line: str) -> list[str]:
-    """The column names, the two affinities as one word each; empty where the line is no header."""
+def _parse_header(line: str) -> list[str]:
+    """Return the column names, with each affinity as one word; empty if the line is not a header."""
     words = _AFFINITY.sub(lambda found: f"{found[1].upper()}-Affinity", line).split()
     if not words or len(words) > _WIDEST or not _DEVICE.fullmatch(words[0]):
         return []
@@ -88,7 +95,7 @@ def _header(line: str) -> list[str]:
     return words if known else []
 
 
-def _document(columns: list[str], below: list[str]) -> Document:
+def _make_document(columns: list[str], below: list[str]) -> Document:
     devices = [name for name in columns if _DEVICE.fullmatch(name)]
     rest = [name for name in columns if name not in devices and not name.endswith("-Affinity")]
     ends = [name for name in columns if name.endswith("-Affinity")]
@@ -96,7 +103,7 @@ def _document(columns: list[str], below: list[str]) -> Document:
     matrix: dict[str, dict[str, str | None]] = {}
     affinity: dict[str, dict[str, str | None]] = {name: {} for name in ends}
     short = False
-    for name, words in _rows(columns, below):
+    for name, words in _parse_rows(columns, below):
         matrix[name] = dict(zip(related, words, strict=False))
         short |= len(words) < len(related)
         for end, word in zip(ends, [*words[len(related) :], *([None] * len(ends))], strict=False):
@@ -114,8 +121,8 @@ def _document(columns: list[str], below: list[str]) -> Document:
     return Document(tool=TOOL, kind="topo", truncated=short or missing, topology=topology, detail=detail)
 
 
-def _rows(columns: list[str], records: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each row's name, and the words that stand under the columns."""
+def _parse_rows(columns: list[str], records: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each row's name and the words below the columns."""
     for record in records:
         name, *words = record.split(None, len(columns) + 1)[: len(columns) + 1]
         if name in columns:

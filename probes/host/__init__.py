@@ -1,1 +1,1 @@
-"""Collectors that run on a host, and the types of their answers."""
+"""Data types and readers for the answers of the host collectors."""

@@ -1,4 +1,4 @@
-"""The vendor's kernel module, among those that are loaded."""
+"""Whether the vendor's kernel module is loaded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from envcheck.core.model import Outcome
 from probes.host import schemas
 
 
-def is_gone(facts: Facts, v: VendorFacts) -> bool:
-    """Whether the tool fails because no module of the driver is loaded: cards are on the bus, and the tool is there."""
-    seen = schemas.kernel(facts)
+def is_module_gone(facts: Facts, v: VendorFacts) -> bool:
+    """Return whether the tool fails because no driver module is loaded: devices are on the bus, and the tool is
+    installed."""
+    seen = schemas.read_kernel(facts)
     absent = v.tool is None or v.tool.outcome is Outcome.ABSENT
-    there = seen is None or of_vendor(v, seen.loaded) or v.devices or v.nodes or not v.pci
+    there = seen is None or select_vendor_modules(v, seen.loaded) or v.devices or v.nodes or not v.pci
     return not there and not absent
 
 
-def of_vendor(v: VendorFacts, names: tuple[str, ...]) -> list[str]:
-    """Those of the modules that are this vendor's."""
+def select_vendor_modules(v: VendorFacts, names: tuple[str, ...]) -> list[str]:
+    """Return the modules that belong to this vendor."""
     return [name for name in names if any(fnmatch(name, pattern) for pattern in v.vendor.kernel_modules)]

@@ -1,4 +1,4 @@
-"""What the collectors rdma, bus and hccl_rank_table of probes/host told, as frozen data; as in schemas.py."""
+"""The answers of the collectors rdma, bus and hccl_rank_table as frozen data; see schemas.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.core.facts import Facts
-from probes.host.schemas import _bool, _dict, _int, _items, _list, _said, _text, _texts
+from probes.host.schemas import (
+    _as_bool,
+    _as_dict,
+    _as_int,
+    _as_list,
+    _as_text,
+    _as_texts,
+    _decode_items,
+    _read_collector,
+)
 
 
 @dataclass(frozen=True)
-class Port:
-    """Of an RDMA device; `gids`: index → type, those that are set."""
+class RdmaPortState:
+    """The state of an RDMA port; `gids` are the GID types by index, only those that are set."""
 
     state: str | None = None
     physical: str | None = None
@@ -21,24 +30,25 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Rdma:
-    """`devices`: name → (kind, ports by number); `verbs`: the nodes by which programs reach them."""
+class RdmaDevices:
+    """`devices`: name → (kind, ports by number); `verbs`: the device nodes /dev/infiniband/uverbsN."""
 
-    devices: Mapping[str, tuple[str, Mapping[int, Port]]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[str, Mapping[int, RdmaPortState]]] = field(default_factory=dict)
     verbs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A card's place on the bus: its IOMMU group's kind (none: no IOMMU); whether each switch above it redirects."""
+class PcieSlot:
+    """A card's PCIe position: the type of its IOMMU group (none: no IOMMU), and whether each switch above it
+    redirects."""
 
     iommu: str | None = None
     switches: Mapping[str, bool | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A card in a table of ranks."""
+class RankedDevice:
+    """A device in a rank table."""
 
     server: str
     device: int | None
@@ -48,61 +58,70 @@ class Ranked:
 
 @dataclass(frozen=True)
 class RankTable:
-    """`path` is None where no table is named; `error`: why it says nothing."""
+    """A rank table; `path` is None if none is set, `error` is why it cannot be used."""
 
     path: str | None = None
     error: str | None = None
     count: int | None = None
     servers: tuple[str, ...] = ()
-    cards: tuple[Ranked, ...] = ()
+    cards: tuple[RankedDevice, ...] = ()
 
 
-def rdma(facts: Facts) -> Rdma | None:
-    said = _said(facts, "rdma")
-    if said is None or not isinstance(said.get("devices"), dict):
+def read_rdma(facts: Facts) -> RdmaDevices | None:
+    """Return the RDMA devices, None if they were not collected."""
+    value = _read_collector(facts, "rdma")
+    if value is None or not isinstance(value.get("devices"), dict):
         return None
-    return Rdma(_items(said["devices"], _device), _texts(said.get("verbs")))
+    return RdmaDevices(_decode_items(value["devices"], _decode_rdma_device), _as_texts(value.get("verbs")))
 
 
-def bus(facts: Facts) -> Mapping[str, Slot] | None:
-    said = _said(facts, "bus")
-    if said is None or not isinstance(said.get("cards"), dict):
+def read_bus(facts: Facts) -> Mapping[str, PcieSlot] | None:
+    """Return the PCIe positions of the cards by bus id, None if they were not collected."""
+    value = _read_collector(facts, "bus")
+    if value is None or not isinstance(value.get("cards"), dict):
         return None
-    return _items(said["cards"], _slot)
+    return _decode_items(value["cards"], _decode_slot)
 
 
-def strange_cards(facts: Facts) -> Mapping[str, str]:
-    """By bus id, vendor:device of accelerators whose vendor has no record."""
-    said = _said(facts, "bus")
-    found = _dict(said.get("strange")) if said else {}
-    return {str(place)[:32]: text[:32] for place, value in found.items() if (text := _text(value))}
+def read_unknown_accelerators(facts: Facts) -> Mapping[str, str]:
+    """Return vendor:device by bus id for accelerators of vendors without a record."""
+    value = _read_collector(facts, "bus")
+    found = _as_dict(value.get("strange")) if value else {}
+    return {str(place)[:32]: text[:32] for place, value in found.items() if (text := _as_text(value))}
 
 
-def rank_table(facts: Facts) -> RankTable | None:
-    said = _said(facts, "rank_table")
-    if said is None or not isinstance(said.get("servers"), list):
+def read_rank_table(facts: Facts) -> RankTable | None:
+    """Return the rank table, None if it was not collected."""
+    value = _read_collector(facts, "rank_table")
+    if value is None or not isinstance(value.get("servers"), list):
         return None
-    servers = [_dict(one) for one in _list(said["servers"])]
+    servers = [_as_dict(one) for one in _as_list(value["servers"])]
     cards = tuple(
-        Ranked(_text(s.get("id")) or "", _int(d.get("id")), _text(d.get("address")), _int(d.get("rank")))
+        RankedDevice(
+            _as_text(s.get("id")) or "", _as_int(d.get("id")), _as_text(d.get("address")), _as_int(d.get("rank"))
+        )
         for s in servers
-        for d in map(_dict, _list(s.get("devices")))
+        for d in map(_as_dict, _as_list(s.get("devices")))
     )
-    names = tuple(_text(s.get("id")) or "" for s in servers)
-    return RankTable(_text(said.get("path")), _text(said.get("error")), _int(said.get("count")), names, cards)
+    names = tuple(_as_text(s.get("id")) or "" for s in servers)
+    return RankTable(
+        _as_text(value.get("path")), _as_text(value.get("error")), _as_int(value.get("count")), names, cards
+    )
 
 
-def _device(said: Any) -> tuple[str, Mapping[int, Port]]:
-    ports = _items(_dict(said).get("ports"), _port)
-    return _text(_dict(said).get("kind")) or "", {int(n): port for n, port in ports.items() if n.isdecimal()}
+def _decode_rdma_device(value: Any) -> tuple[str, Mapping[int, RdmaPortState]]:
+    ports = _decode_items(_as_dict(value).get("ports"), _decode_port)
+    return _as_text(_as_dict(value).get("kind")) or "", {int(n): port for n, port in ports.items() if n.isdecimal()}
 
 
-def _port(said: Any) -> Port:
-    said = _dict(said)
-    gids = {int(n): kind for n, kind in _items(said.get("gids"), _text).items() if n.isdecimal()}
-    return Port(_text(said.get("state")), _text(said.get("physical")), _text(said.get("layer")), gids)
+def _decode_port(value: Any) -> RdmaPortState:
+    value = _as_dict(value)
+    gids = {int(n): kind for n, kind in _decode_items(value.get("gids"), _as_text).items() if n.isdecimal()}
+    return RdmaPortState(
+        _as_text(value.get("state")), _as_text(value.get("physical")), _as_text(value.get("layer")), gids
+    )
 
 
-def _slot(said: Any) -> Slot:
-    switches = {port: _bool(one) for port, one in _dict(_dict(said).get("switches")).items()}
-    return Slot(_text(_dict(said).get("iommu")), switches)
+def _decode_slot(value: Any) -> PcieSlot:
+    switches = {port: _as_bool(one) for port, one in _as_dict(_as_dict(value).get("switches")).items()}
+    return PcieSlot(_as_text(_as_dict(value).get("iommu")), switches)

@@ -1,8 +1,10 @@
-"""Which installed packages lack what they ask for: as `pip check`, for what training needs."""
+"""Finds installed packages with missing or incompatible dependencies, like `pip check`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from envcheck.core.messages import NOTHING, Message, _
 
 UNMET_LIMIT = 50
 
@@ -10,8 +12,11 @@ UNMET_LIMIT = 50
 def list_unmet(
     packages: Mapping[str, str], requires: Mapping[str, Sequence[str]], python: str | None, machine: str | None
 ) -> tuple[str, ...]:
-    """ "vllm 0.9.1 wants torch==2.7.0, 2.5.1 is there"; `requires` has the Requires-Dist lines of packages by name,
-    `packages` the versions of all, in a Python of this version on a machine of this architecture."""
+    """Return messages such as "vllm 0.9.1 requires torch==2.7.0; 2.5.1 is installed".
+
+    `requires` are the Requires-Dist lines by package, `packages` the installed versions; `python` and `machine` select
+    the environment markers.
+    """
     from packaging.requirements import InvalidRequirement, Requirement
 
     here = {"extra": "", **({"platform_machine": machine} if machine else {})}
@@ -26,12 +31,20 @@ def list_unmet(
                     continue
             except (InvalidRequirement, ValueError, KeyError):
                 continue
-            if words := _describe_lack(wanted, packages):
-                found.append(f"{name} {packages.get(name, '')} wants {wanted.name}{wanted.specifier}, {words}")
+            if problem := _describe_lack(wanted, packages):
+                found.append(
+                    _(
+                        "{name} {version} requires {requirement}; {problem}",
+                        name=name,
+                        version=packages.get(name, ""),
+                        requirement=f"{wanted.name}{wanted.specifier}",
+                        problem=problem,
+                    )
+                )
     return tuple(found[:UNMET_LIMIT])
 
 
-def _describe_lack(wanted: object, packages: Mapping[str, str]) -> str:
+def _describe_lack(wanted: object, packages: Mapping[str, str]) -> Message:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion
@@ -39,8 +52,12 @@ def _describe_lack(wanted: object, packages: Mapping[str, str]) -> str:
     assert isinstance(wanted, Requirement)
     there = packages.get(canonicalize_name(wanted.name))
     if there is None:
-        return "none is there"
+        return _("not installed")
     try:
-        return "" if wanted.specifier.contains(there, prereleases=True) else f"{there} is there"
+        return (
+            NOTHING
+            if wanted.specifier.contains(there, prereleases=True)
+            else _("{version} is installed", version=there)
+        )
     except InvalidVersion:
-        return ""
+        return NOTHING

@@ -1,6 +1,7 @@
-"""What the collectors permissions, processes, kernel, containers, libraries and loader told, as frozen data.
+"""The answers of the collectors permissions, processes, kernel, containers, libraries and loader as frozen data.
 
-Each function reads one collector's answer out of the facts; None: it was not told.  What has a wrong type is left out.
+Each function reads one collector's answer from the facts; None if it was not collected.  Values of a wrong type are
+left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ LIST_LIMIT = 65536
 
 @dataclass(frozen=True)
 class Caller:
-    """Who runs envcheck: `user` is None for an uid without an entry; `capabilities` are the effective ones' bits."""
+    """The user who runs envcheck: `user` is None for a uid without an account; `capabilities` are the effective ones,
+    as bits."""
 
     uid: int
     groups: tuple[int, ...] = ()
@@ -29,8 +31,8 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Path:
-    """`kind` is char, file, folder, link or other; `usable`: the caller may read and write it."""
+class PathState:
+    """`kind` is char, file, folder, link or other; `usable`: this process can read and write it."""
 
     kind: str
     mode: int
@@ -41,16 +43,16 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Paths:
-    """`paths` holds those that are there; `named`: by variable, whether each path that it names is there."""
+class PathStates:
+    """`paths` are those that exist; `named` are the paths in variables, and whether each exists."""
 
-    paths: Mapping[str, Path] = field(default_factory=dict)
+    paths: Mapping[str, PathState] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Holding:
-    """A process with device nodes open."""
+class NodeHolder:
+    """A process with open device nodes."""
 
     pid: int
     nodes: tuple[str, ...] = ()
@@ -63,15 +65,17 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Processes:
+class HostProcesses:
+    """All process ids; `blind` is how many processes could not be inspected, `holding` those with open device nodes."""
+
     pids: frozenset[int] = frozenset()
     blind: int = 0
-    holding: tuple[Holding, ...] = ()
+    holding: tuple[NodeHolder, ...] = ()
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """`kernels`: release → the cards' modules built for it; `bootable`: those with an image to start."""
+class KernelState:
+    """`kernels`: release → the device modules built for it; `bootable`: the releases with a boot image."""
 
     running: str = ""
     loaded: tuple[str, ...] = ()
@@ -84,7 +88,10 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Container:
+class RunningContainer:
+    """A container with its devices: `nodes` from --device, `requests` CDI names, `visible` variables that select
+    devices."""
+
     name: str
     image: str = ""
     privileged: bool = False
@@ -98,8 +105,9 @@ class Container:
 
 
 @dataclass(frozen=True)
-class Library:
-    """`loads` is None where the child died of it; `path`: its documented place, when the name alone did not do."""
+class LibraryState:
+    """`loads` is None if the child process crashed; `path` is set if the library was only found by its documented
+    path."""
 
     loads: bool | None
     error: str = ""
@@ -107,8 +115,8 @@ class Library:
 
 
 @dataclass(frozen=True)
-class Loader:
-    """`preload`: path → (machine, soname), None where nothing is; versions of GLIBCXX are dotted numbers."""
+class LoaderState:
+    """`preload`: path → (machine, soname), None if the file does not exist; GLIBCXX versions are dotted numbers."""
 
     preload: Mapping[str, tuple[str, str | None] | None] = field(default_factory=dict)
     standard: tuple[str, str] | None = None
@@ -117,17 +125,17 @@ class Loader:
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-Said = Mapping[str, Any]
+CollectorJson = Mapping[str, Any]
 
 
-def _of(name: str) -> Callable[[Callable[[Said], T | None]], Callable[[Facts], T | None]]:
-    """A reader of facts out of one of the collector's answer.  Several checks read it: it is read once."""
+def _collector_reader(name: str) -> Callable[[Callable[[CollectorJson], T | None]], Callable[[Facts], T | None]]:
+    """Return a decorator: the reader of a collector's JSON becomes a reader of facts, cached for all checks."""
 
-    def wrapped(read: Callable[[Said], T | None]) -> Callable[[Facts], T | None]:
+    def wrapped(read: Callable[[CollectorJson], T | None]) -> Callable[[Facts], T | None]:
         @lru_cache(maxsize=4)
         def of_text(text: str) -> T | None:
-            said = _object(text)
-            return None if said is None else read(said)
+            value = _parse_object(text)
+            return None if value is None else read(value)
 
         @wraps(read)
         def of_facts(facts: Facts) -> T | None:
@@ -139,160 +147,181 @@ def _of(name: str) -> Callable[[Callable[[Said], T | None]], Callable[[Facts], T
     return wrapped
 
 
-@_of("caller")
-def caller(said: Said) -> Caller | None:
-    if _int(said.get("uid")) is None:
+@_collector_reader("caller")
+def read_caller(value: CollectorJson) -> Caller | None:
+    """Return who runs envcheck, None if it was not collected."""
+    if _as_int(value.get("uid")) is None:
         return None
     return Caller(
-        uid=said["uid"],
-        groups=tuple(n for n in (said.get("gid"), *_list(said.get("groups"))) if type(n) is int),
-        user=_text(said.get("user")),
-        capabilities=_hex(said.get("capabilities")),
-        host_pids=_bool(said.get("host_pids")),
+        uid=value["uid"],
+        groups=tuple(n for n in (value.get("gid"), *_as_list(value.get("groups"))) if type(n) is int),
+        user=_as_text(value.get("user")),
+        capabilities=_parse_hex(value.get("capabilities")),
+        host_pids=_as_bool(value.get("host_pids")),
     )
 
 
-@_of("paths")
-def paths(said: Said) -> Paths | None:
-    named = _items(said.get("named"), lambda there: {p: b for p, b in _dict(there).items() if type(b) is bool})
-    return Paths(_items(said.get("paths"), _path), named)
+@_collector_reader("paths")
+def read_paths(value: CollectorJson) -> PathStates | None:
+    """Return the watched paths, None if they were not collected."""
+    named = _decode_items(
+        value.get("named"), lambda there: {p: b for p, b in _as_dict(there).items() if type(b) is bool}
+    )
+    return PathStates(_decode_items(value.get("paths"), _decode_path), named)
 
 
-@_of("processes")
-def processes(said: Said) -> Processes | None:
-    holding = tuple(_holding(one) for one in _list(said.get("holding")) if _int(_dict(one).get("pid")) is not None)
-    return Processes(frozenset(_ints(said.get("pids"))), _int(said.get("blind")) or 0, holding)
+@_collector_reader("processes")
+def read_processes(value: CollectorJson) -> HostProcesses | None:
+    """Return the processes with open device nodes, None if they were not collected."""
+    holding = tuple(
+        _decode_holder(one) for one in _as_list(value.get("holding")) if _as_int(_as_dict(one).get("pid")) is not None
+    )
+    return HostProcesses(frozenset(_as_ints(value.get("pids"))), _as_int(value.get("blind")) or 0, holding)
 
 
-@_of("kernel")
-def kernel(said: Said) -> Kernel | None:
-    kernels = _items(said.get("kernels"), _dict)
-    return Kernel(
-        running=_text(said.get("running")) or "",
-        loaded=_texts(said.get("loaded")),
-        versions=_items(said.get("versions"), _text),
-        kernels={release: _texts(one.get("modules")) for release, one in kernels.items()},
+@_collector_reader("kernel")
+def read_kernel(value: CollectorJson) -> KernelState | None:
+    """Return the kernels and modules, None if they were not collected."""
+    kernels = _decode_items(value.get("kernels"), _as_dict)
+    return KernelState(
+        running=_as_text(value.get("running")) or "",
+        loaded=_as_texts(value.get("loaded")),
+        versions=_decode_items(value.get("versions"), _as_text),
+        kernels={release: _as_texts(one.get("modules")) for release, one in kernels.items()},
         bootable=tuple(release for release, one in kernels.items() if one.get("bootable") is True),
-        headers=_bool(said.get("headers")),
-        tools=_items(said.get("tools"), _bool),
-        secure_boot=_bool(said.get("secure_boot")),
+        headers=_as_bool(value.get("headers")),
+        tools=_decode_items(value.get("tools"), _as_bool),
+        secure_boot=_as_bool(value.get("secure_boot")),
     )
 
 
-@_of("containers")
-def containers(said: Said) -> tuple[Container, ...] | None:
-    """None, too, where the engine did not answer."""
-    if said.get("error"):
+@_collector_reader("containers")
+def read_containers(value: CollectorJson) -> tuple[RunningContainer, ...] | None:
+    """Return the running containers; None if they were not collected or the engine did not answer."""
+    if value.get("error"):
         return None
-    return tuple(_container(one) for one in map(_dict, _list(said.get("containers"))))
+    return tuple(_decode_container(one) for one in map(_as_dict, _as_list(value.get("containers"))))
 
 
-@_of("libraries")
-def libraries(said: Said) -> Mapping[str, Library] | None:
-    return _items(said, _library)
+@_collector_reader("libraries")
+def read_libraries(value: CollectorJson) -> Mapping[str, LibraryState] | None:
+    """Return the load results by library, None if they were not collected."""
+    return _decode_items(value, _decode_library)
 
 
-@_of("loader")
-def loader(said: Said) -> Loader | None:
-    preload = {str(path): _named(one) for path, one in _dict(said.get("preload")).items()}
-    standard = _texts([_dict(said.get("standard")).get(key) for key in ("path", "gives")])
+@_collector_reader("loader")
+def read_loader(value: CollectorJson) -> LoaderState | None:
+    """Return what the dynamic loader will find, None if it was not collected."""
+    preload = {str(path): _decode_preloaded(one) for path, one in _as_dict(value.get("preload")).items()}
+    standard = _as_texts([_as_dict(value.get("standard")).get(key) for key in ("path", "gives")])
     pair = (standard[0], standard[1]) if len(standard) == 2 else None
-    copies = {str(name): _texts(paths) for name, paths in _dict(said.get("copies")).items()}
-    return Loader(preload, pair, _items(said.get("wants"), _text), _texts(said.get("openmp")), copies)
+    copies = {str(name): _as_texts(paths) for name, paths in _as_dict(value.get("copies")).items()}
+    return LoaderState(
+        preload, pair, _decode_items(value.get("wants"), _as_text), _as_texts(value.get("openmp")), copies
+    )
 
 
-def _named(said: Any) -> tuple[str, str | None] | None:
-    machine = _text(_dict(said).get("machine"))
-    return (machine, _text(said.get("soname"))) if machine else None
+def _decode_preloaded(value: Any) -> tuple[str, str | None] | None:
+    machine = _as_text(_as_dict(value).get("machine"))
+    return (machine, _as_text(value.get("soname"))) if machine else None
 
 
-def _path(said: Any) -> Path | None:
-    told = _dict(said)
-    mode, uid, gid = told.get("mode"), told.get("uid"), told.get("gid")
+def _decode_path(value: Any) -> PathState | None:
+    fields = _as_dict(value)
+    mode, uid, gid = fields.get("mode"), fields.get("uid"), fields.get("gid")
     if not (type(mode) is type(uid) is type(gid) is int):
         return None
-    return Path(
-        _text(told.get("kind")) or "other", mode, uid, gid, told.get("usable") is True, _text(told.get("target"))
+    return PathState(
+        _as_text(fields.get("kind")) or "other",
+        mode,
+        uid,
+        gid,
+        fields.get("usable") is True,
+        _as_text(fields.get("target")),
     )
 
 
-def _holding(said: Mapping[str, Any]) -> Holding:
-    uid, parent, age_s = (_int(said.get(key)) for key in ("uid", "parent", "age_s"))
-    name, state, container = (_text(said.get(key)) for key in ("name", "state", "container"))
-    return Holding(said["pid"], _texts(said.get("nodes")), name, uid, parent, state, age_s, container)
+def _decode_holder(value: Mapping[str, Any]) -> NodeHolder:
+    uid, parent, age_s = (_as_int(value.get(key)) for key in ("uid", "parent", "age_s"))
+    name, state, container = (_as_text(value.get(key)) for key in ("name", "state", "container"))
+    return NodeHolder(value["pid"], _as_texts(value.get("nodes")), name, uid, parent, state, age_s, container)
 
 
-def _container(said: Mapping[str, Any]) -> Container:
-    return Container(
-        name=_text(said.get("name")) or "?",
-        image=_text(said.get("image")) or "",
-        privileged=said.get("privileged") is True,
-        nodes=_texts(said.get("nodes")),
-        visible=_items(said.get("visible"), _text),
-        requests=_texts(said.get("requests")),
-        shm_bytes=_int(said.get("shm_bytes")),
-        ipc=_text(said.get("ipc")) or "",
-        runtime=_text(said.get("runtime")) or "",
-        mounts=_items(said.get("mounts"), _text),
+def _decode_container(value: Mapping[str, Any]) -> RunningContainer:
+    return RunningContainer(
+        name=_as_text(value.get("name")) or "?",
+        image=_as_text(value.get("image")) or "",
+        privileged=value.get("privileged") is True,
+        nodes=_as_texts(value.get("nodes")),
+        visible=_decode_items(value.get("visible"), _as_text),
+        requests=_as_texts(value.get("requests")),
+        shm_bytes=_as_int(value.get("shm_bytes")),
+        ipc=_as_text(value.get("ipc")) or "",
+        runtime=_as_text(value.get("runtime")) or "",
+        mounts=_decode_items(value.get("mounts"), _as_text),
     )
 
 
-def _library(said: Any) -> Library | None:
-    said = _dict(said)
-    loads = said.get("loads")
+def _decode_library(value: Any) -> LibraryState | None:
+    value = _as_dict(value)
+    loads = value.get("loads")
     known = loads is None or type(loads) is bool
-    return Library(loads, _text(said.get("error")) or "", _text(said.get("path"))) if said and known else None
+    return (
+        LibraryState(loads, _as_text(value.get("error")) or "", _as_text(value.get("path")))
+        if value and known
+        else None
+    )
 
 
-def _said(facts: Facts, name: str) -> Mapping[str, Any] | None:
+def _read_collector(facts: Facts, name: str) -> Mapping[str, Any] | None:
     answer = facts.answers.get(f"ask {name}")
-    return _object(answer.out) if answer is not None and answer.ok else None
+    return _parse_object(answer.out) if answer is not None and answer.ok else None
 
 
 @lru_cache(maxsize=64)
-def _object(text: str) -> Mapping[str, Any] | None:
-    """Several checks read one answer; nobody changes it."""
+def _parse_object(text: str) -> Mapping[str, Any] | None:
+    """Return the JSON object, cached: several checks read one answer, and none changes it."""
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _items(said: Any, read: Callable[[Any], T | None]) -> dict[str, T]:
-    pairs = list(_dict(said).items())[:LIST_LIMIT]
-    return {str(key): found for key, value in pairs if (found := read(value)) is not None}
+def _decode_items(value: Any, read: Callable[[Any], T | None]) -> dict[str, T]:
+    pairs = list(_as_dict(value).items())[:LIST_LIMIT]
+    return {str(key): found for key, item in pairs if (found := read(item)) is not None}
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value[:LIST_LIMIT] if isinstance(value, list) else []
 
 
-def _ints(value: Any) -> tuple[int, ...]:
-    return tuple(n for n in _list(value) if type(n) is int)
+def _as_ints(value: Any) -> tuple[int, ...]:
+    return tuple(n for n in _as_list(value) if type(n) is int)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in _list(value) if isinstance(one, str))
+def _as_texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in _as_list(value) if isinstance(one, str))
 
 
-def _int(value: Any) -> int | None:
+def _as_int(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _bool(value: Any) -> bool | None:
+def _as_bool(value: Any) -> bool | None:
     return value if type(value) is bool else None
 
 
-def _text(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _hex(value: Any) -> int | None:
+def _parse_hex(value: Any) -> int | None:
     try:
         return int(value, 16) if isinstance(value, str) and len(value) <= 32 else None
     except ValueError:

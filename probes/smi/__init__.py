@@ -1,1 +1,1 @@
-"""nvidia-smi and ixsmi, whose outputs have the same forms."""
+"""Parsers of nvidia-smi and ixsmi, which have the same output formats."""

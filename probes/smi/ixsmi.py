@@ -1,15 +1,16 @@
-"""ixsmi of Iluvatar CoreX, 3.x and 4.x: nvidia-smi's forms with a head of its own and clocks in place of ECC."""
+"""Parses ixsmi of Iluvatar CoreX 3.x and 4.x: the formats of nvidia-smi with another header, and clocks instead of
+ECC."""
 
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.smi import kinds
-from probes.smi.smi_paste import Tool
+from probes.smi import output_kinds
+from probes.smi.pasted_output import SmiTool
 
 TOOL = "ixsmi"
-_NAMES = Tool(TOOL, banner=r"(?:IX-ML|IX-?SMI)", management=r"nvml|ixml|ix-ml|libixml[\w.]{0,8}")
+_NAMES = SmiTool(TOOL, banner=r"(?:IX-ML|IX-?SMI)", management=r"nvml|ixml|ix-ml|libixml[\w.]{0,8}")
 
 
 def parse(text: str) -> Document:
-    """Whatever stands around the output; kind "unknown" where there is none."""
-    return kinds.parse(_NAMES, text)
+    """Return the parsed text, with or without surrounding text; kind "unknown" if there is no output. Never raises."""
+    return output_kinds.parse_output(_NAMES, text)

@@ -1,4 +1,4 @@
-"""An index on loopback with the real paddlepaddle in it, and beside it plugins of ours for cards that are not there."""
+"""A loopback index with the real paddlepaddle, and test plugins that simulate cards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.fake_cards import compiled
+from tests.launch.fake_cards import compile_plugin
 
 CACHE = Path(os.environ.get("ENVCHECK_TEST_CACHE") or Path(__file__).parents[1] / ".cache").absolute()
 PADDLE = "paddlepaddle==3.1.0"
@@ -83,15 +83,15 @@ HCCL_IF_BASE_PORT = "21000"
 """
 
 
-def two_npu_recipe(model: str, image: str, container: str, index: str, environment: str = "") -> str:
-    """The recipe boxed-MODEL, whose job `lora` takes two NPUs."""
+def make_two_npu_recipe(model: str, image: str, container: str, index: str, environment: str = "") -> str:
+    """Return the recipe boxed-MODEL, whose job `lora` uses two NPUs."""
     names = {"recipe": f"boxed-{model}", "model": model, "image": image, "container": container, "index": index}
     more = {"device": "npu", "cards": 2, "plugin": "paddle-custom-npu", "environment": TWO_NPUS + environment}
     return BOXED.format(**names, **more) + LORA
 
 
-def wheels(python: str) -> Path:
-    """A folder with paddle and all that it needs, for this Python (3.11), fetched once from the configured index."""
+def fetch_wheels(python: str) -> Path:
+    """A folder with paddle and its dependencies for this Python (3.11), fetched once from the configured index."""
     folder = CACHE / f"wheels-{python}"
     if not (folder / "whole").exists():
         wanted = ("download", "--quiet", "--only-binary=:all:", f"--python-version={python}", f"--dest={folder}")
@@ -104,9 +104,9 @@ def wheels(python: str) -> Path:
     return folder
 
 
-def index(folder: Path, python: str) -> Path:
-    """A simple index of those wheels, by links to them."""
-    for found in wheels(python).glob("*.whl"):
+def make_index(folder: Path, python: str) -> Path:
+    """Create a simple index of those wheels, by links."""
+    for found in fetch_wheels(python).glob("*.whl"):
         place = folder / found.name.partition("-")[0].replace("_", "-").lower()
         place.mkdir(parents=True, exist_ok=True)
         (place / found.name).symlink_to(found)
@@ -114,17 +114,21 @@ def index(folder: Path, python: str) -> Path:
     return folder
 
 
-def plugin_wheel(folder: Path, name: str, version: str, environment: Path, device_type: str, scratch: Path) -> None:
-    """A wheel of the plugin's name; paddle loads what lies in paddle_custom_device when it is imported."""
+def write_plugin_wheel(
+    folder: Path, name: str, version: str, environment: Path, device_type: str, scratch: Path
+) -> None:
+    """Write a wheel with the plugin's name; paddle loads the plugins in paddle_custom_device on import."""
     scratch.mkdir(parents=True, exist_ok=True)
-    (library,) = compiled(environment, device_type, scratch).glob("*.so")
+    (library,) = compile_plugin(environment, device_type, scratch).glob("*.so")
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     files: Mapping[str, bytes] = {
         f"paddle_custom_device/lib{name}.so": library.read_bytes(),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{path},{_sum(data)},{len(data)}\n" for path, data in files.items()) + f"{info}/RECORD,,\n"
+    record = (
+        "".join(f"{path},{_hash_record(data)},{len(data)}\n" for path, data in files.items()) + f"{info}/RECORD,,\n"
+    )
     place = folder / name
     place.mkdir(parents=True, exist_ok=True)
     wheel = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
@@ -134,5 +138,5 @@ def plugin_wheel(folder: Path, name: str, version: str, environment: Path, devic
     (place / "index.html").write_text(f'<html><a href="{wheel}">{wheel}</a>')
 
 
-def _sum(data: bytes) -> str:
+def _hash_record(data: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

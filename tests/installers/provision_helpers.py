@@ -1,4 +1,4 @@
-"""A package index of our own on the loopback interface, tiny wheels for it, and stand-ins for paddle and numpy."""
+"""A package index on the loopback interface, tiny wheels for it, and stand-ins for paddle and numpy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.tiers import not_in_fast
 ROOT = Path(__file__).parents[2]
 
 
-def wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None = None, needs: str = "") -> Path:
-    """A wheel in the index: a module that knows its version, or the given files."""
+def write_wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None = None, needs: str = "") -> Path:
+    """Write a wheel to the index: a module with its version, or the given files."""
     files = dict(files or {f"{name}/__init__.py": f"__version__ = {version!r}\n"})
     file = name.replace("-", "_")  # a dash would end the name
     info = f"{file}-{version}.dist-info"
@@ -39,34 +39,34 @@ def wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, text in files.items():
             archive.writestr(inside, text)
-    page(folder)
+    write_page(folder)
     return path
 
 
-def page(folder: Path) -> None:
-    """The index's page of a package, with the sums of its files."""
+def write_page(folder: Path) -> None:
+    """Write the index page of a package, with hashes of its files."""
     links = (f'<a href="{w.name}#sha256={hashlib.sha256(w.read_bytes()).hexdigest()}">{w.name}</a>' for w in
              sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")]))  # fmt: skip
     (folder / "index.html").write_text("<html>" + "\n".join(links) + "</html>")
 
 
-class Index(http.server.ThreadingHTTPServer):
-    """`mode` of the wheels: "" serves, "cut" closes midway, "slow" waits in the middle until `mode` changes."""
+class PackageIndex(http.server.ThreadingHTTPServer):
+    """`mode` of the wheels: "" serves them, "cut" closes midway, "slow" pauses midway until `mode` changes."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
         self.mode, self.asked, self.address = "", 0, address
-        super().__init__((address, 0), functools.partial(_Handler, directory=str(folder)))
+        super().__init__((address, 0), functools.partial(_IndexHandler, directory=str(folder)))
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         return f"http://{self.address}:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A pip that was killed is no news."""
+        """Ignore a pip that was killed."""
 
 
-class _Handler(http.server.SimpleHTTPRequestHandler):
-    server: Index
+class _IndexHandler(http.server.SimpleHTTPRequestHandler):
+    server: PackageIndex
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -89,9 +89,9 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serving(folder: Path, address: str = "127.0.0.1") -> Iterator[Index]:
+def serve_index(folder: Path, address: str = "127.0.0.1") -> Iterator[PackageIndex]:
     not_in_fast("pip with an index")
-    index = Index(folder, address)
+    index = PackageIndex(folder, address)
     threading.Thread(target=index.serve_forever, daemon=True).start()
     try:
         yield index
@@ -152,18 +152,19 @@ sys.exit(max(child.wait() for child in children))
 }
 
 
-def stock(index: Path) -> None:
-    """alpha in two versions, of which the newer needs a newer beta; beta in three; paddle's and numpy's stand-ins."""
-    wheel(index, "alpha", "1.0", needs="beta>=1")
-    wheel(index, "alpha", "2.0", needs="beta>=2")
+def stock_index(index: Path) -> None:
+    """Create an index: two versions of alpha, the newer one needs a newer beta; three of beta; paddle and numpy
+    stand-ins."""
+    write_wheel(index, "alpha", "1.0", needs="beta>=1")
+    write_wheel(index, "alpha", "2.0", needs="beta>=2")
     for version in ("1.0", "1.5", "2.0"):
-        wheel(index, "beta", version)
-    wheel(index, "paddlepaddle", "3.1.0", PADDLE, needs="numpy")
-    wheel(index, "numpy", "1.0")
+        write_wheel(index, "beta", version)
+    write_wheel(index, "paddlepaddle", "3.1.0", PADDLE, needs="numpy")
+    write_wheel(index, "numpy", "1.0")
 
 
-def recipe_file(folder: Path, *packages: str, name: str = "little", python: str = ">=3.10", more: str = "") -> Path:
-    """A recipe of ours with these packages, each `name` or `name ==1.0`; returns the folder for --recipes."""
+def write_recipe(folder: Path, *packages: str, name: str = "little", python: str = ">=3.10", more: str = "") -> Path:
+    """Write a recipe with these packages, each `name` or `name ==1.0`; return the folder for --recipes."""
     tables = []
     for package in packages:
         project, _, specifier = package.partition(" ")
@@ -178,70 +179,72 @@ def recipe_file(folder: Path, *packages: str, name: str = "little", python: str 
     return folder
 
 
-class Machine:
-    """envcheck provision as a user types it, in an empty home, with our index."""
+class ProvisionCommand:
+    """Runs `envcheck provision` like a user, with an empty home and the test's index."""
 
-    def __init__(self, folder: Path, index: Index | str) -> None:
+    def __init__(self, folder: Path, index: PackageIndex | str) -> None:
         self.home, self.recipes = folder / "home", folder / "recipes"
-        url = index if isinstance(index, str) else index.url
+        url = index if isinstance(index, str) else index.base_url
         pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": url, "PIP_CACHE_DIR": str(folder / "pip-cache")}
         outside = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "ENVCHECK_", "STANDIN"))}
         quick = {"PIP_RETRIES": "1", "ENVCHECK_PROOF_SECONDS": "20"}
         self.env = {**outside, **pip, **quick, "ENVCHECK_HOME": str(self.home)}
-        recipe_file(self.recipes, "alpha ==1.0", "beta <2")
+        write_recipe(self.recipes, "alpha ==1.0", "beta <2")
 
     @property
-    def folder(self) -> Path:
+    def environment_folder(self) -> Path:
         return self.home / "environments" / "little"
 
     @property
-    def own(self) -> Path:
-        return self.folder / ".envcheck"
+    def notes_folder(self) -> Path:
+        return self.environment_folder / ".envcheck"
 
     @property
-    def lock(self) -> Path:
-        return self.own / "recipes" / "little" / "envcheck.lock"
+    def lock_path(self) -> Path:
+        return self.notes_folder / "recipes" / "little" / "envcheck.lock"
 
-    def argv(self, *options: str, recipe: str = "little") -> list[str]:
+    def make_argv(self, *options: str, recipe: str = "little") -> list[str]:
         base = [sys.executable, "-m", "envcheck", "provision"]
         return [*base, "--recipes", str(self.recipes), "--recipe", recipe, *options]
 
-    def run(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run_command(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.argv(*options), cwd=ROOT, env=self.env | env, capture_output=True, text=True, timeout=120,
+            self.make_argv(*options), cwd=ROOT, env=self.env | env, capture_output=True, text=True, timeout=120,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def start(self, *options: str, **env: str) -> subprocess.Popen[str]:
+    def start_command(self, *options: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.argv(*options), cwd=ROOT, env=self.env | env, text=True, stdin=subprocess.DEVNULL,
+            self.make_argv(*options), cwd=ROOT, env=self.env | env, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def versions(self, folder: Path | None = None) -> str:
-        """What the environment's own Python says of alpha and beta."""
+    def read_versions(self, folder: Path | None = None) -> str:
+        """Return the versions of alpha and beta in the environment."""
         code = "import alpha, beta; print(alpha.__version__, beta.__version__)"
-        python = (folder or self.folder) / "bin" / "python"
+        python = (folder or self.environment_folder) / "bin" / "python"
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
 
 
-def provisioned(folder: Path) -> Path:
-    """A machine's folder on which `little` was provisioned, to be copied: three seconds once, not in each test."""
-    stock(folder / "index")
-    with serving(folder / "index") as server:
-        done = Machine(folder, server).run("--yes")
+def make_provisioned(folder: Path) -> Path:
+    """The folder of a machine with `little` provisioned, to be copied: created once, because it takes three seconds."""
+    stock_index(folder / "index")
+    with serve_index(folder / "index") as server:
+        done = ProvisionCommand(folder, server).run_command("--yes")
     assert done.returncode == 0, done.stderr
     return folder
 
 
-def copied(made: Path, machine: Machine) -> None:
-    """The home, its mark moved to the new place."""
+def copy_home(made: Path, machine: ProvisionCommand) -> None:
+    """Copy the home, with the path in its state file changed."""
     shutil.copytree(made / "home", machine.home, symlinks=True)
-    state = machine.own / "state.json"
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"place": os.path.realpath(machine.folder)}))
+    state = machine.notes_folder / "state.json"
+    state.write_text(
+        json.dumps(json.loads(state.read_text()) | {"place": os.path.realpath(machine.environment_folder)})
+    )
 
 
-def until(true: object, patience_s: float = 240.0) -> None:
+def wait_until(true: object, patience_s: float = 240.0) -> None:
     """Wait until `true()`."""
     deadline = time.monotonic() + patience_s
     while not true():  # type: ignore[operator]

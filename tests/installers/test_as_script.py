@@ -1,4 +1,4 @@
-"""`envcheck provision --as-script`: what it prints is clean shell, and run by bash it does what the plan says."""
+"""`envcheck provision --as-script` prints clean shell, which does what the plan says when run by bash."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.job.container import CardGrant, JobContainer
-from installers import as_script
+from envcheck.job.container_privileges import CardGrant, JobContainer
+from installers import plan_script
 from installers.bundle.weights_plan import WeightsState
-from installers.containers.compare import Action
+from installers.containers.compare import ContainerAction
 from installers.containers.host_paths import ContainerPlan
 from installers.plan.step import Plan
 from installers.recipes import catalogue
-from installers.recipes.container_spec import as_written
-from installers.recipes.recipe import Build, Container, Mount, Package, Recipe
+from installers.recipes.container_spec import build_spec
+from installers.recipes.recipe import Mount, Package, Recipe, RecipeBuild, RecipeContainer
 from installers.state import environment
+from installers.steps.fetch_weights import FetchWeights
 from installers.steps.pull_image import PullImage
 from installers.steps.python_packages import InstallPackages
 from installers.steps.run_container import RunContainer
 from installers.steps.source_build import BuildSource
 from installers.steps.verification import VerifyEnvironment
-from installers.steps.weights import FetchWeights
-from tests.installers.images.engine_parts import Engine
-from tests.installers.provision_helpers import Machine, serving, stock, wheel
-from tests.installers.test_boxed import Box
+from tests.installers.images.engine_parts import DockerEngine
+from tests.installers.provision_helpers import ProvisionCommand, serve_index, stock_index, write_wheel
+from tests.installers.test_container_provision import ContainerCommand
 
 pytestmark = pytest.mark.slow
 
@@ -51,12 +51,16 @@ MACHINES = {
     "ernie-21b-npu": "atlas-200t-a2-box16",
     "ernie-21b-nvidia": "h200x8",
     "qwen-7b-npu8-llamafactory": "atlas-800t-a2",
+    "ernie-300b-xpu": "p800x8",
+    "ernie-21b-xpu": "p800x8",
+    "ernie-0.3b-xpu": "p800x8",
+    "tiny-xpu": "p800x8",
 }
 ENVCHECK = (sys.executable, "-m", "envcheck")
 
 
-def clean(text: str, folder: Path) -> None:
-    """bash -n and shellcheck have nothing to say."""
+def check_script(text: str, folder: Path) -> None:
+    """Check the script with bash -n and shellcheck."""
     file = folder / "plan.sh"
     file.write_text(text)
     parsed = subprocess.run(["bash", "-n", str(file)], capture_output=True, text=True)
@@ -69,20 +73,20 @@ def clean(text: str, folder: Path) -> None:
 
 
 def test_every_recipe_has_a_machine() -> None:
-    """No recipe of ours is left out of what follows."""
+    """Every built-in recipe is tested below."""
     assert sorted(MACHINES) == sorted(recipe.name for recipe in catalogue.load_all())
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_of_every_recipe(name: str, tmp_path: Path) -> None:
-    """On the recipe's simulated machine the script is clean, and holds each package, index, clone and step."""
-    recipe = catalogue.by_name(catalogue.load_all(), name)
+    """On the recipe's simulated machine the script is clean, and has each package, index, clone and step."""
+    recipe = catalogue.find_recipe(catalogue.load_all(), name)
     env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     argv = [*ENVCHECK, "simulate", MACHINES[name], "--", *ENVCHECK, "provision", "--recipe", name, "--as-script"]
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
     text = done.stdout
 
-    stands = any(f"\n# {words}" in text for words in ("In the way: ", "By hand, "))
+    stands = any(f"\n# {words}" in text for words in ("blocked: ", "manual: "))
     assert done.returncode == (1 if stands else 0), done.stderr
     assert text.startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text
@@ -93,20 +97,20 @@ def test_of_every_recipe(name: str, tmp_path: Path) -> None:
     assert [each.url for each in recipe.checkouts if f"git clone -- {each.url}" not in text] == []
     assert ("docker pull" in text, "docker run" in text) == (bool(recipe.container),) * 2
     assert (
-        text.count("\n# why: ")
-        == text.count(". prove it") + sum(text.count(f"\n# {number}. ") for number in range(1, 20)) - 1
+        text.count("\n# reason: ")
+        == text.count(". verify: ") + sum(text.count(f"\n# {number}. ") for number in range(1, 20)) - 1
     )
     assert not (tmp_path / "home").exists()
-    clean(text, tmp_path)
+    check_script(text, tmp_path)
 
 
 @pytest.mark.real
 def test_reaches_the_same_packages(tmp_path: Path) -> None:
-    """tiny-cpu's script, run by bash, makes an environment with what provisioning itself puts into one."""
-    stock(tmp_path / "index")
-    wheel(tmp_path / "index", "numpy", "2.1.0")
-    with serving(tmp_path / "index") as index:
-        machine = Machine(tmp_path, index)
+    """The script of tiny-cpu creates an environment with the packages that provisioning installs."""
+    stock_index(tmp_path / "index")
+    write_wheel(tmp_path / "index", "numpy", "2.1.0")
+    with serve_index(tmp_path / "index") as index:
+        machine = ProvisionCommand(tmp_path, index)
         argv = [*ENVCHECK, "provision", "--recipe", "tiny-cpu"]
         printed = subprocess.run(
             [*argv, "--into", str(tmp_path / "by script"), "--as-script"],
@@ -127,9 +131,9 @@ def test_reaches_the_same_packages(tmp_path: Path) -> None:
             env=machine.env, cwd=ROOT, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert ours.returncode == 0, ours.stderr
-    found = environment.read(tmp_path / "by script").packages
+    found = environment.read_environment(tmp_path / "by script").packages
 
-    assert found == environment.read(tmp_path / "ours").packages
+    assert found == environment.read_environment(tmp_path / "ours").packages
     assert found["numpy"] == "2.1.0"
     assert ran.stdout.endswith("paddlepaddle 3.1.0\nnumpy 2.1.0\n")
 
@@ -141,26 +145,28 @@ exit 0
 """
 
 
-def boxed(tmp_path: Path, action: Action = Action.CREATE) -> tuple[Recipe, Plan]:
+def make_container_plan(tmp_path: Path, action: ContainerAction = ContainerAction.CREATE) -> tuple[Recipe, Plan]:
     recipe = replace(
-        catalogue.by_name(catalogue.load_all(), "tiny-cpu"),
+        catalogue.find_recipe(catalogue.load_all(), "tiny-cpu"),
         packages=(Package("first", "==1.0"), Package("second", ">=2", "https://index.example/simple")),
-        container=Container("box", environment={"WORDS": "it's a --name, $HOME"}, mounts=(Mount("/srv", "/data"),)),
+        container=RecipeContainer(
+            "box", environment={"WORDS": "it's a --name, $HOME"}, mounts=(Mount("/srv", "/data"),)
+        ),
         verify=(("{python}", "-c", "print('it is')"),),
         libraries=(),
     )
     assert recipe.container
     name = "image@sha256:" + "1" * 64
-    drawn = ContainerPlan(JobContainer(as_written(recipe.container, name, str(tmp_path)), CardGrant("")), ("/srv/a b",))
+    drawn = ContainerPlan(JobContainer(build_spec(recipe.container, name, str(tmp_path)), CardGrant("")), ("/srv/a b",))
     base = ("why not", "something", "not needed")
     steps = (
         PullImage("pull image", *base, image=None, reference=name),
         RunContainer("make the container box run", *base, drawn=drawn, action=action),
         *(InstallPackages(f"install {p.name}", *base, packages=(p,), again=False) for p in recipe.packages),
         FetchWeights("fetch\nrm -rf /tmp/nothing", *base, weights=WeightsState()),
-        VerifyEnvironment("prove it", *base),
+        VerifyEnvironment("verify: all", *base),
     )
-    return recipe, Plan("tiny-cpu", tmp_path, steps, boxed="box")
+    return recipe, Plan("tiny-cpu", tmp_path, steps, container="box")
 
 
 def run_with_docker(text: str, tmp_path: Path) -> list[str]:
@@ -175,10 +181,11 @@ def run_with_docker(text: str, tmp_path: Path) -> list[str]:
 
 
 def test_in_a_container(tmp_path: Path) -> None:
-    """By digest, values whole, each pip line inside with its index and the recipe's limits; unknown steps a comment."""
-    recipe, plan = boxed(tmp_path)
-    text = as_script.script(recipe, plan)
-    clean(text, tmp_path)
+    """Images are pulled by digest, values are quoted, each pip line has its index and limits; unsupported steps are
+    comments."""
+    recipe, plan = make_container_plan(tmp_path)
+    text = plan_script.render_script(recipe, plan)
+    check_script(text, tmp_path)
     said = run_with_docker(text, tmp_path)
 
     assert said[0] == f"pull image@sha256:{'1' * 64}"
@@ -190,31 +197,31 @@ def test_in_a_container(tmp_path: Path) -> None:
     assert said[4].endswith(f"pip install {limits} --index-url=https://index.example/simple second>=2")
     assert said[-1].endswith("python3 -c print('it is')")
     assert "# 5. fetch rm -rf /tmp/nothing" in text
-    assert "# Not written as a script" in text
+    assert "# Not supported in a script" in text
 
 
 @pytest.mark.parametrize(
     ("action", "expected"),
-    ((Action.START, ["start box"]), (Action.RECREATE, ["rm --force box", "run --detach"])),
+    ((ContainerAction.START, ["start box"]), (ContainerAction.RECREATE, ["rm --force box", "run --detach"])),
 )
-def test_a_container_that_is_there(action: Action, expected: list[str], tmp_path: Path) -> None:
-    """One that is only stopped is started; one that is made anew is removed first."""
-    recipe, plan = boxed(tmp_path, action)
-    said = run_with_docker(as_script.script(recipe, plan), tmp_path)[1:]
+def test_a_container_that_is_there(action: ContainerAction, expected: list[str], tmp_path: Path) -> None:
+    """A stopped container is only started; one to recreate is removed first."""
+    recipe, plan = make_container_plan(tmp_path, action)
+    said = run_with_docker(plan_script.render_script(recipe, plan), tmp_path)[1:]
 
     assert [line[: len(start)] for line, start in zip(said, expected, strict=False)] == expected
 
 
 def test_built_from_source(tmp_path: Path) -> None:
-    """The commands run in the checkout with their tokens filled and the paths in front; the one wheel is installed."""
-    recipe, plan = boxed(tmp_path)
+    """Commands run in the checkout with placeholders and path variables filled in; the one wheel is installed."""
+    recipe, plan = make_container_plan(tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(
         f'#!/bin/bash\n[ "$1" = -c ] && {{ echo 3.10; exit; }}\nprintf "%s\\n" "$*" >> "{tmp_path}/pip"\n'
     )
     python.chmod(0o755)
-    build = Build(
+    build = RecipeBuild(
         "demo",
         str(tmp_path / "clonedir"),
         (("sh", "-c", 'echo "$WORDS|$PATH|$PWD" > told; echo {python_version} {jobs} >> told'), ("touch", "a-1.whl")),
@@ -225,8 +232,8 @@ def test_built_from_source(tmp_path: Path) -> None:
     )
     (tmp_path / "clonedir").mkdir()
     step = BuildSource("build demo", "why", "changes", "undo", build=build)
-    text = as_script.script(recipe, replace(plan, folder=tmp_path / "venv", boxed="", steps=(step,)))
-    clean(text, tmp_path)
+    text = plan_script.render_script(recipe, replace(plan, folder=tmp_path / "venv", container="", steps=(step,)))
+    check_script(text, tmp_path)
     done = subprocess.run(
         ["bash", "-c", text], env={**os.environ, "JOBS": "7"}, capture_output=True, text=True, timeout=120
     )
@@ -243,7 +250,7 @@ def test_built_from_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ("--json", "--undo"))
 def test_at_odds(other: str) -> None:
-    """--as-script prints a script and nothing else, so that it goes with neither."""
+    """--as-script cannot be combined with --json or --hosts."""
     done = subprocess.run(
         [*ENVCHECK, "provision", "--device", "cpu", "--as-script", other],
         cwd=ROOT,
@@ -256,28 +263,28 @@ def test_at_odds(other: str) -> None:
     assert "cannot be combined with" in done.stderr
 
 
-def test_on_a_real_engine(engine: Engine, python_image: str, tmp_path: Path) -> None:
-    """The script of a recipe with an image pulls by digest, starts the very container, and puts the packages in:
-    provisioning then finds image and container as wanted, and only the proof is left."""
-    wheel(tmp_path / "index", "first", "1.0")
-    wheel(tmp_path / "index", "second", "2.1")
-    with serving(tmp_path / "index") as index:
-        box = Box(engine, python_image, index.url, tmp_path)
+def test_on_a_real_engine(engine: DockerEngine, python_image: str, tmp_path: Path) -> None:
+    """The script of a recipe with an image pulls by digest, creates the planned container and installs the packages;
+    provisioning then only has to verify."""
+    write_wheel(tmp_path / "index", "first", "1.0")
+    write_wheel(tmp_path / "index", "second", "2.1")
+    with serve_index(tmp_path / "index") as index:
+        box = ContainerCommand(engine, python_image, index.base_url, tmp_path)
         try:
-            box.forget(python_image)
-            printed = box.run("--as-script")
+            box.remove_image(python_image)
+            printed = box.run_command("--as-script")
             ran = subprocess.run(
                 ["bash", "-c", printed.stdout],
                 cwd=tmp_path,
-                env=box.variables,
+                env=box.child_variables,
                 capture_output=True,
                 text=True,
                 timeout=240,
             )
-            then = box.run("--dry-run", "--json")
+            then = box.run_command("--dry-run", "--json")
         finally:
-            box.remember(python_image)
-            engine.docker("rm", "-f", box.name, check=False)
+            box.restore_image(python_image)
+            engine.run_docker("rm", "-f", box.name, check=False)
 
     assert printed.returncode == 0, printed.stderr
     assert "docker pull" in printed.stdout

@@ -1,4 +1,4 @@
-"""The order of a plan's deeds, with an engine whose container never lasts."""
+"""The order of steps, with an engine whose container never keeps running."""
 
 from __future__ import annotations
 
@@ -12,49 +12,52 @@ import pytest
 
 from envcheck.core.errors import StepError
 from installers import execute
-from installers.containers.compare import Action
+from installers.containers.compare import ContainerAction
 from installers.containers.host_paths import ContainerPlan
 from installers.plan.step import Plan
 from installers.provisioner import Provisioner
 from installers.recipes.recipe import Recipe
 from installers.steps import dispatch
 from installers.steps.run_container import RunContainer
-from installers.steps.work import Work
+from installers.steps.work import StepContext
 
 START = RunContainer(
     "start the container",
-    "it is there and does not run",
+    "the container is stopped",
     "starts it",
     "docker stop",
     drawn=cast("ContainerPlan", None),
-    action=Action.START,
+    action=ContainerAction.START,
 )
 
 
-class Fading:
-    """Each start goes well, and each look finds that the container has ended since."""
+class FadingProvisioner:
+    """Each start succeeds, and each inspection finds that the container has exited."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.recipe = folder, cast("Recipe", SimpleNamespace(name="fading"))
 
-    def look(self) -> Plan:
-        return Plan("fading", self.folder, (START,), boxed="fading")
+    def make_current_plan(self) -> Plan:
+        return Plan("fading", self.folder, (START,), container="fading")
 
     @contextmanager
-    def work(self, lock: int, report: object) -> Iterator[Work]:
-        terms = SimpleNamespace(bundle=None)
-        yield cast("Work", SimpleNamespace(terms=terms, folder=self.folder, recipe=self.recipe))
+    def open_work(self, lock: int, report: object) -> Iterator[StepContext]:
+        supply = SimpleNamespace(bundle=None)
+        yield cast(
+            "StepContext",
+            SimpleNamespace(terms=supply, effective_supply=supply, folder=self.folder, recipe=self.recipe),
+        )
 
 
 def test_a_container_that_does_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is started once, not for ever, and what happened is said with what to do."""
+    """The container is started once, and the message says what happened and what to do."""
     started: list[str] = []
-    monkeypatch.setattr(dispatch, "perform", lambda step, work: started.append(step.name) or "runs")
+    monkeypatch.setattr(dispatch, "perform_step", lambda step, work: started.append(step.name) or "runs")
 
     with pytest.raises(StepError) as refused:
-        fading = cast("Provisioner", Fading(tmp_path / "own"))
-        execute.provision(fading, ask=lambda plan: True, report=lambda event: None)
+        fading = cast("Provisioner", FadingProvisioner(tmp_path / "own"))
+        execute.provision_target(fading, ask=lambda plan: True, report=lambda event: None)
 
     assert started == ["container"]
-    assert "missing again at once: it is there and does not run" in refused.value.message
+    assert "completed, but the check still fails: the container is stopped" in refused.value.message
     assert "docker logs" in refused.value.next_step

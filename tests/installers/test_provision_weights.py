@@ -1,4 +1,4 @@
-"""`envcheck provision --weights` and `--fetch-weights`, by the command, against a hub of our own."""
+"""`envcheck provision --weights` and `--fetch-weights`, by the command, with a local hub."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 
 from installers.bundle import weights
 from tests.conftest import UNREACHABLE
-from tests.installers.bundle.weights_helpers import Hub, model
-from tests.installers.bundle.weights_helpers import serving as hub_serving
-from tests.installers.provision_helpers import Machine, recipe_file, serving, stock, wheel
-from tests.installers.test_boxed import Box, box  # noqa: F401 (a fixture)
+from tests.installers.bundle.weights_helpers import LocalHub, write_model
+from tests.installers.bundle.weights_helpers import serve_hub as hub_serving
+from tests.installers.provision_helpers import ProvisionCommand, serve_index, stock_index, write_recipe, write_wheel
+from tests.installers.test_container_provision import ContainerCommand, box  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.real
 
@@ -37,158 +37,171 @@ def snapshot_download(repository, revision=None, local_dir=None, ignore_patterns
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    model(tmp_path / "hub/baidu/ERNIE", rows=1 << 14)
+def hub(tmp_path: Path) -> Iterator[LocalHub]:
+    write_model(tmp_path / "hub/baidu/ERNIE", rows=1 << 14)
     with hub_serving(tmp_path / "hub") as served:
         yield served
 
 
-def with_weights(recipe: Path, size: float = 0.01, more: str = "") -> None:
+def add_weights(recipe: Path, size: float = 0.01, more: str = "") -> None:
     text = recipe.read_text()
     recipe.write_text(text.replace("[hardware]", WEIGHTS.format(size=size, more=more) + "[hardware]", 1))
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A recipe with weights and without packages; the folder of its weights stands below the working folder."""
-    stock(tmp_path / "index")
-    with serving(tmp_path / "index") as served:
-        made = Machine(tmp_path, served)
-        recipe_file(made.recipes, "alpha")
-        with_weights(made.recipes / "little.toml")
+def machine(tmp_path: Path) -> Iterator[ProvisionCommand]:
+    """A recipe with weights and without packages; the folder of the weights is below the working folder."""
+    stock_index(tmp_path / "index")
+    with serve_index(tmp_path / "index") as served:
+        made = ProvisionCommand(tmp_path, served)
+        write_recipe(made.recipes, "alpha")
+        add_weights(made.recipes / "little.toml")
         made.env |= {"PYTHONPATH": str(Path(__file__).parents[2])}
         yield made
 
 
-def run(machine: Machine, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """In a folder of the test's own, where the recipe's relative places stand."""
+def run_command(machine: ProvisionCommand, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in the test's folder, where relative paths of the recipe start."""
     return subprocess.run(
-        machine.argv(*options), cwd=machine.home.parent, env=machine.env | env, capture_output=True, text=True,
+        machine.make_argv(*options), cwd=machine.home.parent, env=machine.env | env, capture_output=True, text=True,
         timeout=180, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 
-def flat(text: str) -> str:
-    """Without the breaks of lines."""
+def join_lines(text: str) -> str:
+    """Return the text without line breaks."""
     return " ".join(text.split())
 
 
-def test_nothing_unasked(machine: Machine) -> None:
-    """Weights are named with their size and fetched by nobody, as long as nobody asks; no room is found beforehand."""
-    plain = run(machine, "--dry-run")
-    asked = run(machine, "--dry-run", "--fetch-weights")
+def test_nothing_unasked(machine: ProvisionCommand) -> None:
+    """Weights are listed with their size and not downloaded without --fetch-weights; too little disk space is an
+    obstacle."""
+    plain = run_command(machine, "--dry-run")
+    asked = run_command(machine, "--dry-run", "--fetch-weights")
     recipe = machine.recipes / "little.toml"
     recipe.write_text(recipe.read_text().replace("size_gib = 0.01", "size_gib = 999999"))
-    large = run(machine, "--yes", "--fetch-weights")
+    large = run_command(machine, "--yes", "--fetch-weights")
 
-    assert "the weights of baidu/ERNIE (0.01 GiB)" in flat(plain.stdout)
-    assert "fetch the weights" not in plain.stdout
-    assert "fetch the weights of baidu/ERNIE from huggingface" in flat(asked.stdout)
-    assert "about 10 MiB" in flat(asked.stdout)
+    assert "weights of baidu/ERNIE (0.01 GiB)" in join_lines(plain.stdout)
+    assert "download the weights" not in plain.stdout
+    assert "download the weights of baidu/ERNIE from huggingface" in join_lines(asked.stdout)
+    assert "about 10 MiB" in join_lines(asked.stdout)
     assert large.returncode == 1
-    assert "are needed for what is not there yet" in flat(large.stderr)
-    assert not machine.folder.exists()
+    assert "needed for the remaining files" in join_lines(large.stderr)
+    assert not machine.environment_folder.exists()
 
 
-def test_your_own(machine: Machine, tmp_path: Path) -> None:
-    """A folder of one's own is checked before anything is done: whole and in its place, whole elsewhere, damaged, cut,
-    or of a kind that cannot be told."""
+def test_your_own(machine: ProvisionCommand, tmp_path: Path) -> None:
+    """A user's folder is checked before anything is done: complete and in place, complete elsewhere, damaged,
+    incomplete, or of a format that cannot be checked."""
     place = tmp_path / "models" / "ernie"
-    model(place)
+    write_model(place)
     elsewhere = shutil.copytree(place, tmp_path / "elsewhere")
-    whole = run(machine, "--dry-run", "--weights", str(place))
-    other = run(machine, "--yes", "--weights", str(elsewhere))
+    whole = run_command(machine, "--dry-run", "--weights", str(place))
+    other = run_command(machine, "--yes", "--weights", str(elsewhere))
     (elsewhere / SECOND).write_bytes((place / SECOND).read_bytes()[:-9])
     (elsewhere / "config.json").unlink()
-    damaged = run(machine, "--yes", "--weights", str(elsewhere))
-    none = run(machine, "--yes", "--weights", str(tmp_path / "nowhere"))
+    damaged = run_command(machine, "--yes", "--weights", str(elsewhere))
+    none = run_command(machine, "--yes", "--weights", str(tmp_path / "nowhere"))
     for path in place.glob("model*"):
         path.unlink()
     (place / "pytorch_model.bin").write_bytes(b"x")
-    untold = run(machine, "--dry-run", "--weights", str(place))
+    untold = run_command(machine, "--dry-run", "--weights", str(place))
 
     assert whole.returncode == 0, whole.stdout
-    assert "whole, 2 files" in flat(whole.stdout)
+    assert f"weights in {place}: complete, 2 files" in join_lines(whole.stdout)
     assert other.returncode == damaged.returncode == none.returncode == 1
-    assert "is not where the recipe looks" in flat(other.stderr)
-    assert f"mv {elsewhere} {place}" in flat(other.stderr)
+    assert "the recipe expects them at" in join_lines(other.stderr)
+    assert f"mv {elsewhere} {place}" in join_lines(other.stderr)
     assert SECOND in damaged.stderr
-    assert "config.json is missing (give the folder of the model itself" in flat(damaged.stderr)
-    assert "cannot be read" in none.stderr
-    assert "cannot be told whole" in flat(untold.stdout)
-    assert not machine.folder.exists()
+    assert "config.json: missing (pass the model folder itself" in join_lines(damaged.stderr)
+    assert "cannot read it: " in none.stderr
+    assert "cannot verify that they are complete" in join_lines(untold.stdout)
+    assert not machine.environment_folder.exists()
 
 
 @pytest.mark.parametrize(
     "options",
     (
-        ("--weights", "x", "--driver", "x"),
+        ("--weights", "x", "--install-driver", "x"),
         ("--weights", "x", "--fetch-weights"),
         ("--undo", "--fetch-weights"),
         ("--recipe", "tiny-cpu", "--fetch-weights"),
     ),
 )
-def test_wrong_usage(machine: Machine, options: tuple[str, ...]) -> None:
-    """Options that contradict each other, and a recipe without weights, are wrong usage."""
-    done = run(machine, "--dry-run", *options)
+def test_wrong_usage(machine: ProvisionCommand, options: tuple[str, ...]) -> None:
+    """Conflicting options, and a recipe without weights, are wrong usage."""
+    done = run_command(machine, "--dry-run", *options)
 
     assert done.returncode == 2
     assert "weights" in done.stderr
 
 
-def test_fetched_by_the_real_library(machine: Machine, hub: Hub, tmp_path: Path) -> None:
-    """The hub's own library in the environment: cut off it is a failed step that leaves the proved environment alone;
-    the second run fetches what is not complete; the third does nothing; an undo leaves the weights."""
+def test_fetched_by_the_real_library(machine: ProvisionCommand, hub: LocalHub, tmp_path: Path) -> None:
+    """The hub's library in the environment: an interrupted download is a failed step that keeps the verified
+    environment; the second run completes it; the third does nothing; an undo keeps the weights."""
     real = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
-    recipe_file(machine.recipes, "huggingface_hub")
-    with_weights(machine.recipes / "little.toml")
-    env = {"PIP_INDEX_URL": real, "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "hf")}
+    write_recipe(machine.recipes, "huggingface_hub")
+    add_weights(machine.recipes / "little.toml")
+    env = {
+        "PIP_INDEX_URL": real,
+        "HF_ENDPOINT": hub.base_url,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(tmp_path / "hf"),
+    }
     if "PIP_CONFIG_FILE" not in os.environ:
         machine.env.pop("PIP_CONFIG_FILE")
     hub.cut = 1 << 16
-    cut = run(machine, "--yes", "--fetch-weights", **env)
-    if any(word in cut.stderr + (machine.own / "pip.log").read_text() for word in UNREACHABLE):
+    cut = run_command(machine, "--yes", "--fetch-weights", **env)
+    if any(word in cut.stderr + (machine.notes_folder / "pip.log").read_text() for word in UNREACHABLE):
         pytest.skip("no package index can be reached")
 
     assert cut.returncode == 4, cut.stderr
-    assert "the hub does not answer, or stopped in the middle" in flat(cut.stderr)
-    assert "nothing to do" in run(machine, "--yes", **env).stdout
+    assert "the model hub did not respond, or the connection was interrupted" in join_lines(cut.stderr)
+    assert "nothing to do" in run_command(machine, "--yes", **env).stdout
 
     hub.cut = 0
-    again = run(machine, "--yes", "--fetch-weights", **env)
-    third = run(machine, "--yes", "--fetch-weights", "--json", **env)
-    gone = run(machine, "--undo", "--yes")
+    again = run_command(machine, "--yes", "--fetch-weights", **env)
+    third = run_command(machine, "--yes", "--fetch-weights", "--json", **env)
+    gone = run_command(machine, "--undo", "--yes")
 
     assert again.returncode == 0, again.stderr
-    assert weights.check(tmp_path / "models/ernie").whole is True
+    assert weights.check_weights(tmp_path / "models/ernie").is_whole is True
     assert json.loads(third.stdout)["performed"] == []
-    assert any("whole, 2 files" in line for line in json.loads(third.stdout)["satisfied"])
+    assert any("complete, 2 files" in line for line in json.loads(third.stdout)["satisfied"])
     assert gone.returncode == 0
-    assert weights.check(tmp_path / "models/ernie").whole is True
+    assert weights.check_weights(tmp_path / "models/ernie").is_whole is True
 
 
-def test_in_a_container(box: Box, hub: Hub, tmp_path: Path) -> None:  # noqa: F811
-    """Fetched inside, where the recipe looks: the files stand on the host, below the mount, whole; a hub that has
-    nothing is told, and the next one tried."""
-    wheel(tmp_path / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
+def test_in_a_container(box: ContainerCommand, hub: LocalHub, tmp_path: Path) -> None:  # noqa: F811
+    """Weights downloaded in the container are on the host below the mount, complete; if a hub fails, the next one is
+    tried."""
+    write_wheel(tmp_path / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
     recipe = tmp_path / "recipes" / "boxed.toml"
     extra = recipe.read_text().partition("[[packages]]")[2].partition("[[packages]]")[0]
     package = "[[packages]]" + extra.replace('"first"', '"huggingface_hub"')
     recipe.write_text(recipe.read_text().replace("[[jobs]]", package + "[[jobs]]"))
-    with_weights(recipe, more='modelscope = "baidu/ERNIE"\nfirst = "modelscope"\n')
-    variables = {**box.variables, "HF_ENDPOINT": hub.url}
+    add_weights(recipe, more='modelscope = "baidu/ERNIE"\nfirst = "modelscope"\n')
+    variables = {**box.child_variables, "HF_ENDPOINT": hub.base_url}
     done = subprocess.run(
-        box.argv("--yes", "--fetch-weights"), cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240
+        box.make_argv("--yes", "--fetch-weights"),
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the library modelscope is not installed there; trying the next hub" in flat(done.stderr)
-    assert weights.check(tmp_path / "data/models/ernie").whole is True
+    assert "Python library modelscope is not installed; trying the next hub" in join_lines(done.stderr)
+    assert weights.check_weights(tmp_path / "data/models/ernie").is_whole is True
 
-    own = box.run("--yes", "--json", "--weights", "data/models/ernie")
-    outside = box.run("--yes", "--weights", str(tmp_path / "hub/baidu/ERNIE"))
+    own = box.run_command("--yes", "--json", "--weights", "data/models/ernie")
+    outside = box.run_command("--yes", "--weights", str(tmp_path / "hub/baidu/ERNIE"))
 
     assert json.loads(own.stdout)["performed"] == []
-    assert any("/work/models/ernie in the container: whole" in line for line in json.loads(own.stdout)["satisfied"])
+    assert any(
+        "(/work/models/ernie in the container): complete" in line for line in json.loads(own.stdout)["satisfied"]
+    )
     assert outside.returncode == 1
-    assert "is in no mount of the container" in flat(outside.stderr)
+    assert "not on a mount of the container" in join_lines(outside.stderr)

@@ -1,4 +1,4 @@
-"""Accelerators that are not there: the stand-in device plugin, compiled against the header in paddle's wheel."""
+"""Simulated accelerators: a device plugin compiled against the header in paddle's wheel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 SOURCE = Path(__file__).with_name("fake_device.cc")
 
 
-def compiled(environment: Path, device_type: str, folder: Path, source: Path = SOURCE) -> Path:
-    """A folder for CUSTOM_DEVICE_ROOT that holds the plugin for devices of this type."""
+def compile_plugin(environment: Path, device_type: str, folder: Path, source: Path = SOURCE) -> Path:
+    """Build the plugin for this device type; return the folder for CUSTOM_DEVICE_ROOT."""
     compiler = shutil.which("g++")
     if not compiler:
         pytest.skip("no g++: the stand-in device plugin cannot be compiled (apt-get install g++)")

@@ -1,4 +1,4 @@
-"""The paddles that the tests train on, each with a plugin of its own for sixteen cards that are not there."""
+"""The paddle versions that the tests use, each with a plugin for sixteen simulated cards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.installers.paddle_parts import CACHE
-from tests.launch.fake_cards import compiled
+from tests.launch.fake_cards import compile_plugin
 
 ROOT = Path(__file__).parents[2]
 NEWER = "tiny-cpu-newer"
@@ -22,27 +22,27 @@ PROTOBUF = "protobuf<7"
 
 
 @dataclass(frozen=True)
-class Paddle:
-    """`path` goes into PYTHONPATH."""
+class PaddleEnvironment:
+    """A paddle version; `path` is added to PYTHONPATH."""
 
     version: str
     environment: Path
     path: Path | None = None
 
     @property
-    def python(self) -> Path:
+    def python_path(self) -> Path:
         return self.environment / "bin" / "python"
 
-    def plugin(self, device_type: str, folder: Path) -> Path:
-        """Compiled for this version: the structures differ in size."""
+    def compile_plugin(self, device_type: str, folder: Path) -> Path:
+        """Build the plugin for this version: the sizes of structures differ."""
         place = folder / f"{device_type}-{self.version}"
         place.mkdir(parents=True, exist_ok=True)
-        return compiled(self.environment, device_type, place)
+        return compile_plugin(self.environment, device_type, place)
 
 
 @pytest.fixture(scope="session")
 def newer_environment(paddle_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with paddlepaddle 3.3, made by envcheck itself; half a minute the first time, then kept."""
+    """A virtual environment with paddlepaddle 3.3, created by envcheck; 30 s the first time, then cached."""
     folder = tmp_path_factory.mktemp("newer")
     text = (ROOT / "installers/recipes/tiny-cpu.toml").read_text()
     assert '"tiny-cpu"' in text and '"==3.1.0"' in text
@@ -59,7 +59,7 @@ def newer_environment(paddle_home: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def older_protobuf(paddle_home: Path) -> Path:
-    """A folder with the protobuf that paddle 3.1's fleet can work with."""
+    """A folder with a protobuf version that paddle 3.1's fleet supports."""
     place = CACHE / "protobuf"
     with (CACHE / "newer.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -72,9 +72,9 @@ def older_protobuf(paddle_home: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def paddles(paddle_environment: Path, newer_environment: Path, older_protobuf: Path) -> dict[str, Paddle]:
-    """By version."""
+def paddles(paddle_environment: Path, newer_environment: Path, older_protobuf: Path) -> dict[str, PaddleEnvironment]:
+    """Return version → paddle."""
     return {
-        "3.1": Paddle("3.1", paddle_environment, older_protobuf),
-        "3.3": Paddle("3.3", newer_environment),
+        "3.1": PaddleEnvironment("3.1", paddle_environment, older_protobuf),
+        "3.3": PaddleEnvironment("3.3", newer_environment),
     }

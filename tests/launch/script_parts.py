@@ -1,4 +1,4 @@
-"""Scripts run by bash among stand-ins of the training programs, which write down what they were started with."""
+"""Run job scripts with stand-ins for the training programs, which record their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.job.command import BLANKS, TrainingCommand
-from envcheck.job.script import script as as_script
+from envcheck.job.shell_script import render_script as as_script
 
 # What a job platform or an earlier run leaves behind; none of it may reach the program.
 STALE = (
@@ -21,7 +21,7 @@ STALE = (
     "FLAGS_START_PORT",
     "POD_IP",
 )
-SAID = {"NODE_RANK": "3", "MASTER_ADDR": "192.0.2.1", "HOST_ADDR": "192.0.2.4", "SOCKET_IFNAMES": "eth0,eth1"}
+SAID = {"NODE_RANK": "1", "MASTER_ADDR": "192.0.2.1", "HOST_ADDR": "192.0.2.4", "SOCKET_IFNAMES": "eth0,eth1"}
 PROGRAMS = ("python", "python3", "torchrun", "swift", "llamafactory-cli", "erniekit", "paddleformers-cli")
 STAND_IN = """#!/bin/sh
 printf '%s\\0' "$(basename "$0")" "$@" > "$RECORD/argv"
@@ -38,22 +38,22 @@ export FLAGS_npu_jit_compile=1
 """
 
 
-def moved(value: Any, root: Path) -> Any:
-    """The same with every absolute path below `root`, so that the real paths need not exist."""
+def move_paths(value: Any, root: Path) -> Any:
+    """Return the text with every absolute path moved below `root`."""
     if isinstance(value, str):
         return f"{root}{value}" if value.startswith(("/usr/", "/workspace", "/app")) else value
     if isinstance(value, tuple):
-        return tuple(moved(item, root) for item in value)
-    return {key: moved(item, root) for key, item in value.items()} if isinstance(value, dict) else value
+        return tuple(move_paths(item, root) for item in value)
+    return {key: move_paths(item, root) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def elsewhere(command: TrainingCommand, root: Path) -> TrainingCommand:
+def move_command(command: TrainingCommand, root: Path) -> TrainingCommand:
     fields = {each.name: getattr(command, each.name) for each in dataclasses.fields(command)}
-    return TrainingCommand(**{name: moved(value, root) for name, value in fields.items()})
+    return TrainingCommand(**{name: move_paths(value, root) for name, value in fields.items()})
 
 
-def prepare(command: TrainingCommand, root: Path) -> None:
-    """The folders and files that the job needs, below a root with a blank and a quote in its name."""
+def prepare_files(command: TrainingCommand, root: Path) -> None:
+    """Create the files that the job needs below a root with a blank and a quote in its name."""
     (root / "bin").mkdir(parents=True)
     for name in PROGRAMS:
         (root / "bin" / name).write_text(STAND_IN)
@@ -71,7 +71,7 @@ def prepare(command: TrainingCommand, root: Path) -> None:
         Path(text).write_text(SET_ENV)
 
 
-def run(command: TrainingCommand, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run_script(command: TrainingCommand, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
     base = dict.fromkeys((*STALE, *command.unset), "left over")
     own = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "RECORD": str(root / "record"), "HOME": str(root)}
     script = root / "job.sh"
@@ -87,23 +87,23 @@ def run(command: TrainingCommand, root: Path, **more: str) -> subprocess.Complet
 
 
 @dataclasses.dataclass(frozen=True)
-class Heard:
-    """What a stand-in was started with."""
+class RecordedCall:
+    """The arguments and environment of a stand-in."""
 
     argv: list[str]
     env: dict[str, str]
     cwd: str
 
 
-def heard(root: Path) -> Heard:
-    """What the stand-in of a job's program wrote down."""
+def read_recorded_call(root: Path) -> RecordedCall:
+    """Return what the stand-in of a job's program recorded."""
     argv, env = ((root / "record" / name).read_text().split("\0")[:-1] for name in ("argv", "env"))
     cwd = (root / "record" / "cwd").read_text().rstrip("\n")
-    return Heard(argv, dict(line.split("=", 1) for line in env), cwd)
+    return RecordedCall(argv, dict(line.split("=", 1) for line in env), cwd)
 
 
-def filled(text: str, seen: dict[str, str]) -> str:
-    """What stands where a token was: what the user said, or the folder that the script made."""
+def fill_tokens(text: str, seen: dict[str, str]) -> str:
+    """Return the value of a placeholder: the user's, or the folder created by the script."""
     for token, blank in BLANKS.items():
         text = text.replace(f"{{{token}}}", seen.get(blank.variable, ""))
     return text

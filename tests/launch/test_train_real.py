@@ -1,4 +1,4 @@
-"""`envcheck train` over sixteen cards that are not there: real paddles, their launcher and fleet, real sums."""
+"""`envcheck train` on sixteen simulated cards: real paddle, launcher, fleet and collectives."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from tests.launch.node_parts import Node
-from tests.launch.real_parts import Paddle
-from tests.launch.test_train import left
+from tests.launch.node_parts import NetworkNode
+from tests.launch.real_parts import PaddleEnvironment
+from tests.launch.test_train import list_remaining_processes
 from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("grid_program.py")
-MACHINES = {"npu": "atlas-200t-a2-box16", "iluvatar": "bi-v150x8"}
-TYPES = {"npu": "npu", "iluvatar": "iluvatar_gpu"}  # paddle's name of the device type
-OPTIONS = {"npu": "--npus", "iluvatar": "--gpus"}  # as upstream's own commands have them
+MACHINES = {"npu": "atlas-200t-a2-box16", "iluvatar": "bi-v150x8", "xpu": "p800x8"}
+TYPES = {"npu": "npu", "iluvatar": "iluvatar_gpu", "xpu": "xpu"}  # paddle's name of the device type
+OPTIONS = {"npu": "--npus", "iluvatar": "--gpus", "xpu": "--xpus"}  # as upstream's own commands have them
 STEPS = 5
 RECIPE = """
 name = "grid"
@@ -67,10 +67,12 @@ outputs = ["{{output}}"]
 WHERE = '"--nnodes", "{nodes}", "--master", "{master}:{port}", "--rank", "{rank}", "--host", "{host}", '
 
 
-class Grid:
-    """The command on a simulated machine, in a folder of its own, on a paddle of one version."""
+class GridTraining:
+    """The command on a simulated machine in its own folder, with one paddle version."""
 
-    def __init__(self, paddle: Paddle, device: str, shape: tuple[int, int, int], folder: Path, nodes: int = 1) -> None:
+    def __init__(
+        self, paddle: PaddleEnvironment, device: str, shape: tuple[int, int, int], folder: Path, nodes: int = 1
+    ) -> None:
         self.folder, self.device = folder, device
         tensor, pipeline, data = shape
         (folder / "recipes").mkdir()
@@ -85,22 +87,22 @@ class Grid:
             tensor=tensor,
             pipeline=pipeline,
             data=data,
-            python=paddle.python,
+            python=paddle.python_path,
             path=paddle.path or "",
-            plugin=paddle.plugin(TYPES[device], folder),
+            plugin=paddle.compile_plugin(TYPES[device], folder),
             program=PROGRAM,
             steps=STEPS,
         )
         (folder / "recipes" / "grid.toml").write_text(text)
 
-    def run(self, verb: str, *more: str, node: Node | None = None) -> subprocess.CompletedProcess[str]:
+    def run_training(self, verb: str, *more: str, node: NetworkNode | None = None) -> subprocess.CompletedProcess[str]:
         envcheck = (sys.executable, "-m", "envcheck")
         named = ("--recipe", "grid", "--recipes", str(self.folder / "recipes"))
         argv = [*envcheck, "simulate", MACHINES[self.device], "--", *envcheck, verb, *named, *more]
         place = self.folder / node.name if node else self.folder
         place.mkdir(exist_ok=True)
         return subprocess.run(
-            node.argv(*argv) if node else argv,
+            node.make_argv(*argv) if node else argv,
             cwd=place,
             env={**os.environ, "ENVCHECK_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
             capture_output=True,
@@ -109,10 +111,10 @@ class Grid:
         )
 
 
-def alone(paddle: Paddle) -> list[float]:
-    """The losses of the same training in one process, without a launcher."""
+def train_alone(paddle: PaddleEnvironment) -> list[float]:
+    """Return the losses of the same training in one process."""
     done = subprocess.run(
-        [str(paddle.python), str(PROGRAM), "--steps", str(STEPS)],
+        [str(paddle.python_path), str(PROGRAM), "--steps", str(STEPS)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -122,8 +124,8 @@ def alone(paddle: Paddle) -> list[float]:
     return [json.loads(line)["loss"] for line in done.stdout.splitlines()]
 
 
-def sums(run: Path) -> dict[tuple[str, tuple[int, ...]], list[float]]:
-    """What each worker's log says of each group's sum."""
+def read_group_sums(run: Path) -> dict[tuple[str, tuple[int, ...]], list[float]]:
+    """Return the sums of each group from the workers' logs."""
     found: dict[tuple[str, tuple[int, ...]], list[float]] = {}
     for log in run.glob("log/workerlog.*"):
         for line in log.read_text().splitlines():
@@ -138,29 +140,29 @@ CASES = [
     ("3.3", "iluvatar", (4, 2, 2)),
     ("3.3", "npu", (2, 2, 1)),
     ("3.1", "iluvatar", (1, 2, 2)),
+    ("3.1", "xpu", (2, 2, 2)),
 ]
 
 
-@pytest.mark.parametrize(("version", "device", "shape"), thin_out(2, CASES))
+@pytest.mark.parametrize(("version", "device", "shape"), thin_out(3, CASES))
 def test_grid(
-    paddles: dict[str, Paddle], version: str, device: str, shape: tuple[int, int, int], tmp_path: Path
+    paddles: dict[str, PaddleEnvironment], version: str, device: str, shape: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    """Over tensor x pipeline x data parallel cards the losses are those of one process, and each group's sums are
-    true."""
-    grid = Grid(paddles[version], device, shape, tmp_path)
-    ready = grid.run("provision", "--yes")
-    done = grid.run("train", "--json")
+    """With tensor, pipeline and data parallelism the losses equal those of one process, and all sums are correct."""
+    grid = GridTraining(paddles[version], device, shape, tmp_path)
+    ready = grid.run_training("provision", "--yes")
+    done = grid.run_training("train", "--json")
 
     assert ready.returncode == 0, ready.stdout + ready.stderr
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["state"], said["first_failed_worker"]) == ("finished", None)
     losses = [loss for _, loss in said["loss"]]
-    assert losses == pytest.approx(alone(paddles[version]), rel=1e-4)
+    assert losses == pytest.approx(train_alone(paddles[version]), rel=1e-4)
     assert losses[-1] < losses[0] / 4
     (run,) = tmp_path.glob("runs/2*")
-    _judge(sums(run), shape)
-    assert left(tmp_path) == []
+    _check_groups(read_group_sums(run), shape)
+    assert list_remaining_processes(tmp_path) == []
 
 
 RANKS = {"given": (("--rank", "0"), ("--rank", "1")), "automatic": ((), ())}
@@ -168,29 +170,37 @@ RANKS = {"given": (("--rank", "0"), ("--rank", "1")), "automatic": ((), ())}
 
 @pytest.mark.parametrize(("version", "ranks"), thin_out(1, (("3.1", "given"), ("3.3", "automatic"))))
 def test_grid_over_two_nodes(
-    paddles: dict[str, Paddle], nodes: tuple[Node, Node], tmp_path: Path, version: str, ranks: str
+    paddles: dict[str, PaddleEnvironment],
+    nodes: tuple[NetworkNode, NetworkNode],
+    tmp_path: Path,
+    version: str,
+    ranks: str,
 ) -> None:
-    """Tensor parallel within each node and a pipeline from one to the other, by the cards' own collectives: the losses
-    are those of one process."""
-    grid = Grid(paddles[version], "npu", (2, 2, 1), tmp_path, nodes=2)
-    assert grid.run("provision", "--yes").returncode == 0
+    """Tensor parallel within nodes and a pipeline between them: the losses equal those of one process."""
+    grid = GridTraining(paddles[version], "npu", (2, 2, 1), tmp_path, nodes=2)
+    assert grid.run_training("provision", "--yes").returncode == 0
     more = ("--json", "--gather", "100", "--master", nodes[0].address)  # what the other node says is seen before ours
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda node, own: grid.run("train", *more, *own, node=node), nodes, RANKS[ranks])
+        first, second = pool.map(
+            lambda node, own: grid.run_training("train", *more, *own, node=node), nodes, RANKS[ranks]
+        )
 
     assert (first.returncode, second.returncode) == (0, 0), (first.stdout, first.stderr, second.stdout, second.stderr)
     losses = [loss for _, loss in json.loads(first.stdout)["loss"]]
-    assert losses == pytest.approx(alone(paddles[version]), rel=1e-4)
+    assert losses == pytest.approx(train_alone(paddles[version]), rel=1e-4)
     found = {
-        key: seen for node in nodes for run in tmp_path.glob(f"{node.name}/runs/2*") for key, seen in sums(run).items()
+        key: seen
+        for node in nodes
+        for run in tmp_path.glob(f"{node.name}/runs/2*")
+        for key, seen in read_group_sums(run).items()
     }
     assert found["tensor", (2, 3)] == [5, 5]
     assert set(found) >= {("tensor", (0, 1)), ("pipeline", (0, 2)), ("pipeline", (1, 3))}
-    assert left(tmp_path) == []
+    assert list_remaining_processes(tmp_path) == []
 
 
-def _judge(found: dict[tuple[str, tuple[int, ...]], list[float]], shape: tuple[int, int, int]) -> None:
-    """Each kind cuts all ranks into groups of its size; all members saw the sum of the members."""
+def _check_groups(found: dict[tuple[str, tuple[int, ...]], list[float]], shape: tuple[int, int, int]) -> None:
+    """Check that each kind of parallelism partitions the ranks, and that all members have the correct sum."""
     tensor, pipeline, data = shape
     every = list(range(tensor * pipeline * data))
     for kind, size in {"tensor": tensor, "pipeline": pipeline, "data": data}.items():

@@ -1,4 +1,4 @@
-"""What paddle's launcher's status hides: its 241, 247 and 7, and which worker envcheck names, on both versions."""
+"""The worker that failed first, despite launcher exit codes 241, 247 and 7, with both paddle versions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.job.command import render
+from envcheck.job.command import render_command
 from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.run import launcher, process_tree
-from launch.run.host import HostStage
+from launch.run.host_stage import HostStage
 from launch.targets import clean_environment
-from tests.launch.real_parts import Paddle
+from tests.launch.real_parts import PaddleEnvironment
 from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
@@ -43,14 +43,14 @@ KILLED = 'if rank == "{rank}":\n    time.sleep(1)\n    os.kill(os.getpid(), sign
 LAUNCH = ("{python}", "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--log_dir", "{log_dir}")
 
 
-def trained(paddle: Paddle, run: Path, does: str) -> launcher.Ending:
+def run_training(paddle: PaddleEnvironment, run: Path, does: str) -> launcher.TrainingEnd:
     (run / "log").mkdir()
     (run / "program.py").write_text(PROGRAM.format(does=does))
     job = RecipeJob("sft", "", (*LAUNCH, str(run / "program.py")), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
-    made = render(recipe, job, {"python": str(paddle.python), "log_dir": str(run / "log")})
-    tidy = clean_environment.clean(os.environ, made, "cpu", str(run))
-    return launcher.launch(HostStage(recipe, None), made, tidy, run, lambda step: None, 120)
+    made = render_command(recipe, job, {"python": str(paddle.python_path), "log_dir": str(run / "log")})
+    tidy = clean_environment.clean_variables(os.environ, made, "cpu", str(run))
+    return launcher.launch_training(HostStage(recipe, None), made, tidy, run, lambda step: None, 120)
 
 
 # Each with the statuses of the launcher: 241 besides where it is slow, and we end it for not noticing.
@@ -68,14 +68,14 @@ CASES = {
 @pytest.mark.parametrize(
     ("version", "case"), thin_out(2, [*(("3.1", case) for case in CASES), ("3.3", "fails"), ("3.3", "both")])
 )
-def test_who_failed(paddles: dict[str, Paddle], version: str, case: str, tmp_path: Path) -> None:
-    """Whatever the launcher's status is, the worker that failed first is named, with its own code and words."""
+def test_first_failed_worker(paddles: dict[str, PaddleEnvironment], version: str, case: str, tmp_path: Path) -> None:
+    """The worker that failed first is named with its exit code and output, whatever the launcher's exit code is."""
     does, statuses, rank, code = CASES[case]
-    end = trained(paddles[version], tmp_path, does)
+    end = run_training(paddles[version], tmp_path, does)
 
     assert end.how == "failed"
     assert end.failed
     assert (end.failed.rank, end.failed.code, end.failed.log) == (rank, code, f"workerlog.{rank}")
     assert any(f"worker {rank} began" in line for line in end.failed.lines)
     assert (end.status or 0) % 256 in statuses
-    assert process_tree.survivors(tmp_path) == []
+    assert process_tree.find_survivors(tmp_path) == []

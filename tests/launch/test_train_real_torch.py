@@ -1,4 +1,4 @@
-"""`envcheck train` over the real torchrun, as LLaMA-Factory and ms-swift start their workers: one node and two."""
+"""`envcheck train` with torchrun, as used by LLaMA-Factory and ms-swift: one node and two."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch.node_parts import Node
-from tests.launch.test_train import left, record, variables
+from tests.launch.node_parts import NetworkNode
+from tests.launch.test_train import list_remaining_processes, make_variables, read_record
 
 pytestmark = pytest.mark.real
 
@@ -56,8 +56,8 @@ outputs = ["{{output}}"]
 """
 
 
-class Torch:
-    """The command with a recipe of its own, whose program torchrun starts."""
+class TorchTraining:
+    """The command with a recipe whose program torchrun starts."""
 
     def __init__(self, environment: Path, folder: Path, program: str, arguments: str, nodes: int = 1) -> None:
         self.folder = folder
@@ -72,28 +72,28 @@ class Torch:
             interface='GLOO_SOCKET_IFNAME = "eth0"' if nodes > 1 else "",
         )
         (folder / "recipes" / "torch.toml").write_text(text.replace("{{", "{").replace("}}", "}"))
-        done = self.run("provision", "--yes")
+        done = self.run_command("provision", "--yes")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def argv(self, verb: str, *more: str) -> list[str]:
+    def make_argv(self, verb: str, *more: str) -> list[str]:
         named = ("--recipe", "torch", "--recipes", str(self.folder / "recipes"))
         return [sys.executable, "-m", "envcheck", verb, *named, *more]
 
-    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
-        env = variables(self.folder / "home", PET_NNODES="7", MASTER_ADDR="10.9.9.9")  # another job's
+    def run_command(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+        env = make_variables(self.folder / "home", PET_NNODES="7", MASTER_ADDR="10.9.9.9")  # another job's
         return subprocess.run(
-            self.argv(verb, *more), cwd=self.folder, env=env, capture_output=True, text=True, timeout=150
+            self.make_argv(verb, *more), cwd=self.folder, env=env, capture_output=True, text=True, timeout=150
         )
 
     @contextmanager
-    def started(self, *more: str, node: Node | None = None) -> Iterator[subprocess.Popen[str]]:
+    def start_training(self, *more: str, node: NetworkNode | None = None) -> Iterator[subprocess.Popen[str]]:
         place = self.folder / node.name if node else self.folder
         place.mkdir(exist_ok=True)
-        argv = self.argv("train", *more)
+        argv = self.make_argv("train", *more)
         with subprocess.Popen(
-            node.argv(*argv) if node else argv,
+            node.make_argv(*argv) if node else argv,
             cwd=place,
-            env=variables(self.folder / "home"),
+            env=make_variables(self.folder / "home"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -102,7 +102,7 @@ class Torch:
                 yield child
             finally:
                 child.kill()
-                for process in left(place):
+                for process in list_remaining_processes(place):
                     process.kill()
 
 
@@ -110,8 +110,8 @@ PLAIN = '"--steps", "5", "--output", "{{output}}"'
 
 
 @pytest.fixture
-def plain(torch_environment: Path, tmp_path: Path) -> Torch:
-    return Torch(torch_environment, tmp_path, "torch_program.py", PLAIN)
+def plain(torch_environment: Path, tmp_path: Path) -> TorchTraining:
+    return TorchTraining(torch_environment, tmp_path, "torch_program.py", PLAIN)
 
 
 def wait_for_step(folder: Path, child: subprocess.Popen[str]) -> None:
@@ -122,91 +122,91 @@ def wait_for_step(folder: Path, child: subprocess.Popen[str]) -> None:
         time.sleep(0.2)
 
 
-def worker(folder: Path, rank: str) -> psutil.Process:
-    return next(p for p in left(folder) if p.environ().get("LOCAL_RANK") == rank)
+def find_worker(folder: Path, rank: str) -> psutil.Process:
+    return next(p for p in list_remaining_processes(folder) if p.environ().get("LOCAL_RANK") == rank)
 
 
-def words(folder: Path) -> str:
+def read_launcher_log(folder: Path) -> str:
     return "\n".join(log.read_text() for log in folder.glob("runs/*/log/launcher.log"))
 
 
 def test_trainer_of_transformers(torch_environment: Path, tmp_path: Path) -> None:
-    """A Trainer in two processes: its steps are read once each, and another job's variables are left out."""
-    made = Torch(torch_environment, tmp_path, "trainer_program.py", TRAINER)
-    done = made.run("train", "--json")
+    """Trainer in two processes: each step is read once; variables of another job are removed."""
+    made = TorchTraining(torch_environment, tmp_path, "trainer_program.py", TRAINER)
+    done = made.run_command("train", "--json")
 
-    assert done.returncode == 0, done.stderr + words(tmp_path)
+    assert done.returncode == 0, done.stderr + read_launcher_log(tmp_path)
     said = json.loads(done.stdout)
-    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4], words(tmp_path)
+    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4], read_launcher_log(tmp_path)
     assert all(3 < loss < 7 for _, loss in said["loss"])  # a guess among 128 tokens: ln 128 is 4.85
-    assert {"PET_NNODES", "MASTER_ADDR"} <= set(said["left_out"]["stale"])
-    assert left(tmp_path) == []
+    assert {"PET_NNODES", "MASTER_ADDR"} <= set(said["dropped_variables"]["stale"])
+    assert list_remaining_processes(tmp_path) == []
 
 
-def test_worker_that_is_killed(plain: Torch, tmp_path: Path) -> None:
-    """The killed one is named, not its peer that lost the connection, nor torchrun's own status."""
-    with plain.started("--steps", "100000") as child:
+def test_worker_that_is_killed(plain: TorchTraining, tmp_path: Path) -> None:
+    """The killed worker is named, not its peer that lost the connection, nor torchrun's exit code."""
+    with plain.start_training("--steps", "100000") as child:
         wait_for_step(tmp_path, child)
-        worker(tmp_path, "1").kill()
+        find_worker(tmp_path, "1").kill()
         _, err = child.communicate(timeout=90)
 
     assert child.returncode == 5, err
-    assert "worker 1 failed first, ended by SIGKILL" in err
-    failed = record(tmp_path)["first_failed_worker"]
+    assert "worker 1 failed first, killed by SIGKILL" in err
+    failed = read_record(tmp_path)["first_failed_worker"]
     assert (failed["rank"], failed["code"]) == (1, -9)
-    assert left(tmp_path) == []
+    assert list_remaining_processes(tmp_path) == []
 
 
 def test_worker_that_fails(torch_environment: Path, tmp_path: Path) -> None:
-    """A worker's own last words, though all write into one log, and not those of the one that lost it."""
-    made = Torch(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1"')
-    done = made.run("train", "--steps", "1000")
+    """The output of the failed worker is shown although all workers share one log."""
+    made = TorchTraining(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1"')
+    done = made.run_command("train", "--steps", "1000")
 
     assert done.returncode == 5, done.stderr
-    failed = record(tmp_path)["first_failed_worker"]
+    failed = read_record(tmp_path)["first_failed_worker"]
     assert (failed["rank"], failed["code"]) == (1, 1)
     assert failed["lines"][-1] == "ValueError: this rank has had enough"
-    assert "worker 1 failed first, with code 1" in done.stderr
+    assert "worker 1 failed first, exit code 1" in done.stderr
     assert "  | ValueError: this rank has had enough" in done.stderr
 
 
 @pytest.mark.extended
 def test_worker_that_fails_without_its_rank(torch_environment: Path, tmp_path: Path) -> None:
-    """Words that nothing says are this worker's are told all the same, and that the workers share the log."""
-    made = Torch(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1", "--bare"')
-    done = made.run("train", "--steps", "1000")
+    """Output without a rank is shown with a note that the workers share the log."""
+    made = TorchTraining(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1", "--bare"')
+    done = made.run_command("train", "--steps", "1000")
 
     assert done.returncode == 5, done.stderr
-    failed = record(tmp_path)["first_failed_worker"]
+    failed = read_record(tmp_path)["first_failed_worker"]
     assert (failed["rank"], failed["code"], failed["shared"]) == (1, 1, True)
     assert "ValueError: this rank has had enough" in failed["lines"]
-    assert "the last words in the log that the workers share" in done.stderr
+    assert "last output in the log shared by all workers:" in done.stderr
     assert "  | ValueError: this rank has had enough" in done.stderr
 
 
 @pytest.mark.extended
-def test_interrupt(plain: Torch, tmp_path: Path) -> None:
-    """Ctrl-C ends torchrun and its workers, and nothing is left."""
-    with plain.started("--steps", "100000") as child:
+def test_interrupt(plain: TorchTraining, tmp_path: Path) -> None:
+    """Ctrl-C ends torchrun and its workers; no process remains."""
+    with plain.start_training("--steps", "100000") as child:
         wait_for_step(tmp_path, child)
-        running = left(tmp_path)
+        running = list_remaining_processes(tmp_path)
         child.send_signal(signal.SIGINT)
         code = child.wait(300)
 
     assert len(running) >= 3
-    assert (code, record(tmp_path)["state"]) == (130, "interrupted")
-    assert left(tmp_path) == []
+    assert (code, read_record(tmp_path)["state"]) == (130, "interrupted")
+    assert list_remaining_processes(tmp_path) == []
 
 
-def test_two_nodes(torch_environment: Path, nodes: tuple[Node, Node], tmp_path: Path) -> None:
-    """Four processes on two nodes add up as one job, with the ranks that the meeting gave."""
-    made = Torch(torch_environment, tmp_path, "torch_program.py", PLAIN, nodes=2)
+def test_two_nodes(torch_environment: Path, nodes: tuple[NetworkNode, NetworkNode], tmp_path: Path) -> None:
+    """Four processes on two nodes work as one job, with ranks from the rendezvous."""
+    made = TorchTraining(torch_environment, tmp_path, "torch_program.py", PLAIN, nodes=2)
     master = ("--master", nodes[0].address)
-    with made.started(*master, node=nodes[0]) as first, made.started(*master, node=nodes[1]) as second:
+    with made.start_training(*master, node=nodes[0]) as first, made.start_training(*master, node=nodes[1]) as second:
         ends = [child.communicate(timeout=120) for child in (first, second)]
 
     assert (first.returncode, second.returncode) == (0, 0), ends
-    losses = [loss for _, loss in record(tmp_path / "node-a")["loss"]]
+    losses = [loss for _, loss in read_record(tmp_path / "node-a")["loss"]]
     assert len(losses) == 5
     assert losses[-1] < losses[0]
     told = "".join(log.read_text() for log in tmp_path.glob("node-b/runs/*/log/launcher.log"))
@@ -215,17 +215,18 @@ def test_two_nodes(torch_environment: Path, nodes: tuple[Node, Node], tmp_path: 
 
 
 @pytest.mark.extended
-def test_two_nodes_and_a_worker_is_killed(torch_environment: Path, nodes: tuple[Node, Node], tmp_path: Path) -> None:
-    """The node of the killed worker names it by its number there; the other says that none of its own failed by
-    itself."""
-    made = Torch(torch_environment, tmp_path, "torch_program.py", PLAIN, nodes=2)
+def test_two_nodes_and_a_worker_is_killed(
+    torch_environment: Path, nodes: tuple[NetworkNode, NetworkNode], tmp_path: Path
+) -> None:
+    """The node of the killed worker names its local rank; the other reports no failed worker of its own."""
+    made = TorchTraining(torch_environment, tmp_path, "torch_program.py", PLAIN, nodes=2)
     more = ("--master", nodes[0].address, "--steps", "100000")
-    with made.started(*more, node=nodes[0]) as first, made.started(*more, node=nodes[1]) as second:
+    with made.start_training(*more, node=nodes[0]) as first, made.start_training(*more, node=nodes[1]) as second:
         wait_for_step(tmp_path / "node-a", first)
-        worker(tmp_path / "node-b", "1").kill()
+        find_worker(tmp_path / "node-b", "1").kill()
         words = [child.communicate(timeout=120)[1] for child in (first, second)]
 
     assert (first.returncode, second.returncode) == (5, 5), words
-    assert "worker 1 failed first, ended by SIGKILL" in words[1], words
-    assert "no worker here failed by itself" in words[0], words
-    assert left(tmp_path) == []
+    assert "worker 1 failed first, killed by SIGKILL" in words[1], words
+    assert "no worker on this node failed first" in words[0], words
+    assert list_remaining_processes(tmp_path) == []

@@ -1,4 +1,4 @@
-"""`envcheck train` where it starts nothing: each gate by the command, with what it says and leaves."""
+"""`envcheck train` with failed gates: message, exit code, and nothing is started."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.test_train import TRAIN, own_recipe, refused, train, variables
+from tests.launch.test_train import TRAIN, check_refusal, make_variables, run_train, write_recipe
 
 
 def test_gate_environment(tmp_path: Path) -> None:
-    """Without the environment nothing starts, and the command that makes it is named."""
-    done = train(tmp_path / "home", tmp_path)
+    """Without the environment nothing starts; the command that installs it is printed."""
+    done = run_train(tmp_path / "home", tmp_path)
 
-    refused(done, tmp_path, "gate.environment")
+    check_refusal(done, tmp_path, "gate.environment")
     assert "--provision" in done.stderr
 
 
 def test_gate_data(paddle_home: Path, tmp_path: Path) -> None:
-    """Data that is not there, or empty, is found before anything starts."""
+    """Missing or empty data is found before the start."""
     (tmp_path / "empty").touch()
 
-    refused(train(paddle_home, tmp_path, "--data", "none"), tmp_path, "gate.data")
-    refused(train(paddle_home, tmp_path, "--data", "empty"), tmp_path, "gate.data")
-    assert train(paddle_home, tmp_path, "--data", ".").returncode == 2
+    check_refusal(run_train(paddle_home, tmp_path, "--data", "none"), tmp_path, "gate.data")
+    check_refusal(run_train(paddle_home, tmp_path, "--data", "empty"), tmp_path, "gate.data")
+    assert run_train(paddle_home, tmp_path, "--data", ".").returncode == 2
 
 
 def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
-    """A port that somebody holds is named before the launcher finds out."""
-    own_recipe(tmp_path, '"--nproc_per_node"', '"--master", "127.0.0.1:{port}", "--nproc_per_node"')
+    """A port in use is reported before the start."""
+    write_recipe(tmp_path, '"--nproc_per_node"', '"--master", "127.0.0.1:{port}", "--nproc_per_node"')
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = str(held.getsockname()[1])
-        done = train(paddle_home, tmp_path, "--recipes", "own", "--port", port)
+        done = run_train(paddle_home, tmp_path, "--recipes", "own", "--port", port)
 
-    refused(done, tmp_path, "gate.port")
+    check_refusal(done, tmp_path, "gate.port")
     assert port in done.stderr
 
 
@@ -52,8 +52,8 @@ def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
     ),
 )
 def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    """With --json whatever stops us before the start is one document with the exit code and the sentence."""
-    done = train(tmp_path / "home", tmp_path, "--json", *argv)
+    """With --json any failure before the start is a document with exit code and error."""
+    done = run_train(tmp_path / "home", tmp_path, "--json", *argv)
     said = json.loads(done.stdout)
 
     assert done.returncode == code, done.stderr
@@ -62,27 +62,27 @@ def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path)
 
 
 def test_gate_folder(paddle_home: Path, tmp_path: Path) -> None:
-    """A folder in which nobody can write is named; /proc takes no files, from root neither."""
-    refused(train(paddle_home, tmp_path, "--runs", "/proc/runs"), tmp_path, "gate.folder")
+    """A folder that is not writable is named; not even root can create files in /proc."""
+    check_refusal(run_train(paddle_home, tmp_path, "--runs", "/proc/runs"), tmp_path, "gate.folder")
 
 
 def test_gate_folder_that_is_full(paddle_home: Path, tmp_path: Path) -> None:
-    """Where files can be made and not filled, nothing starts (a limit on file size stands for a full disk)."""
+    """A full disk, simulated by a file size limit, prevents the start."""
     done = subprocess.run(
         TRAIN,
         cwd=tmp_path,
-        env=variables(paddle_home, PYTHONDONTWRITEBYTECODE="1"),
+        env=make_variables(paddle_home, PYTHONDONTWRITEBYTECODE="1"),
         capture_output=True,
         text=True,
         timeout=120,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10)),
     )
 
-    refused(done, tmp_path, "gate.folder")
+    check_refusal(done, tmp_path, "gate.folder")
 
 
 def test_gate_devices(tmp_path: Path) -> None:
-    """A job for cards that this machine lacks is refused with exit 1 and a document for programs."""
+    """A job for cards that this machine lacks is exit code 1 with a JSON document."""
     argv = (
         sys.executable,
         "-m",
@@ -98,9 +98,9 @@ def test_gate_devices(tmp_path: Path) -> None:
     )
     if shutil.which("ixsmi"):
         pytest.skip("this machine has Iluvatar's tools")
-    done = subprocess.run(argv, cwd=tmp_path, env=variables(tmp_path), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, cwd=tmp_path, env=make_variables(tmp_path), capture_output=True, text=True, timeout=120)
 
-    refused(done, tmp_path, "gate.doctor")
+    check_refusal(done, tmp_path, "gate.doctor")
     said = json.loads(done.stdout)
     (devices,) = [gate for gate in said["gates"] if gate["name"] == "gate.devices"]
     assert (devices["status"], devices["blocked_by"]) == ("BLOCKED", "driver.tool")

@@ -1,4 +1,4 @@
-"""A straight line fitted by as many processes as torchrun starts, told as transformers tells its steps; for tests."""
+"""Fit a straight line in the processes started by torchrun, logging steps like transformers; for tests."""
 
 import argparse
 import os

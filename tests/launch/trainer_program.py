@@ -1,4 +1,4 @@
-"""A small real transformers training, for tests: run by the Python of the torch environment."""
+"""A small transformers training for tests, run by the Python of the torch environment."""
 
 import sys
 
@@ -6,7 +6,7 @@ import torch
 from transformers import HfArgumentParser, LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
 
-class Noise(torch.utils.data.Dataset):
+class NoiseDataset(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return 100_000
 
@@ -18,5 +18,5 @@ class Noise(torch.utils.data.Dataset):
 (asked,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(sys.argv[1:])
 shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 model = LlamaForCausalLM(LlamaConfig(vocab_size=128, max_position_embeddings=64, **shape))
-Trainer(model=model, args=asked, train_dataset=Noise()).train()
+Trainer(model=model, args=asked, train_dataset=NoiseDataset()).train()
 torch.distributed.destroy_process_group()  # its threads may abort an interpreter that ends over them

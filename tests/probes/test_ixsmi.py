@@ -1,4 +1,4 @@
-"""What is special about reading ixsmi; the texts and their documents stand in tests/data/ixsmi."""
+"""Special cases of the ixsmi parser; recordings and expected documents are in tests/data/ixsmi."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BUSY = (DATA / "table" / "biv150_busy_430.txt").read_text(encoding="utf-8")
 
 
 def test_one_sensor_a_board() -> None:
-    """A board of two chips has one power sensor: the other chip's power is not said, and not zero."""
+    """A two-chip board has one power sensor: the second chip's power is absent, not zero."""
     assert [device.power_w for device in ixsmi.parse(BUSY).devices] == [None, 103]
 
 
@@ -21,7 +21,7 @@ def test_the_unit_of_process_memory_stands_in_the_head() -> None:
 
 
 def test_tool_and_driver_versions_may_differ() -> None:
-    """IX-ML is the tool's version; the driver's stands beside it; 'N/A' is none."""
+    """IX-ML is the tool's version, separate from the driver's; 'N/A' gives no version."""
     text = BUSY.replace("IX-ML: 4.3.0", "IX-ML: 4.0.0").replace("CUDA Version: 10.2", "CUDA Version: N/A ")
 
     document = ixsmi.parse(text)
@@ -45,6 +45,6 @@ def test_a_cap_cut_by_its_column() -> None:
 
 
 def test_each_tool_reads_its_own_table() -> None:
-    """A table that names the other tool is not ours."""
+    """A table that names the other tool is rejected."""
     assert nvidia_smi.parse(BUSY).kind == "unknown"
     assert ixsmi.parse(BUSY).kind == "table"

@@ -1,4 +1,4 @@
-"""What is special about reading nvidia-smi; the texts and their documents stand in tests/data/nvidia_smi."""
+"""Special cases of the nvidia-smi parser; recordings and expected documents are in tests/data/nvidia_smi."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.model import Document
-from probes.smi import kinds, nvidia_smi, smi_cells, smi_phrases, smi_processes
+from probes.smi import error_phrases, nvidia_smi, output_kinds, process_rows, table_cells
 
 DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 TABLE = (DATA / "table" / "a100x8_535.txt").read_text(encoding="utf-8")
@@ -21,11 +21,11 @@ CATEGORIES = {
 }  # fmt: skip
 
 
-def known(document: Document) -> list[tuple[object, ...]]:
+def list_devices(document: Document) -> list[tuple[object, ...]]:
     return [(d.index, d.name, d.bus_id, d.memory_total_mib) for d in document.devices]
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap_lines(text: str, width: int) -> str:
     pieces = ([line[at : at + width] for at in range(0, max(1, len(line)), width)] for line in text.split("\n"))
     return "\n".join(piece for line in pieces for piece in line)
 
@@ -48,13 +48,13 @@ DRESSES = {
 @pytest.mark.parametrize("text", [TABLE, XML], ids=["table", "xml"])
 def test_what_stands_around_it_changes_nothing(text: str, dress: str) -> None:
     """The same devices come out of a text, however it was pasted."""
-    assert known(nvidia_smi.parse(DRESSES[dress](text))) == known(nvidia_smi.parse(text))
+    assert list_devices(nvidia_smi.parse(DRESSES[dress](text))) == list_devices(nvidia_smi.parse(text))
 
 
 @pytest.mark.parametrize("width", [60, 72, 80])
 def test_a_wrapped_table(width: int) -> None:
-    """Rows that a terminal broke inside words are joined again."""
-    assert known(nvidia_smi.parse(wrapped(TABLE, width))) == known(nvidia_smi.parse(TABLE))
+    """Rows broken inside words by the terminal are joined."""
+    assert list_devices(nvidia_smi.parse(wrap_lines(TABLE, width))) == list_devices(nvidia_smi.parse(TABLE))
 
 
 def test_a_row_cut_short_says_what_it_said_before_the_cut() -> None:
@@ -68,7 +68,7 @@ def test_a_row_cut_short_says_what_it_said_before_the_cut() -> None:
 
 
 def test_columns_go_by_the_words_above_them() -> None:
-    """With the second and third column exchanged, head and all, every value keeps its name."""
+    """With two columns exchanged, heading included, every value keeps its name."""
     exchanged = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|", TABLE)
 
     assert exchanged != TABLE
@@ -82,24 +82,24 @@ def test_a_second_table_is_not_more_devices() -> None:
 
 @pytest.mark.parametrize("name", ["billion_laughs", "external_entity"])
 def test_xml_that_declares_entities_is_refused(name: str) -> None:
-    """No entity is expanded, no file read, no device invented, and the document says why."""
+    """Entities are not expanded, no file is read, no device is reported, and the document carries the error."""
     began = time.process_time()
     document = nvidia_smi.parse((DATA / "xml" / f"{name}.xml").read_text(encoding="utf-8"))
 
     assert time.process_time() - began < 60  # a billion laughs take hours
     assert (document.kind, document.devices) == ("unknown", ())
-    assert "refused" in document.detail["reason"]
+    assert document.detail["reason"].startswith("rejected: the XML declares entities")
 
 
 def test_the_doctype_that_the_tool_writes_is_welcome() -> None:
-    """A DOCTYPE that names nvidia-smi's own DTD is no attack, and nothing is fetched for it."""
+    """The DOCTYPE that nvidia-smi itself writes is accepted; its DTD is not fetched."""
     assert "<!DOCTYPE nvidia_smi_log SYSTEM" in XML
     assert len(nvidia_smi.parse(XML).devices) == 2
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.99])
 def test_cut_xml_gives_whole_devices_only(share: float) -> None:
-    """What stands after the last complete gpu element is not believed."""
+    """Truncated XML gives only the devices whose gpu element is complete."""
     cut = XML[: int(len(XML.rstrip()) * share)]
 
     document = nvidia_smi.parse(cut)
@@ -109,10 +109,10 @@ def test_cut_xml_gives_whole_devices_only(share: float) -> None:
 
 
 def test_xml_in_one_line() -> None:
-    """A minified answer, longer than any line that a terminal shows, is read all the same."""
+    """Minified XML, longer than the line limit of other formats, is parsed."""
     one_line = re.sub(r"\n\s*", "", XML.replace("<gpu id", "<!-- " + "x" * 20_000 + " --><gpu id"))
 
-    assert known(nvidia_smi.parse(one_line)) == known(nvidia_smi.parse(XML))
+    assert list_devices(nvidia_smi.parse(one_line)) == list_devices(nvidia_smi.parse(XML))
 
 
 def test_zero_is_an_answer_and_not_available_is_none() -> None:
@@ -126,7 +126,7 @@ def test_zero_is_an_answer_and_not_available_is_none() -> None:
 
 
 def test_units_in_a_head_are_no_colour() -> None:
-    """'[ms]' looks like an escape that lost its first character; the field keeps its name."""
+    """'[ms]' looks like an escape sequence without ESC; the field keeps its name."""
     document = nvidia_smi.parse("index, name, power_smoothing.window_multiplier [ms]\n0, NVIDIA B200, 5\n")
 
     assert document.detail["fields"] == ("index", "name", "power_smoothing.window_multiplier [ms]")
@@ -134,8 +134,8 @@ def test_units_in_a_head_are_no_colour() -> None:
 
 def test_every_phrase_says_what_to_do() -> None:
     """Each complaint has a category of the contract, a meaning and a next step."""
-    assert {phrase.category for phrase in smi_phrases.PHRASES} == CATEGORIES
-    assert [p.category for p in smi_phrases.PHRASES if len(p.meaning) < 40 or len(p.fix) < 40] == []
+    assert {phrase.category for phrase in error_phrases.PHRASES} == CATEGORIES
+    assert [p.category for p in error_phrases.PHRASES if len(p.meaning) < 40 or len(p.fix) < 40] == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_every_phrase_says_what_to_do() -> None:
     ],
 )
 def test_complaints(text: str, category: str) -> None:
-    """A sentence is understood by its meaning, and quoted."""
+    """Error messages are recognized and quoted."""
     error = nvidia_smi.parse(f"$ nvidia-smi\n{text}\n").error
 
     assert error is not None
@@ -175,23 +175,23 @@ def test_complaints(text: str, category: str) -> None:
     ],
 )
 def test_what_is_not_ours_is_unknown(text: str) -> None:
-    """Other programs' words make no document, no error and no device."""
+    """Output of other programs gives no data, no error and no device."""
     assert nvidia_smi.parse(text) == Document("nvidia-smi", "unknown")
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _, _ in kinds.KINDS])
+@pytest.mark.parametrize("kind", [kind for kind, _, _ in output_kinds.KINDS])
 def test_every_kind_has_a_text(kind: str) -> None:
-    """A kind in the table of parsers without a text of its own would be untested."""
+    """Every kind in the parser table has a recording."""
     assert all((DATA / one.strip().replace("-", "_")).is_dir() for one in kind.split(","))
 
 
 @pytest.mark.parametrize("doubled", ("GPU  Name  GPU  Name", "Fan  Fan  Temp", "Bus-Id  Bus-Id  Disp.A"))
 def test_head_that_names_a_column_twice(doubled: str) -> None:
-    """A garbled head cell is read as far as it goes, and raises nothing."""
-    assert isinstance(smi_cells.read(doubled, "0  Tesla T4  0"), dict)
+    """A garbled heading is parsed as far as possible, without an exception."""
+    assert isinstance(table_cells.read_cell(doubled, "0  Tesla T4  0"), dict)
 
 
 def test_digits_that_are_no_number() -> None:
-    """A row of a MIG instance with such digits (²) is none."""
-    assert smi_processes.mig_device(["0 0 0 \u00b2", "11MiB / 40448MiB"]) == []
-    assert len(smi_processes.mig_device(["0 2 0 0", "11MiB / 40448MiB"])) == 1
+    """A MIG row with non-ASCII digits (²) is skipped."""
+    assert process_rows.parse_mig_row(["0 0 0 \u00b2", "11MiB / 40448MiB"]) == []
+    assert len(process_rows.parse_mig_row(["0 2 0 0", "11MiB / 40448MiB"])) == 1

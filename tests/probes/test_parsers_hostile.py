@@ -1,4 +1,4 @@
-"""The parsers and hostile text: whatever is done to a recording, no exception, no invented device, bounded time."""
+"""Parsers on damaged text: no exception, no device that is not in the text, bounded time."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ MIB = 1 << 20
 MODERATE = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
-def parse(tool: str, text: str) -> Document:
+def parse_text(tool: str, text: str) -> Document:
     parser: Callable[[str], Document] = importlib.import_module(PARSERS[tool]).parse
     return parser(text)
 
 
-def check(tool: str, text: str) -> None:
-    """A document that can be printed, of this tool, whose devices all stand in the text."""
-    document = parse(tool, text)
+def check_document(tool: str, text: str) -> None:
+    """Assert that the document is printable, belongs to this tool, and lists only devices present in the text."""
+    document = parse_text(tool, text)
     json.dumps(as_json(document))
 
     assert document.tool == tool
     # Blanks, wrapping and control characters aside: a name may have been put together from two lines.
-    letters = letters_of(text)
+    letters = read_letters(text)
     for device in document.devices:
         for said in (device.bus_id, device.uuid, device.name):
-            assert said is None or letters_of(said) in letters, (said, text)
+            assert said is None or read_letters(said) in letters, (said, text)
 
 
-def letters_of(text: str) -> str:
+def read_letters(text: str) -> str:
     return "".join(c for c in text if c.isprintable() and not c.isspace())
 
 
 @st.composite
-def mutilated(draw: st.DrawFn) -> tuple[str, str]:
+def mutilate_text(draw: st.DrawFn) -> tuple[str, str]:
     """A text of tests/data after one or two accidents."""
     tool, raw = draw(st.sampled_from(TEXTS))
     for accident in draw(st.lists(st.sampled_from(ACCIDENTS), min_size=1, max_size=2)):
@@ -58,74 +58,74 @@ def mutilated(draw: st.DrawFn) -> tuple[str, str]:
     return tool, raw.decode("utf-8", "replace")
 
 
-def cut(raw: bytes, chance: random.Random) -> bytes:
+def cut_end(raw: bytes, chance: random.Random) -> bytes:
     return raw[: chance.randrange(len(raw) + 1)]
 
 
-def beheaded(raw: bytes, chance: random.Random) -> bytes:
+def cut_beginning(raw: bytes, chance: random.Random) -> bytes:
     return raw[chance.randrange(len(raw) + 1) :]
 
 
-def lines_lost(raw: bytes, chance: random.Random) -> bytes:
+def lose_lines(raw: bytes, chance: random.Random) -> bytes:
     return b"".join(line for line in raw.splitlines(keepends=True) if chance.random() > 0.2)
 
 
-def lines_doubled(raw: bytes, chance: random.Random) -> bytes:
+def double_lines(raw: bytes, chance: random.Random) -> bytes:
     return b"".join(line * chance.choice((1, 1, 2)) for line in raw.splitlines(keepends=True))
 
 
-def shuffled(raw: bytes, chance: random.Random) -> bytes:
+def shuffle_lines(raw: bytes, chance: random.Random) -> bytes:
     lines = raw.splitlines(keepends=True)
     chance.shuffle(lines)
     return b"".join(lines)
 
 
-def among_prompts(raw: bytes, chance: random.Random) -> bytes:
+def add_prompts(raw: bytes, chance: random.Random) -> bytes:
     return b"(base) [root@node-1 ~]# some-command --option\n" + raw + b"\n(base) [root@node-1 ~]# \n"
 
 
-def quoted(raw: bytes, chance: random.Random) -> bytes:
+def quote_lines(raw: bytes, chance: random.Random) -> bytes:
     return b"".join(b"> " + line for line in raw.splitlines(keepends=True))
 
 
-def spoilt(raw: bytes, chance: random.Random) -> bytes:
+def insert_noise(raw: bytes, chance: random.Random) -> bytes:
     spoilt = bytearray(raw)
     for _ in range(chance.randrange(1, 12)):
         spoilt.insert(chance.randrange(len(spoilt) + 1), chance.randrange(256))
     return bytes(spoilt)
 
 
-ACCIDENTS = (cut, beheaded, lines_lost, lines_doubled, shuffled, among_prompts, quoted, spoilt)
+ACCIDENTS = (cut_end, cut_beginning, lose_lines, double_lines, shuffle_lines, add_prompts, quote_lines, insert_noise)
 
 
 @MODERATE
-@given(mutilated())
+@given(mutilate_text())
 def test_accidents_make_no_exception_and_no_device(case: tuple[str, str]) -> None:
-    """Cut, shuffled, doubled, quoted or spoilt text gives a document whose devices stand in the text."""
-    check(*case)
+    """Truncated, shuffled, duplicated, quoted or corrupted text lists only devices present in it."""
+    check_document(*case)
 
 
 @MODERATE
 @given(st.sampled_from(sorted(PARSERS)), st.text(max_size=400))
 def test_any_text_is_answered(tool: str, text: str) -> None:
-    """Text of any characters gives a document."""
-    check(tool, text)
+    """Arbitrary text gives a document."""
+    check_document(tool, text)
 
 
 @MODERATE
-@given(mutilated(), st.sampled_from(sorted(PARSERS)))
+@given(mutilate_text(), st.sampled_from(sorted(PARSERS)))
 def test_another_tools_text_is_answered(case: tuple[str, str], tool: str) -> None:
-    """The output of one tool given to another's parser gives a document and invents no device."""
-    check(tool, case[1])
+    """Another tool's output gives a document without devices."""
+    check_document(tool, case[1])
 
 
 @pytest.mark.parametrize("tool, raw", TEXTS, ids=[f"{tool}-{at}" for at, (tool, _) in enumerate(TEXTS)])
 def test_every_cut_is_answered(tool: str, raw: bytes) -> None:
-    """A text may end anywhere; what is left never shows more devices than the whole."""
-    whole = len(parse(tool, raw.decode("utf-8", "replace")).devices)
+    """Text cut at any position never gives more devices than the whole text."""
+    whole = len(parse_text(tool, raw.decode("utf-8", "replace")).devices)
     steps = range(0, len(raw), max(1, len(raw) // 40))
 
-    assert all(len(parse(tool, raw[:at].decode("utf-8", "replace")).devices) <= whole for at in steps)
+    assert all(len(parse_text(tool, raw[:at].decode("utf-8", "replace")).devices) <= whole for at in steps)
 
 
 JUNK: dict[str, Callable[[int], str]] = {
@@ -153,7 +153,7 @@ def test_junk_is_answered_in_time_that_grows_with_its_size(tool: str, kind: str)
     for size in (MIB // 4, MIB):
         text = JUNK[kind](size)
         began = time.process_time()
-        document = parse(tool, text)
+        document = parse_text(tool, text)
         took.append(time.process_time() - began)
 
         assert document.devices == ()

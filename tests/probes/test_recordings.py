@@ -1,4 +1,4 @@
-"""Every text under tests/data/<tool> parses to what the JSON beside it states; one loop for all tools."""
+"""Every recording under tests/data/<tool> parses to the JSON file next to it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ CASES = sorted(
 )
 
 
-def differences(want: Any, got: Any, where: str = "") -> list[str]:
-    """Places at which `got` lacks or contradicts `want`; what `want` does not mention is free."""
+def list_differences(want: Any, got: Any, where: str = "") -> list[str]:
+    """Paths where `got` lacks or contradicts a value of `want`; keys absent from `want` are not compared."""
     if isinstance(want, dict) and isinstance(got, dict):
         return [
-            d for key, value in want.items() for d in differences(value, got.get(key, "(absent)"), f"{where}.{key}")
+            d
+            for key, value in want.items()
+            for d in list_differences(value, got.get(key, "(absent)"), f"{where}.{key}")
         ]
     if isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
-        return [d for at, pair in enumerate(zip(want, got, strict=True)) for d in differences(*pair, f"{where}[{at}]")]
+        return [
+            d for at, pair in enumerate(zip(want, got, strict=True)) for d in list_differences(*pair, f"{where}[{at}]")
+        ]
     return [] if want == got else [f"{where}: wanted {want!r}, got {got!r}"]
 
 
 @pytest.mark.parametrize("raw", CASES, ids=lambda path: "/".join(path.parts[-3:]))
 def test_recorded_output(raw: Path) -> None:
-    """A text parses to the JSON that lies next to it."""
+    """The recording parses to the JSON file next to it."""
     module = importlib.import_module(TOOLS[raw.parts[-3]])
     wanted = json.loads(raw.with_suffix(".json").read_text(encoding="utf-8"))
     document = module.parse(raw.read_bytes().decode("utf-8", "replace"))
 
-    assert differences(wanted, as_json(document)) == []
+    assert list_differences(wanted, as_json(document)) == []
 
 
 @pytest.mark.parametrize("folder", sorted({case.parts[-3] for case in CASES}))

@@ -1,4 +1,4 @@
-"""The host: memory, disks, limits, kernel, clock, and variables that an earlier job left behind."""
+"""Checks of the host: memory, disks, limits, kernel, clock, and variables left behind by an earlier job."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core import versions
-from envcheck.core.check import Check, of_machine
-from envcheck.core.facts import Disk, Facts, Host, Limits
+from envcheck.core.check import Check, machine_check
+from envcheck.core.facts import Disk, Facts, Limits, SystemFacts
 from envcheck.core.findings import (
     fail,
-    figures,
-    gib,
-    graded,
-    in_container,
-    not_told,
+    format_bytes,
+    is_in_container,
     ok,
+    quote_values,
+    report_unanswered,
     skip,
-    told_by,
+    suppressed_by,
     unknown,
     warn,
+    warn_or_fail,
 )
-from envcheck.core.model import Finding, Status
-from envcheck.settings.thresholds import ADVISED_SHM_GIB, limit, limit_bytes
+from envcheck.core.messages import _, join, mark, verbatim
+from envcheck.core.model import Finding, Status, diagnose, fix, manual
+from envcheck.core.vendor import ADVISED_SHM_GIB
+from envcheck.settings.thresholds import threshold_bytes, threshold_value
 from envcheck.vendors import VENDORS
 
-KERNEL_FLOOR = "4.5"  # the driver installers refuse older ones (F30)
-# paddle.distributed.launch obeys these over its command line; a job platform or an ended job leaves them behind.
+KERNEL_FLOOR = "4.5"  # the driver installers reject older kernels (ascend-deployer README, crhy/spaced#20)
+# paddle.distributed.launch prefers these to its command line; a job platform or an ended job leaves them behind.
 STALE = re.compile(
     r"^(PADDLE_(TRAINERS?_\w+|TRAINERS|MASTER|NNODES|RANK\w*|DEVICES|NPROC_PER_NODE|RUN_MODE|IPS|CURRENT_ENDPOINT"
     r"|ELASTIC_\w+|WORKERS_\w+|NUM_GRADIENT_SERVERS|GLOBAL_\w+|LOCAL_\w+)|DISTRIBUTED_TRAINER_ENDPOINTS|POD_IP|FLAGS_START_PORT"
@@ -34,337 +36,438 @@ STALE = re.compile(
 )
 
 
-def memory(facts: Facts) -> Iterator[Finding]:
+def check_memory(facts: Facts) -> Iterator[Finding]:
     """Enough host memory is free."""
-    free = (facts.host or Host()).memory_available_bytes
+    free = (facts.host or SystemFacts()).memory_available_bytes
     if facts.host is None or free is None:
-        yield not_told(facts, "ask host")
-    elif free < limit_bytes(facts, "host.memory.warn_gib"):
-        words = "Close what you can: loading a model needs at least its size."
-        shown = figures("psutil", memory_available_bytes=free)
-        needed = gib(limit_bytes(facts, "host.memory.warn_gib"))
+        yield report_unanswered(facts, "ask host")
+    elif free < threshold_bytes(facts, "host.memory.warn_gib"):
+        words = _("Stop processes that are not needed: loading a model needs at least its size in host memory.")
+        shown = quote_values("psutil", memory_available_bytes=free)
+        needed = format_bytes(threshold_bytes(facts, "host.memory.warn_gib"))
         yield warn(
-            f"{gib(free)} free (limit {needed})", words, "ps -eo rss,pid,user,cmd --sort=-rss | head", evidence=shown
+            _("memory: {free} free (minimum {needed})", free=format_bytes(free), needed=needed),
+            diagnose(words, "ps -eo rss,pid,user,cmd --sort=-rss | head"),
+            evidence=shown,
         )
     else:
         total = facts.host.memory_total_bytes
-        yield ok(f"{gib(free)} free{f' of {gib(total)}' if total else ''}")
+        yield ok(
+            _(
+                "memory: {free} free{of_total}",
+                free=format_bytes(free),
+                of_total=_(" of {total}", total=format_bytes(total)) if total else "",
+            )
+        )
 
 
-def swap(facts: Facts) -> Iterator[Finding]:
+def check_swap(facts: Facts) -> Iterator[Finding]:
     """The host is not swapping."""
     host = facts.host
     if host is None or host.swap_used_bytes is None or host.swap_total_bytes is None:
-        yield not_told(facts, "ask host")
+        yield report_unanswered(facts, "ask host")
     elif host.swap_total_bytes == 0:
-        yield skip("no swap")
-    elif host.swap_used_bytes > limit(facts, "host.swap.warn_percent") / 100 * host.swap_total_bytes:
-        seen = f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use"
-        shown = figures("psutil", swap_used_bytes=host.swap_used_bytes, swap_total_bytes=host.swap_total_bytes)
-        yield warn(seen, "Find who holds the memory: it is short, or was.", "free -g", "vmstat 1 5", evidence=shown)
+        yield skip(_("no swap"))
+    elif host.swap_used_bytes > threshold_value(facts, "host.swap.warn_percent") / 100 * host.swap_total_bytes:
+        seen = _(
+            "{swap_used_bytes} of {swap_total_bytes} in use (limit {percent:g} %)",
+            swap_used_bytes=format_bytes(host.swap_used_bytes),
+            swap_total_bytes=format_bytes(host.swap_total_bytes),
+            percent=threshold_value(facts, "host.swap.warn_percent"),
+        )
+        shown = quote_values("psutil", swap_used_bytes=host.swap_used_bytes, swap_total_bytes=host.swap_total_bytes)
+        yield warn(
+            seen,
+            diagnose(
+                _("Find the processes that use the memory: it is short now, or was earlier."),
+                "ps -eo rss,pid,user,cmd --sort=-rss | head",
+                "free -g",
+            ),
+            evidence=shown,
+        )
     else:
-        yield ok(f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use")
+        yield ok(
+            _(
+                "{swap_used_bytes} of {swap_total_bytes} in use",
+                swap_used_bytes=format_bytes(host.swap_used_bytes),
+                swap_total_bytes=format_bytes(host.swap_total_bytes),
+            )
+        )
 
 
-def disk(facts: Facts) -> Iterator[Finding]:
-    """The working folder and envcheck's have room."""
+def check_disk(facts: Facts) -> Iterator[Finding]:
+    """The working directory and envcheck's directory have free space."""
     if facts.disks is None:
-        yield not_told(facts, "ask disks")
+        yield report_unanswered(facts, "ask disks")
         return
-    told = [(name, free) for name in (".", "home", "/") if (free := _free(facts, name)) is not None]
+    told = [(name, free) for name in (".", "home", "/") if (free := _free_bytes(facts, name)) is not None]
     if not told:
-        yield unknown("no disk tells its free space")
+        yield unknown(_("cannot determine the free disk space"))
         return
     name, free = min(told, key=lambda pair: pair[1])
-    where = {".": "the working folder", "home": "envcheck's folder"}.get(name, name)
-    if free < limit_bytes(facts, "host.disk.warn_gib"):
-        fails = free < limit_bytes(facts, "host.disk.fail_gib")
-        needed = gib(limit_bytes(facts, f"host.disk.{'fail' if fails else 'warn'}_gib"))
-        yield graded(
+    where = {".": _("the working folder"), "home": _("envcheck's folder")}.get(name, name)
+    if free < threshold_bytes(facts, "host.disk.warn_gib"):
+        fails = free < threshold_bytes(facts, "host.disk.fail_gib")
+        needed = format_bytes(threshold_bytes(facts, f"host.disk.{'fail' if fails else 'warn'}_gib"))
+        yield warn_or_fail(
             Status.FAIL if fails else Status.WARN,
-            f"{gib(free)} free for {where} (limit {needed})",
-            "Free some, or work elsewhere.",
-            "df -h .",
-            "du -xh . | sort -h | tail",
-            evidence=figures(f"statvfs {name}", free_bytes=free),
+            _("{free} free for {where} (minimum {needed})", free=format_bytes(free), where=where, needed=needed),
+            diagnose(_("Free disk space, or use another folder."), "df -h .", "du -xh . | sort -h | tail"),
+            evidence=quote_values(f"statvfs {name}", free_bytes=free),
         )
     else:
-        yield ok(f"{gib(free)} free for {where}")
+        yield ok(_("{free} free for {where}", free=format_bytes(free), where=where))
 
 
-def shm(facts: Facts) -> Iterator[Finding]:
-    """/dev/shm is large: dataloaders and collectives exchange data there."""
+def check_shm(facts: Facts) -> Iterator[Finding]:
+    """/dev/shm is large enough for dataloaders and collective communication."""
     there = facts.disks.get("/dev/shm", Disk()).total_bytes if facts.disks else None
     job = facts.wanted
-    if job and (job.shm_gib is not None or (job.image and not in_container(facts))):
-        yield skip("judged for this job by job.shm")
+    if job and (job.shm_gib is not None or (job.image and not is_in_container(facts))):
+        yield skip(_("checked for this job by job.shm"))
     elif facts.disks is None or there is None:
-        yield not_told(facts, "ask disks")
-    elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
-        fails = there < limit_bytes(facts, "host.shm.fail_gib")
-        seen = f"/dev/shm holds {gib(there)} (limit {gib(limit_bytes(facts, 'host.shm.warn_gib'))})"
-        inside = in_container(facts)
-        size = f"--shm-size={ADVISED_SHM_GIB}g"
-        how = f"Start the container anew with {size} or --ipc=host" if inside else "Make it larger"
-        words = f"{how}: a full one ends a training with a bus error."
-        fix = () if inside else (f"sudo mount -o remount,size={ADVISED_SHM_GIB}G /dev/shm",)
-        yield graded(Status.FAIL if fails else Status.WARN, seen, words, *fix, evidence=_shm(there))
-    elif there < limit_bytes(facts, "host.shm.fail_gib"):
-        words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."
-        fix = () if in_container(facts) else ("sudo mount -o remount,size=8G /dev/shm",)
-        # A job that wants more fails, and says how much.
-        seen = f"/dev/shm holds {gib(there)} (limit {gib(limit_bytes(facts, 'host.shm.fail_gib'))})"
-        yield told_by("job.shm", warn(seen, words, *fix, evidence=_shm(there)))
+        yield report_unanswered(facts, "ask disks")
+    elif there < threshold_bytes(facts, "host.shm.warn_gib") and facts.vendors:
+        fails = there < threshold_bytes(facts, "host.shm.fail_gib")
+        seen = _(
+            "/dev/shm has {size} (minimum {needed})",
+            size=format_bytes(there),
+            needed=format_bytes(threshold_bytes(facts, "host.shm.warn_gib")),
+        )
+        inside = is_in_container(facts)
+        advised_gib = max((v.vendor.shm_gib for v in facts.vendors), default=ADVISED_SHM_GIB)
+        size = f"--shm-size={advised_gib}g"
+        words = (
+            _(
+                "Recreate the container with {size} or --ipc=host: when /dev/shm is full, training ends "
+                "with a bus error.",
+                size=size,
+            )
+            if inside
+            else _("Enlarge /dev/shm: when it is full, training ends with a bus error.")
+        )
+        commands = () if inside else ("envcheck doctor --fix", f"sudo mount -o remount,size={advised_gib}G /dev/shm")
+        yield warn_or_fail(
+            Status.FAIL if fails else Status.WARN, seen, fix(words, *commands), evidence=_quote_shm_size(there)
+        )
+    elif there < threshold_bytes(facts, "host.shm.fail_gib"):
+        words = _("Enlarge /dev/shm for large jobs (Docker: --shm-size=8g); it is sufficient for a small CPU job.")
+        commands = () if is_in_container(facts) else ("envcheck doctor --fix", "sudo mount -o remount,size=8G /dev/shm")
+        # job.shm fails, with the size, if the job needs more.
+        seen = _(
+            "/dev/shm has {size} (minimum {needed})",
+            size=format_bytes(there),
+            needed=format_bytes(threshold_bytes(facts, "host.shm.fail_gib")),
+        )
+        yield suppressed_by("job.shm", warn(seen, fix(words, *commands), evidence=_quote_shm_size(there)))
     else:
-        yield ok(gib(there))
+        yield ok(verbatim(format_bytes(there)))
 
 
-def open_files(facts: Facts) -> Iterator[Finding]:
-    """A process may open many files."""
+def check_open_files(facts: Facts) -> Iterator[Finding]:
+    """A process may open enough files."""
     soft = (facts.limits or Limits()).open_files_soft
     if facts.limits is None or soft is None:
-        yield not_told(facts, "ask limits")
-    elif 0 <= soft < limit(facts, "host.open_files.warn_count"):
+        yield report_unanswered(facts, "ask limits")
+    elif 0 <= soft < threshold_value(facts, "host.open_files.warn_count"):
         hard = facts.limits.open_files_hard or 0
-        words = "Raise it in the shell or service that trains, a container's with --ulimit nofile=65536."
+        words = _(
+            "Raise the limit in the shell or service that runs the training; in a container, use --ulimit nofile=65536."
+        )
         raised = max(hard, soft) if 0 <= hard < 65536 else 65536
-        shown = figures("getrlimit", open_files_soft=soft, open_files_hard=facts.limits.open_files_hard)
-        least = limit(facts, "host.open_files.warn_count")
-        yield warn(f"at most {soft} open files (limit {least:g})", words, f"ulimit -n {raised}", evidence=shown)
+        shown = quote_values("getrlimit", open_files_soft=soft, open_files_hard=facts.limits.open_files_hard)
+        least = threshold_value(facts, "host.open_files.warn_count")
+        yield warn(
+            _("up to {soft} open files allowed (minimum {least:g})", soft=soft, least=least),
+            fix(words, f"ulimit -n {raised}"),
+            evidence=shown,
+        )
     else:
-        yield ok("unlimited" if soft < 0 else f"{soft} open files")
+        yield ok(_("unlimited") if soft < 0 else _("{soft} open files", soft=soft))
 
 
-def memlock(facts: Facts) -> Iterator[Finding]:
-    """A process may lock memory, as RDMA must."""
+def check_memlock(facts: Facts) -> Iterator[Finding]:
+    """A process may lock memory, which RDMA requires."""
     soft = (facts.limits or Limits()).memlock_soft_bytes
     if not facts.vendors:
-        yield skip("no accelerator")
+        yield skip(_("no accelerator found"))
     elif facts.limits is None or soft is None:
-        yield not_told(facts, "ask limits")
-    elif 0 <= soft < limit_bytes(facts, "host.memlock.warn_gib"):
-        words = "Raise it (docker: --ulimit memlock=-1) for RDMA between hosts; one host alone can do without."
-        shown = figures("getrlimit", memlock_soft_bytes=soft)
-        least = gib(limit_bytes(facts, "host.memlock.warn_gib"))
-        yield warn(f"at most {gib(soft)} locked (limit {least})", words, "ulimit -l unlimited", evidence=shown)
+        yield report_unanswered(facts, "ask limits")
+    elif 0 <= soft < threshold_bytes(facts, "host.memlock.warn_gib"):
+        words = _(
+            "Raise the limit (Docker: --ulimit memlock=-1) for RDMA between hosts; single-host jobs do not need it."
+        )
+        shown = quote_values("getrlimit", memlock_soft_bytes=soft)
+        least = format_bytes(threshold_bytes(facts, "host.memlock.warn_gib"))
+        yield warn(
+            _("up to {soft} of locked memory allowed (minimum {least})", soft=format_bytes(soft), least=least),
+            fix(words, "ulimit -l unlimited"),
+            evidence=shown,
+        )
     else:
-        yield ok("unlimited" if soft < 0 else f"{gib(soft)} may be locked")
+        yield ok(_("unlimited") if soft < 0 else _("locked memory limit: {soft}", soft=format_bytes(soft)))
 
 
-def kernel(facts: Facts) -> Iterator[Finding]:
-    """The kernel is one that drivers build for."""
-    release = (facts.host or Host()).kernel
+def check_kernel(facts: Facts) -> Iterator[Finding]:
+    """Drivers can be built for the kernel."""
+    release = (facts.host or SystemFacts()).kernel
     found = re.match(r"\d+(\.\d+)+", release or "")
     if facts.host is None or not release:
-        yield not_told(facts, "ask host")
+        yield report_unanswered(facts, "ask host")
     elif not found:
-        yield unknown(f"kernel {release}: not a version that envcheck can order")
-    elif versions.at_least(found[0], KERNEL_FLOOR) is False:
+        yield unknown(_("kernel {release}: unknown version format", release=release))
+    elif versions.is_at_least(found[0], KERNEL_FLOOR) is False:
         yield warn(
-            f"kernel {release} is older than {KERNEL_FLOOR}",
-            "Upgrade the system: the vendors' driver installers refuse this one.",
-            "uname -r",
-            evidence=figures("uname", release=release),
+            _("kernel {release} is older than {kernel_floor}", release=release, kernel_floor=KERNEL_FLOOR),
+            manual(_("Upgrade the operating system: the vendors' driver installers reject this kernel.")),
+            evidence=quote_values("uname", release=release),
         )
     else:
-        yield ok(f"Linux {release}{f', {facts.host.os}' if facts.host.os else ''}")
+        yield ok(
+            _("Linux {release}{system}", release=release, system=_(", {os}", os=facts.host.os) if facts.host.os else "")
+        )
 
 
-def architecture(facts: Facts) -> Iterator[Finding]:
-    """The processor is one that wheels and images are made for."""
-    here = (facts.host or Host()).architecture
+def check_architecture(facts: Facts) -> Iterator[Finding]:
+    """The vendor publishes wheels and images for this processor."""
+    here = (facts.host or SystemFacts()).architecture
     names = [v.vendor for v in facts.vendors] or [VENDORS["cpu"]]
     if not here:
-        yield not_told(facts, "ask host")
+        yield report_unanswered(facts, "ask host")
     elif short := next((n for n in names if here not in n.architectures), None):
-        made = ", ".join(short.architectures)
+        made = join(", ", short.architectures)
         yield fail(
-            f"{here}, but {short.title}'s packages are made for {made}",
-            "Use another host.",
-            "uname -m",
-            evidence=figures("uname", machine=here),
+            _("{here}: {title} packages exist only for {made}", here=here, title=short.title, made=made),
+            manual(_("Use a host with a supported architecture.")),
+            evidence=quote_values("uname", machine=here),
         )
     else:
-        yield ok(here)
+        yield ok(verbatim(here))
 
 
-def cores(facts: Facts) -> Iterator[Finding]:
-    """There are enough CPU cores for a rank and its dataloader on each device."""
-    count = (facts.host or Host()).cpu_count
+def check_cores(facts: Facts) -> Iterator[Finding]:
+    """Each device has enough CPU cores for a rank and its dataloader."""
+    count = (facts.host or SystemFacts()).cpu_count
     devices = sum(len(v.devices) for v in facts.vendors)
     if facts.host is None or count is None:
-        yield not_told(facts, "ask host")
-    elif count < limit(facts, "host.cores.warn_count") * devices:
-        words = "Give the container more cores (--cpus), or use fewer devices: ranks will wait for each other."
-        shown = figures("sched_getaffinity", cores=count)
-        yield warn(f"{count} cores for {devices} devices", words, "nproc", evidence=shown)
+        yield report_unanswered(facts, "ask host")
+    elif count < threshold_value(facts, "host.cores.warn_count") * devices:
+        words = _("Give the container more CPU cores (--cpus), or use fewer devices: ranks will wait for each other.")
+        shown = quote_values("sched_getaffinity", cores=count)
+        needed = f"{threshold_value(facts, 'host.cores.warn_count') * devices:g}"
+        yield warn(
+            _(
+                "{count} CPU cores for {devices} devices (minimum {needed})",
+                count=count,
+                devices=devices,
+                needed=needed,
+            ),
+            diagnose(words, "nproc"),
+            evidence=shown,
+        )
     else:
-        yield ok(f"{count} cores{f' for {devices} devices' if devices else ''}")
+        yield ok(
+            _(
+                "{count} cores{for_devices}",
+                count=count,
+                for_devices=_(" for {devices} devices", devices=devices) if devices else "",
+            )
+        )
 
 
-def hugepages(facts: Facts) -> Iterator[Finding]:
-    """Reserved huge pages leave the host its memory."""
+def check_hugepages(facts: Facts) -> Iterator[Finding]:
+    """Reserved huge pages leave enough memory."""
     host = facts.host
     if host is None or host.hugepages_total is None:
-        yield not_told(facts, "ask host")
+        yield report_unanswered(facts, "ask host")
     elif host.hugepages_total == 0:
-        yield ok("none reserved")
+        yield ok(_("none reserved"))
     elif host.memory_total_bytes is None:
-        yield unknown("the host's memory is not told")
+        yield unknown(_("the host memory size is unknown"))
     else:
         reserved = host.hugepages_total * (host.hugepage_bytes or 2 << 20)
         unused = (host.hugepages_free or 0) * (host.hugepage_bytes or 2 << 20)
-        if unused > limit(facts, "host.hugepages.warn_percent") / 100 * host.memory_total_bytes:
-            words = "Give them back unless a job needs them: nobody uses them, and nothing else may."
-            shown = figures("/proc/meminfo", HugePages_Total=host.hugepages_total, HugePages_Free=host.hugepages_free)
-            fix = ("sysctl vm.nr_hugepages", "sudo sysctl -w vm.nr_hugepages=0")
-            yield warn(f"{gib(unused)} reserved and unused", words, *fix, evidence=shown)
+        if unused > threshold_value(facts, "host.hugepages.warn_percent") / 100 * host.memory_total_bytes:
+            words = _(
+                "Release the huge pages unless a job needs them: they are unused, and no other "
+                "process can use this memory."
+            )
+            shown = quote_values(
+                "/proc/meminfo", HugePages_Total=host.hugepages_total, HugePages_Free=host.hugepages_free
+            )
+            commands = ("envcheck doctor --fix", "sudo sysctl -w vm.nr_hugepages=0")
+            yield warn(
+                _(
+                    "{unused} of huge pages reserved and unused (limit {percent:g} % of memory)",
+                    unused=format_bytes(unused),
+                    percent=threshold_value(facts, "host.hugepages.warn_percent"),
+                ),
+                fix(words, *commands),
+                evidence=shown,
+            )
         else:
-            yield ok(f"{gib(reserved)} reserved")
+            yield ok(_("{reserved} reserved", reserved=format_bytes(reserved)))
 
 
-def clock(facts: Facts) -> Iterator[Finding]:
-    """The clock is synchronised: drift drops nodes from the rendezvous, and certificates fail."""
+def check_clock(facts: Facts) -> Iterator[Finding]:
+    """The clock is synchronized; with a drift, nodes fail to connect and certificates are rejected."""
     answer = facts.answers.get("ask clock")
     if facts.clock_synchronised is None:
         kernel_silent = answer is not None and answer.ok and answer.out.strip().startswith("{")
-        yield unknown("the kernel does not say whether it is") if kernel_silent else not_told(facts, "ask clock")
-    elif facts.clock_synchronised:
-        yield ok("synchronised")
-    elif facts.wanted and facts.wanted.nodes > 1:
-        words = (
-            "Start chrony or systemd-timesyncd: several nodes must agree on the time; train compares it when they meet."
+        yield (
+            unknown(_("the kernel does not report whether the clock is synchronized"))
+            if kernel_silent
+            else report_unanswered(facts, "ask clock")
         )
-        yield warn("not synchronised", words, *_CLOCK, evidence=_UNSYNC)
+    elif facts.clock_synchronised:
+        yield ok(_("clock is synchronized"))
+    elif facts.wanted and facts.wanted.nodes > 1:
+        words = _(
+            "Start chrony or systemd-timesyncd: all nodes need the same time, and `envcheck train` "
+            "compares it when they connect."
+        )
+        yield warn(_("clock is not synchronized"), fix(words, *_CLOCK), evidence=_UNSYNC)
     elif facts.vendors:
-        yield warn("not synchronised", "Start chrony or systemd-timesyncd.", *_CLOCK, evidence=_UNSYNC)
+        yield warn(
+            _("clock is not synchronized"), fix(_("Start chrony or systemd-timesyncd."), *_CLOCK), evidence=_UNSYNC
+        )
     else:
-        yield ok("not synchronised, which one node does not need")
+        yield ok(_("clock is not synchronized; a single node does not need it"))
 
 
-def stale_variables(facts: Facts) -> Iterator[Finding]:
-    """No variable of another launch is set: PADDLE_* and RANK win over the launcher's command line."""
+def check_stale_variables(facts: Facts) -> Iterator[Finding]:
+    """No variable of another launch is set; PADDLE_* and RANK override the launcher's command line."""
     if facts.environment is None:
-        yield not_told(facts, "ask environment")
+        yield report_unanswered(facts, "ask environment")
         return
     left = [name for name in facts.environment if STALE.match(name)]
     if left:
-        seen = f"{', '.join(left[:6])}{f' and {len(left) - 6} more' if len(left) > 6 else ''} set"
-        words = "Unset them unless a platform means them: the launcher obeys them over its own options."
+        seen = _(
+            "{variables}{others} are set",
+            variables=join(", ", left[:6]),
+            others=_(" and {more} more", more=len(left) - 6) if len(left) > 6 else "",
+        )
+        words = _(
+            "Unset these variables, here and in your shell profiles, unless your platform sets them on purpose: "
+            "they override the launcher's options."
+        )
         shown = tuple(f"environment: {name}={facts.environment[name]}" for name in left[:3])
-        yield warn(seen, words, f"unset {' '.join(left)}", evidence=shown)
+        commands = (f"unset {' '.join(left)}", "envcheck doctor --fix")  # this shell, then the profiles
+        yield warn(seen, fix(words, *commands), evidence=shown)
     else:
-        yield ok("none is set")
+        yield ok(_("no such variable is set"))
 
 
-_CLOCK = ("timedatectl", "sudo timedatectl set-ntp true")
-_UNSYNC = figures("adjtimex", synchronised="no")
+_CLOCK = ("sudo timedatectl set-ntp true", "timedatectl")
+_UNSYNC = quote_values("adjtimex", synchronised="no")
 
 
-def _shm(there: int) -> tuple[str, ...]:
-    return figures("statvfs /dev/shm", total_bytes=there)
+def _quote_shm_size(there: int) -> tuple[str, ...]:
+    return quote_values("statvfs /dev/shm", total_bytes=there)
 
 
-def _free(facts: Facts, name: str) -> int | None:
+def _free_bytes(facts: Facts, name: str) -> int | None:
     return facts.disks.get(name, Disk()).free_bytes if facts.disks else None
 
 
 CHECKS: tuple[Check, ...] = (
-    of_machine(
+    machine_check(
         "host.memory",
-        memory,
+        check_memory,
         reads="memory",
         source="LlamaFactory#4629",
         rule="WARN below host.memory.warn_gib",
-        fix="Close what holds it.",
+        fix="Stop the programs that use it.",
     ),
-    of_machine(
+    machine_check(
         "host.swap",
-        swap,
+        check_swap,
         reads="swap",
-        source="our threshold",
+        source=mark("threshold set by envcheck"),
         rule="WARN above host.swap.warn_percent",
-        fix="Find who holds the memory.",
+        fix="Find the program that uses the memory.",
     ),
-    of_machine(
+    machine_check(
         "host.disk",
-        disk,
+        check_disk,
         reads="disks",
-        source="sizes of paddle and of published models",
+        source=mark("sizes of paddle and of published models"),
         rule="WARN below host.disk.warn_gib, FAIL below host.disk.fail_gib",
-        fix="Free some, or work elsewhere.",
+        fix="Free space, or use another directory.",
     ),
-    of_machine(
+    machine_check(
         "host.shm",
-        shm,
+        check_shm,
         reads="/dev/shm",
         source="PaddleSpeech#790, LlamaFactory#7315",
-        rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the "
-        "second; a job that names a size, or brings a container, has job.shm",
-        fix="Remount it, also by doctor --fix; --shm-size for a container.",
+        rule=(
+            "with devices, WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the "
+            "latter; for a job with its own size or container, see job.shm"
+        ),
+        fix="Remount it, for example with doctor --fix; for a container, set --shm-size.",
     ),
-    of_machine(
+    machine_check(
         "host.open_files",
-        open_files,
+        check_open_files,
         reads="limits",
         source="FLAGS_dataloader_use_file_descriptor",
         rule="WARN below host.open_files.warn_count",
-        fix="ulimit -n, --ulimit nofile.",
+        fix="Raise ulimit -n, or set --ulimit nofile.",
     ),
-    of_machine(
+    machine_check(
         "host.memlock",
-        memlock,
+        check_memlock,
         reads="limits",
         source="nccl-tests#206",
-        rule="WARN below host.memlock.warn_gib, where cards are",
-        fix="ulimit -l, --ulimit memlock=-1.",
+        rule="WARN below host.memlock.warn_gib, on a host with devices",
+        fix="Set ulimit -l, or --ulimit memlock=-1.",
     ),
-    of_machine(
+    machine_check(
         "host.kernel",
-        kernel,
+        check_kernel,
         reads="kernel",
         source="ascend-deployer README",
-        rule="WARN when it is older than 4.5",
-        fix="A newer system.",
+        rule="WARN if older than 4.5",
+        fix="Use a newer operating system.",
     ),
-    of_machine(
+    machine_check(
         "host.architecture",
-        architecture,
+        check_architecture,
         reads="architecture",
-        source="wheels and images on the vendors' indexes",
-        rule="FAIL when the vendor has no packages for it",
-        fix="Another host.",
+        source=mark("wheels and images on the vendors' indexes"),
+        rule="FAIL if the vendor publishes none",
+        fix="Use another host.",
     ),
-    of_machine(
+    machine_check(
         "host.cores",
-        cores,
+        check_cores,
         reads="CPU cores, devices",
-        source="our rule: a rank and a dataloader for each device",
-        rule="WARN below host.cores.warn_count for each device",
-        fix="More cores for the container, or fewer devices.",
+        source=mark("rule set by envcheck: one rank and one dataloader per device"),
+        rule="WARN below host.cores.warn_count per device",
+        fix="Give the container more cores, or use fewer devices.",
     ),
-    of_machine(
+    machine_check(
         "host.hugepages",
-        hugepages,
+        check_hugepages,
         reads="/proc/meminfo",
-        source="our threshold",
-        rule="WARN when more of the memory than host.hugepages.warn_percent is reserved and unused",
-        fix="Lower vm.nr_hugepages, also by doctor --fix.",
+        source=mark("threshold set by envcheck"),
+        rule="WARN if the share of memory that is reserved but unused exceeds host.hugepages.warn_percent",
+        fix="Lower vm.nr_hugepages, for example with doctor --fix.",
     ),
-    of_machine(
+    machine_check(
         "host.clock",
-        clock,
+        check_clock,
         reads="adjtimex",
         source="awsome-distributed-ai#180",
-        rule="WARN when it is not synchronised and cards are there, or several nodes wanted",
-        fix="chrony or systemd-timesyncd.",
+        rule="WARN if not synchronized, on a host with devices or if the job needs several nodes",
+        fix="Enable chrony or systemd-timesyncd.",
     ),
-    of_machine(
+    machine_check(
         "host.stale_variables",
-        stale_variables,
-        reads="the environment",
-        source="Paddle#51246; paddle.distributed.launch, tried",
-        rule="WARN when one is set",
-        fix="Unset them, also by doctor --fix.",
+        check_stale_variables,
+        reads="environment variables",
+        source=mark("Paddle#51246; tested with paddle.distributed.launch"),
+        rule="WARN if one is set",
+        fix="Unset them, for example with doctor --fix.",
     ),
 )

@@ -1,1 +1,1 @@
-"""One file per verb: read options, call one function, print, return the exit code."""
+"""One file per command: read the options, call one function, print, return the exit code."""

@@ -1,4 +1,4 @@
-"""What doctor judges: the facts of this machine or of a recording, and the job that was named, resolved for it."""
+"""Collect what doctor evaluates: the facts of this machine or of a recording, and the job resolved for it."""
 
 from __future__ import annotations
 
@@ -10,49 +10,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.cli.requests import convert_request
+from envcheck.core.messages import _
 
-QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver and leave a processor idle
+QUICK_S = 0.3  # seconds: faster tools finish by then; slower ones wait for their driver and leave a core idle
 
 if TYPE_CHECKING:
     from envcheck.cli.doctor_options import ExamineOptions
     from envcheck.core.facts import Facts
-    from envcheck.job.job import Job
+    from envcheck.job.definition import Job
     from envcheck.job.request import JobRequest
-    from envcheck.settings.site_settings import Settings
+    from envcheck.settings.site_config import SiteSettings
 
 
 @dataclass(frozen=True)
 class ExaminedMachine:
-    """`facts` with what the job demands; `job` is None where none was named."""
+    """`facts` include the requirements of the job; `job` is None without one."""
 
     facts: Facts
     job: Job | None = None
 
 
-def gathered(request: ExamineOptions, site: Settings, recording: Path | None, hint: str) -> ExaminedMachine:
-    """What the machine or the recording says, and the named job as that machine would run it."""
-    from envcheck.collect import facts, machine
+def examine_machine(request: ExamineOptions, site: SiteSettings, recording: Path | None, hint: str) -> ExaminedMachine:
+    """Return the facts of the machine or recording, and the job as it would run there."""
+    from envcheck.collect import answer_sources, facts
     from envcheck.report import screen
 
-    refuse_unknown(request)
+    refuse_unknown_job(request)
     if recording:
-        found = replayed(recording, request.device)
+        found = read_recording(recording, request.device)
     else:
-        with screen.hint(hint), _meanwhile():
-            found = facts.gather(machine.here(), request.device, more=site.questions)
+        with screen.show_hint(hint), _preload_when_slow():
+            found = facts.gather_facts(answer_sources.local_machine(), request.device, more=site.questions)
         if request.is_job_named:
-            from envcheck.job.here import add_own_places
+            from envcheck.job.local_facts import add_job_places
 
-            found = add_own_places(found, job_request(request))
-    return completed(request, site, found)
+            found = add_job_places(found, build_job_request(request))
+    return add_named_job(request, site, found)
 
 
 @contextlib.contextmanager
-def _meanwhile() -> Iterator[None]:
-    """While slow tools are at work, getting ready to judge; quick ones would wait for it."""
+def _preload_when_slow() -> Iterator[None]:
+    """Import the checks while slow tools run; fast tools would have to wait for it."""
     import threading
 
-    getting_ready = threading.Timer(QUICK_S, _ready)
+    getting_ready = threading.Timer(QUICK_S, _preload_checks)
     getting_ready.daemon = True
     getting_ready.start()
     try:
@@ -61,37 +62,39 @@ def _meanwhile() -> Iterator[None]:
         getting_ready.cancel()
 
 
-def _ready() -> None:
-    """Reads the checks, and the versions that belong together; what is wrong with them is told where they are used."""
+def _preload_checks() -> None:
+    """Import the checks and version tables; errors in them are reported where they are used."""
     with contextlib.suppress(Exception):
         import envcheck.checks.custom  # noqa: F401  brings all checks
-        from envcheck.compat import loading
+        from envcheck.compat import table_loader
 
-        loading.table()
+        table_loader.own_version_table()
 
 
-def completed(request: ExamineOptions, site: Settings, found: Facts) -> ExaminedMachine:
-    """With the named job as that machine would run it, and the site's thresholds."""
+def add_named_job(request: ExamineOptions, site: SiteSettings, found: Facts) -> ExaminedMachine:
+    """Return the facts with the selected job, resolved for that machine, and the site's thresholds."""
     known = replace(found, thresholds=site.thresholds)
     if not request.is_job_named:
         return ExaminedMachine(known)
     from envcheck.job.resolve import resolve
 
-    job = resolve(job_request(request), load_recipes(request.recipes), known)
+    job = resolve(build_job_request(request), load_recipes(request.recipes), known)
     return ExaminedMachine(replace(known, wanted=job.wanted), job)
 
 
-def refuse_unknown(request: ExamineOptions) -> None:
-    """UsageError for a job that no recipe has on any machine, before one is asked."""
+def refuse_unknown_job(request: ExamineOptions) -> None:
+    """Raise UsageError for a job that no recipe has for any machine, before facts are collected."""
     if request.is_job_named:
         from installers.recipes import catalogue
 
         words = (request.model, request.method, request.device, request.framework)
-        catalogue.possible(load_recipes(request.recipes), *words, catalogue.Shape(request.variant, request.node_role))
+        catalogue.list_possible(
+            load_recipes(request.recipes), *words, catalogue.JobShape(request.variant, request.node_role)
+        )
 
 
-def job_request(request: ExamineOptions) -> JobRequest:
-    """The job as the options name it."""
+def build_job_request(request: ExamineOptions) -> JobRequest:
+    """Return the job that the options select."""
     from envcheck.job.request import JobRequest
 
     return convert_request(JobRequest, request)
@@ -99,18 +102,21 @@ def job_request(request: ExamineOptions) -> JobRequest:
 
 @functools.lru_cache(maxsize=1)
 def load_recipes(folder: Path | None) -> Any:
-    """Read once: they are asked for each machine of a fleet."""
+    """Return the recipes; cached, because each host of a fleet needs them."""
     from installers.recipes import catalogue
 
     return catalogue.load_all(folder)
 
 
-def replayed(path: Path, device: str) -> Facts:
+def read_recording(path: Path, device: str) -> Facts:
     from envcheck.collect import snapshot
     from envcheck.collect.fact_reader import read_facts
     from envcheck.core.errors import UsageError
 
-    answers, recorded = snapshot.load(path)
+    answers, recorded = snapshot.load_snapshot(path)
     if device not in ("auto", recorded) and recorded != "auto":
-        raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
+        raise UsageError(
+            _("the snapshot was taken with --device {recorded}", recorded=recorded),
+            _("remove --device {device}", device=device),
+        )
     return read_facts(answers, recorded if device == "auto" else device)

@@ -1,4 +1,4 @@
-"""envcheck completion: what a shell reads so that Tab knows envcheck's words."""
+"""envcheck completion: print the script that lets a shell complete envcheck's words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from envcheck.cli import options
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 
 SHELLS = {
     "bash": 'add to ~/.bashrc: eval "$(envcheck completion bash)"',
@@ -15,15 +15,17 @@ SHELLS = {
 }
 
 
-@click.command(short_help="Tab completion for bash, zsh and fish.")
-@click.argument("shell", type=click.Choice(list(SHELLS)))
-@options.json_output
+@click.command(short_help="Print a completion script for bash, zsh or fish.")
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(SHELLS), case_sensitive=False))
+@options.json_option
 def completion(shell: str, as_json: bool) -> None:
-    """Print what makes Tab complete envcheck's commands, options, recipes, models, checks and machines.
+    """Print a script that completes commands, options, recipes, models, checks and machines.
+
+    SHELL is bash, zsh or fish.
 
     \b
-    eval "$(envcheck completion bash)"     for this shell; in ~/.bashrc for all
-    envcheck completion zsh                the same for zsh, in ~/.zshrc
+    eval "$(envcheck completion bash)"     enable it now; add this line to ~/.bashrc
+    eval "$(envcheck completion zsh)"      the same for ~/.zshrc
     envcheck completion fish > ~/.config/fish/completions/envcheck.fish
     """
     from envcheck.cli.main import main

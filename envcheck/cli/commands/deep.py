@@ -1,129 +1,147 @@
-"""What `envcheck doctor --deep` does around the tests: who is asked, what is told, and in which Python they run."""
+"""`envcheck doctor --deep`: confirmation, progress, and the Python in which the tests run."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck.core import language
-from envcheck.core.errors import FIT, UNTOLD, EnvcheckError, StepError, UntoldError, UsageError
+from envcheck.core.errors import SUCCESS, UNDETERMINED, EnvcheckError, StepError, UndeterminedError, UsageError
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.language.findings import localised
-from envcheck.core.model import Finding
-from envcheck.deep import cards, session, table
+from envcheck.core.language.localized_findings import localize_findings
+from envcheck.core.language.width import display_width
+from envcheck.core.messages import Message, _
+from envcheck.core.model import Finding, diagnose, manual
+from envcheck.deep import active_tests, card_selection, check_table
+from envcheck.deep.active_tests import DeepRequest
 from envcheck.deep.interpreter import Sizes
-from envcheck.deep.session import Wish
 from envcheck.report import safe
-from envcheck.settings.thresholds import limit
+from envcheck.settings.thresholds import threshold_value
 
 if TYPE_CHECKING:
     from envcheck.cli.doctor_options import DeepOptions
 
-SECONDS = "ENVCHECK_DEEP_SECONDS"  # for each figure
+BUDGET_VARIABLE = "ENVCHECK_DEEP_SECONDS"  # runs for each measured value
 
 
-def refuse(request: DeepOptions) -> None:
-    """What does not go with it, said before the machine is asked."""
+def refuse_conflicts(request: DeepOptions) -> None:
+    """Raise UsageError for conflicting options, before facts are collected."""
     if request.dry_run:
         if request.as_json or request.format or request.output:
-            raise UsageError("--dry-run shows what --deep would do, and makes no report", "leave one of them out")
+            raise UsageError(_("--dry-run shows the tests of --deep and writes no report"), _("use only one of them"))
     elif not request.yes and not sys.stdin.isatty():
-        raise UsageError("--deep disturbs the cards, and there is nobody to ask", "add --yes to start the tests")
+        raise UsageError(
+            _("--deep interrupts the devices, and cannot ask for confirmation without a terminal"),
+            _("add --yes to start the tests"),
+        )
 
 
-def found(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> table.Found:
-    """Findings by vendor and name; of the processor where no vendor's cards are here."""
-    wish = _wish(facts, names)
+def run_tests(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> check_table.DeepFindings:
+    """Return findings by vendor and name; of the CPU if there are no accelerators."""
+    wish = _build_request(facts, names)
     if not names:
         return {}
-    told = {(v.name if v else "cpu"): _of(facts, v, request, wish, recipe) for v in facts.vendors or (None,)}
+    told = {(v.name if v else "cpu"): _test_vendor(facts, v, request, wish, recipe) for v in facts.vendors or (None,)}
     return {vendor: dict(findings) for vendor, findings in told.items()}
 
 
-def shown(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> int:
-    """--dry-run: what would be disturbed is said, and why some is not tested: 3 then, or where nothing would be."""
-    told = [each for some in found(facts, request, names, recipe).values() for each in some.items()]
+def print_preview(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> int:
+    """Print what --deep would interrupt, and why tests are skipped; return 3 if some or all are."""
+    told = [each for some in run_tests(facts, request, names, recipe).values() for each in some.items()]
     why = [replace(f, name=name) for name, some in told for f in some if f.status.is_problem]
-    for finding in localised(why):
+    for finding in localize_findings(why):
         words = (finding.remedy.words, *finding.remedy.commands) if finding.remedy else ()
-        click.echo("\n  ".join(map(safe, (f"{finding.name}{language.say(': ')}{finding.seen}", *words))))
+        click.echo(
+            "\n  ".join(
+                map(safe, (language.translate(_("{name}: {seen}", name=finding.name, seen=finding.seen)), *words))
+            )
+        )
     if not names:
-        click.echo(language.say("No check applies here."))
-    return UNTOLD if why or not names else FIT
+        click.echo(language.translate(_("No check applies to this machine.")))
+    return UNDETERMINED if why or not names else SUCCESS
 
 
-def _wish(facts: Facts, names: frozenset[str]) -> Wish:
+def _build_request(facts: Facts, names: frozenset[str]) -> DeepRequest:
     from launch.catalogue import links
 
-    own = cards.setting(SECONDS, 3600.0)
+    own = card_selection.read_setting(BUDGET_VARIABLE, 3600.0)
     sizes = replace(Sizes(), budget_s=own) if own else Sizes()
-    outlier = {test: limit(facts, f"deep.{test}.warn_percent") / 100 for test in ("matmul", "copy")}
-    return Wish(sizes, names, outlier, links.kinds())
+    outlier = {test: threshold_value(facts, f"deep.{test}.warn_percent") / 100 for test in ("matmul", "copy")}
+    return DeepRequest(sizes, names, outlier, links.load_link_kinds())
 
 
-def _of(facts: Facts, v: VendorFacts | None, request: DeepOptions, wish: Wish, recipe: Any) -> dict[str, list[Finding]]:
+def _test_vendor(
+    facts: Facts, v: VendorFacts | None, request: DeepOptions, wish: DeepRequest, recipe: Any
+) -> dict[str, list[Finding]]:
     from envcheck.cli.commands import find_python
-    from envcheck.core.signals import heard_by, interrupt
+    from envcheck.core.signals import handle_signals, raise_interrupt
 
-    chosen = cards.choose(facts, v)
+    chosen = card_selection.select_cards(facts, v)
     if chosen.obstacle:
-        return session.untold(chosen.obstacle, "Look by hand whether they are idle; envcheck doctor says why.")
-    if not chosen.free:
-        return session.busy(chosen)
+        return active_tests.report_untested(
+            chosen.obstacle, manual(_("Check that the devices are idle; envcheck doctor shows the reason."))
+        )
+    if not chosen.free_cards:
+        return active_tests.report_busy_cards(chosen)
     if recipe is not None and recipe.device != chosen.vendor:
         recipe = None
-    where = find_python.Asked(chosen.vendor, recipe, request.recipes, bool(facts.host and facts.host.in_container))
+    where = find_python.PythonRequest(
+        chosen.vendor, recipe, request.recipes, bool(facts.host and facts.host.in_container)
+    )
     try:
-        with heard_by(interrupt), find_python.opened(where) as interpreter:
-            if interpreter.shared and len(chosen.free) < len(chosen.cards):
-                return session.busy(chosen)
+        with handle_signals(raise_interrupt), find_python.open_interpreter(where) as interpreter:
+            if interpreter.shared and len(chosen.free_cards) < len(chosen.cards):
+                return active_tests.report_busy_cards(chosen)
             if request.dry_run:
-                _say(session.beforehand(chosen, interpreter, wish), err=False)
+                _print_lines(active_tests.describe_effects(chosen, interpreter, wish), err=False)
                 return {}
-            if not _agreed(session.beforehand(chosen, interpreter, wish), request.yes):
-                return session.untold(
-                    "not run: you said no", "Ask again when the cards may be disturbed.", session.AGAIN
+            if not _ask_consent(active_tests.describe_effects(chosen, interpreter, wish), request.yes):
+                return active_tests.report_untested(
+                    _("skipped: not confirmed"),
+                    diagnose(_("Run it again when the devices may be interrupted."), active_tests.DEEP_COMMAND),
                 )
-            return session.examine(chosen, interpreter, wish, _telling())
-    except (StepError, UntoldError) as err:
-        return session.untold(err.message, _sentence(err), *_command(err))
+            return active_tests.examine_cards(chosen, interpreter, wish, _make_progress_printer())
+    except (StepError, UndeterminedError) as err:
+        return active_tests.report_untested(err.message, diagnose(_format_advice(err), *_list_commands(err)))
 
 
-def _agreed(told: str, yes: bool) -> bool:
-    _say(told, err=True)
-    return yes or click.confirm(language.say("Start them?"), err=True)
+def _ask_consent(told: Iterable[Message], yes: bool) -> bool:
+    _print_lines(told, err=True)
+    return yes or click.confirm(language.translate(_("Start the tests?")), err=True)
 
 
-def _say(told: str, err: bool) -> None:
-    click.echo("".join(f"{language.say(line)}\n" for line in told.splitlines()), err=err, nl=False)
+def _print_lines(told: Iterable[Message], err: bool) -> None:
+    for line in told:
+        click.echo(language.translate(line), err=err)
 
 
-def _telling() -> Callable[[str], None]:
-    """A line for each test; on a terminal the next one takes its place."""
+def _make_progress_printer() -> Callable[[str], None]:
+    """Return a function that prints a line for each test; on a terminal the next line replaces it."""
     terminal, lock, width = sys.stderr.isatty(), threading.Lock(), 0
 
     def say(text: str) -> None:
         nonlocal width
+        shown = language.translate(text)
         with lock:
             if terminal:
-                click.echo(f"\r{text:<{width}}", err=True, nl=False)
-                width = len(text)
+                click.echo(f"\r{shown}{' ' * (width - display_width(shown))}", err=True, nl=False)
+                width = display_width(shown)
             else:
-                click.echo(f"  {text}", err=True)
+                click.echo(f"  {shown}", err=True)
 
     return say
 
 
-def _sentence(err: EnvcheckError) -> str:
+def _format_advice(err: EnvcheckError) -> Message:
     if err.next_step.startswith("envcheck "):
-        return "Install what the tests want, then ask again:"
-    return err.next_step or "Then ask again."
+        return _("Install the software that the tests need, then run the command again:")
+    return err.next_step or _("Then run the command again.")
 
 
-def _command(err: EnvcheckError) -> tuple[str, ...]:
+def _list_commands(err: EnvcheckError) -> tuple[str, ...]:
     return (err.next_step,) if err.next_step.startswith("envcheck ") else ()

@@ -1,4 +1,4 @@
-"""envcheck doctor: what stands between this machine and training."""
+"""envcheck doctor: check whether this machine is ready to train."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from envcheck import settings
 from envcheck.cli.commands import report_output
 from envcheck.cli.doctor_options import (
-    KINDS,
+    REQUEST_TYPES,
     DeepOptions,
     ExamineOptions,
     FixOptions,
@@ -22,107 +22,117 @@ from envcheck.cli.doctor_options import (
     WatchOptions,
 )
 from envcheck.cli.requests import command
-from envcheck.core.errors import FIT, UsageError
+from envcheck.core.errors import SUCCESS, UsageError
+from envcheck.core.messages import _
 
-WITH_NEXT = ("table", "html", "markdown")  # what people read
+WITH_NEXT = ("table", "html", "markdown")  # formats for people
 
 if TYPE_CHECKING:
     from envcheck.cli.commands.collect_facts import ExaminedMachine
     from envcheck.core.check import Check
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
-    from envcheck.report import Report
-    from envcheck.settings.site_settings import Settings
+    from envcheck.report import DoctorReport
+    from envcheck.settings.site_config import SiteSettings
 
 
-@command(*KINDS, short_help="What stands between this machine and training.")
+@command(*REQUEST_TYPES, short_help="Check whether this machine is ready to train.")
 def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
-    """Look at this machine and say what stands between it and training; changes nothing.
+    """Check whether this machine is ready to train, and show how to fix what is wrong.
 
-    Exit code 0: fit. 1: something fails. 3: nothing fails, but something could not be told, or nothing was judged.
+    Nothing is changed without --fix.
+
+    Exit code 0: ready. 1: a check failed. 3: no failures, but a check could not run, or no check applied.
 
     \b
-    envcheck doctor                                   whichever cards are here
-    envcheck doctor --model 21b --method lora         and what this job needs
+    envcheck doctor                            check this machine
+    envcheck doctor --model 21b --method lora  also check what this job needs
     envcheck doctor --only devices --skip devices.ecc
-    envcheck doctor --replay snapshot.json --json     a recording, as JSON
-    envcheck doctor -o report.html                    a page to look at
-    envcheck doctor --watch 10                        again every 10 s, in the terminal
-    envcheck doctor --fix --dry-run                   which remedies are safe to apply
-    envcheck doctor --deep                            and multiply, copy and add up on every card
-    envcheck doctor --hosts node[01-08]               eight machines over ssh, and which is the odd one
-    envcheck doctor --hosts node[01-08] --between     and whether they reach each other, and how fast
+    envcheck doctor --replay node1.json        check a recorded machine
+    envcheck doctor -o report.html             write an HTML report
+    envcheck doctor --watch 10                 repeat every 10 seconds
+    envcheck doctor --fix --dry-run            show the fixes that are safe to apply
+    envcheck doctor --deep                     also run tests on every device
+    envcheck doctor --hosts node[01-08]        check eight hosts, find the outlier
+    envcheck doctor --hosts node[01-08] --between    also test their network
     """
     if isinstance(request, UndoFixOptions):
-        return int(_fixing().undo(request))
-    site = settings.load(request.config)
+        return int(_import_automatic_fixes().undo_fixes(request))
+    site = settings.load_settings(request.config)
     if isinstance(request, ListOptions):
-        click.echo(_listing(request, site))
-        return FIT
+        click.echo(_render_list(request, site))
+        return SUCCESS
     if isinstance(request, HostsReportOptions) or (isinstance(request, ReplayOptions) and request.replay.is_dir()):
         return _judge_hosts(request, site)
     if isinstance(request, ReplayOptions) and request.rank_table:
-        raise UsageError("--rank-table is for several machines", "name them with --hosts, or a folder with --replay")
+        raise UsageError(
+            _("--rank-table requires several hosts"), _("specify them with --hosts, or a directory with --replay")
+        )
     if isinstance(request, FixOptions):
-        _fixing().refuse()
+        _import_automatic_fixes().refuse_simulated_machine()
     if isinstance(request, DeepOptions):
-        _deep_tests().refuse(request)
+        _import_deep().refuse_conflicts(request)
     if request.only or request.skip:
-        _named(request, site)  # before the machine is asked, not after
+        _refuse_unknown_checks(request, site)  # before facts are collected
     if isinstance(request, WatchOptions):
-        return _watch(request, site)
+        return _watch_machine(request, site)
     if isinstance(request, FixOptions):
-        return _fix(request, site)
+        return _apply_fixes(request, site)
     assert isinstance(request, ReportOptions)
     written_as = report_output.choose_format(request)
-    seen = _examined(request, site)
+    seen = _examine_machine(request, site)
     if isinstance(request, DeepOptions) and request.dry_run:
-        return _deep_shown(request, seen, site)
-    return _report(request, written_as, _findings(request, seen, site), seen)
+        return _preview_deep_tests(request, seen, site)
+    return _write_report(request, written_as, _judge_machine(request, seen, site), seen)
 
 
-def _judge_hosts(request: HostsReportOptions | ReplayOptions, site: Settings) -> int:
+def _judge_hosts(request: HostsReportOptions | ReplayOptions, site: SiteSettings) -> int:
     from envcheck.cli.commands import fleet
 
     def judge(found: Facts) -> list[Finding]:
-        return _findings(request, _looking().completed(request, site, found), site)
+        return _judge_machine(request, _import_collect_facts().add_named_job(request, site, found), site)
 
-    return fleet.doctor(request, site, judge)
-
-
-def _fix(request: FixOptions, site: Settings) -> int:
-    seen = _examined(request, site)
-    again = lambda: _findings(request, _examined(request, site), site)  # noqa: E731
-    return int(_fixing().fix(request, _findings(request, seen, site), seen.facts, again))
+    return fleet.diagnose_hosts(request, site, judge)
 
 
-def _watch(request: WatchOptions, site: Settings) -> int:
+def _apply_fixes(request: FixOptions, site: SiteSettings) -> int:
+    def judge_again() -> list[Finding]:
+        return _judge_machine(request, _examine_machine(request, site), site)
+
+    seen = _examine_machine(request, site)
+    findings = _judge_machine(request, seen, site)
+    return int(_import_automatic_fixes().apply_fixes(request, findings, seen.facts, judge_again))
+
+
+def _watch_machine(request: WatchOptions, site: SiteSettings) -> int:
     import sys
 
-    from envcheck.report import HostReport, Report, watch
+    from envcheck.report import DoctorReport, HostReport, watch
 
-    def look() -> Report:
-        seen = _examined(request, site)
-        found = _findings(request, seen, site)
-        about = Report((HostReport(found, seen.facts),), strict=request.strict)
-        return _of_job(about, request, seen, found).localised()
+    def look() -> DoctorReport:
+        seen = _examine_machine(request, site)
+        found = _judge_machine(request, seen, site)
+        about = DoctorReport((HostReport(found, seen.facts),), strict=request.strict)
+        return _add_job(about, request, seen, found).localise_findings()
 
-    watch.refuse(sys.stdout.isatty())
-    return watch.watch(look, request.watch)
+    watch.refuse_without_terminal(sys.stdout.isatty())
+    return watch.show_repeatedly(look, request.watch)
 
 
-def _report(request: ReportOptions, written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
-    """Print or write it; the exit code."""
-    from envcheck.report import HostReport, Report, exit_code
+def _write_report(request: ReportOptions, written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
+    """Print or write the report; return the exit code."""
+    from envcheck.report import DoctorReport, HostReport, exit_code
 
-    about = Report((HostReport(findings, seen.facts),), strict=request.strict)
-    report = _of_job(about, request, seen, findings if written_as in WITH_NEXT else None)
+    about = DoctorReport((HostReport(findings, seen.facts),), strict=request.strict)
+    report = _add_job(about, request, seen, findings if written_as in WITH_NEXT else None)
     report_output.write_report(request, report, written_as)
     return exit_code(findings, request.strict)
 
 
-def _of_job(report: Report, request: StrictOptions, seen: ExaminedMachine, next_of: list[Finding] | None) -> Report:
-    """With what it tells of the named job, and of what to do next where none of these findings is amiss."""
+def _add_job(
+    report: DoctorReport, request: StrictOptions, seen: ExaminedMachine, next_of: list[Finding] | None
+) -> DoctorReport:
+    """Add the selected job's document, and the next step for a machine without issues."""
     from dataclasses import replace
 
     if seen.job:
@@ -135,100 +145,107 @@ def _of_job(report: Report, request: StrictOptions, seen: ExaminedMachine, next_
 
     from envcheck.job.next_command import suggest_command
 
-    looking = _looking()
+    looking = _import_collect_facts()
     ask = sys.stdin.isatty() or bool(request.given & {"output"})
-    wanted, known = looking.job_request(request), looking.load_recipes(request.recipes)
+    wanted, known = looking.build_job_request(request), looking.load_recipes(request.recipes)
     return replace(report, next_command=suggest_command(wanted, seen.job, known, seen.facts, ask))
 
 
-def _listing(request: ListOptions, site: Settings) -> str:
-    """--list-checks, --show-thresholds: for people, or one document."""
+def _render_list(request: ListOptions, site: SiteSettings) -> str:
+    """--list-checks and --show-thresholds, as text or one JSON document."""
     as_json = request.as_json or request.format == "json"
     if request.format not in (None, "table", "json"):
         what = "--list-checks" if request.list_checks else "--show-thresholds"
-        raise UsageError(f"{what} is no report: it prints a list, or JSON", "leave --format out, or add --json")
+        raise UsageError(
+            _("{what} does not produce a report: it prints a list or JSON", what=what),
+            _("remove --format, or use --json"),
+        )
     if request.show_thresholds:
         from envcheck.settings import thresholds
 
-        return (thresholds.as_json if as_json else thresholds.listing)(site.thresholds, site.file)
+        return (thresholds.thresholds_json if as_json else thresholds.format_thresholds)(site.thresholds, site.file)
     from envcheck.checks import custom
     from envcheck.report import check_list, screen
 
-    checks = custom.checks(site)
-    return check_list.as_json(checks) if as_json else check_list.as_text(screen.style().width, checks)
+    checks = custom.load_custom_checks(site)
+    return check_list.as_json(checks) if as_json else check_list.as_text(screen.detect_style().width, checks)
 
 
-def _named(request: ExamineOptions, site: Settings) -> None:
+def _refuse_unknown_checks(request: ExamineOptions, site: SiteSettings) -> None:
     from envcheck import checks
     from envcheck.checks import custom
-    from envcheck.deep import table
+    from envcheck.deep import check_table
 
-    deep = table.checks() if isinstance(request, DeepOptions) else ()
-    checks.named((*request.only, *request.skip), (*custom.checks(site), *deep))
-
-
-def _fixing() -> Any:
-    from envcheck.cli.commands import fixing
-
-    return fixing
+    deep = check_table.make_checks() if isinstance(request, DeepOptions) else ()
+    checks.resolve_check_names((*request.only, *request.skip), (*custom.load_custom_checks(site), *deep))
 
 
-def _looking() -> Any:
+def _import_automatic_fixes() -> Any:
+    from envcheck.cli.commands import automatic_fixes
+
+    return automatic_fixes
+
+
+def _import_collect_facts() -> Any:
     from envcheck.cli.commands import collect_facts
 
     return collect_facts
 
 
-def _examined(request: ExamineOptions, site: Settings) -> ExaminedMachine:
+def _examine_machine(request: ExamineOptions, site: SiteSettings) -> ExaminedMachine:
     recording = request.replay if isinstance(request, ReplayOptions) else None
-    hint = "" if isinstance(request, WatchOptions) else "asking the machine ..."
-    found: ExaminedMachine = _looking().gathered(request, site, recording, hint)
+    hint = "" if isinstance(request, WatchOptions) else _("collecting facts from this machine ...")
+    found: ExaminedMachine = _import_collect_facts().examine_machine(request, site, recording, hint)
     return found
 
 
-def _deep_tests() -> Any:
+def _import_deep() -> Any:
     from envcheck.cli.commands import deep
 
     return deep
 
 
-def _deep(request: ExamineOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Check, ...]:
-    """The tests of --deep, done: of the machine's cards, with what the named job trains with."""
+def _run_deep_checks(request: ExamineOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Check, ...]:
+    """Run the tests of --deep on the machine's devices, with the framework of the selected job."""
     if not isinstance(request, DeepOptions):
         return ()
-    from envcheck.deep import table
+    from envcheck.deep import check_table
 
-    return table.checks(_deep_tests().found(*_of_deep(request, seen, more)), bool(seen.facts.vendors))
+    return check_table.make_checks(
+        _import_deep().run_tests(*_select_deep_tests(request, seen, more)), bool(seen.facts.vendors)
+    )
 
 
-def _deep_shown(request: DeepOptions, seen: ExaminedMachine, site: Settings) -> int:
-    """--deep --dry-run: what the tests would disturb; the exit code."""
+def _preview_deep_tests(request: DeepOptions, seen: ExaminedMachine, site: SiteSettings) -> int:
+    """--deep --dry-run: print what the tests would interrupt; return the exit code."""
     from envcheck.checks import custom
 
-    code: int = _deep_tests().shown(*_of_deep(request, seen, custom.checks(site)))
+    code: int = _import_deep().print_preview(*_select_deep_tests(request, seen, custom.load_custom_checks(site)))
     return code
 
 
-def _of_deep(request: DeepOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Any, ...]:
-    """What the tests want to know: with the names that --only and --skip leave, and the named job's recipe."""
+def _select_deep_tests(request: DeepOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Any, ...]:
+    """The request for the tests: the names that --only and --skip leave, and the selected job's recipe."""
     from envcheck import checks
-    from envcheck.deep import table
+    from envcheck.deep import check_table
 
-    known = (*more, *table.checks())
-    chosen, left_out = checks.named(request.only, known), checks.named(request.skip, known)
-    names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
+    known = (*more, *check_table.make_checks())
+    chosen, left_out = checks.resolve_check_names(request.only, known), checks.resolve_check_names(request.skip, known)
+    names = frozenset(n for n in check_table.NAMES if (not chosen or n in chosen) and n not in left_out)
     return seen.facts, request, names, seen.job.recipe if seen.job else None
 
 
-def _findings(request: ExamineOptions, seen: ExaminedMachine, site: Settings) -> list[Finding]:
+def _judge_machine(request: ExamineOptions, seen: ExaminedMachine, site: SiteSettings) -> list[Finding]:
     import datetime
 
     from envcheck import checks
     from envcheck.checks import custom
-    from envcheck.deep import table
+    from envcheck.deep import check_table
 
-    more = custom.checks(site)
-    checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()), whole=False)
-    more = (*more, *_deep(request, seen, more))
-    found = checks.run_all(seen.facts, request.only, request.skip, more)
-    return custom.waived(found, site, datetime.date.today())
+    more = custom.load_custom_checks(site)
+    checks.resolve_check_names(
+        [waiver.check for waiver in site.waivers], (*more, *check_table.make_checks()), whole=False
+    )
+    more = (*more, *_run_deep_checks(request, seen, more))
+    found = checks.run_checks(seen.facts, request.only, request.skip, more)
+    return custom.apply_waivers(found, site, datetime.date.today())

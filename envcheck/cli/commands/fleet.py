@@ -1,4 +1,4 @@
-"""--hosts of doctor and snapshot: many machines over ssh, or a folder of their recordings."""
+"""--hosts of doctor and snapshot: many machines over SSH, or a folder of recordings."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 from envcheck.cli.doctor_options import HostsReportOptions, ReplayOptions
 from envcheck.cli.options import FleetOptions
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _, verbatim
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding, Question
-    from envcheck.fleet.evaluate import Bench, Host
+    from envcheck.fleet.evaluate import FleetEvaluator, JudgedHost
     from envcheck.fleet.output import HostOutput
-    from envcheck.settings.site_settings import Settings
+    from envcheck.settings.site_config import SiteSettings
 
 
-def doctor(request: HostsReportOptions | ReplayOptions, site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
-    """Ask or replay all, judge each, vote, report; the exit code."""
-    from envcheck.cli.commands import fleet_between, report_output
+def diagnose_hosts(
+    request: HostsReportOptions | ReplayOptions, site: SiteSettings, judge: Callable[[Facts], list[Finding]]
+) -> int:
+    """Check all hosts or recordings, compare them, write the report; return the exit code."""
+    from envcheck.cli.commands import fleet_peers, report_output
     from envcheck.fleet import evaluate
     from envcheck.report import formats
     from envcheck.report.summary import exit_code
@@ -29,50 +32,60 @@ def doctor(request: HostsReportOptions | ReplayOptions, site: Settings, judge: C
         from envcheck import checks
         from envcheck.checks import custom
 
-        checks.named((*request.only, *request.skip), custom.checks(site))
+        checks.resolve_check_names((*request.only, *request.skip), custom.load_custom_checks(site))
     form = report_output.choose_format(request)
-    fleet_between.refuse(request)
-    bench = evaluate.Bench(judge, request.device, form in formats.WITH_FACTS)
+    fleet_peers.refuse_bad_options(request)
+    bench = evaluate.FleetEvaluator(judge, request.device, form in formats.WITH_FACTS)
     hosts = (
-        _replayed(request.replay, bench)
+        _judge_recordings(request.replay, bench)
         if isinstance(request, ReplayOptions)
-        else each_asked(request, bench.said, site.questions)
+        else ask_each_host(request, bench.judge_output, site.questions)
     )
-    report = replace(evaluate.compare_hosts(hosts, fleet_between.told(request, hosts)), strict=request.strict)
+    report = replace(
+        evaluate.compare_hosts(hosts, fleet_peers.find_peer_outliers(request, hosts)), strict=request.strict
+    )
     report_output.write_report(request, report, form)
     return exit_code(report.findings, request.strict)
 
 
-def each_asked(request: FleetOptions, each: Callable[[HostOutput], Any], questions: tuple[Question, ...]) -> list[Any]:
-    """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
+def ask_each_host(
+    request: FleetOptions, each: Callable[[HostOutput], Any], questions: tuple[Question, ...]
+) -> list[Any]:
+    """Return the result of `each` for every host, in their order; computed in one thread while others respond."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from envcheck.core import process
     from envcheck.fleet import collector, hosts
     from envcheck.report import screen
 
-    names = hosts.chosen(request.hosts, request.hostfile, request.exclude)
-    errand = collector.CollectRequest(request.device, questions, request.fanout, request.deadline)
+    names = hosts.resolve_hosts(request.hosts, request.hostfile, request.exclude)
+    errand = collector.CollectRequest(request.device, questions, request.fanout, request.host_timeout_s)
     made: dict[str, Future[Any]] = {}
     pool = ThreadPoolExecutor(1)
     try:
-        with process.no_child_left(), screen.progress("asking the hosts", len(names)) as step:
+        with (
+            process.terminate_children_on_error(),
+            screen.show_progress(_("collecting facts from the hosts"), len(names)) as step,
+        ):
 
             def done(said: HostOutput) -> None:
                 made[said.host] = pool.submit(each, said)
                 step()
 
-            collector.ask(names, errand, done)
+            collector.ask_hosts(names, errand, done)
         return [made[name].result() for name in names]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _replayed(folder: Any, bench: Bench) -> list[Host]:
-    """Each NAME.json in the folder is a host's recording."""
+def _judge_recordings(folder: Any, bench: FleetEvaluator) -> list[JudgedHost]:
+    """Each NAME.json in the folder is the recording of a host."""
     from envcheck.collect import snapshot as recording
 
     paths = sorted(folder.glob("*.json"))
     if not paths:
-        raise UsageError(f"{folder} holds no recordings", "envcheck snapshot --hosts node[01-08] -o FOLDER")
-    return [bench.answers(path.stem, *recording.load(path)) for path in paths]
+        raise UsageError(
+            _("{folder} contains no recordings", folder=folder),
+            verbatim("envcheck snapshot --hosts node[01-08] --output-dir FOLDER"),
+        )
+    return [bench.judge_answers(path.stem, *recording.load_snapshot(path)) for path in paths]

@@ -1,4 +1,4 @@
-"""envcheck lint: what a launch script, a document or a configuration will do other than meant."""
+"""envcheck lint: find mistakes in launch scripts, documents and configurations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from envcheck.cli import options
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, flag, option
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
 if TYPE_CHECKING:
     from envcheck.core.lint.target_machine import TargetMachine
-    from envcheck.lint.lint import Result
+    from envcheck.lint.linter import LintResult
 
 KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 
@@ -24,91 +25,88 @@ KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 class ListRulesOptions(options.JsonOption):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("list_rules",)
 
-    list_rules: bool = flag("--list-rules", help="Name all rules, and stop.")
+    list_rules: bool = flag("--list-rules", help="List all rules and exit.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintOptions(options.JsonOption, options.DeviceOption):
-    file: str = argument(type=click.Path(), required=False, default="")
-    replay: Path | None = option(
-        "--replay", type=click.Path(path_type=Path), help="Judge for the machine of a snapshot instead of this one."
-    )
-    kind: str | None = option("--kind", type=click.Choice(KINDS), help="What the file is, where its name does not say.")
-    strict: bool = flag("--strict", help="Warnings count: exit code 3.")
-    fixes: bool = flag(
-        "--fix", help="Write a corrected copy beside it (FILE.fixed.sh), and show what differs.",
-        excludes=("as_json", "sarif"),
+    file: str = argument(type=click.Path(), required=False, default="", metavar="[FILE|-]")
+    replay: Path | None = options.replay_option()
+    kind: str | None = option(
+        "--kind", type=click.Choice(KINDS, case_sensitive=False), metavar="KIND",
+        help="File kind: bash, yaml, json, dockerfile, document.",
     )  # fmt: skip
-    sarif: bool = flag("--sarif", help="One SARIF 2.1.0 document on standard output.", excludes=("as_json",))
-    no_shellcheck: bool = flag("--no-shellcheck", help="Do not ask bash and shellcheck as well.")
+    strict: bool = options.strict_flag()
+    fixes: bool = flag("--write-fixed", help="Write a corrected copy and show the diff.", excludes=("as_json", "sarif"))
+    sarif: bool = flag("--sarif", help="Print one SARIF 2.1.0 document on standard output.", excludes=("as_json",))
+    no_shellcheck: bool = flag("--no-shellcheck", help="Skip bash and shellcheck.")
 
 
 @command(
     ListRulesOptions, LintOptions,
-    short_help="What a launch script or training configuration will do other than meant.",
+    short_help="Find mistakes in launch scripts and training configurations.",
 )  # fmt: skip
 def lint(request: ListRulesOptions | LintOptions) -> int:
-    """Read a launch script (bash), a document that shows some (Markdown, reStructuredText), a training's YAML, a
-    DeepSpeed JSON, a compose file or a Dockerfile, and say line by line what will fail on this machine, or do
-    something other than meant.
+    """Find the lines of a file that will fail on this machine, or do something unintended.
 
-    Nothing of it is run or changed.  # envcheck: ignore RULE on a line, or above it, waives a rule there.
+    Reads launch scripts (bash), scripts in documents (Markdown, reStructuredText), training YAML, DeepSpeed JSON,
+    compose files and Dockerfiles.  The file is neither run nor changed.  To ignore a rule, write
+    "# envcheck: ignore RULE" on the line or above it.
 
-    Exit code 0: nothing fails. 1: something will. 3: something cannot be told from here, or
-    there was nothing to read, or nothing that a known program reads. 2: asked wrongly.
+    Exit code 0: no failures. 1: a rule failed. 2: usage error. 3: a rule could not decide, or the file contains nothing
+    that envcheck knows.
 
     \b
-    envcheck lint run.sh                              for this machine
-    envcheck lint README.md --device npu              a document's blocks, for NPUs
-    envcheck lint run.sh --replay snapshot.json       for the machine that was recorded
-    envcheck lint train.yaml --fix                    and a corrected copy
-    envcheck lint docker-compose.yml                  services, and what they start
+    envcheck lint run.sh                         check for this machine
+    envcheck lint README.md --device npu         check code blocks, for Ascend
+    envcheck lint run.sh --replay snapshot.json  check for a recorded machine
+    envcheck lint train.yaml --write-fixed       also write a corrected copy
+    envcheck lint docker-compose.yml             check services and their commands
     cat run.sh | envcheck lint - --sarif
     """
-    from envcheck.lint import lint as linter
-    from envcheck.lint import show
-    from envcheck.scripts import source
+    from envcheck.lint import linter, render_remarks
+    from envcheck.scripts import source_file
 
     if isinstance(request, ListRulesOptions):
-        print_document({"rules": _rules()}) if request.as_json else click.echo(_listing())
+        print_document({"rules": _list_rules()}) if request.as_json else click.echo(_render_rules())
         return 0
     file = request.file
     if not file:
-        raise UsageError("lint needs a file", "as in envcheck lint run.sh, or - for standard input")
+        raise UsageError(_("lint needs a file"), _("for example: envcheck lint run.sh, or use - for standard input"))
     if request.fixes and file == "-":
-        raise UsageError("--fix writes beside a file, and shows what differs", "name a file")
-    read = source.read(file)
-    machine = _machine(request)
-    result = linter.lint(read, machine, request.device, request.kind or "", not request.no_shellcheck)
+        raise UsageError(_("--write-fixed needs a file, not standard input"), _("specify a file"))
+    read = source_file.read_source(file)
+    machine = _build_target(request)
+    result = linter.lint_source(read, machine, request.device, request.kind or "", not request.no_shellcheck)
     if request.sarif:
-        from envcheck.lint.sarif import as_sarif
+        from envcheck.lint.sarif import write_sarif
 
-        click.echo(as_sarif(result), nl=False)
+        click.echo(write_sarif(result), nl=False)
     elif request.as_json:
-        click.echo(show.as_json(result, request.strict))
+        click.echo(render_remarks.as_json(result, request.strict))
     else:
         from envcheck.report import screen
 
-        click.echo(show.as_text(result, screen.style(), request.strict), nl=False)
-        _fixed(file, result) if request.fixes else None
+        click.echo(render_remarks.as_text(result, screen.detect_style(), request.strict), nl=False)
+        _write_fixed_copy(file, result) if request.fixes else None
     return linter.exit_code(result, request.strict)
 
 
-def _fixed(file: str, result: Result) -> None:
-    from envcheck.core.language import say
+def _write_fixed_copy(file: str, result: LintResult) -> None:
+    from envcheck.core.language import translate
     from envcheck.lint import fix
 
-    raw, mended = fix.corrected(result)
+    raw, mended = fix.apply_fixes(result)
     if raw == result.source.raw:
-        click.echo(say("nothing of it can be mended without you: no copy is written"))
+        click.echo(translate(_("no automatic fix is available: no copy was written")))
         return
-    there = fix.write(file, raw)
-    click.echo(fix.diff(result.source, raw, there), nl=False)
-    click.echo(f"{there}{say(': ')}{say(f'{mended} mended')}")
+    there = fix.write_fixed_copy(file, raw)
+    click.echo(fix.render_diff(result.source, raw, there), nl=False)
+    click.echo(translate(_("{file}: {count} fixed", file=there, count=mended)))
 
 
-def _machine(request: LintOptions) -> TargetMachine:
-    """What is asked of the machine only when a rule wants to know."""
+def _build_target(request: LintOptions) -> TargetMachine:
+    """Facts of the machine, collected only if a rule needs them."""
     import os
 
     from envcheck.collect.host.answers import SYSROOT
@@ -118,30 +116,32 @@ def _machine(request: LintOptions) -> TargetMachine:
     if request.replay:
         from envcheck.cli.commands import collect_facts
 
-        found = collect_facts.replayed(request.replay, request.device)
+        found = collect_facts.read_recording(request.replay, request.device)
         return TargetMachine(lambda: found, folder=folder)
     sysroot = os.environ.get(SYSROOT)
-    return TargetMachine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
+    return TargetMachine(
+        _collect_facts, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None
+    )
 
 
-def _gathered() -> Any:
-    from envcheck.job.here import collect_facts_here
+def _collect_facts() -> Any:
+    from envcheck.job.local_facts import collect_facts_here
     from envcheck.job.request import JobRequest
     from envcheck.report import screen
 
-    with screen.hint("asking the machine ..."):
+    with screen.show_hint(_("collecting facts from this machine ...")):
         return collect_facts_here(JobRequest())
 
 
-def _rules() -> list[dict[str, str]]:
-    from envcheck.lint.table import RULES
+def _list_rules() -> list[dict[str, str]]:
+    from envcheck.lint.rule_table import RULES
 
-    return [{"name": rule.name, "severity": rule.severity.name, "says": rule.says} for rule in RULES]
+    return [{"name": rule.name, "severity": rule.severity.name, "description": rule.says} for rule in RULES]
 
 
-def _listing() -> str:
-    from envcheck.core.language import say
-    from envcheck.lint.table import RULES
+def _render_rules() -> str:
+    from envcheck.core.language import translate
+    from envcheck.lint.rule_table import RULES
 
     width = max(len(rule.name) for rule in RULES)
-    return "\n".join(f"{rule.name:<{width}}  {say(rule.severity.name)}  {say(rule.says)}" for rule in RULES)
+    return "\n".join(f"{rule.name:<{width}}  {translate(rule.severity.name)}  {translate(rule.says)}" for rule in RULES)

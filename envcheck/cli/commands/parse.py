@@ -1,9 +1,8 @@
-"""`envcheck parse`: the text of a vendor's tool, wherever it comes from, as one JSON document."""
+"""`envcheck parse`: convert the output of a vendor tool to one JSON document."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import json
 import sys
@@ -12,61 +11,63 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envcheck.core import language
+from envcheck.core import language, suggestions
+from envcheck.core.messages import _, fill, join
 from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
     from envcheck.core.model import Document
 
-# tool → the module that reads it: `parse(text) -> Document`; only the one that is asked for is imported
+# tool → parser module with `parse(text) -> Document`; only the requested one is imported
 PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.tool}
-BYTES_LIMIT = 32 << 20  # of input; the longest real answer is about 1 MB
+BYTES_LIMIT = 32 << 20  # bytes of input; the longest real output is about 1 MB
 
 
-@click.command(short_help="Read a vendor tool's output; print JSON.")
+@click.command(short_help="Convert the output of a vendor tool to JSON.")
 @click.argument("tool", metavar="TOOL")
 @click.argument("file", default="-", metavar="[FILE|-]")
-@click.option("--json", is_flag=True, expose_value=False, help="As it is: one JSON document on standard output.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print one JSON document on standard output.")
 def parse(tool: str, file: str) -> int:
-    """Read the output of TOOL (npu-smi, ixsmi, nvidia-smi) from FILE, or from standard input.
+    """Convert the output of TOOL (npu-smi, ixsmi, nvidia-smi, xpu-smi) from FILE or standard input to JSON.
 
-    Prints one JSON document: what kind of output it is, versions, devices, processes, topology or the error, whatever
-    stands around it (prompts, colours, quote marks).  Also reads what belongs to npu-smi: hccn_tool, lspci, the version
-    files of driver and toolkit.  Exit code 1 if nothing in the text is such an output.
+    The document holds the kind of output, versions, devices, processes, topology, or the error.  Prompts, colours and
+    quote marks around the output are ignored.  For npu-smi, output of hccn_tool and lspci and the version files of
+    driver and toolkit are read as well.  Exit code 1: the text contains no such output.
 
     \b
     npu-smi info | envcheck parse npu-smi
     envcheck parse npu-smi pasted.txt
     envcheck parse nvidia-smi query.xml
     """
-    from envcheck.core.errors import FIT, UNFIT, UsageError
+    from envcheck.core.errors import CHECK_FAILED, SUCCESS, UsageError
     from envcheck.core.model import ToolError
 
-    if tool not in PARSERS:
-        near = difflib.get_close_matches(tool.lower(), PARSERS, n=1)
-        next_step = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(PARSERS)}"
-        raise UsageError(f"there is no parser for {tool!r}", next_step)
-    text = _text(file)
-    document: Document = importlib.import_module(PARSERS[tool]).parse(text)
+    matched = suggestions.match_name(tool.replace("_", "-"), PARSERS)  # xpu_smi is the older name of xpu-smi
+    if matched is None:
+        next_step = suggestions.suggest(tool, PARSERS, _("Use one of {parsers}.", parsers=join(", ", PARSERS)))
+        raise UsageError(_("unknown tool {tool!r}", tool=tool), next_step)
+    text = _read_input(file)
+    document: Document = importlib.import_module(PARSERS[matched]).parse(text)
     if document.kind != "unknown":
-        _print(as_json(document) | {"exit_code": FIT, "next": ""})
-        return FIT
-    begins = f"it begins with {first_line(text)!r}" if text.strip() else "it is empty"
-    message = f"no output of {tool} in this text; {begins}"
-    next_step = f"give the whole text that {tool} printed, as a file or on standard input"
+        _print_values(as_json(document) | {"exit_code": SUCCESS, "next": ""})
+        return SUCCESS
+    begins = _("the text begins with {line!r}", line=find_first_line(text)) if text.strip() else _("the text is empty")
+    reason = fill(str(document.detail.get("reason") or "")) or begins
+    message = _("no output of {tool} found; {reason}", tool=tool, reason=reason)
+    next_step = _("Provide the complete output of {tool}, as a file or on standard input.", tool=tool)
     error = dataclasses.asdict(ToolError("unrecognized", None, message, "", next_step))
-    _print(as_json(document) | {"error": error, "exit_code": UNFIT, "next": next_step})
-    click.echo(language.say(f"envcheck: {message}"), err=True)
-    click.echo(f"  {language.say(f'next: {next_step}')}", err=True)
-    return UNFIT
+    _print_values(as_json(document) | {"error": error, "exit_code": CHECK_FAILED, "next": next_step})
+    click.echo(language.translate(_("envcheck: {message}", message=message)), err=True)
+    click.echo(f"  {language.translate(_('next: {next_step}', next_step=next_step))}", err=True)
+    return CHECK_FAILED
 
 
-def _print(values: dict[str, Any]) -> None:
+def _print_values(values: dict[str, Any]) -> None:
     click.echo(json.dumps(values, indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
 
 
-def _text(file: str) -> str:
-    """The input, whatever its bytes; what is beyond the limit is left."""
+def _read_input(file: str) -> str:
+    """Read bytes up to the limit; the rest is ignored."""
     from envcheck.core.errors import UsageError
 
     try:
@@ -78,27 +79,28 @@ def _text(file: str) -> str:
     except (OSError, ValueError) as err:
         why = (getattr(err, "strerror", None) or str(err)).lower()
         raise UsageError(
-            f"cannot read {file}: {why}", "give a file that you may read, or - for standard input"
+            _("cannot read {file}: {why}", file=file, why=why),
+            _("specify a file that you can read, or - for standard input"),
         ) from err
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # Windows PowerShell's `>` writes UTF-16
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8", "replace")
 
 
-def first_line(text: str) -> str:
-    """The first line that is not blank, short enough to be quoted."""
+def find_first_line(text: str) -> str:
+    """Return the first line that is not blank, cut for quoting."""
     return next((line.strip()[:80] for line in text[:4096].splitlines() if line.strip()), "")
 
 
 def as_json(document: Document) -> dict[str, Any]:
-    """The document in plain lists and dictionaries; whole numbers without a decimal point."""
-    plain: dict[str, Any] = _whole(dataclasses.asdict(document))
+    """Return the document as plain lists and dictionaries; integral floats become integers."""
+    plain: dict[str, Any] = _drop_zero_fractions(dataclasses.asdict(document))
     return plain
 
 
-def _whole(value: Any) -> Any:
+def _drop_zero_fractions(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _drop_zero_fractions(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in value]
+        return [_drop_zero_fractions(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""envcheck plan: will this job fit, on these cards, and what is the smallest change that makes it fit."""
+"""envcheck plan: check whether a job fits in memory, and find the smallest change that makes it fit."""
 
 from __future__ import annotations
 
@@ -10,91 +10,123 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from envcheck.cli import options
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
+from envcheck.cli.number_types import Gib, WholeNumber
+from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
-from envcheck.core.errors import UntoldError, UsageError
+from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.messages import _, join
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
-    from envcheck.job.job import Job
-    from launch.memory.job import PlannedJob
+    from envcheck.job.definition import Job
+    from launch.memory.planned_job import PlannedJob
     from launch.planner import LaunchPlan
-    from launch.planner.resolve import Machine
-    from launch.planner.spread import Spread
+    from launch.planner.host_spread import CombinedHosts
+    from launch.planner.resolve import PlannedMachine
 
-NUMBER = click.IntRange(1, 1_000_000)
-TOKENS, BATCH = click.IntRange(1, 100_000_000), click.IntRange(1, 65_536)  # as launch.planner.legal has them
-DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # of machines that are not asked
+NUMBER = WholeNumber(1, 1_000_000)
+TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
+DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # devices of described machines
 A_FILE = click.Path(path_type=Path)
+
+
+def layout_option(*words: str, **more: Any) -> Any:
+    return option(*words, group=OptionGroup.LAYOUT, **more)
+
+
+def degree_option(word: str, **more: Any) -> Any:
+    return layout_option(word, type=NUMBER, metavar="COUNT", **more)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsOptions(options.JsonOption):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("list_models",)
 
-    list_models: bool = flag("--list-models", help="Name the models that it knows, and stop.")
+    list_models: bool = flag(
+        "--list-models", group=OptionGroup.OUTPUT, is_common=True, help="List all known models and exit."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOption(Request):
-    output: Path | None = option(
-        "-o", "--output", type=A_FILE, help="A picture (.svg, .png), or the CSV of --rows.", order=options.ASKING
-    )
+    output: Path | None = options.output_option()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsOptions(OutputOption):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("rows",)
 
-    rows: Path = option("--rows", type=A_FILE, help="A CSV of jobs; predictions go to -o.")
+    rows: Path = option(
+        "--rows", group=OptionGroup.JOB, type=A_FILE, metavar="FILE",
+        help="CSV file with one job per row.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, options.VariantOptions, options.JobOptions):
-    """A job on cards."""
+    """A job on described devices."""
 
     cards: int | None = option(
-        "--cards", type=NUMBER, help="How many cards (Iluvatar: dies); else those of this machine.",
-        excludes=options.OVER_SSH,
+        "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
+        help="Total number of devices (Iluvatar: dies).", excludes=options.OVER_SSH,
     )  # fmt: skip
     nodes: int | None = option(
-        "--nodes", type=NUMBER, help="How many machines those cards are in.", excludes=options.OVER_SSH
-    )
+        "--nodes", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
+        help="Number of nodes with these devices.", excludes=options.OVER_SSH,
+    )  # fmt: skip
     memory_gib: float | None = option(
-        "--memory-gib", type=click.FloatRange(0.5, 4096), help="Memory of one card; else this machine's.",
-        excludes=options.OVER_SSH,
+        "--memory-gib", group=OptionGroup.MACHINE, is_common=True, type=Gib(0.5, 4096), metavar="GIB",
+        help="Memory of one device (default: this machine's).", excludes=options.OVER_SSH,
     )  # fmt: skip
     used_gib: float | None = option(
-        "--used-gib", type=click.FloatRange(0, 4096), help="In use on a card before the job; else as idle.",
-        excludes=options.OVER_SSH,
+        "--used-gib", group=OptionGroup.MACHINE, type=Gib(0, 4096), metavar="GIB",
+        help="Device memory in use before the job starts.", excludes=options.OVER_SSH,
     )  # fmt: skip
-    tp: int | None = option("--tp", type=NUMBER, help="Tensor parallel degree.")
-    pp: int | None = option("--pp", type=NUMBER, help="Pipeline stages.")
-    vpp: int | None = option("--vpp", type=NUMBER, help="Chunks of an interleaved pipeline.")
-    ep: int | None = option("--ep", type=NUMBER, help="Expert parallel degree.")
-    etp: int | None = option("--etp", type=NUMBER, help="Tensor parallel degree of the experts; else as --tp.")
-    cp: int | None = option("--cp", type=NUMBER, help="Context parallel degree.")
-    sharding: str | None = option("--sharding", "--zero", help="none, stage1, stage2, stage3 (or 0 to 3), fsdp.")
-    offload: str | None = option("--offload", help="optimizer, tensorwise, params, activations; joined by +.")
-    recompute: str | None = option("--recompute", help="full, selective, none.")
-    seq_len: int | None = option("--seq-len", type=TOKENS, help="Tokens of the longest sample.")
-    micro_batch: int | None = option("--micro-batch", type=BATCH, help="Samples of one forward pass of one card.")
-    grad_accum: int | None = option("--grad-accum", type=BATCH, help="Micro batches of one step.")
-    lora_rank: int | None = option("--lora-rank", type=NUMBER)
-    lora_targets: str | None = option(
-        "--lora-targets", help="all-linear, qkv, qv, attn, mlp, or modules: q_proj,v_proj."
+    tp: int | None = degree_option("--tp", is_common=True, help="Tensor parallel degree.")
+    pp: int | None = degree_option("--pp", is_common=True, help="Pipeline parallel degree.")
+    vpp: int | None = degree_option("--vpp", help="Number of virtual pipeline stages per device.")
+    ep: int | None = degree_option("--ep", is_common=True, help="Expert parallel degree.")
+    etp: int | None = degree_option("--etp", help="Expert tensor parallel degree (default: --tp).")
+    cp: int | None = degree_option("--cp", help="Context parallel degree.")
+    sharding: str | None = layout_option(
+        "--sharding", "--zero", is_common=True, metavar="STAGE", help="ZeRO stage: none, stage1, stage2, stage3, fsdp."
     )
-    quant: str | None = option("--quant", help="nf4, int4, int8, wint4/8, ...: a quantised base under adapters.")
-    optimizer: str | None = option("--optimizer", help="adamw, adamw8bit, muon, ...")
-    flash: bool = option("--flash/--no-flash", default=True, help="A flash attention kernel.")
-    fused_loss: bool | None = option(
-        "--fused-loss/--no-fused-loss", default=None, help="A chunked loss (Liger, cut cross entropy)."
+    offload: str | None = layout_option(
+        "--offload", is_common=True, metavar="PARTS",
+        help="Offload: optimizer, tensorwise, params, activations (join with +).",
+    )  # fmt: skip
+    recompute: str | None = layout_option(
+        "--recompute", is_common=True, metavar="MODE", help="Activation recomputation: full, selective, none."
+    )
+    seq_len: int | None = layout_option(
+        "--seq-len", is_common=True, type=TOKENS, metavar="TOKENS", help="Length of the longest sample."
+    )
+    micro_batch: int | None = layout_option(
+        "--micro-batch", is_common=True, type=BATCH, metavar="COUNT", help="Samples per device and forward pass."
+    )
+    grad_accum: int | None = layout_option(
+        "--grad-accum", type=BATCH, metavar="COUNT", help="Micro-batches per optimizer step."
+    )
+    lora_rank: int | None = layout_option(
+        "--lora-rank", type=NUMBER, metavar="COUNT", help="Rank of the LoRA adapters."
+    )
+    lora_targets: str | None = layout_option(
+        "--lora-targets", metavar="NAMES", help="LoRA targets: all-linear, qkv, attn, mlp, ..."
+    )
+    quant: str | None = layout_option("--quant", metavar="NAME", help="Base model quantization: nf4, int4, int8, ...")
+    optimizer: str | None = layout_option(
+        "--optimizer", metavar="NAME", help="Optimizer: adamw, adamw8bit, muon, adafactor, ..."
+    )
+    flash: bool = layout_option("--flash/--no-flash", default=True, help="Use a flash attention kernel.")
+    fused_loss: bool | None = layout_option(
+        "--fused-loss/--no-fused-loss", default=None, help="Compute the loss in chunks (as Liger does)."
     )
 
     @property
-    def asked(self) -> Mapping[str, Any]:
-        """The values of all options, by the names that the planner has for them."""
+    def option_values(self) -> Mapping[str, Any]:
+        """Return the values of all options under the planner's names."""
         return vars(self)
 
     @property
@@ -106,226 +138,259 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
 class SearchOptions(LayoutOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("search",)
 
-    search: bool = flag("--search", help="Rank all layouts that the framework accepts.")
+    search: bool = flag(
+        "--search", group=OptionGroup.OUTPUT, is_common=True, help="Rank all layouts that the framework accepts."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(LayoutOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("sweep",)
 
-    sweep: str = option("--sweep", metavar="NAME=A..B", help="seq-len=2048..131072, micro-batch=1,2,4, ...")
+    sweep: str = option(
+        "--sweep", group=OptionGroup.OUTPUT, is_common=True, metavar="NAME=RANGE",
+        help="Vary an option: seq-len=512..8192, tp=1,2,4.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(LayoutOptions):
-    explain: bool = flag("--explain", help="The formula and source of every term.")
+    explain: bool = flag(
+        "--explain", group=OptionGroup.OUTPUT, is_common=True, help="Show the formula and source of each term."
+    )
     calibrate: Path | None = option(
         "--calibrate",
+        group=OptionGroup.MACHINE,
         type=click.Path(exists=True, path_type=Path),
-        help="Runs of train: correct by what they measured.",
+        metavar="PATH",
+        help="Correct the estimate with measured runs.",
     )
 
 
-@command(ModelsOptions, RowsOptions, SearchOptions, SweepOptions, PlanOptions)
+@command(
+    ModelsOptions, RowsOptions, SearchOptions, SweepOptions, PlanOptions,
+    short_help="Check whether a job fits in memory, here or on hardware you describe.",
+)  # fmt: skip
 def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | PlanOptions) -> int:
-    """Would it fit, here or on a machine that is described; why; and what would.
+    """Check whether a job fits in device memory, on this machine or on hardware you describe.
 
-    Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: asked wrongly. 3: unknown.
+    If the job does not fit, the smallest changes that make it fit are listed.  --output draws the plan (.svg or .png);
+    with --rows, it is the .csv file to write.
+
+    Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: usage error. 3: unknown.
 
     \b
-    envcheck plan --model 21b --method lora                                     on this machine's cards
-    envcheck plan --model 300b --method sft --device npu --cards 128 --memory-gib 64 --tp 8 --pp 16 --offload optimizer
-    envcheck plan --model ./my-model --method lora --device nvidia --cards 8 --search
-    envcheck plan --model qwen-7b --method lora --device npu --cards 1 --sweep seq-len=512..32768
+    envcheck plan --model 21b --method lora    check this machine
+    envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
+    envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
+    envcheck plan --model 21b --method lora --sweep seq-len=512..32768
     envcheck plan --rows jobs.csv -o predictions.csv
-    envcheck plan --model 300b --method sft --hosts node[01-08]                 on the cards of eight machines, over ssh
+    envcheck plan --model 300b --method sft --device npu --hosts node[01-08]
     """
     if isinstance(request, ModelsOptions):
-        return _models(request.as_json)
+        return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
-        return _rows(request)
+        return _predict_rows(request)
     if not (request.model and request.method):
-        raise UsageError("plan needs --model and --method", "as in envcheck plan --model 21b --method lora")
+        raise UsageError(
+            _("plan needs --model and --method"), _("for example: envcheck plan --model 21b --method lora")
+        )
     if request.output and request.output.suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"-o {request.output}: only .svg and .png can be drawn", "name a file that ends in .svg")
-    seen = _examined(request)
+        raise UsageError(
+            _("-o {output}: only .svg and .png are supported", output=request.output),
+            _("specify a file that ends in .svg or .png"),
+        )
+    seen = _examine_machines(request)
     try:
-        machine, job = _laid_out(seen, request)
-    except UntoldError as err:
+        machine, job = _lay_out_job(seen, request)
+    except UndeterminedError as err:
         if isinstance(request, PlanOptions):
-            err.document = _untold_document(err, seen)
+            err.document = _build_unknown_document(err, seen)
         raise
     if isinstance(request, PlanOptions):
-        return _one(machine, job, request, seen)
-    return _search(job, request) if isinstance(request, SearchOptions) else _sweep(job, request)
+        return _plan_one_job(machine, job, request, seen)
+    return _search_layouts(job, request) if isinstance(request, SearchOptions) else _sweep_option(job, request)
 
 
-def _models(as_json: bool) -> int:
+def _print_models(as_json: bool) -> int:
     from launch.catalogue import models
 
-    found, short = models.listed(), {full: name for name, full in models.SHORT.items()}
+    found, short = models.list_models(), {full: name for name, full in models.SHORT_NAMES.items()}
     if as_json:
-        keys = ("name", "hub_id", "parameters", "short")
+        keys = ("name", "hub_id", "parameters", "alias")
         rows = [dict(zip(keys, (*one, short.get(one[0])), strict=True)) for one in found]
         print_document({"models": rows})
         return 0
     for name, hub_id, count in found:
-        also = "  " + language.say(f"(also {short[name]})") if name in short else ""
+        also = "  " + language.translate(_("(also {short})", short=short[name])) if name in short else ""
         click.echo(f"{name:24} {count / 1e9:8.2f}e9  {hub_id}{also}")
     return 0
 
 
-def _rows(request: RowsOptions) -> int:
-    from launch.planner import table
+def _predict_rows(request: RowsOptions) -> int:
+    from launch.planner import job_table
 
     if not request.output:
-        raise UsageError("--rows needs -o FILE.csv for the predictions", "add -o predictions.csv")
-    rows = table.read(request.rows)
+        raise UsageError(_("--rows requires -o FILE.csv for the predictions"), _("add -o predictions.csv"))
+    rows = job_table.read_rows(request.rows)
     if request.output.exists() and request.output.samefile(request.rows):
-        raise UsageError(f"-o {request.output} is the table that is asked about", "name another file")
-    if odd := table.unknown(rows):
-        click.echo(language.say(f"envcheck: not read: column {', '.join(odd)}"), err=True)
-    table.write(map(table.predict, rows), request.output)
+        raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
+    if odd := job_table.list_unknown_columns(rows):
+        click.echo(language.translate(_("envcheck: column {odd} ignored", odd=join(", ", odd))), err=True)
+    job_table.write_predictions(map(job_table.predict_row, rows), request.output)
     return 0
 
 
 @dataclass(frozen=True)
-class PlannedFor:
-    """Where the job is planned for: the hosts of --hosts, the machine that this runs on, or neither where one is
-    described.  `job` is the recipe's job for this machine."""
+class PlanningTarget:
+    """The hardware of the plan: the hosts of --hosts, this machine, or neither if it is described.
 
-    spread: Spread | None = None
+    `job` is the recipe's job for this machine.
+    """
+
+    spread: CombinedHosts | None = None
     facts: Facts | None = None
     job: Job | None = None
 
 
-def _examined(request: LayoutOptions) -> PlannedFor:
-    """The hosts or this machine, asked once; nobody is asked where its cards or memory are described."""
+def _examine_machines(request: LayoutOptions) -> PlanningTarget:
+    """Collect facts of the hosts or this machine once; nothing is collected for described hardware."""
     if request.is_over_ssh:
-        return PlannedFor(_spread(request))
+        return PlanningTarget(_collect_spread(request))
     if request.is_described:
-        return PlannedFor()
+        return PlanningTarget()
     from envcheck.cli.commands import plan_job
-    from envcheck.job.here import collect_facts_here
+    from envcheck.job.local_facts import collect_facts_here
     from envcheck.job.request import JobRequest
     from envcheck.report import screen
 
-    with screen.hint("asking the machine ..."):
+    with screen.show_hint(_("collecting facts from this machine ...")):
         facts = collect_facts_here(JobRequest(device=request.device))
-    described = any(request.asked[name] is not None for name in DESCRIBED)
-    return PlannedFor(facts=facts, job=None if described else plan_job.resolve_here(request.asked, facts))
+    described = any(request.option_values[name] is not None for name in DESCRIBED)
+    return PlanningTarget(facts=facts, job=None if described else plan_job.resolve_here(request.option_values, facts))
 
 
-def _laid_out(seen: PlannedFor, request: LayoutOptions) -> tuple[Machine, PlannedJob]:
-    """The cards and the job on them: as the recipe has it, else in the layout that was asked for or is fastest."""
+def _lay_out_job(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedMachine, PlannedJob]:
+    """Devices and layout: the recipe's, otherwise the requested or the fastest one."""
     from envcheck.cli.commands import plan_job
-    from launch.planner import layouts
+    from launch.planner import default_layout
     from launch.planner import resolve as question
 
-    machine = seen.spread.machine if seen.spread else _machine(request, seen.facts)
+    machine = seen.spread.machine if seen.spread else _describe_machine(request, seen.facts)
     if seen.facts and seen.job and not isinstance(request, SearchOptions):
-        own = plan_job.lay_out(seen.job, seen.facts, request.asked)
+        own = plan_job.lay_out(seen.job, seen.facts, request.option_values)
         if own:
             return own
-    spread = question.on_nodes(machine, request.nodes, bool(request.cards))
-    offer = plan_job.find_offer(request.asked, machine.device.vendor)
-    model = plan_job.name_model(seen.job) or request.model or ""  # a recipe's name stands for its model
-    return machine, layouts.laid_out(spread, model, request.method or "", request.asked, offer)
+    spread = question.spread_over_nodes(machine, request.nodes, bool(request.cards))
+    offer = plan_job.find_offer(request.option_values, machine.device.vendor)
+    model = plan_job.name_model(seen.job) or request.model or ""  # a recipe's name selects its model
+    return machine, default_layout.choose_layout(spread, model, request.method or "", request.option_values, offer)
 
 
-def _spread(request: LayoutOptions) -> Spread:
-    """The cards of all hosts, asked over ssh."""
+def _collect_spread(request: LayoutOptions) -> CombinedHosts:
+    """The devices of all hosts, collected over SSH."""
     from envcheck.cli.commands import fleet
     from envcheck.collect.fact_reader import read_facts
     from envcheck.fleet import connectivity
     from envcheck.fleet.output import HostOutput
-    from launch.planner import spread
+    from launch.planner import host_spread
 
-    def read(said: HostOutput) -> tuple[str, Machine | str]:
+    def read(said: HostOutput) -> tuple[str, PlannedMachine | str]:
         if said.answers is None:
-            return said.host, connectivity.reached(said).seen
+            return said.host, connectivity.judge_answer(said).seen
         known = read_facts(said.answers, request.device)
-        return said.host, spread.read(known, request.device)
+        return said.host, host_spread.read_host_machine(known, request.device)
 
-    return spread.spread(dict(fleet.each_asked(request, read, ())))
+    return host_spread.combine_hosts(dict(fleet.ask_each_host(request, read, ())))
 
 
-def _machine(request: LayoutOptions, here: Facts | None) -> Machine:
-    """Described where its cards or memory are; else the one that this runs on."""
+def _describe_machine(request: LayoutOptions, here: Facts | None) -> PlannedMachine:
+    """The described hardware; otherwise this machine."""
     from launch.planner import machines
 
     if here is None:
-        return machines.described(request.device, request.cards, request.memory_gib, request.used_gib)
+        return machines.build_described_machine(request.device, request.cards, request.memory_gib, request.used_gib)
     from dataclasses import replace
 
-    given = {k: value for k in ("cards", "memory_gib", "used_gib") if (value := request.asked[k]) is not None}
+    given = {k: value for k in ("cards", "memory_gib", "used_gib") if (value := request.option_values[k]) is not None}
     cards = request.cards and -(-request.cards // (request.nodes or 1))
     nodes = {"nodes": request.nodes} if request.nodes else {}
-    found = machines.of_facts(here, request.device, cards, given | nodes)
+    found = machines.find_machine(here, request.device, cards, given | nodes)
     told = "memory_gib" in given
     return replace(
         found, **given, each=found.each if given.keys() <= {"cards"} else (), parted=found.parted and not told
     )
 
 
-def _untold_document(err: UntoldError, seen: PlannedFor) -> dict[str, Any]:
-    """The document of a plan that cannot be made."""
+def _build_unknown_document(err: UndeterminedError, seen: PlanningTarget) -> dict[str, Any]:
+    """The document of a plan that cannot be computed."""
     from launch import planner
-    from launch.planner.output import documents
+    from launch.planner.output import plan_values
 
     said = {"verdict": planner.UNTOLD, "reason": err.message}
-    return documents.headed(said) | _of_job(seen)
+    return plan_values.add_schema(said) | _build_job_values(seen)
 
 
-def _of_job(seen: PlannedFor) -> dict[str, Any]:
+def _build_job_values(seen: PlanningTarget) -> dict[str, Any]:
     return {"job": seen.job.as_json() if seen.job else None}
 
 
-def _one(machine: Machine, job: PlannedJob, request: PlanOptions, seen: PlannedFor) -> int:
+def _plan_one_job(machine: PlannedMachine, job: PlannedJob, request: PlanOptions, seen: PlanningTarget) -> int:
     from launch.planner import machines
 
     found = seen.spread
-    answer, advised = machines.answer(machine, job, "name an instance's size: --memory-gib"), job
+    answer, advised = (
+        machines.answer_for_machine(machine, job, _("Set the memory size of the instance with --memory-gib.")),
+        job,
+    )
     if request.calibrate:
         from launch.planner import calibration
 
-        correction = calibration.learn(request.calibrate)
-        answer, advised = calibration.apply(answer, correction), calibration.seen(job, correction)
+        correction = calibration.learn_correction(request.calibrate)
+        answer, advised = calibration.correct_plan(answer, correction), calibration.adjust_card_size(job, correction)
     if request.output:
         from launch.planner.output import picture
 
-        _save(request.output, picture.plan_svg(answer))
-    _print(answer, None if machine.parted else advised, request, seen)
-    code = _code_here(answer, seen)
-    return 3 if found is not None and found.silent and code == 0 else code  # it fits on those that told of theirs
+        _save_picture(request.output, picture.draw_plan_svg(answer))
+    _print_plan(answer, None if machine.parted else advised, request, seen)
+    code = _get_exit_code_here(answer, seen)
+    return 3 if found is not None and found.silent and code == 0 else code  # it fits on the hosts that responded
 
 
-def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions, seen: PlannedFor) -> None:
+def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions, seen: PlanningTarget) -> None:
     from envcheck.core.host_names import fold_hosts
     from launch import planner
-    from launch.planner import advice, layouts, spread
-    from launch.planner.output import documents, show
+    from launch.planner import advice, default_layout, host_spread
+    from launch.planner.output import plan_values, terminal_text
 
     found, fits = seen.spread, answer.verdict == planner.FITS
-    changes = advice.fitting(advised) if advised and not fits else () if advised else None
-    left = advice.room(advised) if advised and fits else None
-    layout = layouts.unsaid(answer.job, request.asked)
+    changes = advice.find_fitting_changes(advised) if advised and not fits else () if advised else None
+    left = advice.find_headroom(advised) if advised and fits else None
+    layout = default_layout.list_assumed_options(answer.job, request.option_values)
     if request.as_json:
-        more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
-        print_document(documents.document(answer, more) | _outcome_here(answer, request, seen))
+        more = (
+            _build_job_values(seen)
+            | plan_values.list_advice_values(changes or (), left, layout)
+            | (host_spread.list_host_values(found) if found else {})
+        )
+        print_document(plan_values.build_plan_document(answer, more) | _describe_outcome_here(answer, request, seen))
         return
-    above, below = _job_lines(seen, answer)
-    for line in show.wrapped(above, _columns()):
+    above, below = _render_job_lines(seen, answer)
+    for line in terminal_text.wrap_lines(above, _get_terminal_width()):
         click.echo(line)
-    for line in show.screen(answer, changes, left, request.explain, layout, _columns()):
+    for line in terminal_text.render_plan(answer, changes, left, request.explain, layout, _get_terminal_width()):
         click.echo(line)
-    for line in show.wrapped((*(spread.lines(found, fold_hosts) if found else ()), *below), _columns()):
+    for line in terminal_text.wrap_lines(
+        (*(host_spread.format_host_lines(found, fold_hosts) if found else ()), *below), _get_terminal_width()
+    ):
         click.echo(line)
 
 
-def _job_lines(seen: PlannedFor, answer: LaunchPlan) -> tuple[list[str], list[str]]:
-    """For which other host the job is resolved, and what blocks it on this one: above the plan what no provisioning
-    changes, else below."""
+def _render_job_lines(seen: PlanningTarget, answer: LaunchPlan) -> tuple[list[str], list[str]]:
+    """Lines about the job: the other host for which it is resolved, and what blocks it here.
+
+    Above the plan what provisioning cannot change, below it the rest.
+    """
     from envcheck.cli.commands import plan_job
 
     if seen.job is None:
@@ -336,90 +401,99 @@ def _job_lines(seen: PlannedFor, answer: LaunchPlan) -> tuple[list[str], list[st
     return list(filter(None, [assumed, above])), list(filter(None, [below]))
 
 
-def _code_here(answer: LaunchPlan, seen: PlannedFor) -> int:
-    """The exit code: what fits in memory is no answer where the machine cannot run the job for another reason."""
-    from envcheck.core.errors import UNFIT
+def _get_exit_code_here(answer: LaunchPlan, seen: PlanningTarget) -> int:
+    """The exit code: fitting in memory is not enough if the machine cannot run the job for another reason."""
+    from envcheck.core.errors import CHECK_FAILED
 
-    return UNFIT if seen.job and seen.job.needs_another_machine else _code(answer)
+    return CHECK_FAILED if seen.job and seen.job.needs_another_machine else _get_exit_code(answer)
 
 
-def _outcome_here(answer: LaunchPlan, request: PlanOptions, seen: PlannedFor) -> dict[str, Any]:
-    """The end of the command for the document."""
+def _describe_outcome_here(answer: LaunchPlan, request: PlanOptions, seen: PlanningTarget) -> dict[str, Any]:
+    """Error, exit code and next step of the document."""
     from envcheck.cli.commands import plan_job
-    from envcheck.core.errors import outcome
+    from envcheck.core.errors import outcome_fields
     from envcheck.job.repeat_options import format_doctor_options
 
     if seen.job and seen.job.needs_another_machine:
         words = f"envcheck doctor {format_doctor_options(seen.job.recipe, seen.job.method, request.recipes)}"
-        return outcome(_code_here(answer, seen), plan_job.blocked_line(seen.job), words)
-    return _outcome(answer)
+        return outcome_fields(_get_exit_code_here(answer, seen), plan_job.blocked_line(seen.job), words)
+    return _describe_outcome(answer)
 
 
-def _columns() -> int:
-    """Of the terminal, or as COLUMNS says; 0 where what is written goes into a file or a pipe."""
+def _get_terminal_width() -> int:
+    """The width of the terminal, or COLUMNS; 0 for a file or a pipe."""
     import shutil
 
     return shutil.get_terminal_size((0, 0)).columns
 
 
-def _search(job: PlannedJob, request: SearchOptions) -> int:
+def _search_layouts(job: PlannedJob, request: SearchOptions) -> int:
     from dataclasses import replace
 
     from launch.planner import search
-    from launch.planner.output import documents, plots, show
+    from launch.planner.output import plan_values, plots, terminal_text
 
-    layouts = search.search(job if request.grad_accum else replace(job, grad_accum=None))
+    layouts = search.search_layouts(job if request.grad_accum else replace(job, grad_accum=None))
     if request.output:
-        _save(request.output, plots.search_svg(layouts))
+        _save_picture(request.output, plots.draw_search_svg(layouts))
     if request.as_json:
-        print_document(documents.layouts(layouts) | _best_outcome([found.plan for found in layouts]))
+        print_document(
+            plan_values.build_layouts_document(layouts) | _describe_best_outcome([found.plan for found in layouts])
+        )
     else:
-        click.echo("\n".join(show.found(layouts, _columns())))
-    return min((_code(found.plan) for found in layouts), default=1)
+        click.echo("\n".join(terminal_text.format_search(layouts, _get_terminal_width())))
+    return min((_get_exit_code(found.plan) for found in layouts), default=1)
 
 
-def _sweep(job: PlannedJob, request: SweepOptions) -> int:
+def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
     from launch.planner import sweep
-    from launch.planner.output import documents, plots, show
+    from launch.planner.output import plan_values, plots, terminal_text
 
-    points = list(sweep.sweep(job, request.sweep))
+    points = list(sweep.sweep_option(job, request.sweep))
     if request.output:
-        _save(request.output, plots.sweep_svg(request.sweep, points))
+        _save_picture(request.output, plots.draw_sweep_svg(request.sweep, points))
     if request.as_json:
-        print_document(documents.points(points) | _best_outcome([p for _, p in points if not isinstance(p, str)]))
+        print_document(
+            plan_values.build_points_document(points)
+            | _describe_best_outcome([p for _unused, p in points if not isinstance(p, str)])
+        )
     else:
-        click.echo("\n".join(show.swept(points, _columns())))
-    codes = [_code(p) for _, p in points if not isinstance(p, str)]
+        click.echo("\n".join(terminal_text.format_sweep(points, _get_terminal_width())))
+    codes = [_get_exit_code(p) for _unused, p in points if not isinstance(p, str)]
     return min(codes, default=2)
 
 
-def _save(path: Path, svg: str) -> None:
+def _save_picture(path: Path, svg: str) -> None:
     from launch.planner.output import png
 
-    drawn = png.of_svg(svg) if path.suffix.lower() == ".png" else svg.encode()
+    drawn = png.convert_svg(svg) if path.suffix.lower() == ".png" else svg.encode()
     try:
         path.write_bytes(drawn)
     except OSError as err:
-        raise UsageError(f"{path}: {err.strerror}", "name a file that can be written") from err
+        raise UsageError(
+            _("{path}: {strerror}", path=path, strerror=describe_os_error(err)), _("specify a writable file")
+        ) from err
 
 
-def _outcome(answer: LaunchPlan) -> dict[str, Any]:
-    """The end of the command for the document."""
-    from envcheck.core.errors import outcome
+def _describe_outcome(answer: LaunchPlan) -> dict[str, Any]:
+    """Error, exit code and next step of the document."""
+    from envcheck.core.errors import outcome_fields
 
-    return outcome(_code(answer), answer.reason, "envcheck plan --search ranks other layouts")
-
-
-def _best_outcome(answers: list[LaunchPlan]) -> dict[str, Any]:
-    from envcheck.core.errors import UNFIT, outcome
-
-    best = min(answers, key=_code, default=None)
-    return outcome(UNFIT, "no layout is possible") if best is None else _outcome(best)
+    return outcome_fields(_get_exit_code(answer), answer.reason, "envcheck plan --search ranks other layouts")
 
 
-def _code(answer: LaunchPlan) -> int:
+def _describe_best_outcome(answers: list[LaunchPlan]) -> dict[str, Any]:
+    from envcheck.core.errors import CHECK_FAILED, outcome_fields
+
+    best = min(answers, key=_get_exit_code, default=None)
+    return (
+        outcome_fields(CHECK_FAILED, _("no parallel layout is possible")) if best is None else _describe_outcome(best)
+    )
+
+
+def _get_exit_code(answer: LaunchPlan) -> int:
     from envcheck.core import errors
     from launch import planner
 
-    codes = {planner.FITS: errors.FIT, planner.NOT: errors.UNFIT, planner.UNTOLD: errors.UNTOLD}
+    codes = {planner.FITS: errors.SUCCESS, planner.NOT: errors.CHECK_FAILED, planner.UNTOLD: errors.UNDETERMINED}
     return codes[answer.verdict]

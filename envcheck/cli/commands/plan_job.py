@@ -1,4 +1,4 @@
-"""The recipe's job that `plan` is asked about: the one that every other command means by the same words."""
+"""The recipe's job that `plan` evaluates: the same job that other commands select with the same options."""
 
 from __future__ import annotations
 
@@ -7,79 +7,87 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from envcheck.core.errors import UntoldError, UsageError
+from envcheck.core.errors import UndeterminedError, UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.language import say
+from envcheck.core.language import translate
+from envcheck.core.messages import _, join
 from envcheck.core.model import Status
-from envcheck.job.job import Job
+from envcheck.job.definition import Job
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve, resolve_method
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
-from launch.memory.job import PlannedJob
-from launch.planner import fit, recipe_layout
-from launch.planner.resolve import Machine
+from launch.memory.planned_job import PlannedJob
+from launch.planner import recipe_fit, recipe_layout
+from launch.planner.resolve import PlannedMachine
 
-# Options of another layout than a recipe's.
+# Options that select another layout than the recipe's.
 OTHER_LAYOUT = ("tp", "pp", "vpp", "ep", "etp", "cp", "sharding")
-OF_RECIPE = ("variant", "node_role")  # options that a recipe alone gives a meaning
+OF_RECIPE = ("variant", "node_role")  # options that are defined by a recipe only
 
 
 def resolve_here(asked: Mapping[str, Any], facts: Facts) -> Job | None:
-    """The job for this machine; None where no recipe has one, or several have, or another layout is asked about."""
+    """Return the job for this machine; None if no recipe has it, several have, or another layout is requested."""
     if any(asked[name] for name in OTHER_LAYOUT):
         return None
-    request = _request(asked, asked["device"])
+    request = _build_request(asked, asked["device"])
     recipes = catalogue.load_all(request.recipes)
-    with _no_recipe_needed(asked):
+    with _allow_no_recipe(asked):
         return resolve(request, recipes, facts)
     return None
 
 
 def find_offer(asked: Mapping[str, Any], device: str) -> Offer | None:
-    """The recipe and its job for cards of that vendor, wherever they are; None where there is none, or several."""
-    request = _request(asked, device)
+    """Return the recipe and its job for devices of that vendor; None if there is none, or several."""
+    request = _build_request(asked, device)
     recipes = catalogue.load_all(request.recipes)
-    with _no_recipe_needed(asked):
+    with _allow_no_recipe(asked):
         return resolve_method(request, recipes, Facts())
     return None
 
 
-def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[Machine, PlannedJob] | None:
-    """This machine's cards and the job on them, as doctor's job.memory has it, but for the options in `asked`; None
-    where the machine has too few, or a framework would refuse it.  UntoldError for a model that no planner knows."""
+def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMachine, PlannedJob] | None:
+    """Return this machine's devices and the job's layout on them, as in doctor's job.memory, with the options in
+    `asked`.
+
+    None if there are too few devices, or a framework would reject it.  UntoldError for a model that the planner lacks.
+    """
     vendor = next((v for v in facts.vendors if v.name == job.device), None)
     if vendor is None or len(vendor.devices) < job.method.processes:
         return None
-    if not (fit.model_of(job.recipe) and fit.method_of(job.method)):
-        words = f"the planner does not know {job.recipe.models[0]}, the model of the recipe {job.recipe.name}"
-        raise UntoldError(words, "envcheck plan --list-models names those that it knows")
+    if not (recipe_fit.find_catalogue_model(job.recipe) and recipe_fit.find_training_method(job.method)):
+        words = _(
+            "the planner does not support {models}, the model of recipe {name}",
+            models=job.recipe.models[0],
+            name=job.recipe.name,
+        )
+        raise UndeterminedError(words, _("list the supported models with envcheck plan --list-models"))
     given = {name: value for name, value in asked.items() if value is not None}
     with contextlib.suppress(UsageError):
-        if made := fit.lay_out(job.recipe, job.method, facts, job.devices or None, given):
+        if made := recipe_fit.lay_out(job.recipe, job.method, facts, job.devices or None, given):
             machine, planned = made
-            said = f"layout: that of the recipe {recipe_layout.named(job.recipe, job.method)}"
+            said = _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
             return machine, replace(planned, assumed=(*planned.assumed, said))
     return None
 
 
 def name_model(job: Job | None) -> str | None:
-    """The planner's name of the job's model; None where it knows none."""
-    return fit.model_of(job.recipe) if job else None
+    """Return the planner's name of the job's model; None if it has none."""
+    return recipe_fit.find_catalogue_model(job.recipe) if job else None
 
 
 def blocked_line(job: Job) -> str:
-    """The requirements that this machine does not meet, in one line; "" where there is none."""
+    """Return the requirements that this machine does not meet, on one line; "" if there are none."""
     unmet = [f for f in job.findings if f.status is Status.FAIL]
-    said = [f"{f.name.partition('.')[2]}{say(' (')}{say(f.seen)}{say(')')}" for f in unmet]
-    return f"{say('blocked by')}{say(': ')}{say(', ').join(said)}" if said else ""
+    said = [_("{name} ({seen})", name=f.name.partition(".")[2], seen=f.seen) for f in unmet]
+    return translate(_("blocked by: {requirements}", requirements=join(", ", said))) if said else ""
 
 
-def _request(asked: Mapping[str, Any], device: str) -> JobRequest:
+def _build_request(asked: Mapping[str, Any], device: str) -> JobRequest:
     words = {name: asked[name] for name in ("model", "method", "framework", *OF_RECIPE)}
     return JobRequest(device=device, recipes=asked["recipes"], **words)
 
 
-def _no_recipe_needed(asked: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    """Where a job of no recipe, or of several, is planned all the same: a variant or a role is one of a recipe."""
+def _allow_no_recipe(asked: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """Whether a job of no recipe, or of several, is planned anyway: variants and roles belong to recipes."""
     return contextlib.nullcontext() if any(asked[name] for name in OF_RECIPE) else contextlib.suppress(UsageError)

@@ -1,4 +1,4 @@
-"""envcheck recipes: what set-ups there are, and what one of them says."""
+"""envcheck recipes: list the recipes, or show one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 import click
 
 from envcheck.cli import options, shell_completion, usage_errors
-from envcheck.cli.requests import argument, command, convert_request, flag
+from envcheck.cli.requests import argument, command, convert_request
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
 
 @click.group(
-    cls=usage_errors.Group,
+    cls=usage_errors.SuggestingGroup,
     invoke_without_command=True,
-    short_help="The set-ups there are, each number with its source.",
+    short_help="List the recipes, or show one with its sources.",
 )
-@options.recipes_folder
-@options.json_output
+@options.recipes_option
+@options.json_option
 @click.pass_context
 def recipes(ctx: click.Context, recipes_folder: Path | None, as_json: bool) -> None:
-    """What set-ups there are; `show NAME` prints one with where its numbers come from.
+    """List the recipes; `show NAME` prints one with the source of each value.
 
     \b
     envcheck recipes
@@ -32,56 +33,55 @@ def recipes(ctx: click.Context, recipes_folder: Path | None, as_json: bool) -> N
     """
     ctx.obj = (recipes_folder, as_json)
     if ctx.invoked_subcommand is None:
-        from installers.recipes import catalogue, recipe_page
+        from installers.recipes import catalogue, display
 
         known = catalogue.load_all(recipes_folder)
-        click.echo(recipe_page.as_json(known) if as_json else recipe_page.as_table(known, _width()))
+        click.echo(display.render_json(known) if as_json else display.render_table(known, _get_terminal_width()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(options.JsonOption, options.VariantOptions, options.RecipesOption, options.DeviceOption):
-    name: str = argument(shell_complete=shell_completion.of(shell_completion.recipes))
+    name: str = argument(metavar="NAME", shell_complete=shell_completion.complete_from(shell_completion.list_recipes))
     method: str | None = options.method_option()
-    as_published: bool = flag("--as-published", help="The container with the vendor document's own options.")
+    as_published: bool = options.as_published_flag()
 
 
-@command(ShowOptions, group=recipes, short_help="One recipe: its job on this machine, and where its numbers come from.")
+@command(ShowOptions, group=recipes, short_help="Show a recipe with the source of each value.")
 def show(request: ShowOptions) -> None:
-    """What one recipe's job is on this machine, and everything that the recipe says: value, [source], and what the
-    published document said where that was a trap.
+    """Show a recipe as resolved for this machine: each value, its source, and known mistakes in the source.
 
     \b
     envcheck recipes show ernie-21b-iluvatar
     envcheck recipes show ernie-300b-npu --method lora
     envcheck recipes show qwen-7b-npu-swift --json
     """
-    from envcheck.job.here import collect_facts_here
+    from envcheck.job.local_facts import collect_facts_here
     from envcheck.job.machine_section import describe_job
     from envcheck.job.request import JobRequest
     from envcheck.job.resolve import resolve
     from envcheck.report import screen
-    from installers.recipes import catalogue, recipe_page
+    from installers.recipes import catalogue, display
 
     folder, as_json = click.get_current_context().obj
     folder = request.recipes or folder
     known = catalogue.load_all(folder)
-    recipe = catalogue.by_name(known, request.name)
+    recipe = catalogue.find_recipe(known, request.name)
     wanted = convert_request(JobRequest, request, recipe=recipe.name, recipes=folder, may_choose=True)
-    with screen.hint("asking the machine ..."):
+    with screen.show_hint(_("collecting facts from this machine ...")):
         facts = collect_facts_here(wanted)
         try:
             job = resolve(wanted, known, facts)
-        except UsageError:  # no cards here that tell which part of a job of two vendors is meant
+        except UsageError:  # no devices here that determine the part of a mixed-vendor job
             own = recipe.device if request.device == "auto" else request.device
             job = resolve(replace(wanted, device=own), known, facts)
     if request.as_json or as_json:
-        click.echo(recipe_page.as_json([recipe], {"job": job.as_json()}))
+        click.echo(display.render_json([recipe], {"job": job.as_json()}))
     else:
-        click.echo(recipe_page.as_page(recipe, _width(), describe_job(job)))
+        click.echo(display.render_page(recipe, _get_terminal_width(), describe_job(job)))
 
 
-def _width() -> int:
-    """Of the terminal; wide where there is none."""
-    from installers.recipes.recipe_page import WIDTH
+def _get_terminal_width() -> int:
+    """The width of the terminal; wide without one."""
+    from installers.recipes.display import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 24)).columns

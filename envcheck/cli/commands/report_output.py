@@ -1,4 +1,4 @@
-"""In which format and where a report of doctor goes, of one machine and of many."""
+"""Format and destination of doctor's report, for one machine and many."""
 
 from __future__ import annotations
 
@@ -8,44 +8,49 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envcheck.core.messages import _
+
 if TYPE_CHECKING:
     from envcheck.cli.doctor_options import ReportOptions
-    from envcheck.report import Report
+    from envcheck.report import DoctorReport
 
 
 def choose_format(request: ReportOptions) -> str:
-    """Of the file, or of standard output; refused before a machine is asked where that, or its place, cannot be."""
+    """Return the format of the file or of standard output; UsageError before facts are collected if it is invalid."""
     if request.output is None and not (request.format or request.as_json):
         return "table"
-    from envcheck.report import formats, write
+    from envcheck.report import file_output, formats
 
-    if file := _file(request):
-        write.check(file)
-    return formats.chosen(request.format, request.as_json, request.output)
+    if file := _get_output_path(request):
+        file_output.check_writable(file)
+    return formats.choose_format(
+        request.format, request.as_json, None if request.output is None else str(request.output)
+    )
 
 
-def write_report(request: ReportOptions, report: Report, name: str) -> None:
-    """To the file, and with --json the document to standard output in any case."""
+def write_report(request: ReportOptions, report: DoctorReport, name: str) -> None:
+    """Write the report to the file; with --json, also print the document."""
     import datetime
 
     from envcheck.core import language
-    from envcheck.report import Style, formats, screen, write
+    from envcheck.report import Style, file_output, formats, screen
 
     if name == "json" or request.as_json:
-        language.for_a_program()
-    file = _file(request)
-    style = Style(width=screen.WIDEST) if file else screen.style()
+        language.use_program_language()
+    file = _get_output_path(request)
+    style = Style(width=screen.WIDTH_LIMIT) if file else screen.detect_style()
+    style = replace(style, is_verbose=request.verbose)
     now = datetime.datetime.now(datetime.timezone.utc)
-    whole = replace(report.localised(), style=style, lang=language.chosen(), made=now)
+    whole = replace(report.localise_findings(), style=style, lang=language.current_language(), made=now)
     if file:
-        write.write(file, formats.render(name, whole))
-        click.echo(language.say(f"envcheck: the report is in {file}"), err=True)
+        file_output.write_file(file, formats.render(name, whole))
+        click.echo(language.translate(_("envcheck: report written to {file}", file=file)), err=True)
         if request.as_json:
             click.echo(formats.render("json", whole), nl=False)
         return
     text = formats.render(name, whole)
-    click.echo(text if name == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
+    click.echo(text if name == "table" else text.encode(), nl=False)  # an HTML page declares UTF-8 itself
 
 
-def _file(request: ReportOptions) -> Path | None:
-    return Path(request.output) if request.output and request.output != "-" else None
+def _get_output_path(request: ReportOptions) -> Path | None:
+    return None if request.output == Path("-") else request.output

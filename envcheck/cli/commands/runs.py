@@ -1,4 +1,4 @@
-"""envcheck runs: what was trained here, and what trains now."""
+"""envcheck runs: list, follow and stop training runs."""
 
 from __future__ import annotations
 
@@ -10,121 +10,136 @@ from typing import TYPE_CHECKING
 import click
 
 from envcheck.cli import options, usage_errors
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
-from envcheck.core.language import say
+from envcheck.core.language import translate
+from envcheck.core.messages import _, verbatim
 
 if TYPE_CHECKING:
     from launch.runs.run_state import Run
 
 
-def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    """A folder that is there and may be listed: of another one "no runs yet" would be no answer."""
+def _read_runs_folder(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """Require a readable folder: "no runs yet" would be wrong for any other."""
     if not value:
         return None
-    path = paths.given(value, param.opts[0]).absolute()
+    path = paths.parse_path(value, param.opts[0]).absolute()
     if (path / "run.json").is_file():
-        raise UsageError(f"--runs {value}: this is one run, not a folder of runs", f"envcheck runs show {value}")
+        raise UsageError(
+            _("--runs {folder}: this is a single run, not a directory of runs", folder=value),
+            verbatim(f"envcheck runs show {value}"),
+        )
     try:
         os.scandir(path).close()
     except OSError as err:
-        words = f"--runs {value[:200]}: {(err.strerror or 'cannot be read').lower()}"
-        raise UsageError(words, "name the folder that train was given, or leave it away: all that are known") from None
+        words = _(
+            "--runs {folder}: {reason}",
+            folder=value[:200],
+            reason=err.strerror.lower() if err.strerror else _("unreadable"),
+        )
+        raise UsageError(
+            words, _("specify the directory that train used, or remove the option to list all known runs")
+        ) from None
     return path
 
 
-folder = click.option("--runs", "folder", callback=_path, metavar="DIR", help="Those of this folder, not all.")
+runs_folder_option = click.option(
+    "--runs", "folder", type=click.Path(), callback=_read_runs_folder, metavar="DIR", help="Folder of the runs."
+)
 
 
 @click.group(
-    cls=usage_errors.Group,
+    cls=usage_errors.SuggestingGroup,
     invoke_without_command=True,
-    short_help="What was trained here and what trains now; follow and stop it.",
+    short_help="List, follow and stop training runs.",
 )
-@folder
-@options.json_output
+@runs_folder_option
+@options.json_option
 @click.pass_context
 def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
-    """What was trained on this machine and what trains now, newest first.
+    """List the training runs of this machine, newest first, or act on one.
 
-    A run is named by its id, the beginning of it, its folder, or "latest".
+    Name a run by its ID, the first characters of its ID, its folder, or "latest".  Without --runs, all known runs are
+    listed.
 
     \b
-    envcheck runs                       all that are known
-    envcheck runs show latest           how the newest one went
-    envcheck runs follow latest         its steps as they come; Ctrl-C ends the looking, not the run
-    envcheck runs stop 20261121-0915    end it as Ctrl-C would
+    envcheck runs                       list all known runs
+    envcheck runs show latest           show the newest run
+    envcheck runs follow latest         follow its progress
+    envcheck runs stop 20261121-0915    stop a run
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
-        from launch.runs import known, shown
+        from launch.runs import run_index, run_pages
 
-        found = known.every(folder)
+        found = run_index.list_runs(folder)
         width = shutil.get_terminal_size((100, 24)).columns
-        click.echo(shown.as_json(found) if as_json else shown.as_table(found, width))
-        for record in known.unreadable(folder):
-            click.echo(say(f"envcheck: {record} cannot be read: this run is not listed"), err=True)
+        click.echo(run_pages.as_json(found) if as_json else run_pages.as_table(found, width))
+        for record in run_index.list_unreadable(folder):
+            click.echo(translate(_("envcheck: cannot read {record}: this run is not listed", record=record)), err=True)
 
 
-@runs.command(short_help="How a run went, or goes.")
-@click.argument("name")
-@folder
-@options.json_output
+@runs.command(short_help="Show the state and result of a run.")
+@click.argument("name", metavar="RUN")
+@runs_folder_option
+@options.json_option
 @click.pass_obj
 def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> None:
-    """How a run went, or goes; with --json its whole record.
+    """Show the state and result of a run; with --json, print its whole record.
 
     \b
     envcheck runs show latest
     envcheck runs show 20261121-0915 --json
     """
     from launch.runs import follow as following
-    from launch.runs import known
+    from launch.runs import run_index
 
-    run = known.find(name, folder or outer[0])
-    _print_run(run, as_json or outer[1], following.now(run))
+    run = run_index.find_run(name, folder or outer[0])
+    _print_run(run, as_json or outer[1], following.describe_last_step(run))
 
 
-@runs.command(short_help="Its steps as they come, until it ends.")
-@click.argument("name", default="latest")
-@folder
-@options.json_output
+@runs.command(short_help="Follow the progress of a run until it ends.")
+@click.argument("name", metavar="[RUN]", default="latest")
+@runs_folder_option
+@options.json_option
 @click.pass_obj
 def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
-    """Its steps as they come, until it ends; the exit code is that of the training (0, 5, 130 ...).
+    """Follow the progress of a run until it ends.
 
-    Ctrl-C ends the looking, and not the run.
+    The exit code is the one of the training (0, 5, 130, ...).  Ctrl-C does not stop the run.
 
     \b
     envcheck runs follow latest
     """
     from contextlib import closing
 
-    from launch.run.watch import Teller
+    from launch.run.watch import ProgressLine
     from launch.runs import follow as following
-    from launch.runs import known
+    from launch.runs import run_index
 
-    run = known.find(name, folder or outer[0])
+    run = run_index.find_run(name, folder or outer[0])
     try:
-        run = following.begun(run, lambda text: click.echo(text, err=True))
-        with closing(Teller(of=following.of(run))) as teller:
-            ended = following.follow(run, teller)
+        run = following.wait_until_started(run, lambda text: click.echo(text, err=True))
+        with closing(ProgressLine(of=following.planned_steps(run))) as teller:
+            ended = following.follow_run(run, teller)
     except KeyboardInterrupt:
-        click.echo(say(f"envcheck: the run goes on; envcheck runs stop {run.id} ends it"), err=True)
+        click.echo(
+            translate(_("envcheck: the run continues; stop it with envcheck runs stop {id}", id=run.id)), err=True
+        )
         raise
     _print_run(ended, as_json or outer[1])
-    return following.code(ended)
+    return following.exit_code(ended)
 
 
-@runs.command(short_help="End it as Ctrl-C would.")
-@click.argument("name")
-@folder
-@options.yes
-@options.json_output
+@runs.command(short_help="Stop a run and all of its processes.")
+@click.argument("name", metavar="RUN")
+@runs_folder_option
+@options.yes_option
+@options.json_option
 @click.pass_obj
 def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: bool, as_json: bool) -> None:
-    """End a run as Ctrl-C in its terminal would: all of its processes, its record written.
+    """Stop a run and all of its processes, as Ctrl-C in its terminal does.  The run record is completed.
 
     \b
     envcheck runs stop latest
@@ -133,18 +148,18 @@ def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: b
     import sys
 
     from launch.runs import follow as following
-    from launch.runs import known
+    from launch.runs import run_index
 
-    run = known.find(name, folder or outer[0])
-    if run.running and not yes:
+    run = run_index.find_run(name, folder or outer[0])
+    if run.is_running and not yes:
         if not sys.stdin.isatty():
-            raise UsageError("there is nobody to ask", "add --yes to end it")
-        click.confirm(say(f"End the run {run.id}?"), abort=True, err=True)
-    _print_run(following.stop(run), as_json or outer[1])
+            raise UsageError(_("cannot ask for confirmation: no terminal"), _("add --yes to stop it"))
+        click.confirm(translate(_("Stop run {id}?", id=run.id)), abort=True, err=True)
+    _print_run(following.stop_run(run), as_json or outer[1])
 
 
 def _print_run(run: Run, as_json: bool, now: str = "") -> None:
-    """A page, or the whole record."""
-    from launch.runs import shown
+    """Print a page, or the whole record."""
+    from launch.runs import run_pages
 
-    print_document(run.said | {"state": run.state}) if as_json else click.echo(shown.as_page(run, now))
+    print_document(run.said | {"state": run.state}) if as_json else click.echo(run_pages.as_page(run, now))

@@ -1,18 +1,19 @@
-"""envcheck schema: what the documents of --json look like."""
+"""envcheck schema: print the JSON Schema of --json documents, or list the documents."""
 
 from __future__ import annotations
 
 import click
 
 from envcheck.cli import options
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
+from envcheck.core.language import translate
 
 
-@click.command(short_help="What the documents of --json look like, as JSON Schema.")
+@click.command(short_help="Print the JSON Schema of --json output.")
 @click.argument("document", metavar="[DOCUMENT]", required=False)
-@options.json_output
+@options.json_option
 def schema(document: str | None, as_json: bool) -> None:
-    """Print the JSON Schema (draft 2020-12) of a command's --json; without DOCUMENT, name those that there are.
+    """Print the JSON Schema (draft 2020-12) of a command's --json output.  Without DOCUMENT, list the documents.
 
     \b
     envcheck schema
@@ -21,11 +22,11 @@ def schema(document: str | None, as_json: bool) -> None:
     from envcheck.cli import schemas
 
     if document is not None:
-        click.echo(schemas.text(document), nl=False)
+        click.echo(schemas.render_schema(document), nl=False)
         return
-    known = schemas.names()
+    known = schemas.list_documents()
     if as_json:
         print_document({"documents": [{"name": name, "title": title} for name, title in known.items()]})
         return
     wide = max(map(len, known)) + 2
-    click.echo("\n".join(f"{name:{wide}}{title}" for name, title in known.items()))
+    click.echo("\n".join(f"{name:{wide}}{translate(title)}" for name, title in known.items()))

@@ -1,4 +1,4 @@
-"""envcheck simulate: run a command on a machine that is not there."""
+"""envcheck simulate: run a command against a simulated machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import ClassVar
 import click
 
 from envcheck.cli import options, shell_completion
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, flag, option
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
 FOLDER = click.Path(path_type=Path)
 
@@ -19,7 +20,7 @@ FOLDER = click.Path(path_type=Path)
 @dataclass(frozen=True, kw_only=True)
 class MachinesOption(options.JsonOption):
     machines: Path | None = option(
-        "--machines", type=FOLDER, help="A folder of your own NAME.toml; they win over ours."
+        "--machines", type=FOLDER, metavar="DIR", help="Folder with your own machines; they override ours."
     )
 
 
@@ -27,48 +28,59 @@ class MachinesOption(options.JsonOption):
 class ListMachinesOptions(MachinesOption):
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("listing",)
 
-    listing: bool = flag("--list", help="The machines and the faults that there are.")
+    listing: bool = flag("--list", help="List everything that this command knows and exit.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateOptions(MachinesOption):
-    machine: str | None = argument(required=False, shell_complete=shell_completion.of(shell_completion.machines))
-    faults: tuple[str, ...] = option(
-        "--fault", multiple=True, metavar="NAME[=VALUE]", help="What is wrong there; may be repeated."
+    machine: str | None = argument(
+        required=False,
+        metavar="[MACHINE]",
+        shell_complete=shell_completion.complete_from(shell_completion.list_machines),
     )
-    keep: Path | None = option("--keep", type=FOLDER, help="Leave the folder of tools here, to use it by hand.")
-    command: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED)
+    faults: tuple[str, ...] = option(
+        "--fault", multiple=True, metavar="NAME[=VALUE]",
+        shell_complete=shell_completion.complete_from(shell_completion.faults),
+        help="Fault to simulate (repeatable).",
+    )  # fmt: skip
+    keep: Path | None = option("--keep", type=FOLDER, metavar="DIR", help="Keep the folder of simulated tools here.")
+    command: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 
 
-@command(ListMachinesOptions, SimulateOptions, short_help="Run a command on a machine that is not there.")
+@command(ListMachinesOptions, SimulateOptions, short_help="Run a command against a simulated machine.")
 def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
-    """Run COMMAND on MACHINE: npu-smi, ixsmi, nvidia-smi, lspci, docker and the files beside them answer as there.
+    """Run COMMAND against a simulated MACHINE: vendor tools, lspci, docker and system files answer as on that machine.
 
     \b
     envcheck simulate --list
     envcheck simulate atlas-800t-a2 -- envcheck doctor
     envcheck simulate bi-v150x8 --fault card-lost=3 --fault hot=101 -- ixsmi
-    envcheck simulate h200x8 --keep ./h200              the folder alone, for tests of your own
+    envcheck simulate h200x8 --keep ./h200    create the folder of tools only
     """
     from envcheck.simulate import faults as known
     from envcheck.simulate import listing as lists
     from envcheck.simulate import machine_file as described
-    from envcheck.simulate import session
+    from envcheck.simulate import simulated_run
 
     if isinstance(request, ListMachinesOptions):
         click.echo(lists.as_json(request.machines) if request.as_json else lists.as_text(request.machines))
         return 0
     words = request.command
     if request.as_json and words:
-        raise UsageError("--json is for --list and --keep; standard output is the command's", "give it to the command")
+        raise UsageError(
+            _("--json requires --list or --keep: standard output belongs to the command"),
+            _("pass --json to the command"),
+        )
     if request.machine is None:
-        raise UsageError("which machine?", "envcheck simulate --list names them")
+        raise UsageError(_("no machine specified"), _("list the machines with envcheck simulate --list"))
+    machine = described.load_machine(request.machine, request.machines)
     if not words and request.keep is None:
-        raise UsageError("no command to run", f"envcheck simulate {request.machine} -- envcheck doctor")
-    machine = described.load(request.machine, request.machines)
-    ready = known.apply(machine, [known.asked(text) for text in request.faults])
-    with session.written(ready, request.keep) as folder:
+        raise UsageError(
+            _("no command specified"), _("envcheck simulate {machine} -- envcheck doctor", machine=request.machine)
+        )
+    ready = known.apply_faults(machine, [known.parse_fault(text) for text in request.faults])
+    with simulated_run.write_machine_folder(ready, request.keep) as folder:
         if words:
-            return session.run(words, session.environment(folder))
+            return simulated_run.run_command(words, simulated_run.make_environment(folder))
         print_document({"folder": str(folder)}) if request.as_json else click.echo(lists.how_to_use(folder))
         return 0

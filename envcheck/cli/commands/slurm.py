@@ -1,4 +1,4 @@
-"""envcheck slurm: what a site's Slurm starts by itself, and what a job's script calls."""
+"""envcheck slurm: commands for Slurm's prolog and for job scripts."""
 
 from __future__ import annotations
 
@@ -7,85 +7,92 @@ from dataclasses import asdict, dataclass
 import click
 
 from envcheck.cli import options, usage_errors
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
+from envcheck.cli.number_types import Seconds
 from envcheck.cli.requests import command, convert_request, flag, option
 from envcheck.core import errors, paths
+from envcheck.core.messages import _
 
 
-@click.group(cls=usage_errors.Group, short_help="For Slurm: a prolog for the site, and what the scripts of train call.")
-@click.option("--json", is_flag=True, expose_value=False, hidden=True)  # a refusal as a document
+@click.group(cls=usage_errors.SuggestingGroup, short_help="Check nodes in Slurm: prolog, health check, job scripts.")
+@click.option("--json", is_flag=True, expose_value=False, hidden=True)  # errors are printed as a document too
 def slurm() -> None:
-    """What Slurm starts by itself on a node, and what the scripts of `envcheck train --on slurm` call.
+    """Commands that Slurm runs on a node, and that the scripts of `envcheck train --on slurm` call.
 
     \b
-    envcheck slurm prolog                             as Prolog or HealthCheckProgram: is this node fit
-    envcheck train --on slurm --model 300b --method sft --dry-run       the script of a job
+    envcheck slurm prolog    check this node, as Prolog or HealthCheckProgram
+    envcheck train --on slurm --model 300b --method sft --device npu --dry-run
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrologOptions(options.JsonOption, options.DeviceOption):
-    config: str | None = option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own.")
-    skip: tuple[str, ...] = options.checks_option("--skip", help="Not this check or area; may be given again.")
-    alone: bool = flag("--alone", help="Jobs have nodes for themselves: whoever holds a card is a fault.")
-    drain: bool = flag("--drain", help="Take the node out of use, with the reason.")
-    strict: bool = flag("--strict", help="What could not be told fails the node, too.")
+    config: str | None = options.config_option()
+    skip: tuple[str, ...] = options.skip_option()
+    alone: bool = flag("--alone", help="Fail if another process uses a device.")
+    drain: bool = flag("--drain", help="Drain bad nodes in Slurm, with the reason.")
+    untold: bool = flag("--fail-on-unknown", help="Fail the node if a check could not run.")
     limit_s: float = option(
-        "--limit", type=click.FloatRange(0.1, 600), default=30, show_default=True, metavar="SECONDS",
-        help="Of the whole look; then it could not be told.",
+        "--timeout", type=Seconds(0.1, 600), default=30, show_default=True, metavar="SECONDS",
+        help="Time limit for all checks.",
     )  # fmt: skip
-    as_script: bool = flag("--as-script", help="Print the file to name in slurm.conf, with these options.")
+    as_script: bool = options.as_script_flag()
 
     @property
-    def words(self) -> list[str]:
-        """The options again, for the script."""
+    def script_options(self) -> list[str]:
+        """Return the options again, for the script."""
         said = {"--device": self.device if self.device != "auto" else None, "--config": self.config}
-        said["--limit"] = f"{self.limit_s:g}"
+        said["--timeout"] = f"{self.limit_s:g}"
         words = [word for name, value in said.items() if value is not None for word in (name, value)]
         words += [word for name in self.skip for word in ("--skip", name)]
-        return words + [f"--{name}" for name in ("alone", "drain", "strict") if getattr(self, name)]
+        flags = {"--alone": self.alone, "--drain": self.drain, "--fail-on-unknown": self.untold}
+        return words + [word for word, is_given in flags.items() if is_given]
 
 
-@command(PrologOptions, group=slurm, short_help="Is this node fit: for slurm.conf's Prolog or HealthCheckProgram.")
+@command(PrologOptions, group=slurm, short_help="Check this node, as Prolog or HealthCheckProgram.")
 def prolog(request: PrologOptions) -> int:
-    """Look at this node's driver and cards, as slurmd starts it; a line where something is wrong, else nothing.
+    """Check the driver and the devices of this node when slurmd starts it; print one line if something is wrong.
 
-    Exit code 0: well, or it could not be told. 1: not fit; slurmd drains a node whose Prolog says so.
+    Exit code 0: healthy, or unknown. 1: not healthy; slurmd drains a node whose Prolog fails.
 
     \b
-    envcheck slurm prolog --as-script > /etc/slurm/envcheck-prolog        then Prolog=/etc/slurm/envcheck-prolog
-    envcheck slurm prolog --drain --as-script > /etc/slurm/envcheck-health          for HealthCheckProgram
+    envcheck slurm prolog --as-script > /etc/slurm/envcheck-prolog
+    envcheck slurm prolog --drain --as-script > /etc/slurm/envcheck-health
+
+    Name the first file as Prolog in slurm.conf, the second as HealthCheckProgram.
     """
     from launch.backends.slurm import prolog as looking
 
     if request.as_script:
-        from launch.backends.slurm.session import program
+        from launch.backends.slurm.session import find_program
 
-        script = looking.script(program(), request.words)
+        script = looking.render_prolog_script(find_program(), request.script_options)
         print_document({"script": script}) if request.as_json else click.echo(script, nl=False)
         return 0
-    health = looking.prolog(convert_request(looking.PrologTerms, request, untold=request.strict))
+    health = looking.check_node_health(convert_request(looking.PrologTerms, request))
     if request.as_json:
-        print_document({**asdict(health), **errors.outcome(health.exit_code, health.reason)})
+        print_document({**asdict(health), **errors.outcome_fields(health.exit_code, health.reason)})
     return health.exit_code
 
 
-@slurm.command(short_help="In a job's script: are all of its nodes fit.")
-@click.argument("folder")
-@click.option("--requeue-without-bad", is_flag=True, help="Put the job back, and never again on the bad nodes.")
-@click.option("--drain", is_flag=True, help="Take nodes that are broken out of use, with the reason.")
-@options.json_output
+@slurm.command(short_help="Combine the check results of all nodes of a job.")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--requeue-without-bad", is_flag=True, help="Requeue the job without the failed nodes.")
+@click.option("--drain", is_flag=True, help="Drain bad nodes in Slurm, with the reason.")
+@options.json_option
 def verdict(folder: str, requeue_without_bad: bool, drain: bool, as_json: bool) -> int:
-    """Judge what the nodes of this job saw in themselves: FOLDER has a document of each.
+    """Combine the preflight results of all nodes of this job: FOLDER has one document per node.
 
-    Exit code 0: all gates of all nodes are open. 1: some are closed; they are named.
+    Exit code 0: all checks of all nodes passed. 1: some failed; they are listed.
     """
     from launch.backends.slurm import node_reports
-    from launch.backends.slurm import verdict as judging
+    from launch.backends.slurm import node_verdict as judging
 
-    found = judging.verdict(paths.given(folder, "FOLDER").absolute(), requeue_without_bad, drain)
-    code = errors.UNFIT if found.closed else errors.FIT
+    found = judging.judge_job_nodes(paths.parse_path(folder, "FOLDER").absolute(), requeue_without_bad, drain)
+    code = errors.CHECK_FAILED if found.closed else errors.SUCCESS
     if as_json:
-        why = f"{len(found.closed)} of {len(found.nodes)} nodes have closed gates"
-        print_document({**node_reports.values(found), **errors.outcome(code, why)})
+        why = _(
+            "preflight checks failed on {closed} of {nodes} nodes", closed=len(found.closed), nodes=len(found.nodes)
+        )
+        print_document({**node_reports.list_verdict_values(found), **errors.outcome_fields(code, why)})
     return code

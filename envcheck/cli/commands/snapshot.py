@@ -1,4 +1,4 @@
-"""envcheck snapshot: everything that doctor reads, in one file."""
+"""envcheck snapshot: record everything that doctor reads, in one file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from envcheck.cli import options
-from envcheck.cli.documents import print_document
+from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import command, option
 from envcheck.core import language
-from envcheck.core.errors import FIT, UNFIT, UsageError, outcome
-from envcheck.core.language import say
+from envcheck.core.errors import CHECK_FAILED, SUCCESS, UsageError, describe_os_error, outcome_fields
+from envcheck.core.language import translate
+from envcheck.core.messages import _, ngettext
 
 if TYPE_CHECKING:
     from envcheck.core.model import Finding
@@ -22,77 +23,108 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotOptions(options.FleetOptions, options.JsonOption, options.DeviceOption):
-    output: str = option(
-        "-o", "--output", required=True, type=click.Path(), help="The file to write; - is standard output."
+    output: Path | None = options.output_option(
+        excludes=options.OVER_SSH, hint=_("specify a directory with --output-dir")
     )
+    output_dir: Path | None = option(
+        "--output-dir", type=click.Path(path_type=Path), metavar="DIR",
+        help="Folder to write, with one file per host.", needs=options.OVER_SSH,
+    )  # fmt: skip
 
 
-@command(SnapshotOptions, short_help="Record what doctor reads, to judge it elsewhere.")
+@command(SnapshotOptions, short_help="Record this machine, to check it elsewhere.")
 def snapshot(request: SnapshotOptions) -> int:
-    """Record all answers of this machine, secrets removed, so that doctor can judge them elsewhere.
+    """Record everything that `envcheck doctor` reads on this machine, without secrets.
+
+    -o - writes to standard output.
 
     \b
     envcheck snapshot -o machine.json
-    envcheck doctor --replay machine.json             there or here: the same findings
-    envcheck snapshot --hosts node[01-08] -o fleet    a folder with a file for each machine, over ssh
+    envcheck doctor --replay machine.json    check the recording, here or elsewhere
+    envcheck snapshot --hosts node[01-08] --output-dir fleet
     """
     if request.is_over_ssh:
         return _record_hosts(request)
-    from envcheck.collect import facts, machine
+    from envcheck.collect import answer_sources, facts
     from envcheck.collect import snapshot as recording
     from envcheck.report import screen
 
-    file = None if request.output == "-" else Path(request.output)
+    if request.output is None:
+        raise UsageError(_("snapshot needs --output"), _("for example: envcheck snapshot -o machine.json"))
+    file = None if request.output == Path("-") else request.output
     if file:
-        recording.probe_writable(file)
-    with screen.hint("asking the machine ..."):
-        answers = facts.ask(machine.here(), request.device)
-    text = recording.dump(answers, request.device)
+        recording.require_writable(file)
+    with screen.show_hint(_("collecting facts from this machine ...")):
+        answers = facts.ask_machine(answer_sources.local_machine(), request.device)
+    text = recording.render_snapshot(answers, request.device)
     if file is None:
         click.echo(text, nl=False)
-        return FIT
-    recording.write(file, text)
-    click.echo(language.say(f"{len(answers)} answers in {file}"), err=True)
+        return SUCCESS
+    recording.write_snapshot(file, text)
+    click.echo(
+        language.translate(
+            _("{answers_count} command results recorded in {file}", answers_count=len(answers), file=file)
+        ),
+        err=True,
+    )
     if request.as_json:
         print_document({"file": str(file), "answers": len(answers)})
-    return FIT
+    return SUCCESS
 
 
 def _record_hosts(request: SnapshotOptions) -> int:
-    """A file for each host that answered; a sentence for each that did not, and exit code 1 then."""
+    """Write a file for each host that responds; report the others and return exit code 1."""
     from envcheck.cli.commands import fleet
     from envcheck.collect import snapshot as recording
     from envcheck.core.model import Status
     from envcheck.fleet import connectivity
     from envcheck.report import safe
 
-    folder = Path(request.output)
-    if request.output == "-" or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{request.output} is no folder, and each host has a file", "name a folder with -o")
+    folder = request.output_dir
+    if folder is None:
+        raise UsageError(
+            _("snapshot --hosts needs --output-dir"),
+            _("for example: envcheck snapshot --hosts node[01-08] --output-dir fleet"),
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(
+            _("--output-dir {folder} is not a folder", folder=folder), _("specify another directory with --output-dir")
+        )
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as err:
-        raise UsageError(f"cannot make {folder}: {err.strerror}", "choose another folder with -o") from None
+        raise UsageError(
+            _("cannot create {folder}: {strerror}", folder=folder, strerror=describe_os_error(err)),
+            _("specify another directory with --output-dir"),
+        ) from None
 
     def written(said: HostOutput) -> tuple[str, Finding]:
-        found = connectivity.reached(said)
+        found = connectivity.judge_answer(said)
         if said.answers is not None:
-            recording.write(folder / f"{said.host}.json", recording.dump(said.answers, request.device))
+            recording.write_snapshot(
+                folder / f"{said.host}.json", recording.render_snapshot(said.answers, request.device)
+            )
         return said.host, found
 
-    told = fleet.each_asked(request, written, ())
+    told = fleet.ask_each_host(request, written, ())
     bad = [(host, found) for host, found in told if found.status in (Status.FAIL, Status.UNKNOWN)]
     for host, found in bad:
-        said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed
-        click.echo(safe(say(": ").join(said)), err=True)
+        said = ("envcheck", host, translate(found.seen), *found.evidence[:1])  # the error of ssh, otherwise its output
+        click.echo(safe(translate(": ").join(said)), err=True)
         if found.remedy:
-            next_step = f"{say('next: ')}{say(found.remedy.words)}"
+            next_step = translate(_("next: {next_step}", next_step=found.remedy.words))
             click.echo("\n    $ ".join((f"  {next_step}", *found.remedy.commands)), err=True)
-    counted = say("{} of {} hosts in {}" if len(told) != 1 else "{} of {} host in {}")
-    click.echo(counted.format(len(told) - len(bad), len(told), folder), err=True)
-    code = UNFIT if bad else FIT
+    counted = ngettext(
+        "{written} of {count} host in {folder}",
+        "{written} of {count} hosts in {folder}",
+        len(told),
+        written=len(told) - len(bad),
+        folder=folder,
+    )
+    click.echo(translate(counted), err=True)
+    code = CHECK_FAILED if bad else SUCCESS
     if request.as_json:
         why = "; ".join(f"{host}: {found.seen}" for host, found in bad[:1])
         hosts = {host: {"status": found.status.name, "seen": found.seen} for host, found in told}
-        print_document({"folder": str(folder), "hosts": hosts, **outcome(code, why)})
+        print_document({"folder": str(folder), "hosts": hosts, **outcome_fields(code, why)})
     return code

@@ -1,4 +1,4 @@
-"""envcheck train: start a fine-tuning run, if the gates allow it, and stay with it to its end."""
+"""envcheck train: start a training run after preflight checks, and supervise it."""
 
 from __future__ import annotations
 
@@ -10,163 +10,188 @@ from typing import Any, ClassVar
 import click
 
 from envcheck.cli import backend_options, options, usage_errors
+from envcheck.cli.number_types import Seconds, WholeNumber, WholeSeconds
+from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import argument, command, convert_request, flag, option
 from envcheck.core.errors import UsageError
-from envcheck.core.language import say
+from envcheck.core.language import translate
+from envcheck.core.messages import _
 from envcheck.fleet import argv as fleet_words
 from launch.runs import backends
 
-CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
-OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
+CARRIED = ("recipes",)  # copied to other hosts; all other paths are on the hosts
+OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # options of the whole job, which each host gets separately
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(
     options.JsonOption, options.StartOptions, options.VariantOptions, options.RecipeOption, options.JobOptions
 ):
-    """Of a training on this machine and of one on several hosts; `own` are the values of the backends' options."""
+    """Training on this machine or on several hosts; `own` are the values of the backend's options."""
 
     own: Mapping[str, Any]
-    cards: int | None = option("--cards", type=click.IntRange(1, 1024), metavar="N", help="So many cards of each node.")
-    master: str | None = option("--master", metavar="HOST[:PORT]", help="The address of node 0 as the others reach it.")
-    data: Path | None = options.path_option(
-        "--data", metavar="FILE", help="Train on this; the tiny model takes any UTF-8 text."
+    cards: int | None = option(
+        "--cards-per-node", group=OptionGroup.JOB, is_common=True, type=WholeNumber(1, 1024), metavar="COUNT",
+        help="Number of devices per node.",
+    )  # fmt: skip
+    master: str | None = option(
+        "--master", group=OptionGroup.HOSTS, is_common=True, metavar="HOST[:PORT]", help="Address of node 0."
     )
-    steps: int | None = option("--steps", type=click.IntRange(1), metavar="N", help="So many steps, not the recipe's.")
+    data: Path | None = options.path_option(
+        "--data", group=OptionGroup.JOB, is_common=True, metavar="FILE", help="Training data."
+    )
+    steps: int | None = option(
+        "--steps", group=OptionGroup.JOB, is_common=True, type=WholeNumber(1), metavar="COUNT",
+        help="Number of steps (default: the recipe's).",
+    )  # fmt: skip
     port: int | None = option(
-        "--port", type=click.IntRange(1, 65535), metavar="N", help="The launcher's port, where the recipe has one."
+        "--port", group=OptionGroup.HOSTS, type=WholeNumber(1, 65535), metavar="PORT", help="Port of the launcher."
     )
     deadline_s: int | None = option(
-        "--deadline", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
-    )
+        "--deadline", group=OptionGroup.RUN, type=WholeSeconds(1, 10**9), metavar="SECONDS",
+        help="Stop the run after this time.",
+    )  # fmt: skip
     no_stop: tuple[str, ...] = option(
-        "--no-stop", multiple=True, metavar="RULE",
-        help="Do not end it by: cpu, loss, stalled, launcher, health, memory.",
+        "--no-stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
+        help="Disable a stop rule: cpu, loss, stalled, launcher, health, memory.",
     )  # fmt: skip
     limits: tuple[str, ...] = option(
-        "--limit", multiple=True, metavar="RULE.NAME=N", help="Another limit of such a rule."
-    )
+        "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",
+        help="Change a stop rule limit: stalled.seconds=1800.",
+    )  # fmt: skip
     gather_s: float = option(
-        "--gather", type=click.FloatRange(1, 86400), default=600, show_default=True, metavar="SECONDS",
-        help="How long the nodes wait for each other.",
+        "--gather", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=600, show_default=True,
+        metavar="SECONDS", help="Time limit for all nodes to join.",
     )  # fmt: skip
     gates: bool = flag(
-        "--gates", help="Only walk the gates: say what each saw, and start nothing.",
+        "--gates", group=OptionGroup.PREFLIGHT, is_common=True, help="Run the preflight checks and exit.",
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
-    extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
+    extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM_OPTIONS]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostsTrainOptions(options.HostsOptions, TrainOptions):
-    """A node of the job on each of other machines."""
+    """Training with one node on each of several hosts."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeTrainOptions(TrainOptions):
-    """This machine, by itself or as one of the nodes, or the site's own engine."""
+class NodeTrainOptions(options.YesOption, TrainOptions):
+    """Training on this machine, alone or as one of the nodes, or through a backend."""
 
     nnodes: int | None = option(
-        "--nnodes", type=click.IntRange(1, 10_000), metavar="N", help="So many nodes, each started by itself."
-    )
+        "--nnodes", group=OptionGroup.HOSTS, is_common=True, type=WholeNumber(1, 10_000), metavar="COUNT",
+        help="Number of nodes; run this command on each.",
+    )  # fmt: skip
     rank: int | None = option(
-        "--rank", type=click.IntRange(0), metavar="N", help="The number of this node, 0 for the master."
+        "--rank", group=OptionGroup.HOSTS, is_common=True, type=WholeNumber(0), metavar="RANK",
+        help="Rank of this node; 0 is the master.",
+    )  # fmt: skip
+    host: str | None = option(
+        "--host", group=OptionGroup.HOSTS, metavar="HOST", help="Address of this node for the other nodes."
     )
-    host: str | None = option("--host", metavar="HOST", help="The address of this node as the others reach it.")
     provision: bool = flag(
-        "--provision", help="Install what is missing first.", hint="envcheck provision --hosts does that"
+        "--provision", group=OptionGroup.MACHINE, is_common=True, help="Install what is missing first.",
+        hint=_("use envcheck provision --hosts instead"),
+    )  # fmt: skip
+    dashboard: bool = flag(
+        "--dashboard", group=OptionGroup.RUN, is_common=True, help="Show devices, loss curve and log on a full screen.",
+        excludes=("detach",),
+    )  # fmt: skip
+    detach: bool = flag(
+        "--detach", group=OptionGroup.RUN, is_common=True, help="Run in the background; see 'envcheck runs'."
     )
-    watch: bool = flag("--watch", help="A full screen: cards, loss curve, the log's end.", excludes=("detach",))
-    detach: bool = flag("--detach", help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
-    as_script: bool = flag("--as-script", help="Print a shell script, and stop.", excludes=("write",))
+    as_script: bool = options.as_script_flag(excludes=("write",))
     write: Path | None = options.path_option(
-        "--write", metavar="DIR", help="Write script, options and configuration there, and stop.",
-        excludes=("as_json",), hint="leave one of them out; --dry-run --json holds all of them",
+        "--write", group=OptionGroup.OUTPUT, metavar="DIR",
+        help="Write script, options and configuration and exit.",
+        excludes=("as_json",), hint=_("remove one of them; --dry-run --json contains all results"),
     )  # fmt: skip
     on: str = option(
-        "--on", type=click.Choice(backend_options.names()), default=backends.LOCAL, show_default=True,
-        help="Who runs it: this machine itself, or the engine that the site has.",
+        "--on", group=OptionGroup.RUN, is_common=True,
+        type=click.Choice(backend_options.list_names(), case_sensitive=False),
+        default=backends.LOCAL, show_default=True, metavar="BACKEND", help="Where to run: local, slurm or k8s.",
     )  # fmt: skip
-    yes: bool = flag("--yes", "-y", help="Do not ask.", order=options.ASKING)
 
 
 @command(
     HostsTrainOptions,
     NodeTrainOptions,
-    cls=usage_errors.Once,
-    more=backend_options.parameters(),
-    short_help="Start a run, but only if it will run; watch it.",
+    cls=usage_errors.SingleValueCommand,
+    more=backend_options.list_parameters(),
+    short_help="Start a training run after preflight checks, and supervise it.",
 )
 def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
-    """Start a fine-tuning run, but only if it will run.
+    """Start a fine-tuning run after preflight checks, and supervise it.
 
-    The gates come first: a closed one stops with exit code 1 and says what would open it.  Then one line of progress;
-    Ctrl-C ends all processes.  What is left: runs/<time>-<recipe>/ with run.json, loss.svg, the logs and checkpoints.
+    If a preflight check fails, training does not start: exit code 1, and the fix is shown.  Ctrl-C stops all processes.
+    The folder runs/<time>-<recipe>/ receives run.json, loss.svg, logs and checkpoints.
 
     \b
-    envcheck train --model tiny --method lora --device cpu --provision --yes   a real run on any machine, half a minute
-    envcheck train --model tiny --method lora --device cpu --steps 5           the environment is there already
-    envcheck train --model 300b --method sft --device npu --dry-run            only show environment and command
-    envcheck train --model 300b --method sft --rank 3 --master 192.0.2.1 --host 192.0.2.4     one of several nodes
-    envcheck train --model 21b --method lora --device npu --as-script > run.sh                the same as a shell script
-    envcheck train --model qwen-7b --method lora --variant zero3 --framework swift --set lora_rank=16 -- --bf16 true
-    envcheck train --model 300b --method sft --hosts node[01-08]    each node its rank, started and watched over ssh
-    envcheck train --model 300b --method sft --on slurm --time 8:00:00    a job of the site's Slurm, followed to its end
+    envcheck train --model tiny --method lora --device cpu --provision --yes
+    envcheck train --model 300b --method sft --device npu --dry-run    show the command
+    envcheck train --model 21b --method lora --as-script > run.sh
+    envcheck train --recipe qwen-7b-npu-swift --set lora_rank=16 -- --bf16 true
+    envcheck train --model 300b --method sft --device npu --rank 3 --master node1
+    envcheck train --model 300b --method sft --device npu --hosts node[01-08]
+    envcheck train --model 300b --method sft --device npu --on slurm
     """
-    if request.model is None and request.recipe is None:  # that one job alone fits is no answer: it takes hours
-        next_step = "say --model NAME, or --recipe NAME; envcheck recipes lists them"
-        raise UsageError("what to train was not said", next_step)
+    if (
+        request.model is None and request.recipe is None
+    ):  # a job must be named, even if only one matches: it takes hours
+        next_step = _("Add --model NAME or --recipe NAME; envcheck recipes lists them.")
+        raise UsageError(_("no model or recipe specified"), next_step)
     if isinstance(request, HostsTrainOptions):
         return _train_hosts(request)
-    from launch import preview, session
-    from launch.targets.request import TrainRequest
+    from launch import local_run, preview
+    from launch.targets.train_request import TrainRequest
 
-    own, write = backend_options.choose_own(request.on, request.own), request.write
+    own, write = backend_options.choose_own_options(request.on, request.own), request.write
     wish = convert_request(TrainRequest, request)
     if request.dry_run and write is not None:
-        click.echo(say(f"envcheck: --dry-run only shows: nothing is written to {write}"), err=True)
+        click.echo(translate(_("envcheck: --dry-run does not write to {write}", write=write)), err=True)
         write = None
     if request.on != backends.LOCAL or request.dry_run or request.as_script or write is not None:
-        preview.sound(wish)
+        preview.check_early(wish)
     if (backend := backends.load_session(request.on)) is not None:
         return backend.train(wish, own, backends.PreviewOptions(request.dry_run, request.as_script, write))
     if write is not None:
-        from launch import written
+        from launch import job_files
 
-        click.echo("\n".join(written.write(wish, write)))
+        click.echo("\n".join(job_files.write_job(wish, write)))
         return 0
     if request.as_script:
         click.echo(preview.preview_script(wish), nl=False)
         return 0
-    return preview.preview(wish) if request.dry_run else session.train(wish)
+    return preview.preview_run(wish) if request.dry_run else local_run.train_here(wish)
 
 
-def _refuse_unknown(request: HostsTrainOptions) -> None:
-    """A job that no recipe has is on no host either."""
+def _refuse_unknown_job(request: HostsTrainOptions) -> None:
+    """Raise UsageError for a job that no recipe has."""
     from installers.recipes import catalogue
 
     recipes = catalogue.load_all(request.recipes)
-    recipes = (catalogue.by_name(recipes, request.recipe),) if request.recipe else recipes
-    of_it = catalogue.Shape(request.variant, request.node_role)
-    catalogue.possible(recipes, request.model, request.method, request.device, request.framework, of_it)
+    recipes = (catalogue.find_recipe(recipes, request.recipe),) if request.recipe else recipes
+    of_it = catalogue.JobShape(request.variant, request.node_role)
+    catalogue.list_possible(recipes, request.model, request.method, request.device, request.framework, of_it)
 
 
 def _train_hosts(request: HostsTrainOptions) -> int:
     from envcheck.payload import attachments
-    from launch.backends.ssh import session
+    from launch.backends.ssh import train_hosts
 
     if request.dry_run and request.as_json:
-        raise UsageError("--dry-run prints the command of each host, and no document", "leave --json out")
-    backend_options.choose_own(backends.LOCAL, request.own)
-    _refuse_unknown(request)
-    given = fleet_words.written(OF_EACH)
+        raise UsageError(_("--dry-run prints the command of each host, not a JSON document"), _("remove --json"))
+    backend_options.choose_own_options(backends.LOCAL, request.own)
+    _refuse_unknown_job(request)
+    given = fleet_words.collect_given(OF_EACH)
     carried = {name: given[name] for name in CARRIED if name in given}
-    words, said = fleet_words.words(given, carried)
-    return session.train(
+    words, said = fleet_words.build_words(given, carried)
+    return train_hosts.train_on_hosts(
         convert_request(
-            session.NodesRequest, request, hosts=fleet_words.hosts(request), words=words, said=said,
-            carried=attachments.packed(carried), master=request.master or "", runs=str(request.runs),
+            train_hosts.NodesRequest, request, hosts=fleet_words.list_hosts(request), words=words, said=said,
+            carried=attachments.pack_files(carried), master=request.master or "", runs=str(request.runs),
         )
     )  # fmt: skip

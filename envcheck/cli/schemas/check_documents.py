@@ -1,43 +1,44 @@
-"""The keys of what doctor, snapshot, explain, lint and simulate print, and those that all documents share."""
+"""The documents of doctor, snapshot, explain, lint and simulate, and the objects that several documents share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.generate import Keys, key
+from envcheck.cli.schemas.generate import Keys, key, optional_key
+from envcheck.core.messages import mark
 from envcheck.core.model import Answer, Finding, Remedy, Status
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.explain.model import Evidence, Raised
+from envcheck.explain.diagnosis import Evidence, RaisedException
 
-WRONG, NEXT = "what is wrong, in one sentence", "what to do; may be empty"
+WRONG, NEXT = "What is wrong, in one sentence", "What to do next; may be empty."
 
 
 class NumberedDocument(Keys):
-    schema: Any = key(const=SCHEMA_VERSION)
+    schema: Any = key("Schema number of all documents.", const=SCHEMA_VERSION)
 
 
 class OutcomeDocument(Keys, like=NumberedDocument):
-    """Of a command with a verdict."""
+    """A document that ends with the outcome of the command."""
 
-    error: str | None = key(f"{WRONG}; null where the verdict is a good one")
-    exit_code: int
+    error: str | None = key(f"{WRONG}; null if nothing is.")
+    exit_code: int = key("Exit code of the command.")
     next: str = key(NEXT)
 
 
 class ErrorDocument(Keys, like=NumberedDocument):
-    error: str = key(WRONG)
-    exit_code: int
+    error: str = key(f"{WRONG}.")
+    exit_code: int = key("Exit code of the command.")
     next: str = key(NEXT)
 
 
 class JobContainerValues(Keys):
-    privileged: bool
-    devices: list[str]
-    mounts: list[str] = key("source:target, and :ro")
-    network: str
-    ipc: str
-    runtime: str
+    privileged: bool = key("Whether the container is privileged.")
+    devices: list[str] = key("Device nodes and CDI names; empty if the runtime adds the devices.")
+    mounts: list[str] = key("Bind mounts as source:target, with :ro for read-only.")
+    network: str = key("Network mode.")
+    ipc: str = key("IPC mode.")
+    runtime: str = key("Container runtime; empty for the default of the engine.")
 
 
 class JobValues(Keys):
@@ -46,202 +47,220 @@ class JobValues(Keys):
     method: str
     variant: str
     device: str
-    architecture: str = key("of the host, as uname -m has it")
-    nodes: int = key(minimum=1)
-    cards: int = key("devices of each node; 0 on processors", minimum=0)
-    devices: list[int] = key("the selected ones, by the numbers of their nodes in /dev")
-    image: str | None
-    container: JobContainerValues | None
-    blocked_by: list[str] = key("requirements that this machine does not meet")
+    architecture: str
+    nodes: int = key("Number of nodes.", minimum=1)
+    cards: int = key("Devices on each node; 0 on a CPU.", minimum=0)
+    devices: list[int] = key("Numbers of the selected devices, as in the names of their device nodes in /dev.")
+    image: str | None = key("Container image; null for none.")
+    container: JobContainerValues | None = key("The container; null for none.")
+    blocked_by: list[str] = key("Requirements that this machine does not meet; may be empty.")
+
+
+class MessageValues(Keys):
+    template: str = key("English text with the names of the values in braces.")
+    plural: str = optional_key("Template to use if the value `count` is not 1.")
+    values: dict[str, str | int | float | bool | MessageValues | None] = key(
+        "Values by name: strings, numbers, and nested messages."
+    )
 
 
 class FindingDetail(Keys):
     seen: str
+    message: MessageValues
     remedy: Remedy | None
-    evidence: list[str]
+    evidence: list[str] = key("Output or configuration lines that support the result; may be empty.")
 
 
 class FindingValues(Keys, like=Finding, without=("accepted",)):
-    name: str = key(pattern=r"^[^.]+\..+$")
-    blocked_by: list[str]
-    blocks: list[str]
-    details: list[FindingDetail] = key("what else the check saw")
+    name: str = key("Check name, area.property.", pattern=r"^[^.]+\..+$")
+    message: MessageValues
+    blocked_by: list[str] = key("Checks that failed first, so that this one did not run; may be empty.")
+    blocks: list[str] = key("Checks that did not run because this one failed; may be empty.")
+    details: list[FindingDetail] = key("Further results of the same check; may be empty.")
 
 
 class DoctorDocument(Keys, like=OutcomeDocument):
-    verdict: Status
-    exit_code: Literal[0, 1, 3]
-    device: list[str]
-    job: JobValues | None
-    findings: list[FindingValues]
+    verdict: Status = key("Worst status of all findings.")
+    exit_code: Literal[0, 1, 3] = key("Exit code of the command.")
+    device: list[str] = key('Vendors whose devices were found; ["cpu"] for none.')
+    job: JobValues | None = key("The job that the machine was checked for; null for none.")
+    findings: list[FindingValues] = key("Result of each check.")
 
 
 class VoteValue(Keys):
-    value: str
-    hosts: str = key("a node set: node[01-07]")
+    value: str = key("The value.")
+    hosts: str = key("Hosts with this value, in folded form: node[01-07].")
 
 
 class VoteValues(Keys):
-    name: str
-    subject: str
-    status: Literal["OK", "WARN", "FAIL"]
-    most: str | None
-    values: list[VoteValue] = key(minItems=1)
+    name: str = key("Name of the comparison, area.property.")
+    subject: str = key("What is compared, such as a package name; may be empty.")
+    status: Literal["OK", "WARN", "FAIL"] = key(
+        "OK if all hosts have the same value, else the severity of the difference."
+    )
+    majority: str | None = key("Most common value; null if no value has a majority.")
+    values: list[VoteValue] = key("Each value with its hosts.", minItems=1)
 
 
 class FleetHost(Keys):
-    answered: bool
-    verdict: Status
-    named: list[str] = key("the fleet's findings that name this host")
-    findings: list[FindingValues]
+    answered: bool = key("Whether the host was reached and answered.")
+    verdict: Status = key("Worst status of the findings of this host.")
+    outlier_findings: list[str] = key("Findings of the host comparison that name this host.")
+    findings: list[FindingValues] = key("Result of each check on this host.")
 
 
 class FleetDocument(Keys, like=DoctorDocument, without=("device", "job")):
-    hosts: dict[str, FleetHost]
-    common: list[VoteValues]
-    odd: list[VoteValues]
-    findings: list[FindingValues] = key("of the votes")
+    hosts: dict[str, FleetHost] = key("Results by host.")
+    common: list[VoteValues] = key("Values that are the same on all hosts.")
+    outliers: list[VoteValues] = key("Values that differ between hosts.")
+    findings: list[FindingValues] = key("Result of each comparison between hosts.")
 
 
 class CheckValues(Keys):
-    name: str
-    area: str
-    says: str
-    reads: str
-    rule: str
-    remedy: str
+    name: str = key("Check name, area.property.")
+    area: str = key("Part of the name before the dot.")
+    description: str = key("The property that the check verifies.")
+    reads: str = key("Commands and files that the check reads.")
+    rule: str = key("Which condition gives which status.")
+    remedy: str = key("General remedy; a finding has the one for the host.")
     source: str
-    cost: Literal["instant", "seconds", "disturbs the cards"]
-    vendors: list[str] = key("empty for all")
-    frameworks: list[str]
-    models: list[str]
-    of_job: bool
-    catches: list[str] = key("failures of the field that it tells beforehand")
+    cost: Literal["instant", "seconds", "disturbs the cards"] = key("Cost of running the check.")
+    vendors: list[str] = key("Vendors that the check applies to; empty for the host.")
+    frameworks: list[str] = key("Training frameworks that the check applies to; empty for all.")
+    models: list[str] = key("Models that the check applies to; empty for all.")
+    requires_job: bool = key("Whether the check needs a job.")
+    known_failures: list[str] = key("Known failures that the check predicts; may be empty.")
 
 
 class ChecksDocument(Keys, like=NumberedDocument):
-    checks: list[CheckValues]
+    checks: list[CheckValues] = key("All checks, in the order in which they run.")
 
 
 class ThresholdValues(Keys):
-    name: str
-    value: float = key("what decides here: the file's, else the default")
-    default: float
-    unit: Literal["gib", "percent", "c", "count"]
+    name: str = key("Name in envcheck.toml.")
+    value: float = key("Effective value: that of the file, else the default.")
+    default: float = key("Built-in value.")
+    unit: Literal["gib", "percent", "c", "count"] = key("Unit of both values; c is degrees Celsius.")
     source: str
 
 
 class ThresholdsDocument(Keys, like=NumberedDocument):
-    file: str = key("the envcheck.toml that was read, empty for none")
-    thresholds: list[ThresholdValues]
+    file: str = key("The envcheck.toml that was read; empty for none.")
+    thresholds: list[ThresholdValues] = key("All thresholds.")
 
 
 class SnapshotAnswer(Keys, like=Answer, without=("key",)):
-    """By its key."""
+    """An answer without its key, under which the document has it."""
 
 
 class SnapshotDocument(Keys, like=NumberedDocument):
-    envcheck: str
-    device: str
-    answers: dict[str, SnapshotAnswer]
+    envcheck: str = key("Version of envcheck that wrote the snapshot.")
+    device: str = key("Requested vendor; auto for any.")
+    answers: dict[str, SnapshotAnswer] = key("Answers of the machine by question, such as `run npu-smi info`.")
 
 
 class LogLine(Keys, like=Evidence, without=("time", "ours")):
-    """As it stands in the log."""
+    """A line of a log."""
+
+
+class DiagnosisRemedy(Keys, like=Remedy, without=("kind",)):
+    """A remedy of the error catalogue, which has no kinds."""
 
 
 class DiagnosisValues(Keys):
-    name: str
-    kind: str
-    says: str
-    why: str
-    remedy: Remedy
-    source: list[str]
-    applies: list[str]
-    follows: str | None
-    count: int
-    evidence: list[LogLine]
+    name: str = key("Name of the entry in the error catalogue.")
+    kind: str = key(
+        "cause: ended the run; symptom: a cause or a consequence; summary: exit report; warning: did not end the run."
+    )
+    description: str = key("What went wrong.")
+    why: str = key("Why it happens.")
+    remedy: DiagnosisRemedy = key("What to do.")
+    source: list[str] = key("Documents that describe it; may be empty.")
+    applies_to: list[str] = key("Products and versions that it applies to; empty for all.")
+    caused_by: str | None = key("Entry that caused this one; null if it is a cause itself.")
+    count: int = key("Number of matching lines.")
+    evidence: list[LogLine] = key("First matching lines.")
 
 
-class RaisedValues(Keys, like=Raised, without=("time",)):
-    raised_in: str | None
-    called_from: str | None
+class RaisedExceptionValues(Keys, like=RaisedException, without=("time",)):
+    raised_in: str | None = key("Innermost frame of the traceback; null if unknown.")
+    called_from: str | None = key("Outermost frame of the traceback; null if unknown.")
 
 
 class ReadFile(Keys):
-    name: str
-    lines: int
-    bytes: int
+    name: str = key("File name; `standard input` or `command line` for other text.")
+    lines: int = key("Number of lines.")
+    bytes: int = key("Size, bytes.")
 
 
 class ExplainDocument(Keys, like=OutcomeDocument):
-    verdict: Literal["explained", "unknown"]
-    first_failed: str | None
-    diagnoses: list[DiagnosisValues]
-    exception: RaisedValues | None
-    telling: list[LogLine]
-    read: list[ReadFile]
-    notes: list[str]
+    verdict: Literal["explained", "unknown"] = key("Whether an entry of the error catalogue matches.")
+    first_failed: str | None = key("Log of the process that failed first; null if unknown.")
+    diagnoses: list[DiagnosisValues] = key("Matching entries, causes first.")
+    exception: RaisedExceptionValues | None = key("Last Python exception; null for none.")
+    relevant_lines: list[LogLine] = key("Most relevant lines, if no entry explains the exit; may be empty.")
+    files: list[ReadFile] = key("Files that were read.")
+    notes: list[str] = key("Notes from the record of the run; may be empty.")
 
 
 class EntryValues(Keys):
-    name: str
-    kind: str
-    says: str
-    codes: list[str]
-    source: list[str]
+    name: str = key("Name of the entry.")
+    kind: str = key("cause, symptom, summary or warning.")
+    description: str = key("What went wrong.")
+    codes: list[str] = key("Error codes that the entry explains; may be empty.")
+    source: list[str] = key("Documents that describe it; may be empty.")
 
 
 class EntriesDocument(Keys, like=NumberedDocument):
-    entries: list[EntryValues]
+    entries: list[EntryValues] = key("All entries of the error catalogue.")
 
 
 class RemarkValues(Keys):
-    rule: str
-    severity: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    seen: str
-    evidence: str
-    remedy: str
-    fix: bool
-    origin: str
+    rule: str = key("Name of the rule.")
+    severity: str = key("Severity of the issue.")
+    line: int = key("First line, from 1.")
+    column: int = key("First column, from 1, in characters.")
+    end_line: int = key("Last line, from 1.")
+    end_column: int = key("Column after the last character, from 1.")
+    seen: str = key("The issue, in English.")
+    evidence: str = key("The source line.")
+    remedy: str = key("How to fix it; may be empty.")
+    fix: bool = key("Whether `--write-fixed` fixes it.")
+    origin: str = key("Tool that found it: envcheck or shellcheck.")
 
 
 class LintDocument(Keys, like=OutcomeDocument):
-    file: str
-    device: str | None
-    read: int
-    shellcheck: bool
-    findings: list[RemarkValues]
-    waived: list[RemarkValues]
-    job: JobValues | None = key("of the recipe that the script was written from")
+    file: str = key("File that was checked.")
+    device: str | None = key("Vendor that the file is for; null if unknown.")
+    read: int = key("Scripts and configurations that were checked; 0 if the file contains none.")
+    shellcheck: bool = key("Whether shellcheck ran.")
+    findings: list[RemarkValues] = key("Issues, in the order of the file.")
+    waived: list[RemarkValues] = key("Issues that a comment in the file waives.")
+    job: JobValues | None = key("The job of the recipe that the script was generated from; null for none.")
 
 
 class SimulatedMachine(Keys):
-    name: str
-    title: str
-    vendor: str
-    devices: int
-    faults: list[str]
+    name: str = key("Machine name.")
+    title: str = key("Product name.")
+    vendor: str = key("Vendor of the devices.")
+    devices: int = key("Number of devices.")
+    faults: list[str] = key("Faults that can be simulated on it.")
 
 
 class SimulatedFault(Keys):
-    name: str
-    summary: str
-    value: str | None
-    vendors: list[str]
+    name: str = key("Fault name.")
+    summary: str = key("What is wrong with the machine.")
+    value: str | None = key("What the value after `=` means; null if the fault takes none.")
+    vendors: list[str] = key("Vendors whose machines can have the fault.")
 
 
 class SimulateDocument(Keys, like=NumberedDocument):
-    machines: list[SimulatedMachine]
-    faults: list[SimulatedFault]
+    machines: list[SimulatedMachine] = key("Machines that can be simulated.")
+    faults: list[SimulatedFault] = key("Faults that can be simulated.")
 
 
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
-    "error": ("envcheck COMMAND --json, where the command is refused or fails", ErrorDocument, {}),
+    "error": (mark("envcheck COMMAND --json, if the command fails or rejects its arguments"), ErrorDocument, {}),
     "doctor": ("envcheck doctor --json", DoctorDocument, {}),
     "fleet": ("envcheck doctor --hosts --json", FleetDocument, {}),
     "doctor-checks": ("envcheck doctor --list-checks --json", ChecksDocument, {}),

@@ -1,7 +1,7 @@
-"""JSON Schema from annotated classes: dataclasses as dataclasses.asdict gives them, and classes of Keys.
+"""Build JSON Schema from annotated classes: dataclasses as dataclasses.asdict returns them, and subclasses of Keys.
 
-A subclass of Keys lists the keys of a JSON object that is put together by hand.  Each key is required, unless it is set
-to maybe(); `like` takes over the fields of a dataclass or the keys of another class, but those in `without`.
+A subclass of Keys lists the keys of a JSON object.  Each key is required unless it is set to optional_key(); `like`
+takes over the fields of a dataclass or the keys of another class, except those in `without`.
 """
 
 from __future__ import annotations
@@ -14,35 +14,37 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
+from envcheck.cli.schemas.key_meanings import find_meaning
+from envcheck.core.messages import Message
 from envcheck.core.model import Device, Document, Process, ToolError, Topology
 from envcheck.core.version import SCHEMA_VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+PLAIN = {Message: "string", str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 OPEN = (Document, Device, Process, Topology, ToolError)  # what `envcheck parse` prints may get further keys
-OPEN_WORDS = "of what `envcheck parse` prints: open, further keys may come"
+OPEN_WORDS = "Part of the output of `envcheck parse`; further keys may follow."
 
 
 @dataclasses.dataclass(frozen=True)
 class KeyRule:
-    """What is said of a key besides its type; `is_optional`: it may be missing."""
+    """The description and further keywords of a key; `is_optional`: the key may be missing."""
 
     is_optional: bool
     rules: Mapping[str, Any]
 
 
-def key(says: str = "", **rules: Any) -> Any:
-    """A key that is always there, with its description and further keywords of JSON Schema."""
-    return KeyRule(False, ({"description": says} if says else {}) | rules)
+def key(meaning: str = "", **rules: Any) -> Any:
+    """Return a required key with its description and further keywords of JSON Schema."""
+    return KeyRule(False, ({"description": meaning} if meaning else {}) | rules)
 
 
-def maybe(says: str = "", **rules: Any) -> Any:
-    """A key that may be missing."""
-    return KeyRule(True, key(says, **rules).rules)
+def optional_key(meaning: str = "", **rules: Any) -> Any:
+    """Return a key that may be missing."""
+    return KeyRule(True, key(meaning, **rules).rules)
 
 
 class Keys:
-    """The keys of a JSON object, as annotations."""
+    """Base class of the descriptions of JSON objects: each annotation is a key."""
 
     _like: typing.ClassVar[type | None] = None
     _without: typing.ClassVar[tuple[str, ...]] = ()
@@ -52,36 +54,49 @@ class Keys:
 
 
 def make_schema(name: str, title: str, keys: type, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole schema of the document `name`; `rules` are keywords that hold for all of it."""
+    """Return the schema of the document `name`; `rules` are keywords for the whole document."""
     parts: dict[str, Any] = {}
     head = {"$schema": DIALECT, "$id": f"urn:envcheck:{name}:{SCHEMA_VERSION}", "title": title}
-    body = _object(keys, parts) | dict(rules)
+    body = _describe_object(keys, parts) | dict(rules)
     return {**head, **body, **({"$defs": dict(sorted(parts.items()))} if parts else {})}
 
 
-def _object(cls: type, parts: dict[str, Any]) -> dict[str, Any]:
-    keys = _keys(cls)
+def object_name(cls: type) -> str:
+    """Return the name of an object in $defs."""
+    return cls.__name__.removesuffix("Values")
+
+
+def _describe_object(cls: type, parts: dict[str, Any]) -> dict[str, Any]:
+    keys = _collect_keys(cls)
     closed = {"description": OPEN_WORDS} if cls in OPEN else {"additionalProperties": False}
     return {
         "type": "object",
-        "properties": {name: _value(hint, parts) | dict(rule.rules) for name, (hint, rule) in keys.items()},
+        "properties": {name: _describe_type(hint, parts) | dict(rule.rules) for name, (hint, rule) in keys.items()},
         "required": [name for name, (_, rule) in keys.items() if not rule.is_optional],
     } | closed
 
 
-def _keys(cls: type) -> dict[str, tuple[Any, KeyRule]]:
-    """Each key's type and rule, those that are taken over first."""
+def _collect_keys(cls: type) -> dict[str, tuple[Any, KeyRule]]:
+    """Return the type and the rule of each key, those of `like` first."""
     hints = typing.get_type_hints(cls)
     if dataclasses.is_dataclass(cls):
-        return {field.name: (hints[field.name], KeyRule(False, {})) for field in dataclasses.fields(cls)}
+        return {f.name: (hints[f.name], _add_meaning(cls, f.name, KeyRule(False, {}))) for f in dataclasses.fields(cls)}
     assert issubclass(cls, Keys)
-    taken = {} if cls._like is None else _keys(cls._like)
-    own = {name: (hints[name], vars(cls).get(name, KeyRule(False, {}))) for name in inspect.get_annotations(cls)}
-    return {name: one for name, one in (taken | own).items() if name not in cls._without}
+    taken = {} if cls._like is None else _collect_keys(cls._like)
+    own = {
+        name: (hints[name], _add_meaning(cls, name, vars(cls).get(name, KeyRule(False, {}))))
+        for name in inspect.get_annotations(cls)
+    }
+    return {name: found for name, found in (taken | own).items() if name not in cls._without}
 
 
-def _value(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
-    """The schema of one type; objects are put into `parts` and referred to."""
+def _add_meaning(owner: type, name: str, rule: KeyRule) -> KeyRule:
+    meaning = find_meaning(owner, name)
+    return KeyRule(rule.is_optional, {"description": meaning, **rule.rules}) if meaning else rule
+
+
+def _describe_type(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one type; objects are added to `parts` and referenced."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return {}
@@ -90,26 +105,27 @@ def _value(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
     if origin is Literal:
         return {"const": inner[0]} if len(inner) == 1 else {"enum": list(inner)}
     if origin in (typing.Union, types.UnionType):
-        return _union([_value(one, parts) for one in inner])
+        return _describe_union([_describe_type(one, parts) for one in inner])
     if origin in (list, tuple):
-        return _array(inner, parts)
+        return _describe_array(inner, parts)
     if origin in (dict, Mapping):
-        return {"type": "object", "additionalProperties": _value(inner[1], parts)}
+        return {"type": "object", "additionalProperties": _describe_type(inner[1], parts)}
     if issubclass(hint, enum.Enum):
         return {"enum": [one.value if isinstance(one.value, str) else one.name for one in hint]}
-    if hint.__name__ not in parts:
-        parts[hint.__name__] = {}
-        parts[hint.__name__] = _object(hint, parts)
-    return {"$ref": f"#/$defs/{hint.__name__}"}
+    name = object_name(hint)
+    if name not in parts:
+        parts[name] = {}  # a class may refer to itself
+        parts[name] = _describe_object(hint, parts)
+    return {"$ref": f"#/$defs/{name}"}
 
 
-def _array(inner: tuple[Any, ...], parts: dict[str, Any]) -> dict[str, Any]:
+def _describe_array(inner: tuple[Any, ...], parts: dict[str, Any]) -> dict[str, Any]:
     if len(inner) == 1 or inner[1] is ...:
-        return {"type": "array", "items": _value(inner[0], parts)}
-    return {"type": "array", "prefixItems": [_value(one, parts) for one in inner], "items": False}
+        return {"type": "array", "items": _describe_type(inner[0], parts)}
+    return {"type": "array", "prefixItems": [_describe_type(one, parts) for one in inner], "items": False}
 
 
-def _union(choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _describe_union(choices: list[dict[str, Any]]) -> dict[str, Any]:
     if all(set(one) == {"type"} for one in choices):
         return {"type": [one["type"] for one in choices]}
     return {"anyOf": choices}

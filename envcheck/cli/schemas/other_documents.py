@@ -1,84 +1,87 @@
-"""The keys of what the commands print that have no document of a machine or a job."""
+"""The documents of the commands that describe neither a machine nor a job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.check_documents import NumberedDocument, OutcomeDocument
-from envcheck.cli.schemas.generate import Keys, key
+from envcheck.cli.schemas.check_documents import MessageValues, NumberedDocument, OutcomeDocument
+from envcheck.cli.schemas.generate import Keys, key, optional_key
 from envcheck.cli.schemas.run_documents import TrainDocument
 from envcheck.core.model import Status
 
 
-class InferDocument(Keys, like=TrainDocument, without=("role", "job", "closed")):
-    weights: str | None = key("a checkpoint or adapter; null for the model as published")
+class InferDocument(Keys, like=TrainDocument, without=("role", "job", "failed_checks")):
+    weights: str | None = key("Checkpoint or adapter; null for the model as published.")
 
 
 class CompletionDocument(Keys, like=NumberedDocument):
-    shell: str
-    script: str
+    shell: str = key("Shell: bash, zsh or fish.")
+    script: str = key("The completion script.")
 
 
 class SchemaTitle(Keys):
-    name: str
-    title: str
+    name: str = key("Name of the document, as in `envcheck schema NAME`.")
+    title: str = key("Command that prints the document.")
 
 
 class SchemasDocument(Keys, like=NumberedDocument):
-    documents: list[SchemaTitle]
+    documents: list[SchemaTitle] = key("All documents.")
 
 
 class LintRuleValues(Keys):
-    name: str
-    severity: str
-    says: str
+    name: str = key("Name of the rule.")
+    severity: str = key("Severity of the issue.")
+    description: str = key("The issue that the rule finds.")
 
 
 class LintRulesDocument(Keys, like=NumberedDocument):
-    rules: list[LintRuleValues]
+    rules: list[LintRuleValues] = key("All rules.")
 
 
 class RecordedDocument(Keys, like=NumberedDocument):
-    file: str
-    answers: int
+    file: str = key("Path of the snapshot.")
+    answers: int = key("Number of answers in it.")
 
 
 class RecordedHost(Keys):
-    status: Status
-    seen: str
+    status: Status = key("Whether the host was recorded.")
+    seen: str = key("What was recorded, or why it was not.")
 
 
 class RecordedHostsDocument(Keys, like=OutcomeDocument):
-    folder: str
-    hosts: dict[str, RecordedHost]
+    folder: str = key("Folder of the snapshots.")
+    hosts: dict[str, RecordedHost] = key("Result by host.")
 
 
 class SimulatedFolderDocument(Keys, like=NumberedDocument):
-    folder: str
+    folder: str = key("Folder of the simulated tools and files.")
 
 
 class PrologDocument(Keys, like=OutcomeDocument):
-    node: str
-    verdict: Literal["fit", "unfit", "unknown"]
-    reason: str
+    node: str = key("Name of the node.")
+    verdict: Literal["healthy", "unhealthy", "unknown"] = key("Whether the node can run jobs.")
+    reason: str = key("Why, in one line; empty if it can.")
 
 
 class ScriptDocument(Keys, like=NumberedDocument):
-    script: str
+    script: str = key("The prolog script.")
 
 
-class ClosedGateValues(Keys):
-    gate: str
+class FailedCheckValues(Keys):
+    name: str = key("Name of the preflight check.")
     seen: str
-    next_step: str
+    message: MessageValues = optional_key()
+    next: str = key("What to do; may be empty.")
     evidence: list[str]
 
 
 class VerdictDocument(Keys, like=OutcomeDocument):
-    nodes: list[str]
-    closed: dict[str, list[ClosedGateValues]]
-    bad: list[str] = key("those of the closed that other nodes could replace")
+    nodes: list[str] = key("All nodes of the job.")
+    failed_checks: dict[str, list[FailedCheckValues]] = key(
+        "Failed preflight checks by node; nodes without are left out."
+    )
+    bad_nodes: list[str] = key("Nodes with failed checks that other nodes could replace.")
 
 
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Running a program on a host that the collector travelled to; here, envcheck.core.process does."""
+"""Runs programs on hosts that the collector was sent to; on this host, envcheck.core.process does."""
 
 import os
 import select
@@ -7,13 +7,13 @@ import subprocess
 import time
 from typing import NamedTuple
 
-OUTPUT_LIMIT = 4 << 20  # bytes of each stream kept: what a snapshot takes
+OUTPUT_LIMIT = 4 << 20  # bytes of each stream that are kept, as in a snapshot
 NOT_FOUND, NOT_STARTED, HUNG = 127, 126, 124
 _running = set()  # type: set[subprocess.Popen[bytes]]
 
 
 class CommandOutput(NamedTuple):
-    """As envcheck.core.process.CommandResult."""
+    """The same fields as envcheck.core.process.CommandResult."""
 
     status: int
     out: str
@@ -23,8 +23,8 @@ class CommandOutput(NamedTuple):
     hung: bool = False
 
 
-def run(argv: "list[str]", timeout_s: float) -> CommandOutput:
-    """To its end, or to the deadline, at which it and its children are ended."""
+def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
+    """Run a program until it ends; at the deadline, kill it and its children."""
     began = time.monotonic()
     try:
         child = subprocess.Popen(
@@ -37,23 +37,23 @@ def run(argv: "list[str]", timeout_s: float) -> CommandOutput:
         return CommandOutput(NOT_FOUND if absent else NOT_STARTED, "", f"{argv[0]}: {why}", absent=absent)
     _running.add(child)
     try:
-        out, err_text, over = _read(child, began + timeout_s)
-        hung = not over or not _ended(child, began + timeout_s)
+        out, err_text, over = _read_streams(child, began + timeout_s)
+        hung = not over or not _wait_for_end(child, began + timeout_s)
         if hung:
-            _kill(child)
+            _kill_group(child)
     finally:
         _running.discard(child)
     return CommandOutput(HUNG if hung else child.returncode, out, err_text, time.monotonic() - began, hung=hung)
 
 
-def end_all() -> None:
-    """Ends what `run` has started in any thread."""
+def kill_all() -> None:
+    """Kill all programs that `run_command` started in any thread."""
     for child in list(_running):
-        _kill(child)
+        _kill_group(child)
 
 
-def _read(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[str, str, bool]":
-    """Both streams, and whether they came to their end before the deadline."""
+def _read_streams(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[str, str, bool]":
+    """Return both streams, and whether they ended before the deadline."""
     kept = {stream.fileno(): bytearray() for stream in (child.stdout, child.stderr) if stream}
     streams, ready = list(kept), select.poll()
     for number in streams:
@@ -73,8 +73,8 @@ def _read(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[str, str,
     return out, err, not left
 
 
-def _ended(child: "subprocess.Popen[bytes]", deadline: float) -> bool:
-    """Looks ever less often; Popen.wait with a timeout raises where a clock is stepped meanwhile."""
+def _wait_for_end(child: "subprocess.Popen[bytes]", deadline: float) -> bool:
+    """Poll at growing intervals; Popen.wait with a timeout raises if the clock is stepped."""
     deadline, pause_s = max(deadline, time.monotonic() + 0.1), 0.0005
     while child.poll() is None:
         if time.monotonic() >= deadline:
@@ -84,10 +84,10 @@ def _ended(child: "subprocess.Popen[bytes]", deadline: float) -> bool:
     return True
 
 
-def _kill(child: "subprocess.Popen[bytes]") -> None:
-    """The whole group; a process in state D is left to the kernel."""
+def _kill_group(child: "subprocess.Popen[bytes]") -> None:
+    """Kill the whole group; a process in state D remains until the kernel ends it."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except OSError:
         return
-    _ended(child, time.monotonic() + 1.0)
+    _wait_for_end(child, time.monotonic() + 1.0)

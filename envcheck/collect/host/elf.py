@@ -1,4 +1,4 @@
-"""What a shared library says of itself: processor, name, and the newest GLIBCXX that it wants and gives.
+"""Reads a shared library: processor, name, and the newest GLIBCXX versions that it needs and provides.
 
 Reads section headers and three small sections of a 64-bit little-endian ELF file, whatever its size; layout: elf(5).
 """
@@ -15,8 +15,8 @@ SECTION_LIMIT, SECTIONS_LIMIT, STEPS_LIMIT, NAME_LIMIT = 4 << 20, 512, 4096, 256
 _GLIBCXX = re.compile(rb"GLIBCXX_(\d+(?:\.\d+){1,3})$")
 
 
-class Library(NamedTuple):
-    """Versions as numbers, (3, 4, 30); None where none is named."""
+class ElfLibrary(NamedTuple):
+    """Versions as numbers, (3, 4, 30); None if there is none."""
 
     machine: str
     soname: "str | None" = None
@@ -24,38 +24,38 @@ class Library(NamedTuple):
     gives: "tuple[int, ...] | None" = None
 
 
-class _Section(NamedTuple):
+class _ElfSection(NamedTuple):
     kind: int
     offset: int
     size: int
     link: int
 
 
-def read(path: "Path") -> "Library | None":
-    """None for what is no such file."""
+def read_library(path: "Path") -> "ElfLibrary | None":
+    """Return the library's data, None if the file is not a 64-bit ELF file."""
     try:
         with path.open("rb") as file:
-            return _read(file)
+            return _parse_elf(file)
     except (OSError, struct.error, ValueError):
         return None
 
 
-def _read(file: "BinaryIO") -> "Library | None":
+def _parse_elf(file: "BinaryIO") -> "ElfLibrary | None":
     head = file.read(64)
     if head[:4] != b"\x7fELF" or head[4:6] != b"\x02\x01":
         return None
     (machine,) = struct.unpack_from("<H", head, 18)
     (start,) = struct.unpack_from("<Q", head, 40)
     size, count = struct.unpack_from("<HH", head, 58)
-    table = _at(file, start, size * min(count, SECTIONS_LIMIT))
+    table = _read_at(file, start, size * min(count, SECTIONS_LIMIT))
     fields = [struct.unpack_from("<IIQQQQI", table, at) for at in range(0, len(table), max(size, 64))]
-    sections = [_Section(kind, offset, length, link) for _, kind, _, _, offset, length, link in fields]
-    wants, gives = (_newest(_names(file, sections, kind)) for kind in (WANTS, GIVES))
-    return Library(MACHINES.get(machine, f"machine {machine}"), _soname(file, sections), wants, gives)
+    sections = [_ElfSection(kind, offset, length, link) for _, kind, _, _, offset, length, link in fields]
+    wants, gives = (_newest_glibcxx(_read_version_names(file, sections, kind)) for kind in (WANTS, GIVES))
+    return ElfLibrary(MACHINES.get(machine, f"machine {machine}"), _read_soname(file, sections), wants, gives)
 
 
-def _names(file: "BinaryIO", sections: "list[_Section]", kind: int) -> "list[bytes]":
-    """The names in a section of versions: entries in a chain, each with a chain of names of its own."""
+def _read_version_names(file: "BinaryIO", sections: "list[_ElfSection]", kind: int) -> "list[bytes]":
+    """Return the names in a version section: a chain of entries, each with its own chain of names."""
     section = next((one for one in sections if one.kind == kind), None)
     if section is None or section.link >= len(sections):
         return []
@@ -63,13 +63,13 @@ def _names(file: "BinaryIO", sections: "list[_Section]", kind: int) -> "list[byt
     # gives: version, flags, index, count, hash, aux, next, and of a name: name, next.
     aux, name_at = (8, 8) if kind == WANTS else (12, 0)
     found = []  # type: list[bytes]
-    data, place = _at(file, section.offset, section.size), 0
+    data, place = _read_at(file, section.offset, section.size), 0
     for _ in range(STEPS_LIMIT):
         names, following = struct.unpack_from("<II", data, place + aux)
         at = place + names
         while len(found) < STEPS_LIMIT:
             name, step = struct.unpack_from("<II", data, at + name_at)
-            found.append(_text(file, sections[section.link], name))
+            found.append(_read_string(file, sections[section.link], name))
             at += step
             if not step:
                 break
@@ -79,27 +79,27 @@ def _names(file: "BinaryIO", sections: "list[_Section]", kind: int) -> "list[byt
     return found
 
 
-def _soname(file: "BinaryIO", sections: "list[_Section]") -> "str | None":
+def _read_soname(file: "BinaryIO", sections: "list[_ElfSection]") -> "str | None":
     section = next((one for one in sections if one.kind == DYNAMIC), None)
     if section is None or section.link >= len(sections):
         return None
-    data = _at(file, section.offset, section.size)
+    data = _read_at(file, section.offset, section.size)
     for tag, value in struct.iter_unpack("<qQ", data[: len(data) // 16 * 16]):
         if tag == SONAME:
-            return _text(file, sections[section.link], value).decode("utf-8", "replace")
+            return _read_string(file, sections[section.link], value).decode("utf-8", "replace")
     return None
 
 
-def _text(file: "BinaryIO", strings: "_Section", offset: int) -> bytes:
-    """One string: a framework's whole table of them holds tens of megabytes."""
-    return _at(file, strings.offset + offset, NAME_LIMIT).partition(b"\0")[0]
+def _read_string(file: "BinaryIO", strings: "_ElfSection", offset: int) -> bytes:
+    """Return one string: the string table of a framework has tens of megabytes."""
+    return _read_at(file, strings.offset + offset, NAME_LIMIT).partition(b"\0")[0]
 
 
-def _at(file: "BinaryIO", offset: int, size: int) -> bytes:
+def _read_at(file: "BinaryIO", offset: int, size: int) -> bytes:
     file.seek(offset)
     return file.read(min(size, SECTION_LIMIT))
 
 
-def _newest(names: "list[bytes]") -> "tuple[int, ...] | None":
+def _newest_glibcxx(names: "list[bytes]") -> "tuple[int, ...] | None":
     found = [found for found in map(_GLIBCXX.match, names) if found]
     return max((tuple(map(int, one[1].split(b"."))) for one in found), default=None)

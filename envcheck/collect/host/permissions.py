@@ -1,9 +1,9 @@
-"""Who may open what: the device nodes, and files that the drivers and engines are particular about.
+"""Permissions: of the device nodes, and of files whose mode drivers and engines check.
 
 caller  {uid, gid, groups, user: name | null, capabilities: hex | null, host_pids: true | false | null}
 paths   {paths: {path: {kind, mode, uid, gid, usable, target}}, named: {variable: {path: true | false}}}
-        kind is char, file, folder, link (that leads nowhere) or other; usable: this process may read and write it;
-        target is where a link leads.  `named`: the paths that variables of the environment name, and whether they are.
+        kind is char, file, folder, link (a broken one) or other; usable: this process may read and write it;
+        target is the end of a link.  `named`: the paths in environment variables, and whether they exist.
 """
 
 import glob
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the first namespace of process ids
-# Files that one is given by mounting, or that loaders and runtimes refuse with a wrong owner or mode.
+HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the initial pid namespace
+# Files that loaders and runtimes refuse with a wrong owner or mode.
 WATCHED = ("/", "/usr", "/usr/local", "/usr/bin/runc", "/usr/local/bin/runc")
 NAMING = ("CONDA_PREFIX", "VIRTUAL_ENV")
 LISTING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
@@ -24,31 +24,33 @@ NODES_LIMIT, ENTRIES_LIMIT = 512, 64
 _KINDS = ((stat.S_ISCHR, "char"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
 
 
-def caller() -> "dict[str, Any]":
+def collect_caller() -> "dict[str, Any]":
+    """Return user, groups and capabilities of this process, and whether it is in the host's pid namespace."""
     return {
         "uid": os.geteuid(),
         "gid": os.getegid(),
         "groups": sorted(os.getgroups()),
-        "user": _user(os.geteuid()),
-        "capabilities": _capabilities(),
-        "host_pids": _host_pids(),
+        "user": _find_user_name(os.geteuid()),
+        "capabilities": _read_capabilities(),
+        "host_pids": _has_host_pids(),
     }
 
 
-def paths(vendors: "Sequence[Any]") -> "dict[str, Any]":
+def collect_paths(vendors: "Sequence[Any]") -> "dict[str, Any]":
+    """Return the watched files and device nodes that exist, and the paths in environment variables."""
     watched = (path for vendor in vendors for path in (*vendor.driver_files, *vendor.watched_paths))
-    found = {path: _look(path) for path in (*WATCHED, *watched, *_nodes(vendors))}
-    return {"paths": {path: told for path, told in found.items() if told}, "named": _named(vendors)}
+    found = {path: _inspect_path(path) for path in (*WATCHED, *watched, *_list_device_nodes(vendors))}
+    return {"paths": {path: about for path, about in found.items() if about}, "named": _check_named_paths(vendors)}
 
 
-def _nodes(vendors: "Iterable[Any]") -> "Iterator[str]":
+def _list_device_nodes(vendors: "Iterable[Any]") -> "Iterator[str]":
     for vendor in vendors:
         if vendor.node_pattern:
             yield from sorted(glob.glob(vendor.node_pattern))[:NODES_LIMIT]
             yield from vendor.control_nodes
 
 
-def _look(path: str) -> "dict[str, Any] | None":
+def _inspect_path(path: str) -> "dict[str, Any] | None":
     try:
         found = os.stat(path)
     except OSError:
@@ -67,33 +69,33 @@ def _look(path: str) -> "dict[str, Any] | None":
     }
 
 
-def _named(vendors: "Iterable[Any]") -> "dict[str, dict[str, bool]]":
+def _check_named_paths(vendors: "Iterable[Any]") -> "dict[str, dict[str, bool]]":
     naming = (*NAMING, *(name for vendor in vendors for name in (*vendor.toolkit_variables, *vendor.path_variables)))
-    said = {name: [os.environ[name]] for name in naming if os.environ.get(name)}
+    listed_paths = {name: [os.environ[name]] for name in naming if os.environ.get(name)}
     for name in LISTING:
         entries = [part for part in re.split(r"[:\s]+", os.environ.get(name, "")) if part.startswith("/")]
         if entries:
-            said[name] = entries[:ENTRIES_LIMIT]
-    return {name: {path: Path(path).exists() for path in listed} for name, listed in said.items()}
+            listed_paths[name] = entries[:ENTRIES_LIMIT]
+    return {name: {path: Path(path).exists() for path in listed} for name, listed in listed_paths.items()}
 
 
-def _user(uid: int) -> "str | None":
+def _find_user_name(uid: int) -> "str | None":
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
 
 
-def _capabilities() -> "str | None":
+def _read_capabilities() -> "str | None":
     try:
         status = Path("/proc/self/status").read_text(errors="replace")
     except OSError:
         return None
-    said = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
-    return said[1] if said else None
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return found[1] if found else None
 
 
-def _host_pids() -> "bool | None":
+def _has_host_pids() -> "bool | None":
     try:
         return os.readlink("/proc/self/ns/pid") == HOST_PIDS
     except OSError:

@@ -1,7 +1,8 @@
-"""Who has a device node open, by the links in /proc/PID/fd; whatever the vendor's tool lists.
+"""Processes with an open device node, from the links in /proc/PID/fd, independent of the vendor tool.
 
 processes  {pids: [..], blind: n, holding: [{pid, name, uid, parent, state, age_s, container, nodes: [..]}]}
-           blind: so many processes may not be looked into; container: the first twelve digits of its id, or null
+           blind: the number of processes that may not be inspected; container: the first twelve digits of its id,
+           or null
 """
 
 import os
@@ -13,26 +14,27 @@ from pathlib import Path
 from typing import Any
 
 PIDS_LIMIT, HOLDERS_LIMIT = 32768, 256
-BUDGET_S = 2.0  # a host of many thousand processes is looked through only so far; the rest counts as blind
+BUDGET_S = 2.0  # with many thousand processes the rest is not inspected and counts as blind
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
-def processes(vendors: "Iterable[Any]") -> "dict[str, Any]":
+def collect_processes(vendors: "Iterable[Any]") -> "dict[str, Any]":
+    """Return all process ids, and the processes with open device nodes."""
     pids = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())[:PIDS_LIMIT]
     patterns = [vendor.node_pattern for vendor in vendors if vendor.node_pattern]
     prefixes = tuple(pattern.partition("[")[0] for pattern in patterns)
     holding = []  # type: list[dict[str, Any]]
     began, blind = time.monotonic(), 0
-    for pid in pids if any(_there(prefix) for prefix in prefixes) else ():
-        nodes = _nodes(pid, prefixes) if time.monotonic() - began < BUDGET_S else None
+    for pid in pids if any(_has_nodes(prefix) for prefix in prefixes) else ():
+        nodes = _list_open_nodes(pid, prefixes) if time.monotonic() - began < BUDGET_S else None
         blind += nodes is None
         mine = sorted(node for node in nodes or () if any(fnmatch(node, pattern) for pattern in patterns))
         if mine and pid != os.getpid() and len(holding) < HOLDERS_LIMIT:
-            holding.append({"pid": pid, "nodes": mine, **_about(pid)})
+            holding.append({"pid": pid, "nodes": mine, **_describe_process(pid)})
     return {"pids": pids, "blind": blind, "holding": holding}
 
 
-def _there(prefix: str) -> bool:
+def _has_nodes(prefix: str) -> bool:
     folder, _, name = prefix.rpartition("/")
     try:
         return any(entry.startswith(name) for entry in os.listdir(folder))
@@ -40,15 +42,15 @@ def _there(prefix: str) -> bool:
         return False
 
 
-def _nodes(pid: int, prefixes: "tuple[str, ...]") -> "set[str] | None":
-    """Device nodes that it has open; None where one may not look."""
+def _list_open_nodes(pid: int, prefixes: "tuple[str, ...]") -> "set[str] | None":
+    """Return the device nodes that the process has open; None without permission."""
     folder, found = f"/proc/{pid}/fd", set()
     try:
         descriptors = os.listdir(folder)
     except PermissionError:
         return None
     except OSError:
-        return set()  # it ended meanwhile
+        return set()  # the process has ended
     for descriptor in descriptors:
         try:
             target = os.readlink(f"{folder}/{descriptor}")
@@ -59,13 +61,14 @@ def _nodes(pid: int, prefixes: "tuple[str, ...]") -> "set[str] | None":
     return found
 
 
-def _about(pid: int) -> "dict[str, Any]":
-    """From /proc/PID/stat: `20817 (python3) S 1 ...`; the name may hold anything, so the last bracket counts."""
+def _describe_process(pid: int) -> "dict[str, Any]":
+    """Return data from /proc/PID/stat: `20817 (python3) S 1 ...`; the name may contain brackets, so the last one
+    counts."""
     base = Path(f"/proc/{pid}")
-    name, _, rest = _text(base / "stat").rpartition(")")
-    words, inside = rest.split(), _CONTAINER.search(_text(base / "cgroup"))
+    name, _, rest = _read_text(base / "stat").rpartition(")")
+    words, inside = rest.split(), _CONTAINER.search(_read_text(base / "cgroup"))
     started_s = int(words[19]) / os.sysconf("SC_CLK_TCK") if len(words) > 19 else None
-    uptime = _text(Path("/proc/uptime")).split()
+    uptime = _read_text(Path("/proc/uptime")).split()
     return {
         "name": name.partition("(")[2][:64] or None,
         "uid": base.stat().st_uid if base.exists() else None,
@@ -76,7 +79,7 @@ def _about(pid: int) -> "dict[str, Any]":
     }
 
 
-def _text(path: "Path") -> str:
+def _read_text(path: "Path") -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,19 +1,19 @@
-"""Jobs beside each other, in threads that wait for tools."""
+"""Runs jobs in parallel, in threads that mostly wait for tools."""
 
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any
 
-FEW_THREADS, THREADS = 4, 32  # of Python, of which one works at a time
+FEW_THREADS, THREADS = 4, 32  # only one Python thread runs at a time
 PATIENCE_S, LOOK_S = 0.02, 0.1
 
 
 class WorkPool:
-    """A few threads begin, and twice as many whenever none has ended anything for a while: those that wait for a tool
-    cost nothing, but many that are quick stand in each other's way.
+    """Starts with a few threads, and doubles their number if no job has ended for a while: threads that wait for a tool
+    cost nothing, but many short jobs slow each other down.
 
-    Daemon threads and not an executor, which joins its own at exit: Ctrl-C must not wait for a tool that hangs.
+    Daemon threads instead of an executor, which joins its threads at exit: Ctrl-C must not wait for a hanging tool.
     """
 
     def __init__(self) -> None:
@@ -22,38 +22,39 @@ class WorkPool:
         self._threads = 0
 
     def submit(self, job: "Callable[[], Any]") -> None:
+        """Queue a job."""
         self._waiting.put(job)
 
     def next_result(self) -> "Any":
-        """Of the job that ends next; what it raised is raised here."""
+        """Return the result of the next job to end; raises what the job raised."""
         if not self._threads:
-            self._start(FEW_THREADS)
+            self._start_threads(FEW_THREADS)
         while True:
             may_grow = not self._waiting.empty() and self._threads < THREADS
             try:
-                # by looks: a signal that comes right before one long wait is not seen until it ends
+                # short waits: a signal just before one long wait would only be handled at its end
                 result, error = self._done.get(timeout=PATIENCE_S if may_grow else LOOK_S)
             except queue.Empty:
                 if may_grow:
-                    self._start(self._threads)
+                    self._start_threads(self._threads)
                 continue
             if error is not None:
                 raise error
             return result
 
     def close(self) -> None:
-        """The threads end when their jobs have."""
+        """Let the threads end after their jobs."""
         for _ in range(self._threads):
             self._waiting.put(None)
 
-    def _start(self, count: int) -> None:
+    def _start_threads(self, count: int) -> None:
         for _ in range(min(count, THREADS - self._threads, max(1, self._waiting.qsize()))):
-            threading.Thread(target=self._work, daemon=True).start()
+            threading.Thread(target=self._run_jobs, daemon=True).start()
             self._threads += 1
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         for job in iter(self._waiting.get, None):
             try:
                 self._done.put((job(), None))
-            except BaseException as err:  # for whoever waits
+            except BaseException as err:  # raised in next_result
                 self._done.put((None, err))

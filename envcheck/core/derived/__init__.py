@@ -1,1 +1,1 @@
-"""What follows from the facts, for the checks of any vendor: pure functions of Facts and VendorFacts."""
+"""Values derived from the facts for the checks of all vendors: pure functions of Facts and VendorFacts."""

@@ -1,4 +1,4 @@
-"""Which of the paths that were looked at lie on one file system."""
+"""Groups paths by file system."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from envcheck.core.facts import Disk
 
-NEARLY = 1 << 24  # bytes: somebody writes while the paths are looked at, one after the other
+NEARLY = 1 << 24  # bytes; other programs write while the paths are measured
 
 
 def group_paths(disks: Mapping[str, Disk]) -> list[tuple[tuple[str, ...], Disk]]:
-    """Each file system once with its paths, in their order: the same size and nearly the same free bytes are one.
+    """Return each file system once with its paths: the same size and nearly the same free space count as one.
 
-    /dev/shm is one of its own, and what does not tell its room is left out.
+    /dev/shm is always separate; paths with unknown space are left out.
     """
     groups: dict[tuple[int, int, bool], list[str]] = {}
     for path, disk in disks.items():

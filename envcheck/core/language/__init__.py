@@ -1,7 +1,6 @@
-"""The language that a person reads: English as written in the code, others by tables of sentences.
+"""The language of messages for people: English as in the code, others from gettext catalogues.
 
-A table maps an English sentence, with {} where a value stands, to the other language's, with {} in the same order or
-{0}, {1} in its own.  Values are translated in turn; what no table knows stays as it is, as a tool's own words must.
+`envcheck/locale/<language>/LC_MESSAGES/envcheck.po` has the translations; the build compiles them.
 """
 
 from __future__ import annotations
@@ -9,70 +8,70 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
+from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _, join
 
 LANGUAGES = ("en", "zh")
 OPTION = "--lang"
+TRADITIONAL = {"tw", "hk", "mo", "hant"}
+CATALOGUE_FOLDERS: list[Path] = []  # locale folders in the packages of added vendors
 _chosen = "en"
 _named = False
 
 
-def choose(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """--lang of the command line, else ENVCHECK_LANG, else the locale; before anything is printed, help included."""
+def choose_language(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Set and return the language: --lang, else ENVCHECK_LANG, else the locale. Called before anything is printed."""
     global _chosen, _named
     words, around = list(sys.argv[1:] if argv is None else argv), os.environ if environment is None else environment
-    given = _of_words(words[: words.index("--")] if "--" in words else words)
+    given = _find_language_option(words[: words.index("--")] if "--" in words else words)
     asked, _named = given or around.get("ENVCHECK_LANG", ""), bool(given)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := around.get(name))), "")
-    _chosen = checked(asked) if asked else "zh" if locale.lower().startswith("zh") else "en"
+    _chosen = validate_language(asked) if asked else _short(locale) if _short(locale) in LANGUAGES else "en"
     return _chosen
 
 
-def checked(asked: str) -> str:
-    """A language that there is: zh, zh_CN.UTF-8, en-US ..."""
-    short = asked.lower().replace("-", "_").partition("_")[0]
+def validate_language(asked: str) -> str:
+    """Return the code of a supported language for a name such as zh, zh_CN.UTF-8 or en-US; UsageError otherwise."""
+    short = _short(asked)
     if short not in LANGUAGES:
-        raise UsageError(f"there is no language {asked[:20]!r}", f"choose one of {', '.join(LANGUAGES)}")
+        raise UsageError(
+            _("unknown language {asked!r}", asked=asked[:20]),
+            _("choose one of {languages}", languages=join(", ", LANGUAGES)),
+        )
     return short
 
 
-def chosen() -> str:
+def _short(name: str) -> str:
+    """Return the language code; English for Traditional Chinese, whose readers prefer it to Simplified Chinese."""
+    code, *parts = name.lower().replace("-", "_").partition(".")[0].split("_")
+    return "en" if code == "zh" and TRADITIONAL & {*parts} else code
+
+
+def current_language() -> str:
+    """Return the code of the selected language."""
     return _chosen
 
 
-def for_a_program() -> None:
-    """From here on English, which programs read, unless the command line itself names a language."""
+def use_program_language() -> None:
+    """Switch to English for program output, unless the command line sets a language."""
     global _chosen
     if not _named:
         _chosen = "en"
 
 
-def say(text: str) -> str:
-    """The sentence in the chosen language; English as it is."""
-    return text if _chosen == "en" else _table(_chosen)(text)
+def translate(text: str) -> str:
+    """Return the message in the selected language; text without a translation, such as tool output, is returned
+    unchanged."""
+    if _chosen == "en":
+        return text
+    from envcheck.core.language.gettext_catalogue import render
+
+    return render(text, _chosen, tuple(CATALOGUE_FOLDERS))
 
 
-def exact(text: str) -> str:
-    """As `say`, where a table has just this; a title, which only looks like some sentence, stays."""
-    said: str = text if _chosen == "en" else _table(_chosen).sentences.get(text, text)
-    return said
-
-
-def label(word: str) -> str:
-    """A word that heads a line or a column, or names a state: in the tables with a blank behind it, by itself."""
-    return say(f"{word} ").strip()
-
-
-@cache
-def _table(language: str):  # type: ignore[no-untyped-def]  # a Translator; its module is not imported for English
-    from envcheck.core.language.translator import load
-
-    return load(language)
-
-
-def _of_words(words: Sequence[str]) -> str:
+def _find_language_option(words: Sequence[str]) -> str:
     for n, word in enumerate(words):
         if word == OPTION:
             return words[n + 1] if n + 1 < len(words) else ""

@@ -1,4 +1,4 @@
-"""Text in columns of a terminal, where a Chinese character takes two and a line may end behind any."""
+"""Text in terminal columns: a Chinese character takes two, and a line can end after any of them."""
 
 from __future__ import annotations
 
@@ -8,56 +8,57 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator
 
-CLOSING = "，。；：！？、）》”』」】"  # no line begins with one
-OPENING = "（《“『「【"  # and none ends with one of these
+CLOSING = "，。；：！？、）》”』」】"  # a line must not start with one of these
+OPENING = "（《“『「【"  # a line must not end with one of these
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f"
 
 
-def tidy(text: str) -> str:
-    """Words of both scripts put together: blanks stand beside Latin letters alone."""
-    return text if text.isascii() else _loose().sub("", text)
+def remove_extra_blanks(text: str) -> str:
+    """Return the text without blanks between Chinese characters; blanks next to Latin letters are kept."""
+    return text if text.isascii() else _extra_blank_pattern().sub("", text)
 
 
-def columns(text: str) -> int:
-    """How wide the text is: wide and full-width characters are two, combining ones none."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+def display_width(text: str) -> int:
+    """Return the width in columns: wide and full-width characters are two, combining ones zero."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
-def _columns(c: str) -> int:
+def _character_width(c: str) -> int:
     return 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
 
 
-def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """As textwrap's, with what the first and the other lines begin with; a word that is too long has its own line."""
+def wrap_text(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Wrap text like textwrap; `first` and `rest` are the prefixes of the lines.  A word that is too long gets its own
+    line."""
     if not any(unicodedata.east_asian_width(c) in "WF" for c in text):
         return textwrap.wrap(
             text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
         )
-    return list(_lines(_word().findall(" ".join(text.split())), width, first, rest))
+    return list(_fill_lines(_word_pattern().findall(re.sub(r"\s", " ", text.strip())), width, first, rest))
 
 
-def _lines(words: list[str], width: int, first: str, rest: str) -> Iterator[str]:
-    line, empty = first, True
+def _fill_lines(words: list[str], width: int, first: str, rest: str) -> Iterator[str]:
+    line, blanks, empty = first, "", True
     for word in words:
         if word.isspace():
-            line += "" if empty else " "
+            blanks = "" if empty else word
             continue
-        if not empty and columns(line) + columns(word) > width:
+        if not empty and display_width(line + blanks + word) > width:
             yield line.rstrip()
-            line, empty = rest, True
-        line, empty = line + word, False
+            line, blanks = rest, ""
+        line, blanks, empty = line + blanks + word, "", False
     if not empty:
         yield line.rstrip()
 
 
 @functools.cache
-def _word() -> re.Pattern[str]:
-    """Made for Chinese text alone: it takes 4 ms."""
-    each = rf"(?:[{_WIDE}]|[^\s{_WIDE}{OPENING}{CLOSING}]+|(?=[{CLOSING}]))"
+def _word_pattern() -> re.Pattern[str]:
+    """Return the pattern for Chinese text; compiled only if needed, because it takes 4 ms."""
+    each = rf"(?:[(\[]?[{_WIDE}][\])]?|[^\s{_WIDE}{OPENING}{CLOSING}]+|(?=[{CLOSING}]))"
     return re.compile(rf"\s+|[{OPENING}]*{each}[{CLOSING}]*|\S")
 
 
 @functools.cache
-def _loose() -> re.Pattern[str]:
-    """Blanks that are too many: full-width marks have their own room, and Chinese characters stand together."""
+def _extra_blank_pattern() -> re.Pattern[str]:
+    """Return the pattern of surplus blanks: after full-width punctuation and between Chinese characters."""
     return re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")

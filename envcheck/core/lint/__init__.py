@@ -1,1 +1,1 @@
-"""The types of lint that vendors' rules use."""
+"""The types of the linter that vendors' rules use."""

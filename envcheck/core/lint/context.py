@@ -1,4 +1,4 @@
-"""What a rule reads: the file's scripts and configurations, the trainings they start, and the machine meant."""
+"""The input of a rule: the file's scripts and configurations, their training jobs, and the target host."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envcheck.core.lint.model import Command, Config, Script, Source
 from envcheck.core.lint.pip_install import PipInstall
 from envcheck.core.lint.script_container import ScriptContainer
+from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, SourceFile
 from envcheck.core.lint.script_recipe import ScriptRecipe
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.lint.wrappers import AWAY, ENGINES, bare
+from envcheck.core.lint.wrappers import ENGINES, OTHER_MACHINE_COMMANDS, program_name
+from envcheck.core.messages import Message, _
 
 
 @dataclass(frozen=True)
 class LintContext:
-    """`device` is the vendor that is meant: as asked, else by the script's words, else the machine's one, else "".
+    """`device` is the vendor: as requested, else by the script's words, else the host's only vendor, else "".
 
-    `containers` are those of docker run, then those of compose files and Dockerfiles, which are `described`: no
-    command starts them.  `steps` are the scripts of a Dockerfile's RUN, among the others.  `recipe` is that of a script
-    which envcheck wrote.
+    `containers` are those of docker run, followed by those of compose files and Dockerfiles, which are also in
+    `described`: no command starts them.  `steps` are the scripts of a Dockerfile's RUN instructions, also in `scripts`.
+    `recipe` is set for a script that envcheck wrote.
     """
 
-    source: Source
-    scripts: tuple[Script, ...] = ()
-    configs: tuple[Config, ...] = ()
+    source: SourceFile
+    scripts: tuple[ShellScript, ...] = ()
+    configs: tuple[ConfigBlock, ...] = ()
     machine: TargetMachine = field(default_factory=TargetMachine)
     device: str = ""
     document: bool = False
     containers: tuple[ScriptContainer, ...] = ()
     described: tuple[ScriptContainer, ...] = ()
-    steps: tuple[Script, ...] = ()
+    steps: tuple[ShellScript, ...] = ()
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
     recipe: ScriptRecipe | None = None
 
-    def container_of(self, job: TrainingJob) -> ScriptContainer | None:
-        """What it is started in: by its command, or the service whose key stands nearest above it."""
-        if not job.command.elsewhere and bare(job.command) not in ENGINES:
+    def find_container(self, job: TrainingJob) -> ScriptContainer | None:
+        """Return the container that runs the job: of its command, or the nearest service above it; None on the host."""
+        if not job.command.elsewhere and program_name(job.command) not in ENGINES:
             return None
         run = [each for each in self.containers if each.command.start <= job.start < each.command.end]
         services = [each for each in self.described if each.service and each.command.start <= job.start]
@@ -47,23 +48,23 @@ class LintContext:
         found = run or ([] if merged else services)
         return max(found, key=lambda each: each.command.start) if found else None
 
-    def away(self, job: TrainingJob) -> bool:
-        """Whether it starts on another machine than the script: by ssh, or where a scheduler puts it."""
-        if any(text.startswith("#SBATCH") for _, _, text in job.script.comments):
+    def is_remote(self, job: TrainingJob) -> bool:
+        """Return whether the job runs on another host: by ssh, or in a scheduler."""
+        if any(text.startswith("#SBATCH") for _unused, _unused, text in job.script.comments):
             return True
-        return any(start <= job.start < end for start, end in self._away)
+        return any(start <= job.start < end for start, end in self._remote_spans)
 
     @cached_property
-    def _away(self) -> list[tuple[int, int]]:
-        return [(command.start, command.end) for _, command in self.commands(*AWAY)]
+    def _remote_spans(self) -> list[tuple[int, int]]:
+        return [(command.start, command.end) for _unused, command in self.find_commands(*OTHER_MACHINE_COMMANDS)]
 
-    def commands(self, *names: str) -> Iterator[tuple[Script, Command]]:
-        """All commands, or those of programs of these names."""
-        return commands_of(self.scripts, *names)
+    def find_commands(self, *names: str) -> Iterator[tuple[ShellScript, ShellCommand]]:
+        """Yield all commands, or those of programs with these names."""
+        return find_script_commands(self.scripts, *names)
 
     @property
-    def here(self) -> bool | None:
-        """The machine that was looked at is one for which the script is: it has such cards, or it names none."""
+    def is_for_this_machine(self) -> bool | None:
+        """Whether the target host has the script's devices, or the script needs none; None if unknown."""
         found = self.machine.vendors
         if found is None:
             return None
@@ -71,17 +72,18 @@ class LintContext:
         return wanted == "cpu" or wanted in found
 
     @property
-    def unasked(self) -> str:
-        """Why the machine at hand gives no answer: nobody asked one, or it is not such a one as the script is for."""
-        which = "this" if self.machine.live else "that"
-        if self.here is False:
-            return f"{which} machine has no {self.device}, which the script is for"
-        return f"{which} machine does not say" if self.machine.live else "that machine is not this one"
+    def unknown_reason(self) -> Message:
+        """Why the target host gives no answer: no facts, or another device than the script's."""
+        if self.is_for_this_machine is False and self.machine.live:
+            return _("the script is for {device}, and this host has no such device", device=self.device)
+        if self.is_for_this_machine is False:
+            return _("the script is for {device}, and that host has no such device", device=self.device)
+        return _("no data from this host") if self.machine.live else _("the target is another host")
 
 
-def commands_of(scripts: tuple[Script, ...], *names: str) -> Iterator[tuple[Script, Command]]:
-    """All commands of the scripts, or those of programs of these names, however they are wrapped."""
+def find_script_commands(scripts: tuple[ShellScript, ...], *names: str) -> Iterator[tuple[ShellScript, ShellCommand]]:
+    """Yield all commands of the scripts, or those of programs with these names, without their wrappers."""
     for script in scripts:
         for command in script.commands:
-            if not names or bare(command) in names:
+            if not names or program_name(command) in names:
                 yield script, command

@@ -1,4 +1,5 @@
-"""A program that starts the processes of a training: how it is called, and what tells it of nodes, ranks and cards."""
+"""A program that starts the processes of a training: its command, and its options and variables for nodes, ranks and
+cards."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Launcher:
-    """`words`: how a command of it begins.  `options` and `variables` by what they tell: nodes (or world, the processes
-    of all nodes), processes, rank, master, port, devices; `flags` take no value.  `program`: the first word that is no
-    option is the program; else the options are the training's own.  `rank_default`: what a node is that hears nothing.
-    """
+    """`words` are the starts of its command.  `options` and `variables` are by role: nodes (or world, the processes of
+    all nodes), processes, rank, master, port, devices; `flags` take no value.  `program`: the first word that is not an
+    option is the program; otherwise the options are the training's own.  `rank_default` is the rank of a node without a
+    setting."""
 
     name: str
     words: tuple[Names, ...]
@@ -25,17 +26,18 @@ class Launcher:
     rank_default: str = ""
     rank_severe: bool = True
     master_default: str = ""
-    total_processes: bool = False  # the count is that of all nodes
+    total_processes: bool = False  # the process count is that of all nodes
     modules: Names = ("-m", "--module")
-    short: Mapping[str, str] = field(default_factory=dict)  # -X for an option that counts here
-    abbreviates: bool = True  # argparse takes the beginning of an option for it
+    short: Mapping[str, str] = field(default_factory=dict)  # -X for a long option
+    abbreviates: bool = True  # argparse accepts unique prefixes of options
     source: str = ""
 
     @property
     def all_options(self) -> frozenset[str]:
+        """All option names of the launcher."""
         return self.flags | self.more | {name for names in self.options.values() for name in names}
 
-    def whole(self, name: str) -> str:
-        """The option that a beginning of one means; the name itself where it means none, or several."""
+    def expand_abbreviation(self, name: str) -> str:
+        """Return the option with this unique prefix; the name itself if there is none or several."""
         found = [each for each in self.all_options if each.startswith(name)]
         return found[0] if self.abbreviates and len(found) == 1 and len(name) > 2 else name

@@ -1,20 +1,21 @@
-"""What a script installs by pip."""
+"""The packages that a script installs with pip."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envcheck.core.lint.model import Command, Script, Word
+from envcheck.core.lint.script_model import ShellCommand, ShellScript, ShellWord
 
 
 @dataclass(frozen=True)
 class PipInstall:
-    """One pip install: its packages as (name, extras, specifier, word)."""
+    """One pip install; packages are (name, extras, specifier, word)."""
 
-    script: Script
-    command: Command
-    packages: tuple[tuple[str, str, str, Word], ...]
-    options: tuple[tuple[str, Word], ...]  # option, its value or itself
+    script: ShellScript
+    command: ShellCommand
+    packages: tuple[tuple[str, str, str, ShellWord], ...]
+    options: tuple[tuple[str, ShellWord], ...]  # the option, and its value or itself
 
-    def has(self, *names: str) -> Word | None:
+    def find_option(self, *names: str) -> ShellWord | None:
+        """Return the last word of an option, by any of these names, or None."""
         return next((word for name, word in self.options if name in names), None)

@@ -1,4 +1,4 @@
-"""A rule of the linter: what it says, where that comes from, and the function that judges a file by it."""
+"""A lint rule: its name, severity, property and source, and the function that checks a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark
+from envcheck.core.lint.script_model import Remark
 from envcheck.core.model import Status
 
 Judge = Callable[[LintContext], Iterator[Remark]]
@@ -14,9 +14,10 @@ Judge = Callable[[LintContext], Iterator[Remark]]
 
 @dataclass(frozen=True)
 class LintRule:
-    """`severity` is the worst that its remarks have; `source` says where the rule comes from.
+    """`severity` is the worst of its remarks; `says` is the property that the rule verifies; `source` the origin of the
+    rule.
 
-    A vendor's rule stands behind the one named `after` in lists and documents, without one behind all others.
+    A vendor's rule follows the one named `after` in lists and documents; by default it is last.
     """
 
     name: str
@@ -28,4 +29,5 @@ class LintRule:
 
     @property
     def area(self) -> str:
+        """The part of the name before the dot."""
         return self.name.partition(".")[0]

@@ -1,45 +1,47 @@
-"""Containers as a file tells of them: by docker run, as a service of a compose file, as what a Dockerfile builds on.
+"""Containers in a file: docker run commands, services of a compose file, and the base image of a Dockerfile.
 
-All have the options of docker run, so that a rule is written once; `written` says them in the file's own way.
+All have the options of docker run, so that a rule is written once; `render_option` writes them in the file's own
+format.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envcheck.core.lint.model import Command, Word
+from envcheck.core.lint.script_model import ShellCommand, ShellWord
 
 
 @dataclass(frozen=True)
 class BindMount:
-    """`strict`: the engine refuses a source that is missing, where it makes a folder else."""
+    """`strict`: the engine rejects a missing source; otherwise it creates a folder."""
 
     source: str
     target: str
-    word: Word
+    word: ShellWord
     strict: bool = False
 
 
 @dataclass(frozen=True)
 class ScriptContainer:
-    """`options` are docker's, (name, value's word); `service`: of a compose file, which makes and removes it by name;
-    `partial`: options may be told elsewhere.
-    """
+    """`options` are docker's as (name, word of the value); `service`: from a compose file, which creates and removes it
+    by name; `partial`: options may be set elsewhere too."""
 
-    command: Command
-    image: Word | None
-    options: tuple[tuple[str, Word], ...] = ()
+    command: ShellCommand
+    image: ShellWord | None
+    options: tuple[tuple[str, ShellWord], ...] = ()
     service: bool = False
     partial: bool = False
 
-    def all(self, *names: str) -> list[Word]:
+    def list_option_values(self, *names: str) -> list[ShellWord]:
+        """Return the values of an option, by any of these names."""
         return [word for name, word in self.options if name in names]
 
-    def has(self, *names: str) -> bool:
-        return any(name in names for name, _ in self.options)
+    def has_option(self, *names: str) -> bool:
+        """Return whether one of these options is set."""
+        return any(name in names for name, _unused in self.options)
 
-    def written(self, option: str, *values: str) -> str:
-        """As the file has it: --shm-size 64g, or shm_size: 64g; a list in braces, so that no key looks like a word."""
+    def render_option(self, option: str, *values: str) -> str:
+        """Return the option in the file's format: --shm-size 64g, or shm_size: 64g; lists are in braces."""
         if not self.service:
             return " ".join(f"{option} {value}" for value in values) or option
         key = KEYS.get(option, option.lstrip("-").replace("-", "_"))
@@ -48,14 +50,15 @@ class ScriptContainer:
         return f"{key}: {' '.join(values)}" if values else key
 
     @property
-    def place(self) -> Word | Command:
+    def location(self) -> ShellWord | ShellCommand:
+        """The position of remarks on the container: its image, else its command."""
         return self.image or self.command
 
     @property
-    def environment(self) -> list[tuple[str, str, Word]]:
-        """(name, value, word) of the variables that are set in it."""
+    def environment(self) -> list[tuple[str, str, ShellWord]]:
+        """The variables set in the container, as (name, value, word)."""
         found = []
-        for word in self.all("-e", "--env"):
+        for word in self.list_option_values("-e", "--env"):
             name, equals, value = word.text.partition("=")
             if equals:
                 found.append((name, value, word))
@@ -63,12 +66,13 @@ class ScriptContainer:
 
     @property
     def mounts(self) -> list[BindMount]:
+        """The bind mounts of -v and --mount."""
         found = []
-        for word in self.all("-v", "--volume"):
+        for word in self.list_option_values("-v", "--volume"):
             parts = word.text.split(":")
             if len(parts) > 1:
                 found.append(BindMount(parts[0], parts[1], word))
-        for word in self.all("--mount"):
+        for word in self.list_option_values("--mount"):
             pairs = dict(part.partition("=")[::2] for part in word.text.split(","))
             source = pairs.get("source") or pairs.get("src")
             target = pairs.get("target") or pairs.get("dst") or pairs.get("destination")
@@ -77,12 +81,12 @@ class ScriptContainer:
         return found
 
     @property
-    def open(self) -> bool:
-        """More options may be there than can be seen."""
-        return self.partial or self.command.open
+    def may_have_more_options(self) -> bool:
+        """Whether there may be options that cannot be determined."""
+        return self.partial or self.command.may_have_more_words
 
 
-# Options of docker run whose keys in a compose file are called otherwise; the others are alike but for dashes.
+# Options of docker run with another key in a compose file; the others differ only in dashes.
 KEYS = {
     "-v": "volumes",
     "--volume": "volumes",

@@ -1,4 +1,4 @@
-"""What a script's recipe would run now, for rules that compare it with the script."""
+"""The current command of a script's recipe, for rules that compare it with the script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ScriptRecipe:
-    """`again` is the command that writes the script; `image` None: the job runs on the host."""
+    """`again` is the command that writes the script again; `image` is None if the job runs on the host."""
 
     again: str
     processes: int

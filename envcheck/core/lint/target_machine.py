@@ -1,4 +1,4 @@
-"""The machine that a script is judged for: what is known of it, and what is there; asked only when a rule asks."""
+"""The host that a script is checked for; its facts are collected only when a rule needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.core.lint.model import UNKNOWN
+from envcheck.core.lint.script_model import UNKNOWN
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
@@ -17,57 +17,64 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetMachine:
-    """`gather` gives the facts, None: nobody was asked.  `live`: it is this one, so paths can be looked up."""
+    """`gather` collects the facts, None: not available. `live`: it is this host, so paths can be tested."""
 
     gather: Callable[[], Facts] | None = None
     live: bool = False
     folder: Path | None = None  # of the script
-    root: Path | None = None  # of a simulated machine, which has a few files
+    root: Path | None = None  # of a simulated host, which has a few files
 
     @cached_property
     def facts(self) -> Facts | None:
+        """The facts, collected on first use; None if not available."""
         return self.gather() if self.gather else None
 
     @property
     def vendors(self) -> tuple[str, ...] | None:
+        """The vendors found, None if unknown."""
         return tuple(each.name for each in self.facts.vendors) if self.facts else None
 
     @property
     def architecture(self) -> str | None:
+        """The CPU architecture, None if unknown."""
         return self.facts.host.architecture if self.facts and self.facts.host else None
 
     @property
     def interfaces(self) -> Mapping[str, tuple[str, ...]] | None:
+        """The addresses by interface, None if unknown."""
         if not (self.facts and self.facts.network and self.facts.network.interfaces):
             return None
         return {name: each.addresses for name, each in self.facts.network.interfaces.items()}
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """What is installed in the Python that was looked at."""
+        """The packages of the host's Python; empty if unknown."""
         return self.facts.packages.packages if self.facts and self.facts.packages else {}
 
-    def cards(self, vendor: str) -> int | None:
+    def count_devices(self, vendor: str) -> int | None:
+        """Return the number of the vendor's devices, None if unknown or there are none."""
         found = [each for each in self.facts.vendors if each.name == vendor] if self.facts else []
         return len(found[0].devices) or None if found else None
 
-    def exists(self, path: str, cwd: str = "") -> bool | None:
-        """None where it cannot be told: no live machine and no answer on it, a folder that is not known."""
+    def path_exists(self, path: str, cwd: str = "") -> bool | None:
+        """Return whether the path exists; None if unknown: not this host and not recorded, or an unknown folder."""
         if UNKNOWN in path or UNKNOWN in cwd or not path or "\0" in path or len(path) > 4000:
             return None
         if not self.live:
-            return self._recorded(path)
-        places = [Path(path)] if path.startswith("/") else [Path(base) / cwd / path for base in self._bases()]
+            return self._find_in_recording(path)
+        places = (
+            [Path(path)] if path.startswith("/") else [Path(base) / cwd / path for base in self._list_base_folders()]
+        )
         try:
             return any(place.exists() for place in places)
         except OSError:
             return None
 
-    def free_bytes(self, path: str, cwd: str = "") -> int | None:
-        """Room for a path that may not be there yet; None where nobody can look."""
+    def find_free_bytes(self, path: str, cwd: str = "") -> int | None:
+        """Return the free space for a path, which need not exist yet; None if unknown."""
         if not self.live or UNKNOWN in path + cwd or "\0" in path or len(path) > 4000:
             return None
-        for base in self._bases():
+        for base in self._list_base_folders():
             place = next(
                 (each for each in (Path(base, cwd, path), *Path(base, cwd, path).parents) if each.exists()), None
             )
@@ -75,11 +82,11 @@ class TargetMachine:
                 return shutil.disk_usage(place).free
         return None
 
-    def _bases(self) -> list[Path]:
+    def _list_base_folders(self) -> list[Path]:
         return [Path.cwd(), *([self.folder] if self.folder else [])]
 
-    def _recorded(self, path: str) -> bool | None:
-        """What a recording happens to say of a path: it was read or listed; what a simulated machine has."""
+    def _find_in_recording(self, path: str) -> bool | None:
+        """Return whether a recording shows the path: read or listed, or a file of a simulated host."""
         if self.root and path.startswith("/") and ".." not in path and (self.root / path.lstrip("/")).exists():
             return True
         if not self.facts or not path.startswith("/"):

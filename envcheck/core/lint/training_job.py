@@ -1,105 +1,111 @@
-"""A training that a script starts: launcher, what it is told, the program, its options."""
+"""A training job that a script starts: the launcher with its options, the program and its options."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from envcheck.core.lint.given_options import GivenOption, last_option
+from envcheck.core.lint.given_options import GivenOption, find_last_option
 from envcheck.core.lint.launcher import Launcher
-from envcheck.core.lint.model import Command, Config, Script, Word
+from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, ShellWord
 
-MSRUN_DEFAULT = "8"  # of both, MindSpore's documentation
+MSRUN_DEFAULT = "8"  # default of both options, MindSpore's documentation
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """`own` are the launcher's options, `options` the program's, from the command line or, `config`, from a file."""
+    """`own` are the launcher's options, `options` the program's, from the command line or from the file `config`."""
 
-    script: Script
-    command: Command
+    script: ShellScript
+    command: ShellCommand
     launcher: Launcher
     own: tuple[GivenOption, ...]
-    program: Word | None
+    program: ShellWord | None
     options: tuple[GivenOption, ...]
     verb: str = ""
-    config: Config | None = None
+    config: ConfigBlock | None = None
     open: bool = False
-    at: Word | None = None  # the launcher's word
-    lent: tuple[GivenOption, ...] = ()  # of the file beside the script that `lender` names
-    lender: Word | None = None
+    at: ShellWord | None = None  # the word with the launcher's name
+    lent: tuple[GivenOption, ...] = ()  # options in the file that `lender` names, in the script's folder
+    lender: ShellWord | None = None
 
     @property
     def start(self) -> int:
+        """The byte offset of the job in the file."""
         return self.at.start if self.at else self.command.start
 
     @property
     def end(self) -> int:
+        """The byte offset after the job in the file."""
         return self.at.end if self.at else self.command.end
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
+        """Whether it trains, and does not serve, evaluate or export."""
         return self.verb not in ("infer", "chat", "export", "eval", "deploy", "api", "webchat", "web-ui", "server")
 
-    def option(self, *names: str) -> GivenOption | None:
-        return last_option(self.options, *names)
+    def find_option(self, *names: str) -> GivenOption | None:
+        """Return the program's option, by any of these names; the last one wins."""
+        return find_last_option(self.options, *names)
 
-    def given(self, *names: str) -> GivenOption | None:
-        """As `option`, also of a file that lies beside the script."""
-        return self.option(*names) or last_option(self.lent, *names)
+    def find_given_option(self, *names: str) -> GivenOption | None:
+        """Return the option like `find_option`, also from a file in the script's folder."""
+        return self.find_option(*names) or find_last_option(self.lent, *names)
 
-    def told(self, role: str) -> Word | None:
-        """What the launcher is told: by an option, else by a variable that the script exports."""
-        given = last_option(self.own, *self.launcher.options.get(role, ()))
+    def find_launch_value(self, role: str) -> ShellWord | None:
+        """Return the launcher's value for a role (nodes, processes, ...): its option, else the exported variable."""
+        given = find_last_option(self.own, *self.launcher.options.get(role, ()))
         if given is not None:
-            return given.values[-1] if given.values else Word("", given.start, given.end)
+            return given.values[-1] if given.values else ShellWord("", given.start, given.end)
         names = self.launcher.variables.get(role, ())
         return next((self.command.environment[name] for name in names if name in self.command.environment), None)
 
-    def says(self, *names: str) -> GivenOption | None:
-        return last_option(self.own, *names)
+    def find_launcher_option(self, *names: str) -> GivenOption | None:
+        """Return the launcher's option, by any of these names; the last one wins."""
+        return find_last_option(self.own, *names)
 
     @property
-    def nodes(self) -> int | None:
-        """How many, where the script says so; None where it may be any number."""
+    def node_count(self) -> int | None:
+        """The number of nodes if the script sets it; None if it is unknown."""
         if self.launcher.options.get("world"):
-            return self._shared_out
-        told = self.told("nodes")
-        if told is None:
+            return self._node_count_from_world
+        nodes = self.find_launch_value("nodes")
+        if nodes is None:
             return None if self.open else 1
-        text = told.text.partition(":")[0]
+        text = nodes.text.partition(":")[0]
         return int(text) if text.isascii() and text.isdigit() else None
 
     @property
-    def _shared_out(self) -> int | None:
-        """As `nodes`, by the processes of all nodes and those of one."""
-        told = [self.told("world"), self.told("processes")]
-        texts = [(each.plain or "") if each else MSRUN_DEFAULT for each in told]
+    def _node_count_from_world(self) -> int | None:
+        """The number of nodes from the total number of processes and those per node."""
+        values = [self.find_launch_value("world"), self.find_launch_value("processes")]
+        texts = [(each.known_text or "") if each else MSRUN_DEFAULT for each in values]
         if self.open or not all(re.fullmatch(r"[0-9]{1,6}", text) for text in texts):
             return None
         world, own = map(int, texts)
         return max(1, world // own) if own else None
 
     @property
-    def devices(self) -> Word | None:
-        """The list of devices: of the launcher, else of the variable that it reads."""
-        return self.told("devices")
+    def device_list(self) -> ShellWord | None:
+        """The launcher's device list, or that of the variable that it reads."""
+        return self.find_launch_value("devices")
 
     @property
-    def processes(self) -> int | None:
-        """On each node, where the script says so."""
-        told = self.told("processes")
-        if told is not None and told.text.isascii() and told.text.isdigit():
-            count, nodes = int(told.text), self.nodes
+    def processes_per_node(self) -> int | None:
+        """The number of processes per node if the script sets it; None if it is unknown."""
+        given = self.find_launch_value("processes")
+        if given is not None and given.text.isascii() and given.text.isdigit():
+            count, nodes = int(given.text), self.node_count
             if not self.launcher.total_processes:
                 return count
             return count // nodes if nodes else None
-        listed = self.devices
-        if told is None and listed is not None and re.fullmatch(r"\d+(,\d+)*", listed.text):
+        listed = self.device_list
+        if given is None and listed is not None and re.fullmatch(r"\d+(,\d+)*", listed.text):
             return listed.text.count(",") + 1
         return None
 
     @property
-    def world(self) -> int | None:
-        nodes, processes = self.nodes, self.processes
+    def world_size(self) -> int | None:
+        """The total number of processes; None if it is unknown."""
+        nodes, processes = self.node_count, self.processes_per_node
         return nodes * processes if nodes and processes else None

@@ -1,13 +1,19 @@
-"""The program that a command starts in the end: without sudo, env, nohup, timeout and the like; and where it runs."""
+"""The program that a command actually starts, without sudo, env, nohup, timeout and the like; and where it runs."""
 
 from __future__ import annotations
 
-from envcheck.core.lint.model import Command, Word
+from envcheck.core.lint.script_model import ShellCommand, ShellWord
 
 ENGINES = ("docker", "podman", "nerdctl")
 REMOTE_SHELLS = ("ssh", "pdsh", "pssh", "parallel-ssh", "clush", "dsh")
-REMOTE = (*ENGINES, "kubectl", *REMOTE_SHELLS)  # in a container, or on another machine
-AWAY = ("kubectl", "srun", "mpirun", "mpiexec", *REMOTE_SHELLS)  # on another machine than the one at hand
+REMOTE = (*ENGINES, "kubectl", *REMOTE_SHELLS)  # run a command in a container, or on another host
+OTHER_MACHINE_COMMANDS = (
+    "kubectl",
+    "srun",
+    "mpirun",
+    "mpiexec",
+    *REMOTE_SHELLS,
+)  # run a command on another host
 WRAPPERS = {
     "sudo": "ugpCD",
     "env": "uC",
@@ -23,13 +29,13 @@ WRAPPERS = {
     "timeout": "ks",
     "ionice": "cn",
 }
-_TAKES_ONE = ("timeout", "taskset")  # a word of their own before the command: the limit, the mask
+_TAKES_ONE = ("timeout", "taskset")  # take one argument before the command: the limit, the mask
 
 
-def unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words of the program that is started in the end."""
+def strip_wrappers(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
+    """Return the words of the program that is actually started."""
     for _ in range(6):
-        name = words[0].text.rpartition("/")[2] if words and words[0].known else ""
+        name = words[0].text.rpartition("/")[2] if words and words[0].is_known else ""
         if name not in WRAPPERS or len(words) < 2:
             return words
         at = 1
@@ -43,7 +49,7 @@ def unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-def bare(command: Command) -> str:
-    """The name of the program, without what wraps it."""
-    words = unwrapped(command.words)
-    return words[0].text.rpartition("/")[2] if words and words[0].known else ""
+def program_name(command: ShellCommand) -> str:
+    """Return the base name of the program without its wrappers, "" if unknown."""
+    words = strip_wrappers(command.words)
+    return words[0].text.rpartition("/")[2] if words and words[0].is_known else ""

@@ -1,1 +1,1 @@
-"""The types of simulated machines that vendors' tools use."""
+"""The types of simulated hosts that vendors' simulations use."""

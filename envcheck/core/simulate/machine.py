@@ -1,17 +1,18 @@
-"""A machine described, as frozen data: what its TOML file says, and the state of each chip, which faults change."""
+"""The description of a simulated host as frozen data: the contents of its TOML file, and the state of each chip, which
+faults change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envcheck.core.simulate.reply import Reply
+from envcheck.core.simulate.reply import ProgramReply
 from envcheck.core.toml_file import Given
 
 
 @dataclass(frozen=True)
-class Host:
-    """The computer around the cards; `cpus` are what the system counts, threads included."""
+class SimulatedHost:
+    """The computer without its cards; `cpus` counts hardware threads."""
 
     hostname: str
     address: str
@@ -27,8 +28,8 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Driver:
-    """`version` is the kernel module's, `library` the tool's own where the two differ, `toolkit` CANN's or CoreX's."""
+class SimulatedDriver:
+    """`version` is the kernel module's, `library` the tool's if it differs, `toolkit` that of CANN or CoreX."""
 
     version: str
     library: str = ""
@@ -41,16 +42,18 @@ class Driver:
     open_module: bool = False
 
     @property
-    def tool(self) -> str:
+    def tool_version(self) -> str:
+        """The version that the vendor's tool reports of itself."""
         return self.library or self.version
 
 
 @dataclass(frozen=True)
-class Devices:
-    """What all devices have in common; a device is what the vendor's tool lists: a chip or a die.
+class SimulatedDevices:
+    """The properties that all devices share; a device is what the vendor's tool lists: a chip or a die.
 
-    `power_on_chip` is the chip of each card that has the power sensor, where not all have; `phy_ids` gives the table
-    its Phy-ID column; `idle_mib` is the memory that the driver itself holds.
+    `power_on_chip` is the chip of each card with the power sensor, if not all have one; `phy_ids` adds the Phy-ID
+    column; `pci_vendor` is the PCI vendor id where it is not the maker's usual one; `idle_mib` is the memory that the
+    driver itself uses.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Devices:
     temperature_c: int
     power_w: float
     power_limit_w: int = 0
+    pci_vendor: str = ""
     product: str = ""
     brand: str = ""
     chips_per_card: int = 1
@@ -77,8 +81,11 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Links:
-    """The words that the topology prints: on one `same_card`, `inside` one of the `groups`, else `between`."""
+class SimulatedLinks:
+    """The words in the topology: `same_card` on one card, `inside` one of the `groups`, otherwise `between`.
+
+    `nic_devices` are the devices on the switch of each of `nics`; without it, one network card for each device.
+    """
 
     inside: str
     between: str = "SYS"
@@ -87,12 +94,13 @@ class Links:
     cpu_affinity: tuple[str, ...] = ()
     numa: tuple[int, ...] = ()
     nics: tuple[str, ...] = ()
+    nic_devices: tuple[tuple[int, ...], ...] = ()
     lost: Given[tuple[int, ...]] = ()
 
 
 @dataclass(frozen=True)
-class Instance:
-    """One MIG instance; every GPU of the machine is cut alike."""
+class MigInstance:
+    """One MIG instance; all GPUs of the host have the same instances."""
 
     profile: str
     gpu_instance: int
@@ -103,15 +111,17 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Docker:
+class SimulatedDocker:
+    """The container engine."""
+
     version: str
     runtimes: tuple[str, ...] = ()
     default_runtime: str = "runc"
 
 
 @dataclass(frozen=True)
-class Holder:
-    """A process that holds memory of a chip."""
+class SimulatedProcess:
+    """A process that uses memory of a chip."""
 
     pid: int
     name: str
@@ -119,8 +129,8 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Chip:
-    """One device; `index` is its number in the order of the bus, on Ascend A3 the Phy-ID, and that of its /dev node."""
+class SimulatedChip:
+    """One device; `index` is its position on the bus, on Ascend A3 the Phy-ID, and the number of its /dev node."""
 
     index: int
     card: int
@@ -136,48 +146,48 @@ class Chip:
     ecc_uncorrected: int = 0
     link_up: bool = True
     listed: bool = True
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[SimulatedProcess, ...] = ()
 
 
 @dataclass(frozen=True)
-class Tool:
-    """What is wrong with the vendor's tool: gone, hanging, failing on every query, or cut off."""
+class ToolCondition:
+    """The condition of the vendor's tool: missing, hanging, failing on every query, or truncated output."""
 
     missing: bool = False
     hang_s: int = 0
-    failure: Reply | None = None
+    failure: ProgramReply | None = None
     truncated: bool = False
 
 
-_WHOLE = Tool()
+_WHOLE = ToolCondition()
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Everything that the answers are made from."""
+class SimulatedSystem:
+    """All data that the answers are generated from."""
 
     title: str
     vendor: str
-    host: Host
-    driver: Driver | None = None
-    devices: Devices | None = None
-    links: Links | None = None
-    mig: tuple[Instance, ...] = ()
-    docker: Docker | None = None
+    host: SimulatedHost
+    driver: SimulatedDriver | None = None
+    devices: SimulatedDevices | None = None
+    links: SimulatedLinks | None = None
+    mig: tuple[MigInstance, ...] = ()
+    docker: SimulatedDocker | None = None
     python: str = "3.10.14"
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     pci: tuple[str, ...] = ()
     name: Given[str] = ""
-    chips: Given[tuple[Chip, ...]] = ()
-    tool: Tool = field(default=_WHOLE, metadata={"ours": True})
+    chips: Given[tuple[SimulatedChip, ...]] = ()
+    tool: ToolCondition = field(default=_WHOLE, metadata={"ours": True})
     amiss: Given[frozenset[str]] = frozenset()
 
-    def is_amiss(self, fault: str) -> bool:
-        """Whether that fault, which is no state of a chip or of the tool, was asked for."""
+    def has_fault(self, fault: str) -> bool:
+        """Return whether the fault was requested that is not a state of a chip or the tool."""
         return fault in self.amiss
 
     @property
-    def listed(self) -> tuple[Chip, ...]:
-        """The chips that the vendor's tool shows."""
+    def listed_chips(self) -> tuple[SimulatedChip, ...]:
+        """The chips that the vendor's tool lists."""
         return tuple(chip for chip in self.chips if chip.listed)

@@ -1,4 +1,4 @@
-"""What a simulated executable says, as data."""
+"""The replies of a simulated executable, as data."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Reply:
+class ProgramReply:
+    """Output, error output and exit status of one call."""
+
     out: str = ""
     err: str = ""
     status: int = 0
 
 
 @dataclass(frozen=True)
-class Column:
-    """One field of --query-gpu: its heading, and a value for each device."""
+class QueryColumn:
+    """One field of --query-gpu: its header, and a value for each device."""
 
     heading: str
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Program:
-    """An executable: replies by its arguments joined with a blank, else by how these begin, the first that fits.
+class SimulatedProgram:
+    """An executable: replies by its complete arguments, else by their prefixes, the first that matches.
 
-    `listings` are the arguments whose answers a broken connection cuts; `columns` answer --query-gpu.
+    `aliases` are further names of the executable. `listings` are the arguments whose output a broken connection
+    truncates; `columns` answer --query-gpu.
     """
 
     name: str
-    replies: Mapping[str, Reply]
-    otherwise: tuple[tuple[str, Reply], ...]
+    replies: Mapping[str, ProgramReply]
+    otherwise: tuple[tuple[str, ProgramReply], ...]
     listings: tuple[str, ...] = ()
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, QueryColumn] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
     hang_s: int = 0
     truncated: bool = False

@@ -1,8 +1,8 @@
-"""Who is linked to whom, and the matrix that tools in nvidia-smi's manner print of it."""
+"""The links between devices, and the matrix that nvidia-smi and similar tools print."""
 
 from __future__ import annotations
 
-from envcheck.core.simulate.machine import Chip, Links, Machine
+from envcheck.core.simulate.machine import SimulatedChip, SimulatedLinks, SimulatedSystem
 
 _LEGEND = """
 Legend:
@@ -17,8 +17,8 @@ Legend:
 """
 
 
-def relation(machine: Machine, one: Chip, other: Chip) -> str:
-    """The word for a pair; a lost link leaves the long way over the host."""
+def find_relation(machine: SimulatedSystem, one: SimulatedChip, other: SimulatedChip) -> str:
+    """Return the word for a pair; a lost link leaves the path through the host."""
     links = machine.links
     assert links is not None
     if one.index == other.index:
@@ -27,27 +27,28 @@ def relation(machine: Machine, one: Chip, other: Chip) -> str:
         return "SYS"
     if links.same_card and one.card == other.card:
         return links.same_card
-    return links.inside if _group(links, one) == _group(links, other) else links.between
+    return links.inside if _link_group(links, one) == _link_group(links, other) else links.between
 
 
-def _group(links: Links, chip: Chip) -> int:
+def _link_group(links: SimulatedLinks, chip: SimulatedChip) -> int:
     return next((n for n, group in enumerate(links.groups) if chip.index in group), 0)
 
 
-def format_matrix(machine: Machine) -> str:
-    """Tabs between the cells, network cards after the GPUs, and an empty column before the last, as nvidia-smi does."""
-    links, gpus = machine.links, machine.listed
+def format_matrix(machine: SimulatedSystem) -> str:
+    """Return the matrix as nvidia-smi prints it: tabs, network cards after the GPUs, an empty column before the last
+    one."""
+    links, gpus = machine.links, machine.listed_chips
     assert links is not None
     tail = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"] if links.cpu_affinity else []
     nics = [f"NIC{n}" for n in range(len(links.nics))]
     rows = [["", *(f"GPU{n}" for n in range(len(gpus))), *nics, *tail]]
     for n, gpu in enumerate(gpus):
-        cells = [_cell(relation(machine, gpu, other)) for other in gpus]
-        near = [_nic(links, gpu.index, nic) for nic in range(len(nics))]
+        cells = [_format_cell(find_relation(machine, gpu, other)) for other in gpus]
+        near = [find_nic_relation(links, gpu.index, nic) for nic in range(len(nics))]
         place = [links.cpu_affinity[gpu.index], str(links.numa[gpu.index]), "", "N/A"] if tail else []
         rows.append([f"GPU{n}", *cells, *near, *place])
     for nic, name in enumerate(nics):
-        near = [_nic(links, gpu.index, nic) for gpu in gpus]
+        near = [find_nic_relation(links, gpu.index, nic) for gpu in gpus]
         rows.append([name, *near, *(" X " if nic == other else "SYS" for other in range(len(nics)))])
     text = "".join("\t".join(row) + "\n" for row in rows) + _LEGEND
     return text + (
@@ -55,13 +56,18 @@ def format_matrix(machine: Machine) -> str:
     )
 
 
-def _cell(word: str) -> str:
+def _format_cell(word: str) -> str:
     return f" {word} " if word == "X" else word
 
 
-def _nic(links: Links, gpu: int, nic: int) -> str:
-    """Each network card shares the switch of the GPU of its number, and the socket of that GPU's neighbours."""
-    if gpu == nic:
+def find_nic_relation(links: SimulatedLinks, gpu: int, nic: int) -> str:
+    """Return the relation to a network card: on a switch with its devices, near the others on the first one's socket.
+
+    Its devices are those of `nic_devices`, by default the device with its number; without any, it is near device 0.
+    """
+    near = links.nic_devices[nic] if nic < len(links.nic_devices) else (nic,)
+    if gpu in near:
         return "PIX"
-    same_node = bool(links.numa) and nic < len(links.numa) and links.numa[gpu] == links.numa[nic]
+    first = next(iter(near), 0)
+    same_node = first < len(links.numa) and links.numa[gpu] == links.numa[first]
     return "NODE" if same_node else "SYS"

@@ -1,4 +1,4 @@
-"""What the agent's answers should be; whatever else a host says raises, and the host is left out."""
+"""Decode the agent's answers; anything unexpected raises, and the host is excluded."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envcheck.fleet.peers.pairing import Way
-from envcheck.fleet.peers.rdma import Has, Port
+from envcheck.fleet.peers.pairing import PairSpeed
+from envcheck.fleet.peers.rdma_tools import RdmaDevicePort, RdmaInventory
 
-LIMIT = 4096  # of anything that is listed
-DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")  # it becomes a word of a command
+LIMIT = 4096  # items of any list
+DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")  # used as a command argument
 
 
 @dataclass(frozen=True)
-class About:
-    """What a host's agent says of itself; `address` is where the others reach it, on whose interface `mtu` is."""
+class AgentInfo:
+    """What a host's agent reports; `address` is where others reach it, `mtu` is of that interface."""
 
     hostname: str
     address: str
@@ -28,8 +28,8 @@ class About:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """`data` is the port for what is measured, one of `ports` where there is one."""
+class OpenedPorts:
+    """The opened `ports` and why others failed; `data` is the port for measurements, one of `ports` if there is any."""
 
     ports: list[int]
     taken: Mapping[int, str]
@@ -37,102 +37,113 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Back:
-    """Whose an address is, as one host is told: its names, and the addresses to which the first of them leads."""
+class ReverseName:
+    """The reverse lookup of an address on one host: its names, and the addresses of the first name."""
 
     names: tuple[str, ...] = ()
     leads: tuple[str, ...] = ()
 
 
-def about(said: Any) -> About:
-    addresses = tuple(_address(one) for one in said["addresses"][:LIMIT])
-    mtu = said["mtu"]
-    return About(
-        str(said["hostname"])[:253],
-        _address(said["address"]),
+def read_about(answer: Any) -> AgentInfo:
+    """Decode the answer to "about"."""
+    addresses = tuple(_read_address(one) for one in answer["addresses"][:LIMIT])
+    mtu = answer["mtu"]
+    return AgentInfo(
+        str(answer["hostname"])[:253],
+        _read_address(answer["address"]),
         addresses,
         mtu if isinstance(mtu, int) and 68 <= mtu <= 65535 else None,
-        said["hccn"] is True,
+        answer["hccn"] is True,
     )
 
 
-def _address(said: Any) -> str:
-    return str(ipaddress.ip_address(said if isinstance(said, str) else ""))
+def _read_address(answer: Any) -> str:
+    return str(ipaddress.ip_address(answer if isinstance(answer, str) else ""))
 
 
-def opened(said: Any) -> Opened:
-    taken = {_port(port): str(why)[:80] for port, why in list(said["taken"].items())[:LIMIT]}
-    return Opened([_port(port) for port in said["open"][:LIMIT]], taken, _port(said["data"]))
+def read_opened(answer: Any) -> OpenedPorts:
+    """Decode the answer to "listen"."""
+    taken = {_read_port(port): str(why)[:80] for port, why in list(answer["taken"].items())[:LIMIT]}
+    return OpenedPorts([_read_port(port) for port in answer["open"][:LIMIT]], taken, _read_port(answer["data"]))
 
 
-def _port(said: Any) -> int:
-    if not 0 < int(said) < 65536:
+def _read_port(answer: Any) -> int:
+    if not 0 < int(answer) < 65536:
         raise ValueError("no port")
-    return int(said)
+    return int(answer)
 
 
-def names(said: Any) -> dict[str, tuple[str, ...]]:
-    return {str(name): tuple(str(one)[:64] for one in found[:64]) for name, found in list(said.items())[:LIMIT]}
+def read_names(answer: Any) -> dict[str, tuple[str, ...]]:
+    """Decode the answer to "resolve": addresses by name."""
+    return {str(name): tuple(str(one)[:64] for one in found[:64]) for name, found in list(answer.items())[:LIMIT]}
 
 
-def backs(said: Any) -> dict[str, Back]:
+def read_reverse_names(answer: Any) -> dict[str, ReverseName]:
+    """Decode the answer to "reverse": names by address."""
     return {
-        _address(address): Back(tuple(str(one)[:253] for one in named[:64]), tuple(str(one)[:64] for one in leads[:64]))
-        for address, (named, leads) in list(said.items())[:LIMIT]
+        _read_address(address): ReverseName(
+            tuple(str(one)[:253] for one in named[:64]), tuple(str(one)[:64] for one in leads[:64])
+        )
+        for address, (named, leads) in list(answer.items())[:LIMIT]
     }
 
 
-def knocked(said: Any) -> dict[tuple[str, int], str]:
-    """(address, port) → "" or why not."""
-    pairs = [(place.rpartition(":"), why) for place, why in list(said.items())[: 1 << 16]]
-    return {(address, _port(port)): str(why)[:80] for (address, _, port), why in pairs}
+def read_knocks(answer: Any) -> dict[tuple[str, int], str]:
+    """Decode the answer to "knock": (address, port) → "" or why not."""
+    pairs = [(place.rpartition(":"), why) for place, why in list(answer.items())[: 1 << 16]]
+    return {(address, _read_port(port)): str(why)[:80] for (address, _, port), why in pairs}
 
 
-def way(said: Any) -> Way:
-    rtt, rate = float(said["rtt_s"]), float(said["rate"])
+def read_speed(answer: Any) -> PairSpeed:
+    """Decode the answer to "measure"."""
+    rtt, rate = float(answer["rtt_s"]), float(answer["rate"])
     if not (math.isfinite(rtt) and math.isfinite(rate) and rtt >= 0 and rate >= 0):
         raise ValueError("no figures")
-    return Way(rtt, rate)
+    return PairSpeed(rtt, rate)
 
 
-def passed(said: Any) -> tuple[bool, bool]:
-    return said["small"] is True, said["full"] is True
+def read_packets(answer: Any) -> tuple[bool, bool]:
+    """Decode the answer to "packets": whether small and full-size packets arrive."""
+    return answer["small"] is True, answer["full"] is True
 
 
-def pinged(said: Any) -> dict[int, tuple[int | None, str]]:
-    """The tool's status and words by card."""
-    told = {int(number): one for number, one in list(said.items())[:LIMIT]}
+def read_pings(answer: Any) -> dict[int, tuple[int | None, str]]:
+    """Decode the answer to "hccn": the tool's status and output by card."""
+    items = {int(number): one for number, one in list(answer.items())[:LIMIT]}
     return {
-        number: (code if isinstance(code, int) else None, str(text)[:2000]) for number, (code, text) in told.items()
+        number: (code if isinstance(code, int) else None, str(text)[:2000]) for number, (code, text) in items.items()
     }
 
 
-def rdma(said: Any) -> Has:
-    ports = tuple(_rdma_port(one) for one in said["ports"][:LIMIT])
-    variables = {str(name)[:64]: str(value)[:256] for name, value in list(said["variables"].items())[:16]}
-    return Has(tuple(str(one)[:64] for one in said["tools"][:LIMIT]), ports, variables)
+def read_rdma(answer: Any) -> RdmaInventory:
+    """Decode the answer to "rdma"."""
+    ports = tuple(_read_rdma_port(one) for one in answer["ports"][:LIMIT])
+    variables = {str(name)[:64]: str(value)[:256] for name, value in list(answer["variables"].items())[:16]}
+    return RdmaInventory(tuple(str(one)[:64] for one in answer["tools"][:LIMIT]), ports, variables)
 
 
-def _rdma_port(said: Any) -> Port:
-    device, number = str(said["device"]), int(said["port"])
+def _read_rdma_port(answer: Any) -> RdmaDevicePort:
+    device, number = str(answer["device"]), int(answer["port"])
     if not DEVICE.fullmatch(device) or not 0 < number < 256:
         raise ValueError("no device")
-    gids = {int(n): (str(kind)[:64], str(gid)[:64]) for n, (kind, gid) in list(said["gids"].items())[:LIMIT]}
-    state, layer, rate, kind = (str(said[name])[:64] for name in ("state", "layer", "rate", "kind"))
-    return Port(device, number, state, layer, rate, {n: both for n, both in gids.items() if 0 <= n < 256}, kind)
+    gids = {int(n): (str(kind)[:64], str(gid)[:64]) for n, (kind, gid) in list(answer["gids"].items())[:LIMIT]}
+    state, layer, rate, kind = (str(answer[name])[:64] for name in ("state", "layer", "rate", "kind"))
+    return RdmaDevicePort(
+        device, number, state, layer, rate, {n: both for n, both in gids.items() if 0 <= n < 256}, kind
+    )
 
 
-def listening(said: Any) -> dict[str, int]:
-    """Each tool's port by its key; 0 for one that had ended."""
-    return {str(key): port and _port(port) for key, port in list(said.items())[:LIMIT]}
+def read_listening_ports(answer: Any) -> dict[str, int]:
+    """Decode the ports of started listeners by key; 0 for one that has ended."""
+    return {str(key): port and _read_port(port) for key, port in list(answer.items())[:LIMIT]}
 
 
-def tools(said: Any) -> dict[str, tuple[int | None, str]]:
-    """Each tool's status and words by its key."""
-    told = list(said.items())[:LIMIT]
-    return {str(key): (one[0] if isinstance(one[0], int) else None, str(one[1])[: 1 << 14]) for key, one in told}
+def read_tool_results(answer: Any) -> dict[str, tuple[int | None, str]]:
+    """Decode each tool's status and output by key."""
+    items = list(answer.items())[:LIMIT]
+    return {str(key): (one[0] if isinstance(one[0], int) else None, str(one[1])[: 1 << 14]) for key, one in items}
 
 
-def heard(said: Any) -> dict[str, tuple[str, bool]]:
-    """The words of each that listened, by its key, and whether anybody came to its port."""
-    return {key: (text, said[key][2] is True) for key, (_, text) in tools(said).items()}
+def read_listener_results(answer: Any) -> dict[str, tuple[str, bool]]:
+    """Decode each listener's output by key, and whether a client connected."""
+    return {key: (text, answer[key][2] is True) for key, (_, text) in read_tool_results(answer).items()}

@@ -1,77 +1,118 @@
-"""How fast and how soon, and whether the cards' own ports reach each other."""
+"""Checks of bandwidth and latency between hosts, and of the cards' own ports."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from envcheck.core.findings import ranges
-from envcheck.fleet.outlier import Odd
+from envcheck.core.findings import format_ranges
+from envcheck.core.messages import _, join
+from envcheck.core.model import diagnose, manual
+from envcheck.fleet.outlier import Outlier
 from envcheck.fleet.peers import pairing
-from envcheck.fleet.peers.pairing import Pair, Way
-from envcheck.fleet.peers.peer_messages import FAIL, UNKNOWN, WARN, fine, more, odd
-from envcheck.fleet.peers.peer_tests import Seen
+from envcheck.fleet.peers.host_tests import PeerObservations
+from envcheck.fleet.peers.outliers import FAIL, UNKNOWN, WARN, format_more, make_outlier, make_passed
+from envcheck.fleet.peers.pairing import HostPair, PairSpeed
 
 SHOWN = 4
 LOSS = re.compile(r"(\d+(?:\.\d+)?)% packet loss")
 
 
-def measured(seen: Seen) -> Iterator[Odd]:
-    """What was odd in its round counts when it is odd alone, too."""
-    if not seen.ways:
+def check_speed(observed: PeerObservations) -> Iterator[Outlier]:
+    """Report slow paths; a path that was slow in its round counts only if it is slow alone too."""
+    if not observed.ways:
         return
-    rate, rtt = pairing.usual(seen.ways) if len(seen.ways) > 1 else (0.0, 0.0)
-    ways = {**seen.ways, **seen.again}
-    slow = [pair for pair, way in seen.again.items() if pairing.slow(way, rate)]
-    late = [pair for pair, way in seen.again.items() if pairing.late(way, rtt)]
-    yield from _outliers("bandwidth", slow, seen, lambda way: rate_told(way.rate), rate_told(rate))
-    yield from _outliers("latency", late, seen, lambda way: f"{way.rtt_s * 1e3:.2f} ms", f"{rtt * 1e3:.2f} ms")
+    rate, rtt = pairing.find_usual_speed(observed.ways) if len(observed.ways) > 1 else (0.0, 0.0)
+    ways = {**observed.ways, **observed.again}
+    slow = [pair for pair, way in observed.again.items() if pairing.is_slow(way, rate)]
+    late = [pair for pair, way in observed.again.items() if pairing.is_late(way, rtt)]
+    yield from _find_slow_hosts("bandwidth", slow, observed, lambda way: format_rate(way.rate), format_rate(rate))
+    yield from _find_slow_hosts(
+        "latency", late, observed, lambda way: f"{way.rtt_s * 1e3:.2f} ms", f"{rtt * 1e3:.2f} ms"
+    )
     if not slow and not late:
         rates, times = [w.rate for w in ways.values()], [w.rtt_s for w in ways.values()]
-        told = (
-            f"{rate_told(min(rates))} to {rate_told(max(rates))}, {min(times) * 1e3:.2f} to {max(times) * 1e3:.2f} ms"
+        figures = _(
+            "{slowest} to {fastest}, {least:.2f} to {most:.2f} ms",
+            slowest=format_rate(min(rates)),
+            fastest=format_rate(max(rates)),
+            least=min(times) * 1000.0,
+            most=max(times) * 1000.0,
         )
-        yield fine("bandwidth", f"{len(ways)} ways: {told}; over TCP, by one stream")
+        yield make_passed(
+            "bandwidth", _("{paths_count} paths: {figures}; TCP, one stream", paths_count=len(ways), figures=figures)
+        )
 
 
-def _outliers(name: str, pairs: Sequence[Pair], seen: Seen, shown: Callable[[Way], str], usual: str) -> Iterator[Odd]:
-    untried = set(pairing.suspects(seen.ways)) - seen.again.keys()  # there were too many to try each alone
-    hosts, left = pairing.blamed(pairs, [pair for pair in seen.ways if pair not in untried])
-    words = "Look at cable, port, negotiated speed (ethtool) and load there; one slow host slows every collective."
+def _find_slow_hosts(
+    name: str, pairs: Sequence[HostPair], observed: PeerObservations, shown: Callable[[PairSpeed], str], usual: str
+) -> Iterator[Outlier]:
+    untried = set(pairing.find_suspects(observed.ways)) - observed.again.keys()  # too many to repeat each alone
+    hosts, left = pairing.blame_hosts(pairs, [pair for pair in observed.ways if pair not in untried])
+    words = _(
+        "Check the cable, port, negotiated speed (ethtool) and load of the host; one slow host slows every collective."
+    )
     for host in hosts:
         of_it = [pair for pair in pairs if host in pair]
-        text = f"{host}: {shown(seen.again[of_it[0]])} with {len(of_it)} of its ways, {usual} is usual"
-        yield odd(name, WARN, text, words, [host])
+        text = _(
+            "{host}: {again} on {of_it_count} of its paths; {usual} is typical",
+            host=host,
+            again=shown(observed.again[of_it[0]]),
+            of_it_count=len(of_it),
+            usual=usual,
+        )
+        yield make_outlier(name, WARN, text, manual(words), [host])
     if left:
-        told = ", ".join(f"{a} -> {b} {shown(seen.again[a, b])}" for a, b in left[:SHOWN])
-        yield odd(name, WARN, f"{told}{more(left, SHOWN)}; {usual} is usual", words)
+        paths = join(", ", (f"{a} -> {b} {shown(observed.again[a, b])}" for a, b in left[:SHOWN]))
+        text = _("{ways}{others}; {usual} is typical", ways=paths, others=format_more(left, SHOWN), usual=usual)
+        yield make_outlier(name, WARN, text, manual(words))
 
 
-def cards(seen: Seen) -> Iterator[Odd]:
-    """hccn_tool's own words decide; a text that holds no loss is not told."""
-    lost: dict[Pair, list[int]] = {}
-    untold: dict[Pair, list[int]] = {}
-    for (a, b, number), (_, text) in seen.pinged.items():
+def check_card_pings(observed: PeerObservations) -> Iterator[Outlier]:
+    """Report pings with packet loss in hccn_tool's output; output without a loss figure is unknown."""
+    lost: dict[HostPair, list[int]] = {}
+    untold: dict[HostPair, list[int]] = {}
+    for (a, b, number), (_unused, text) in observed.pinged.items():
         loss = LOSS.search(text)
         if loss and float(loss[1]) > 0:
             lost.setdefault((a, b), []).append(number)
         elif not loss:
             untold.setdefault((a, b), []).append(number)
-    words = "Look at the cards' ports, VLAN and routes (hccn_tool -link, -route, -gateway), and at the switch."
+    words = _("Check the ports, VLAN and routes of the cards (hccn_tool -link, -route, -gateway), and the switch.")
     for (a, b), cards in lost.items():
         look = f"hccn_tool -i {cards[0]} -ping -g address ADDRESS"
-        text = f"cards {ranges(sorted(cards))} of {a} do not reach those of {b} by their own ports"
-        yield odd("hccn", FAIL, text, words, [a], look)
-    for (a, b), cards in untold.items():
-        first = seen.pinged[a, b, cards[0]][1].strip().splitlines()[:1]
-        text = (
-            f"hccn_tool's ping from {a} to {b} says nothing that could be read: {first[0][:80] if first else 'nothing'}"
+        text = _(
+            "cards {cards} of {a} cannot reach the cards of {b} through their own ports",
+            cards=format_ranges(sorted(cards)),
+            a=a,
+            b=b,
         )
-        yield odd("hccn", UNKNOWN, text, "Try it by hand.", [a], f"hccn_tool -i {cards[0]} -ping -g address ADDRESS")
-    if seen.pinged and not lost and not untold:
-        yield fine("hccn", f"{len(seen.pinged)} cards reach the next host's by their own ports")
+        yield make_outlier("hccn", FAIL, text, diagnose(words, look), [a])
+    for (a, b), cards in untold.items():
+        first = observed.pinged[a, b, cards[0]][1].strip().splitlines()[:1]
+        text = _(
+            "hccn_tool ping from {a} to {b}: unreadable output: {first}",
+            a=a,
+            b=b,
+            first=first[0][:80] if first else _("no address"),
+        )
+        yield make_outlier(
+            "hccn",
+            UNKNOWN,
+            text,
+            diagnose(_("Test it manually."), f"hccn_tool -i {cards[0]} -ping -g address ADDRESS"),
+            [a],
+        )
+    if observed.pinged and not lost and not untold:
+        yield make_passed(
+            "hccn",
+            _(
+                "{pinged_count} cards can reach the cards of the next host through their own ports",
+                pinged_count=len(observed.pinged),
+            ),
+        )
 
 
-def rate_told(rate: float) -> str:
-    """Bytes a second as networks are sold."""
+def format_rate(rate: float) -> str:
+    """Return bytes per second as bits per second, the unit of networks."""
     return f"{rate * 8 / 1e9:.1f} Gbit/s" if rate > 1e8 / 8 else f"{rate * 8 / 1e6:.1f} Mbit/s"

@@ -1,4 +1,4 @@
-"""Who can be tried at all, by which names hosts know each other, and their clocks."""
+"""Checks of host names and clocks between hosts, and of hosts that dropped out."""
 
 from __future__ import annotations
 
@@ -7,60 +7,87 @@ from collections.abc import Iterator
 from itertools import chain
 
 from envcheck.core.host_names import fold_hosts
-from envcheck.core.model import Status
+from envcheck.core.messages import Message, _, join
+from envcheck.core.model import diagnose, fix, manual
 from envcheck.fleet import clocks
-from envcheck.fleet.outlier import Odd
-from envcheck.fleet.peers.peer_messages import FAIL, UNKNOWN, WARN, fine, odd
-from envcheck.fleet.peers.peer_tests import Seen
+from envcheck.fleet.outlier import Outlier
+from envcheck.fleet.peers.host_tests import PeerObservations
+from envcheck.fleet.peers.outliers import FAIL, UNKNOWN, WARN, make_outlier, make_passed
 
 LOOPBACK = re.compile(r"127\.|::1$")
 SHOWN = 4
 DRIFT_S = 0.1
 
 
-def gone(seen: Seen) -> Iterator[Odd]:
-    for host, why in seen.gone.items():
-        words = "Look whether it is up, and ask again: it answered a moment ago."
-        yield odd("between", FAIL, f"{host} could not be tried with the others: {why}", words, [host])
+def check_lost_hosts(observed: PeerObservations) -> Iterator[Outlier]:
+    """Report hosts that dropped out during the tests."""
+    for host, why in observed.gone.items():
+        words = _("Check that the host is up, and try again: it responded a moment ago.")
+        yield make_outlier(
+            "between",
+            FAIL,
+            _("{host} could not be tested with the other hosts: {why}", host=host, why=why),
+            manual(words),
+            [host],
+        )
 
 
-def names(seen: Seen) -> Iterator[Odd]:
-    """A name that leads elsewhere fails; one that leads nowhere may do, where launchers are given addresses."""
-    wrong: dict[tuple[str, str, Status], list[str]] = {}
-    told = {pair: found for pair, found in seen.names.items() if found is not None}
-    for (host, other), found in told.items():
-        there = {*seen.about[other].addresses, seen.about[other].address}
+def check_host_names(observed: PeerObservations) -> Iterator[Outlier]:
+    """Fail if a name resolves to another host; warn if it does not resolve, as launchers may be given addresses."""
+    unresolved: dict[str, list[str]] = {}
+    wrong: dict[tuple[str, Message], list[str]] = {}
+    answered = {pair: found for pair, found in observed.names.items() if found is not None}
+    for (host, other), found in answered.items():
+        there = {*observed.about[other].addresses, observed.about[other].address}
         if not found:
-            wrong.setdefault((other, "nowhere", WARN), []).append(host)
+            unresolved.setdefault(other, []).append(host)
         elif not there & set(found):
             loop = all(LOOPBACK.match(a) for a in found)
-            to = f"{found[0]}, loopback" if loop else f"{found[0]}, which is not its address"
-            wrong.setdefault((other, to, FAIL), []).append(host)
-    words = "Put all names with their addresses into DNS, or into /etc/hosts on all hosts."
-    nowhere = [(other, hosts) for (other, to, _), hosts in wrong.items() if to == "nowhere"]
-    if nowhere:
-        names = fold_hosts(other for other, _ in nowhere)
-        askers = fold_hosts(dict.fromkeys(chain.from_iterable(hosts for _, hosts in nowhere)))
-        yield odd("names", WARN, f"{names}: the own names lead nowhere, asked on {askers}", words)
-    for (other, to, grade), hosts in wrong.items():
-        if to != "nowhere":
-            name = seen.about[other].hostname
-            look = f"getent hosts {name}" if re.fullmatch(r"[\w.-]+", name) else "getent hosts"
-            yield odd("names", grade, f"on {fold_hosts(hosts)} the name of {other} leads to {to}", words, hosts, look)
-    if len(told) < len(seen.names):
-        late = dict.fromkeys(host for (host, _), found in seen.names.items() if found is None)
-        words = "Look at the name servers in /etc/resolv.conf there."
-        yield odd("names", UNKNOWN, f"names are not told in time on {fold_hosts(late)}", words, late)
-    elif told and not wrong:
-        yield fine("names", f"{len({other for _, other in told})} names lead to their hosts, asked on all")
+            to = (
+                _("{found} (loopback)", found=found[0])
+                if loop
+                else _("{found}, not an address of this host", found=found[0])
+            )
+            wrong.setdefault((other, to), []).append(host)
+    words = _("Add all host names and addresses to DNS, or to /etc/hosts on all hosts.")
+    if unresolved:
+        names = fold_hosts(unresolved)
+        askers = fold_hosts(dict.fromkeys(chain.from_iterable(unresolved.values())))
+        yield make_outlier(
+            "names",
+            WARN,
+            _("{names}: host names do not resolve on {askers}", names=names, askers=askers),
+            manual(words),
+        )
+    for (other, to), hosts in wrong.items():
+        name = observed.about[other].hostname
+        look = f"getent hosts {name}" if re.fullmatch(r"[\w.-]+", name) else "getent hosts"
+        yield make_outlier(
+            "names",
+            FAIL,
+            _("on {hosts}, the name of {other} resolves to {to}", hosts=fold_hosts(hosts), other=other, to=to),
+            diagnose(words, look),
+            hosts,
+        )
+    if len(answered) < len(observed.names):
+        late = dict.fromkeys(host for (host, _unused), found in observed.names.items() if found is None)
+        words = _("Check the name servers in /etc/resolv.conf on these hosts.")
+        yield make_outlier(
+            "names", UNKNOWN, _("name resolution timed out on {late}", late=fold_hosts(late)), manual(words), late
+        )
+    elif answered and not wrong and not unresolved:
+        yield make_passed(
+            "names",
+            _("{count} host names resolve correctly on all hosts", count=len({other for _unused, other in answered})),
+        )
 
 
-def clocks_told(seen: Seen) -> Iterator[Odd]:
-    """Twice: a clock that is far is named by the later look, one that ran away between the two by both."""
-    if not seen.clocks:
+def check_clocks(observed: PeerObservations) -> Iterator[Outlier]:
+    """Report clock offsets of the later of two measurements, and clocks that drifted between them."""
+    if not observed.clocks:
         return
-    first, last = seen.clocks[0], seen.clocks[-1]
-    found = clocks.odd({**first, **last})
+    first, last = observed.clocks[0], observed.clocks[-1]
+    found = clocks.find_outliers({**first, **last})
     yield from found
     moved = {h: last[h].middle_s - first[h].middle_s for h in first.keys() & last.keys()}
     ran = [
@@ -69,9 +96,18 @@ def clocks_told(seen: Seen) -> Iterator[Odd]:
         if last[h].low_s - first[h].high_s > DRIFT_S or first[h].low_s - last[h].high_s > DRIFT_S
     ]
     if ran:
-        told = ", ".join(f"{h} {moved[h]:+.2f} s" for h in ran[:SHOWN])
-        yield odd("clock", WARN, f"clocks that moved while they were watched: {told}", clocks.WORDS, ran, "timedatectl")
+        drifts = join(", ", (f"{h} {moved[h]:+.2f} s" for h in ran[:SHOWN]))
+        yield make_outlier(
+            "clock",
+            WARN,
+            _("clocks drifted during the test: {drifts}", drifts=drifts),
+            fix(clocks.WORDS, "timedatectl"),
+            ran,
+        )
     if last and not found and not ran:
         middles = [o.middle_s for o in last.values()]
         apart, sure = max(middles) - min(middles), max(o.high_s - o.low_s for o in last.values()) / 2
-        yield fine("clock", f"{apart:.3f} s apart at most, known to {sure:.3f} s; looked at twice")
+        yield make_passed(
+            "clock",
+            _("at most {apart:.3f} s apart, measured to within {sure:.3f} s; measured twice", apart=apart, sure=sure),
+        )

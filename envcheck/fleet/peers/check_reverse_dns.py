@@ -1,9 +1,9 @@
-"""Whose the hosts' addresses are, as the others are told: from the address back to the name.
+"""Checks of reverse lookups: the names of the hosts' addresses, as the other hosts see them.
 
-Launchers that are given addresses never ask.  torchrun does without --local-addr: its first node tells all others its
-name as socket.getfqdn() has it, which is what its address leads back to (torch 2.13,
-elastic/rendezvous/api.py).  So a name matters that is another host's, that leads elsewhere from there, or that some
-of the hosts have and others do not; that no host has a name for an address hurts nobody.
+Launchers that are given addresses do not use them.  torchrun without --local-addr does: its first node sends all
+others its name from socket.getfqdn(), which is the reverse name of its address (torch 2.13,
+elastic/rendezvous/api.py).  So a problem is a name of another host, a name that resolves elsewhere, or one that only
+some hosts have; an address without a name on any host is harmless.
 """
 
 from __future__ import annotations
@@ -11,75 +11,100 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envcheck.core.host_names import fold_hosts
-from envcheck.fleet.outlier import Odd
-from envcheck.fleet.peers.agent_answers import About, Back
-from envcheck.fleet.peers.pairing import Pair
-from envcheck.fleet.peers.peer_messages import UNKNOWN, WARN, fine, odd
-from envcheck.fleet.peers.peer_tests import Seen
+from envcheck.core.messages import NOTHING, Message, _
+from envcheck.core.model import diagnose, manual
+from envcheck.fleet.outlier import Outlier
+from envcheck.fleet.peers.agent_answers import AgentInfo, ReverseName
+from envcheck.fleet.peers.host_tests import PeerObservations
+from envcheck.fleet.peers.outliers import UNKNOWN, WARN, make_outlier, make_passed
+from envcheck.fleet.peers.pairing import HostPair
 
-WORDS = "Give each address its own host's name in DNS (PTR), or in /etc/hosts on all hosts."
-LATE = "Look at the name servers in /etc/resolv.conf there; launchers that are given addresses need none."
+WORDS = _("Map each address to the name of its host in DNS (PTR), or in /etc/hosts on all hosts.")
+LATE = _("Check the name servers in /etc/resolv.conf on these hosts; launchers that use addresses do not need them.")
 
 
-def addresses(seen: Seen) -> Iterator[Odd]:
-    told = {pair: back for pair, back in seen.back.items() if back is not None}
-    found = [*_wrong(seen, told), *_uneven(told)]
+def check_addresses(observed: PeerObservations) -> Iterator[Outlier]:
+    """Report wrong, uneven and timed-out reverse names."""
+    reverse_names = {pair: back for pair, back in observed.back.items() if back is not None}
+    found = [*_find_wrong_names(observed, reverse_names), *_find_uneven_names(reverse_names)]
     yield from found
-    if late := dict.fromkeys(host for (host, _), back in seen.back.items() if back is None):
-        words = f"nobody says on {fold_hosts(late)} which names the others' addresses have"
-        yield odd("addresses", UNKNOWN, words, LATE, late)
-    elif told and not found:
-        yield _well(told)
+    if late := dict.fromkeys(host for (host, _unused), back in observed.back.items() if back is None):
+        words = _("reverse lookup of the other hosts' addresses timed out on {late}", late=fold_hosts(late))
+        yield make_outlier("addresses", UNKNOWN, words, manual(LATE), late)
+    elif reverse_names and not found:
+        yield _describe_healthy_names(reverse_names)
 
 
-def _well(told: dict[Pair, Back]) -> Odd:
-    named = {other for (_, other), back in told.items() if back.names}
-    bare = {other for _, other in told} - named
+def _describe_healthy_names(reverse_names: dict[HostPair, ReverseName]) -> Outlier:
+    named = {other for (_unused, other), back in reverse_names.items() if back.names}
+    bare = {other for _unused, other in reverse_names} - named
     if not named:
-        return fine("addresses", f"the addresses of {len(bare)} hosts have no names, on any of them")
-    more = f"; {fold_hosts(sorted(bare))} have none" if bare else ""
-    return fine("addresses", f"{len(named)} addresses lead back to their hosts' names{more}")
+        return make_passed(
+            "addresses", _("the addresses of {bare_count} hosts have no reverse name on any host", bare_count=len(bare))
+        )
+    if bare:
+        seen = _(
+            "{count} addresses resolve back to their host names; {bare} have no name",
+            count=len(named),
+            bare=fold_hosts(sorted(bare)),
+        )
+    else:
+        seen = _("{count} addresses resolve back to their host names", count=len(named))
+    return make_passed("addresses", seen)
 
 
-def _wrong(seen: Seen, told: dict[Pair, Back]) -> Iterator[Odd]:
-    """Each name that is wrong once, with all hosts that are told it."""
-    asked: dict[tuple[str, str], list[str]] = {}
-    for (host, other), back in told.items():
-        if why := _why(seen.about, other, back):
+def _find_wrong_names(observed: PeerObservations, reverse_names: dict[HostPair, ReverseName]) -> Iterator[Outlier]:
+    """Report each wrong name once, with all hosts that see it."""
+    asked: dict[tuple[str, Message], list[str]] = {}
+    for (host, other), back in reverse_names.items():
+        if why := _explain_wrong_name(observed.about, other, back):
             asked.setdefault((other, why), []).append(host)
     for (other, why), hosts in asked.items():
-        look = f"getent hosts {seen.about[other].address}"
-        yield odd(
-            "addresses", WARN, f"on {fold_hosts(hosts)} the address of {other} leads back to {why}", WORDS, hosts, look
+        look = f"getent hosts {observed.about[other].address}"
+        yield make_outlier(
+            "addresses",
+            WARN,
+            _(
+                "on {hosts}, the address of {other} resolves back to {why}",
+                hosts=fold_hosts(hosts),
+                other=other,
+                why=why,
+            ),
+            diagnose(WORDS, look),
+            hosts,
         )
 
 
-def _why(about: dict[str, About], other: str, back: Back) -> str:
-    """ "" for a name of its own, with a domain or without, and for none."""
-    if not back.names or _is(about[other], back.names):
-        return ""
+def _explain_wrong_name(about: dict[str, AgentInfo], other: str, back: ReverseName) -> Message:
+    """Return what is wrong with the reverse name; "" for the host's own name, with or without domain, and for none."""
+    if not back.names or _is_own_name(about[other], back.names):
+        return NOTHING
     name = back.names[0]
-    if thief := next((host for host, one in about.items() if host != other and _is(one, back.names)), ""):
-        return f"{name}, which is {thief}"
+    if thief := next((host for host, one in about.items() if host != other and _is_own_name(one, back.names)), ""):
+        return _("{name}, the name of {thief}", name=name, thief=thief)
     if not back.leads:
-        return f"{name}, which leads nowhere"
+        return _("{name}, which does not resolve", name=name)
     if not {*about[other].addresses, about[other].address} & {*back.leads}:
-        return f"{name}, which leads to {back.leads[0]}"
-    return ""
+        return _("{name}, which resolves to {leads}", name=name, leads=back.leads[0])
+    return NOTHING
 
 
-def _is(one: About, names: Iterable[str]) -> bool:
+def _is_own_name(one: AgentInfo, names: Iterable[str]) -> bool:
     return one.hostname.partition(".")[0].lower() in {name.partition(".")[0].lower() for name in names}
 
 
-def _uneven(told: dict[Pair, Back]) -> Iterator[Odd]:
-    """Addresses that have a name on some hosts and none on others: files of hosts that differ."""
-    named = {other for (_, other), back in told.items() if back.names}
+def _find_uneven_names(reverse_names: dict[HostPair, ReverseName]) -> Iterator[Outlier]:
+    """Report addresses that have a name on some hosts only: files that differ between hosts."""
+    named = {other for (_unused, other), back in reverse_names.items() if back.names}
     lacking: dict[str, list[str]] = {}
-    for (host, other), back in told.items():
+    for (host, other), back in reverse_names.items():
         if other in named and not back.names:
             lacking.setdefault(host, []).append(other)
     for others in dict.fromkeys(tuple(listed) for listed in lacking.values()):
         hosts = [host for host, listed in lacking.items() if tuple(listed) == others]
-        words = f"on {fold_hosts(hosts)} the addresses of {fold_hosts(others)} have no name, and have one elsewhere"
-        yield odd("addresses", WARN, words, WORDS, hosts)
+        words = _(
+            "on {hosts}, the addresses of {others} have no reverse name, but they have one on other hosts",
+            hosts=fold_hosts(hosts),
+            others=fold_hosts(others),
+        )
+        yield make_outlier("addresses", WARN, words, manual(WORDS), hosts)

@@ -1,4 +1,4 @@
-"""Pairs of hosts in rounds, so that each host has one partner at a time; and which of the pairs are slow."""
+"""Pair hosts in rounds, with one partner per host at a time; find slow pairs and the hosts to blame."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-Pair = tuple[str, str]
-SLOW, LATE = 0.5, 3.0  # of what is usual
-LATE_MORE_S = 0.0005  # and at least this much later: a switch more is no fault
+HostPair = tuple[str, str]
+SLOW, LATE = 0.5, 3.0  # factors of the typical rate and time
+LATE_MORE_S = 0.0005  # and slower by at least this; one more switch is not a fault
 
 
 @dataclass(frozen=True)
-class Way:
-    """From one host to another: how long a small message is under way and back, and bytes a second."""
+class PairSpeed:
+    """From one host to another: round-trip time of a small message in seconds, and bytes per second."""
 
     rtt_s: float
     rate: float
 
 
-def rounds(hosts: Sequence[str], most: int) -> list[list[Pair]]:
-    """The circle method: all against all in N - 1 rounds, of which the first `most` are enough."""
+def plan_rounds(hosts: Sequence[str], most: int) -> list[list[HostPair]]:
+    """Return rounds by the circle method: all pairs in N - 1 rounds, of which the first `most` are used."""
     ring: list[str | None] = [*hosts, *([None] if len(hosts) % 2 else [])]
     found = []
     for _ in range(min(most, len(ring) - 1)):
@@ -31,39 +31,41 @@ def rounds(hosts: Sequence[str], most: int) -> list[list[Pair]]:
     return found
 
 
-def neighbours(hosts: Sequence[str]) -> list[Pair]:
-    """Each host to the next and to the one before."""
+def pair_neighbours(hosts: Sequence[str]) -> list[HostPair]:
+    """Pair each host with the next and the previous one."""
     count = len(hosts)
     return list(dict.fromkeys((a, hosts[(n + step) % count]) for step in (1, -1) for n, a in enumerate(hosts)))
 
 
-def suspects(ways: Mapping[Pair, Way]) -> list[Pair]:
-    """The slowest first; of less than three ways none can be told from the others."""
+def find_suspects(ways: Mapping[HostPair, PairSpeed]) -> list[HostPair]:
+    """Return slow pairs, the slowest first; empty for less than three paths, which cannot be compared."""
     if len(ways) < 3:
         return []
-    rate, rtt = usual(ways)
-    odd = [pair for pair, way in ways.items() if slow(way, rate) or late(way, rtt)]
+    rate, rtt = find_usual_speed(ways)
+    odd = [pair for pair, way in ways.items() if is_slow(way, rate) or is_late(way, rtt)]
     return sorted(odd, key=lambda pair: ways[pair].rate)
 
 
-def usual(ways: Mapping[Pair, Way]) -> tuple[float, float]:
-    """The better quartile of the rates and of the times: one bad host of three spoils two thirds of all ways."""
+def find_usual_speed(ways: Mapping[HostPair, PairSpeed]) -> tuple[float, float]:
+    """Return the better quartile of rates and times: one bad host of three slows two thirds of all paths."""
     rates, times = sorted(way.rate for way in ways.values()), sorted(way.rtt_s for way in ways.values())
     return quantiles(rates, n=4, method="inclusive")[2], quantiles(times, n=4, method="inclusive")[0]
 
 
-def slow(way: Way, usual_rate: float) -> bool:
+def is_slow(way: PairSpeed, usual_rate: float) -> bool:
+    """Return whether the rate is below half the typical one."""
     return way.rate < SLOW * usual_rate
 
 
-def late(way: Way, usual_rtt_s: float) -> bool:
+def is_late(way: PairSpeed, usual_rtt_s: float) -> bool:
+    """Return whether the round-trip time is over three times the typical one."""
     return way.rtt_s > max(LATE * usual_rtt_s, usual_rtt_s + LATE_MORE_S)
 
 
-def blamed(odd: Iterable[Pair], tried: Iterable[Pair]) -> tuple[list[str], list[Pair]]:
-    """The hosts of which more than half of all ways are odd, and the odd ways that this does not explain.
+def blame_hosts(odd: Iterable[HostPair], tried: Iterable[HostPair]) -> tuple[list[str], list[HostPair]]:
+    """Return the hosts of which more than half of all paths are bad, and bad paths that these do not explain.
 
-    The host with most comes first: its partners' odd ways are explained by it, and blame nobody else.
+    The host with most bad paths comes first; these paths then do not count against its partners.
     """
     left, ways = list(odd), list(tried)
     hosts: list[str] = []

@@ -1,4 +1,4 @@
-"""Talks with all hosts at once: an ssh each, as the user has configured it, with the agent at its other end."""
+"""Sessions with all hosts at once: one ssh each, with the user's configuration and the agent at the other end."""
 
 from __future__ import annotations
 
@@ -13,90 +13,95 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from envcheck.core.messages import Message, _, verbatim
 from envcheck.fleet import clocks
 from envcheck.fleet.collector import CONNECT_S, OPTIONS
 from envcheck.fleet.peers import agent
 
 LINE_LIMIT = 1 << 20
-SAID_LIMIT = 400  # lines that are none of the agent's: a login script's, or worse
+FOREIGN_LINES_LIMIT = 400  # lines not from the agent, such as those of login scripts
 ERR_LIMIT = 4096
-LOOKS = 5  # at a clock; the quickest counts
+LOOKS = 5  # readings of a clock; the fastest counts
 
 
-class GoneError(Exception):
-    """A host that does not answer any more; its text says why."""
+class HostGoneError(Exception):
+    """A host no longer responds; `reason` says why."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
-class Line:
-    """The talk with one host."""
+class AgentSession:
+    """The session with one host."""
 
     def __init__(self, host: str, process: asyncio.subprocess.Process) -> None:
         self.host, self._process, self._number = host, process, 0
 
-    async def answer(self, timeout_s: float) -> dict[str, Any]:
-        """The next line of the agent's, whatever stands between."""
+    async def read_answer(self, timeout_s: float) -> dict[str, Any]:
+        """Return the agent's next answer; other lines are skipped."""
         assert self._process.stdout
         try:
-            for _ in range(SAID_LIMIT):
+            for _unused in range(FOREIGN_LINES_LIMIT):
                 line = await asyncio.wait_for(self._process.stdout.readline(), timeout_s)
                 if not line:
-                    raise GoneError(await self._last_words())
-                word, _, text = line.partition(b" ")
+                    raise HostGoneError(await self._read_last_words())
+                word, _blank, text = line.partition(b" ")
                 if word == agent.MARK.encode():
-                    said = json.loads(text)
-                    return said if isinstance(said, dict) else {}
+                    answer = json.loads(text)
+                    return answer if isinstance(answer, dict) else {}
         except asyncio.TimeoutError:
-            raise GoneError(f"no answer within {timeout_s:g} s") from None
+            raise HostGoneError(_("no response within {timeout_s:g} s", timeout_s=timeout_s)) from None
         except (ValueError, RecursionError, OSError):
-            raise GoneError("it said something that is no answer") from None
-        raise GoneError("it said too much")
+            raise HostGoneError(_("invalid response")) from None
+        raise HostGoneError(_("response too large"))
 
-    async def _last_words(self) -> str:
-        """ssh's last line."""
+    async def _read_last_words(self) -> Message:
+        """Return ssh's last line of standard error."""
         assert self._process.stderr
         with contextlib.suppress(asyncio.TimeoutError):
-            said = await asyncio.wait_for(self._process.stderr.read(ERR_LIMIT), 1)
-            lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+            answer = await asyncio.wait_for(self._process.stderr.read(ERR_LIMIT), 1)
+            lines = [line for line in answer.decode("utf-8", "replace").splitlines() if line.strip()]
             if lines:
-                return lines[-1][:200]
-        return "the connection broke off"
+                return verbatim(lines[-1][:200])
+        return _("connection lost")
 
-    async def ask(self, do: str, *words: Any, timeout_s: float) -> Any:
-        """What the agent answers; GoneError, also where it could not do it."""
+    async def ask_agent(self, do: str, *words: Any, timeout_s: float) -> Any:
+        """Return the agent's answer.  HostGoneError also if the agent reports a failure."""
         assert self._process.stdin
         self._number += 1
         try:
             self._process.stdin.write(json.dumps({"id": self._number, "do": do, "with": words}).encode() + b"\n")
             await self._process.stdin.drain()
         except (OSError, RuntimeError):
-            raise GoneError(await self._last_words()) from None
-        said = await self.answer(timeout_s)
-        if said.get("id") != self._number:
-            raise GoneError("it answered another question")
-        return said
+            raise HostGoneError(await self._read_last_words()) from None
+        answer = await self.read_answer(timeout_s)
+        if answer.get("id") != self._number:
+            raise HostGoneError(_("response does not match the request"))
+        return answer
 
-    async def offset(self) -> clocks.Offset:
-        """Of its clock to ours: the sharpest of some looks."""
+    async def measure_offset(self) -> clocks.ClockOffset:
+        """Return the clock offset with the narrowest bounds of several readings."""
         seen = []
-        for _ in range(LOOKS):
+        for _unused in range(LOOKS):
             sent = time.time()
-            said = await self.ask("clock", timeout_s=10)
-            there = said.get("answer")
+            answer = await self.ask_agent("clock", timeout_s=10)
+            there = answer.get("answer")
             if not isinstance(there, float) or not 0 < there < 1e11:
-                raise GoneError("its clock says no time")
-            seen.append(clocks.of(there, sent, time.time()))
+                raise HostGoneError(_("its clock returned no time"))
+            seen.append(clocks.compute_offset(there, sent, time.time()))
         best = seen[0]
         for one in seen[1:]:
-            best = clocks.sharper(best, one)
+            best = clocks.choose_sharper(best, one)
         return best
 
 
-def command() -> str:
-    """For any login shell, as the collector's; the agent's text is small enough to stand in it."""
+def render_command() -> str:
+    """Return the command for any login shell, like the collector's; it contains the agent's compressed text."""
     here = Path(__file__).parent
     parts = (here.joinpath(name).read_bytes() for name in ("agent_rdma.py", "agent.py"))
     packed = base64.b64encode(zlib.compress(b"\0".join(parts), 9)).decode()
-    # A loop of a comprehension, since a command in one line has no other; Python 3.8 gives it names of its own.
+    # A comprehension is the only loop on one line; globals(), because it has its own scope in Python 3.8.
     each = f'[exec(t,globals()) for t in zlib.decompress(base64.b64decode("{packed}")).split(b"\\0")]'
     program = f"import base64,zlib;{each}"
     escaped = program.replace('"', '\\"')
@@ -105,14 +110,14 @@ def command() -> str:
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_sessions(
     hosts: Sequence[str], fanout: int, deadline_s: float
-) -> AsyncIterator[tuple[dict[str, Line], dict[str, str]]]:
-    """host → its line, and host → why it has none.  However this ends, no ssh outlives it."""
+) -> AsyncIterator[tuple[dict[str, AgentSession], dict[str, Message]]]:
+    """Yield the session of each host, and why others have none.  No ssh process outlives this."""
     started: list[asyncio.subprocess.Process] = []
-    gate, text = asyncio.Semaphore(fanout), command()
+    gate, text = asyncio.Semaphore(fanout), render_command()
 
-    async def one(host: str) -> Line:
+    async def one(host: str) -> AgentSession:
         async with gate:
             process = await asyncio.create_subprocess_exec(
                 *("ssh", *shlex.split(OPTIONS), "-oBatchMode=yes", f"-oConnectTimeout={CONNECT_S}", host, text),
@@ -122,20 +127,21 @@ async def opened(
                 limit=LINE_LIMIT,
             )
             started.append(process)
-            line = Line(host, process)
-            await line.answer(deadline_s)
+            line = AgentSession(host, process)
+            await line.read_answer(deadline_s)
             return line
 
     try:
         answers = await asyncio.gather(*(one(host) for host in hosts), return_exceptions=True)
-        lines, gone = {}, {}
-        for host, said in zip(hosts, answers, strict=True):
-            if isinstance(said, Line):
-                lines[host] = said
-            elif isinstance(said, GoneError):
-                gone[host] = str(said)
+        lines: dict[str, AgentSession] = {}
+        gone: dict[str, Message] = {}
+        for host, answer in zip(hosts, answers, strict=True):
+            if isinstance(answer, AgentSession):
+                lines[host] = answer
+            elif isinstance(answer, HostGoneError):
+                gone[host] = answer.reason
             else:
-                raise said
+                raise answer
         yield lines, gone
     finally:
         for process in started:

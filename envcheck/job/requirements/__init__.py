@@ -1,1 +1,1 @@
-"""The one judge of what a job, `facts.wanted`, requires of a machine: the checks `job.*`, pure over Facts."""
+"""The checks `job.*`: whether a machine meets the requirements of a job (`facts.wanted`).  Pure over Facts."""

@@ -1,27 +1,28 @@
-"""The devices that a job requires: its vendor's, as many as it starts processes, and degrees that divide its model."""
+"""Device requirements of a job: vendor, number of devices, and parallel degrees that divide its model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from envcheck.core.check import Check, of_job
-from envcheck.core.derived.driver import unlisted_because
-from envcheck.core.derived.per_device import is_cut
-from envcheck.core.facts import Facts, Host, VendorFacts
+from envcheck.core.check import Check, job_check
+from envcheck.core.derived.device_details import is_partitioned
+from envcheck.core.derived.device_listing import find_listing_cause
+from envcheck.core.facts import Facts, SystemFacts, VendorFacts
 from envcheck.core.findings import (
-    commands,
+    count_missing_devices,
     fail,
-    figures,
-    follows,
-    missing,
     ok,
-    plural,
+    quote_values,
     skip,
-    told_by,
+    skipped_because,
+    suppressed_by,
     unknown,
+    vendor_commands,
     warn,
 )
-from envcheck.core.model import Finding, Remedy
+from envcheck.core.messages import Message, _, join, ngettext
+from envcheck.core.model import Finding, diagnose, fix, manual
 from envcheck.job.requirements.demand import (
     CPU,
     RECIPES,
@@ -34,130 +35,176 @@ from envcheck.job.requirements.demand import (
 from envcheck.vendors import VENDORS
 
 
-def device(facts: Facts) -> Iterator[Finding]:
-    """The job's kind of device is in this machine."""
+def check_device(facts: Facts) -> Iterator[Finding]:
+    """The host has devices of the vendor that the job needs."""
     wanted = get_demand(facts)
     here = [v for v in facts.vendors if v.name == wanted.device]
     if wanted.device in (*CPU, "auto"):
-        yield ok("the job runs on the CPU")
+        yield ok(_("the job runs on the CPU"))
+    elif here and (legacy := _find_legacy(here[0])):
+        seen = _("{names}: the builds of this recipe do not run on these cards", names=join(", ", legacy))
+        words = _("Choose a machine with newer cards, or train with a build for these cards without a recipe.")
+        yield fail(seen, diagnose(words, RECIPES), evidence=cite_recipe(facts, device=wanted.device))
     elif here and here[0].devices:
-        yield ok(f"{len(here[0].devices)} × {here[0].vendor.title}")
+        yield ok(_("{count} × {title}", count=len(here[0].devices), title=here[0].vendor.title))
     elif here and not _is_absent(here[0]):
-        yield follows(unlisted_because(here[0]))
+        yield skipped_because(find_listing_cause(here[0]))
     else:
         title = VENDORS[wanted.device].title if wanted.device in VENDORS else wanted.device
         own = fail(
-            f"this job needs {title} devices; this machine has none",
-            f"Choose a recipe for this machine, or use a machine with {title} devices.",
-            RECIPES,
+            _("this job needs {title} devices; this machine has none", title=title),
+            diagnose(
+                _("Choose a recipe for this machine, or use a machine with {title} devices.", title=title), RECIPES
+            ),
             evidence=cite_recipe(facts, device=wanted.device),
         )
-        yield told_by(unlisted_because(here[0]) if here else "", own)
+        yield suppressed_by(find_listing_cause(here[0]) if here else "", own)
+
+
+def _find_legacy(v: VendorFacts) -> tuple[str, ...]:
+    """Return the names of devices on which the recipes' builds do not run."""
+    names = dict.fromkeys(device.name for device in v.devices if device.name)
+    pattern = v.vendor.legacy_devices
+    return tuple(name for name in names if pattern and re.search(pattern, name, re.IGNORECASE))
 
 
 def _is_absent(v: VendorFacts) -> bool:
-    """No such card is on the bus or in /dev, both of which were asked, and the tool lists none."""
+    """Whether bus, /dev and tool were all examined and none of them shows such a card."""
     return not v.devices and v.pci == () and not v.nodes
 
 
-def cards(facts: Facts) -> Iterator[Finding]:
-    """There are as many devices, or processors, as the job starts processes on one node; MIG cuts none of several."""
+def check_card_count(facts: Facts) -> Iterator[Finding]:
+    """The host has as many devices, or CPU cores, as the job starts processes per node; MIG is off for multi-device
+    jobs."""
     wanted, v = get_demand(facts), find_vendor(facts)
     if wanted.device in CPU:
         yield _count_processors(facts)
     elif wanted.cards is None:
-        yield skip("the job names no number of devices")
+        yield skip(_("the job has no device count requirement"))
     elif v is None or (not v.devices and not _is_cut_off(v)):
-        yield follows("job.device")
+        yield skipped_because("job.device")
     elif _is_cut_off(v) and len(v.devices) < wanted.cards:
-        seen = f"this job needs {plural(wanted.cards, 'device')}; the tool's answer is cut off after {len(v.devices)}"
-        yield told_by("driver.whole_answer", unknown(seen, "Check why the tool does not answer in full.", *_list(v)))
+        seen = _(
+            "this job needs {cards}; the vendor tool's output is truncated after {devices_count}",
+            cards=ngettext("{count} device", "{count} devices", wanted.cards),
+            devices_count=len(v.devices),
+        )
+        yield suppressed_by(
+            "driver.whole_answer",
+            unknown(seen, diagnose(_("Check why the vendor tool's output is truncated."), *_get_list_command(v))),
+        )
     elif len(v.devices) < wanted.cards:
         own = fail(
             _compare_counts(wanted.cards, v),
-            f"Use a node with at least {plural(wanted.cards, 'device')}, or choose another --method.",
-            RECIPES,
+            diagnose(
+                _(
+                    "Use a node with at least {cards}, or choose another --method.",
+                    cards=ngettext("{count} device", "{count} devices", wanted.cards),
+                ),
+                RECIPES,
+            ),
             evidence=cite_recipe(facts, cards=wanted.cards),
         )
-        yield told_by("devices.count" if len(v.devices) + missing(facts, v) >= wanted.cards else "", own)
-    elif wanted.cards > 1 and any(is_cut(d) for _, d in list_candidates(wanted, v)):
-        yield _cut(facts, v)
+        yield suppressed_by(
+            "devices.count" if len(v.devices) + count_missing_devices(facts, v) >= wanted.cards else "", own
+        )
+    elif wanted.cards > 1 and any(is_partitioned(d) for _unused, d in list_candidates(wanted, v)):
+        yield _describe_cut_devices(facts, v)
     else:
         yield ok(_compare_counts(wanted.cards, v))
 
 
-def _compare_counts(needed: int, v: VendorFacts) -> str:
-    chips = f" ({v.vendor.chips_per_card} per card)" if v.vendor.chips_per_card > 1 else ""
-    return f"this job needs {plural(needed, 'device')}; {len(v.devices)} found{chips}"
+def _compare_counts(needed: int, v: VendorFacts) -> Message:
+    devices, chips = ngettext("{count} device", "{count} devices", needed), v.vendor.chips_per_card
+    if chips > 1:
+        return _(
+            "this job needs {needed}; {found} found ({chips} per card)",
+            needed=devices,
+            found=len(v.devices),
+            chips=chips,
+        )
+    return _("this job needs {needed}; {found} found", needed=devices, found=len(v.devices))
 
 
 def _is_cut_off(v: VendorFacts) -> bool:
     return bool(v.document and v.document.truncated)
 
 
-def _list(v: VendorFacts) -> tuple[str, ...]:
+def _get_list_command(v: VendorFacts) -> tuple[str, ...]:
     return v.vendor.commands.get("list", ())
 
 
 def _count_processors(facts: Facts) -> Finding:
-    needed, found = get_demand(facts).processes, (facts.host or Host()).cpu_count
+    needed, found = get_demand(facts).processes, (facts.host or SystemFacts()).cpu_count
     if found is None:
         return tell_unanswered(facts, "host", "host")
-    seen = f"this job starts {plural(needed, 'process')}; {plural(found, 'processor')} found"
+    seen = _(
+        "this job starts {needed}; {found} found",
+        needed=ngettext("{count} process", "{count} processes", needed),
+        found=ngettext("{count} processor", "{count} processors", found),
+    )
     if found < needed:
-        shown = figures("os.cpu_count", processors=found)
-        return warn(seen, "It will run, but slowly: use a host with more processors.", "nproc", evidence=shown)
+        shown = quote_values("os.cpu_count", processors=found)
+        return warn(
+            seen, diagnose(_("Use a host with more CPU cores: the job runs, but slowly."), "nproc"), evidence=shown
+        )
     return ok(seen)
 
 
-def _cut(facts: Facts, v: VendorFacts) -> Finding:
-    """Instances of MIG do not train together."""
+def _describe_cut_devices(facts: Facts, v: VendorFacts) -> Finding:
+    """Return the failure for a multi-device job with devices in MIG mode: instances do not train together."""
     wanted = get_demand(facts)
-    cut = [d for _, d in list_candidates(wanted, v) if is_cut(d)]
-    seen = f"this job needs {plural(wanted.cards or 0, 'whole device')}; MIG cuts {len(cut)} of {len(v.devices)}"
-    off = commands(v, "whole", *cut)
-    words = "Turn MIG off and reset the devices, or choose a job of one device."
-    return fail(seen, words, *off, evidence=figures(v.vendor.tool, mig_mode=cut[0].mig_mode))
+    cut = [d for _unused, d in list_candidates(wanted, v) if is_partitioned(d)]
+    seen = _(
+        "this job needs {cards}; {cut_count} of {total} are in MIG mode",
+        cards=ngettext("{count} whole device", "{count} whole devices", wanted.cards or 0),
+        cut_count=len(cut),
+        total=len(v.devices),
+    )
+    off = vendor_commands(v, "whole", *cut)
+    words = _("Turn MIG off and reset the devices, or choose a single-device job.")
+    return fail(seen, fix(words, *off), evidence=quote_values(v.vendor.tool, mig_mode=cut[0].mig_mode))
 
 
-def degrees(facts: Facts) -> Iterator[Finding]:
-    """Heads, layers and experts of the model divide by the job's parallel degrees."""
+def check_degrees(facts: Facts) -> Iterator[Finding]:
+    """The parallel degrees of the job divide the model's heads, layers and experts."""
     found = get_demand(facts).degrees
     if found is None:
-        yield skip("the planner does not know this model, or the job does not train")
+        yield skip(_("the planner does not know this model, or the job is not a training job"))
     elif found.fits:
         yield ok(found.reason)
     elif found.fits is None:
-        remedy = found.remedy or Remedy("")
-        yield unknown(found.reason, remedy.words, *remedy.commands)
+        yield unknown(found.reason, found.remedy)
     else:
-        remedy = found.remedy or Remedy("Choose other parallel degrees.")
+        remedy = found.remedy or manual(_("Choose other parallel degrees."))
         evidence = cite_recipe(facts, method=get_demand(facts).method)
-        yield fail(found.reason, remedy.words, *remedy.commands, evidence=evidence)
+        yield fail(found.reason, remedy, evidence=evidence)
 
 
 CHECKS: tuple[Check, ...] = (
-    of_job(
+    job_check(
         "job.device",
-        device,
-        reads="the vendor's tool",
-        rule="FAIL when no card of the job's vendor is there",
-        fix="Another recipe, or driver.tool's remedy.",
+        check_device,
+        reads="the vendor tool",
+        rule="FAIL if no device of that vendor is found, or the recipe's builds do not run on its cards",
+        fix="Choose another recipe, or follow driver.tool.",
     ),
-    of_job(
+    job_check(
         "job.cards",
-        cards,
-        reads="the vendor's tool",
-        rule="FAIL when there are fewer devices than the job needs, or MIG cuts one of several; WARN for fewer "
-        "processors than processes; follows from devices.count where it misses devices",
-        fix="A node with more, or another method.",
+        check_card_count,
+        reads="the vendor tool",
+        rule=(
+            "FAIL if there are fewer devices, or a multi-device job has a GPU with MIG; WARN for fewer cores than "
+            "processes; blocked by devices.count if devices are missing there"
+        ),
+        fix="Use a node with more devices, or another method.",
     ),
-    of_job(
+    job_check(
         "job.degrees",
-        degrees,
-        reads="the recipe, the planner's models",
-        source="vLLM's ERNIE MoE source; the recipes' frameworks",
-        rule="FAIL when a degree does not divide, or the framework refuses the layout",
-        fix="A degree that divides, by a recipe of your own or train's --set.",
+        check_degrees,
+        reads="the recipe, the model catalogue",
+        source="ERNIE MoE source in vLLM; the frameworks of the recipes",
+        rule="FAIL if a degree does not divide, or the framework rejects the layout",
+        fix="Set a degree that divides with train --set, or in your own recipe.",
     ),
 )

@@ -1,1 +1,1 @@
-"""What lint rules read: the file, its jobs, versions and tables of names."""
+"""What lint rules read: the file, its jobs, versions and name tables."""

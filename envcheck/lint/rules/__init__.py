@@ -1,1 +1,1 @@
-"""The rules, a file for each area; envcheck/lint/table.py is the list of all."""
+"""The rules, one file per area; envcheck/lint/rule_table.py lists all."""

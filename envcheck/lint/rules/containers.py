@@ -1,4 +1,4 @@
-"""What a container is given: memory, devices, rights, a name, ports; and what a step of a build leaves behind."""
+"""Rules about containers: memory, devices, privileges, names, ports, and the state that a build step leaves."""
 
 from __future__ import annotations
 
@@ -6,109 +6,143 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark, Word
-from envcheck.core.lint.remarks import listed, warn
+from envcheck.core.lint.remark_builders import format_names, warn
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.wrappers import ENGINES, bare
+from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.lint.wrappers import ENGINES, program_name
+from envcheck.core.messages import _, verbatim
+from envcheck.core.vendor import ADVISED_SHM_GIB
 from envcheck.scripts.docker_commands import has_devices
+from envcheck.vendors import VENDORS
 
 _LEAST_MIB = 1024
 _UNITS_MIB = {"": 2**-20, "b": 2**-20, "k": 2**-10, "m": 1, "g": 1024, "t": 2**20}
 
 
-def shared_memory(context: LintContext) -> Iterator[Remark]:
+def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
     for container in context.containers:
-        host = any(word.text == "host" for word in container.all("--ipc"))
-        own = any(mount.target == "/dev/shm" for mount in container.mounts) or container.has("--tmpfs")
-        if not has_devices(container) or host or own or container.open:
+        host = any(word.text == "host" for word in container.list_option_values("--ipc"))
+        own = any(mount.target == "/dev/shm" for mount in container.mounts) or container.has_option("--tmpfs")
+        if not has_devices(container) or host or own or container.may_have_more_options:
             continue
-        sizes = container.all("--shm-size")
-        enough = container.written("--shm-size", "64g")
+        sizes = container.list_option_values("--shm-size")
+        enough = verbatim(container.render_option("--shm-size", f"{_advised_shm_gib(context)}g"))
         if not sizes:
-            name = container.written("--shm-size")
-            seen = f"no {name}: 64 MB of shared memory, too little for data loaders and collectives"
-            yield warn(container.place, seen, f"{enough}, or {container.written('--ipc', 'host')}")
-        elif sizes[-1].known and (size := _mib(sizes[-1].text)) is not None and size < _LEAST_MIB:
-            seen = f"{sizes[-1].text} of shared memory is too little for data loaders and collectives"
+            name = container.render_option("--shm-size")
+            seen = _(
+                "{name} is missing: the default 64 MB of shared memory is too small for data loaders and collectives",
+                name=name,
+            )
+            yield warn(
+                container.location,
+                seen,
+                _("Add {enough} or {option}.", enough=enough, option=container.render_option("--ipc", "host")),
+            )
+        elif sizes[-1].is_known and (size := _parse_size_mib(sizes[-1].text)) is not None and size < _LEAST_MIB:
+            seen = _("{size} of shared memory is too small for data loaders and collectives", size=sizes[-1].text)
             yield warn(sizes[-1], seen, enough)
 
 
-def _mib(text: str) -> float | None:
-    """Of a size as docker writes it; None for what is none."""
+def _advised_shm_gib(context: LintContext) -> int:
+    """Return the size that the set-ups of the script's vendor have."""
+    vendor = VENDORS.get(context.device)
+    return vendor.shm_gib if vendor else ADVISED_SHM_GIB
+
+
+def _parse_size_mib(text: str) -> float | None:
+    """The MiB in docker's notation of a size; None if it is invalid."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", text.lower())
     return float(found[1]) * _UNITS_MIB[found[2]] if found else None
 
 
-def privileges(context: LintContext) -> Iterator[Remark]:
+def find_wide_privileges(context: LintContext) -> Iterator[Remark]:
     for container in context.containers:
-        wide = list(_wide(container))
+        wide = list(_list_wide_options(container))
         if not wide:
             continue
-        chosen = [name for name, _, _ in container.environment if "VISIBLE_DEVICES" in name]
-        seen = f"{listed(dict.fromkeys(text for text, _ in wide))}: the container may do all that the host may"
-        seen += f", and has all devices whatever {chosen[0]} says" if chosen and container.has("--privileged") else ""
+        chosen = [name for name, *_unused in container.environment if "VISIBLE_DEVICES" in name]
+        options = format_names(dict.fromkeys((text for text, _unused in wide)))
+        if chosen and container.has_option("--privileged"):
+            seen = _(
+                "{options}: the container has full access to the host, and sees all devices despite {variable}",
+                options=options,
+                variable=chosen[0],
+            )
+        else:
+            seen = _("{options}: the container has full access to the host", options=options)
         place = next((word for name, word in container.options if name in _PLACES), container.image)
-        do = f"{container.written('--device')} for each card, and the manager nodes; no more."
+        do = _(
+            "Pass {written} for each device and for the management device nodes only.",
+            written=container.render_option("--device"),
+        )
         yield warn(place or container.command, seen, do)
 
 
 _PLACES = ("--privileged", "--cap-add", "--pid")
 
 
-def _wide(container: ScriptContainer) -> Iterator[tuple[str, Word]]:
-    """What gives away the host."""
-    for word in container.all("--privileged"):
-        yield container.written("--privileged"), word
-    for word in container.all("--cap-add"):
+def _list_wide_options(container: ScriptContainer) -> Iterator[tuple[str, ShellWord]]:
+    """Options that expose the host."""
+    for word in container.list_option_values("--privileged"):
+        yield container.render_option("--privileged"), word
+    for word in container.list_option_values("--cap-add"):
         if word.text.upper() in ("ALL", "SYS_ADMIN"):
-            yield container.written("--cap-add", word.text), word
+            yield container.render_option("--cap-add", word.text), word
     for mount in container.mounts:
         if mount.source.rstrip("/") == "/dev":
-            yield container.written("-v", "/dev:/dev"), mount.word
-    for word in container.all("--pid"):
+            yield container.render_option("-v", "/dev:/dev"), mount.word
+    for word in container.list_option_values("--pid"):
         if word.text == "host":
-            yield container.written("--pid", "host"), word
+            yield container.render_option("--pid", "host"), word
 
 
-def fixed_name(context: LintContext) -> Iterator[Remark]:
-    """A second start fails on the name."""
+def find_fixed_name(context: LintContext) -> Iterator[Remark]:
+    """Find fixed container names, with which a second start fails."""
     freed = any(
-        {"rm", "rename", "inspect", "ps"} & set(command.texts()[1:3]) for _, command in context.commands(*ENGINES)
+        {"rm", "rename", "inspect", "ps"} & set(command.list_texts()[1:3])
+        for _unused, command in context.find_commands(*ENGINES)
     )
     for container in context.containers:
-        names, command = container.all("--name"), container.command
-        kept = container.has("--rm", "--replace") or container.service
-        if not names or not names[-1].known or kept or freed or command.guarded or "errexit" in command.shell:
+        names, command = container.list_option_values("--name"), container.command
+        kept = container.has_option("--rm", "--replace") or container.service
+        if not names or not names[-1].is_known or kept or freed or command.guarded or "errexit" in command.shell:
             continue
-        seen = f"the name {names[-1].text[:60]} is fixed, and no --rm: a second start fails"
-        yield warn(names[-1], seen, "--rm, or docker rm first.")
+        seen = _(
+            "the container name {name} is fixed and --rm is missing: a second start fails", name=names[-1].text[:60]
+        )
+        yield warn(names[-1], seen, _("Add --rm, or run docker rm first."))
 
 
-def open_ports(context: LintContext) -> Iterator[Remark]:
+def find_open_ports(context: LintContext) -> Iterator[Remark]:
     for container in context.containers:
         wide = [
             word
-            for word in container.all("-p", "--publish")
-            if word.known and re.fullmatch(r"\d+(-\d+)?:\d+(-\d+)?(/\w+)?", word.text)
+            for word in container.list_option_values("-p", "--publish")
+            if word.is_known and re.fullmatch(r"\d+(-\d+)?:\d+(-\d+)?(/\w+)?", word.text)
         ]
         if wide:
-            seen = f"{listed(word.text for word in wide)}: open to everybody who reaches this host"
-            yield warn(wide[0], seen, container.written("-p", f"127.0.0.1:{wide[0].text}"))
+            seen = _(
+                "{wide}: the port is open to every host that can reach this one",
+                wide=format_names(word.text for word in wide),
+            )
+            yield warn(wide[0], seen, verbatim(container.render_option("-p", f"127.0.0.1:{wide[0].text}")))
 
 
-def layers(context: LintContext) -> Iterator[Remark]:
-    """Each RUN is a shell of its own: what the last of its commands sets is gone with it."""
+def find_lost_layer_state(context: LintContext) -> Iterator[Remark]:
+    """Find state that is lost between RUN steps: each is a separate shell."""
     for step in context.steps:
         given = [each for each in step.assigns if not each.prefix]
         command = step.commands[-1] if step.commands else None
         if given and (command is None or given[-1].start > command.end):
-            seen = f"{given[-1].name} is set for this step of the build alone: the next ones do not have it"
-            yield warn(given[-1], seen, f"ENV {given[-1].name}=...")
-        elif command is not None and bare(command) in _LOST and not command.guarded:
-            name = bare(command)
-            seen = f"what {name} does ends with this step of the build: the next ones begin anew"
+            seen = _("{name} is set only for this RUN step: later steps do not see it", name=given[-1].name)
+            yield warn(given[-1], seen, verbatim(f"ENV {given[-1].name}=..."))
+        elif command is not None and program_name(command) in _LOST and not command.guarded:
+            name = program_name(command)
+            seen = _(
+                "the effect of {name} ends with this RUN step: later steps start from the image's settings", name=name
+            )
             yield warn(command, seen, _LOST[name])
 
 
-_SOURCED = "In the same RUN as what needs it, joined by &&; for the container, ENV or an entrypoint."
-_LOST = {"cd": "WORKDIR.", "source": _SOURCED, ".": _SOURCED}
+_SOURCED = _("Put it in the RUN that needs it, joined by &&. For the container, use ENV or an entrypoint.")
+_LOST = {"cd": verbatim("WORKDIR."), "source": _SOURCED, ".": _SOURCED}

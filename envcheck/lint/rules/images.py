@@ -1,4 +1,4 @@
-"""Images: which one is run, of which version, and for which processor."""
+"""Rules about images: which one runs, its version, and its architecture."""
 
 from __future__ import annotations
 
@@ -7,83 +7,109 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark, Word
-from envcheck.core.lint.remarks import fail, unknown, warn
+from envcheck.core.lint.remark_builders import fail, unknown, warn
+from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import ENGINES
-from envcheck.scripts.docker_commands import made_images, pulled_images
+from envcheck.core.messages import _
+from envcheck.scripts.docker_commands import find_built_images, find_pulled_images
 
-_ALIKE = 0.6  # of two names' letters: one is meant for the other
+_ALIKE = 0.6  # similarity of two names above which they denote the same image
 
 
-def image_differs(context: LintContext) -> Iterator[Remark]:
-    """The document pulls one image and runs another."""
-    refs = [word for word in pulled_images(context.commands(*ENGINES)) if word.known]
-    own = {*made_images(context.commands(*ENGINES)), *(ref.text for ref in refs)}
+def find_other_image(context: LintContext) -> Iterator[Remark]:
+    """Find documents that pull one image and run another."""
+    refs = [word for word in find_pulled_images(context.find_commands(*ENGINES)) if word.is_known]
+    own = {*find_built_images(context.find_commands(*ENGINES)), *(ref.text for ref in refs)}
     run = {container.image.text for container in context.containers if container.image is not None}
     for image in (container.image for container in context.containers):
-        if image is None or not image.known or not refs or image.text in own:
+        if image is None or not image.is_known or not refs or image.text in own:
             continue
-        like = max((ref.text for ref in refs), key=lambda ref: _likeness(ref, image.text))
-        if _likeness(like, image.text) >= _ALIKE and like not in run:
-            seen = f"{like} is pulled, and this is another one"
-            seen += ": it has no tag, the name's end is taken for its repository" if not _tag(image.text) else ""
-            yield fail(image, seen, f"Run {like}.")
+        like = max((ref.text for ref in refs), key=lambda ref: _rate_similarity(ref, image.text))
+        if _rate_similarity(like, image.text) >= _ALIKE and like not in run:
+            if _read_tag(image.text):
+                seen = _("the document pulls {like}, but runs another image", like=like)
+            else:
+                seen = _(
+                    "the document pulls {like}, but runs another image: without a tag, the end of the name is read as "
+                    "the repository",
+                    like=like,
+                )
+            yield fail(image, seen, _("Run {like}.", like=like))
 
 
-def _likeness(one: str, other: str) -> float:
-    """Of the names behind the registry."""
+def _rate_similarity(one: str, other: str) -> float:
+    """Similarity of the names without the registry."""
     ends = [re.sub(r"^[\w.-]+\.[\w.:-]+/", "", text) for text in (one, other)]
-    if len({text.rpartition(":")[0] for text in (one, other) if _tag(text)}) == 1 and _tag(one) and _tag(other):
+    if (
+        len({text.rpartition(":")[0] for text in (one, other) if _read_tag(text)}) == 1
+        and _read_tag(one)
+        and _read_tag(other)
+    ):
         return 1.0  # one repository, two tags
     return difflib.SequenceMatcher(None, ends[0][:200], ends[1][:200]).ratio()
 
 
-def _tag(reference: str) -> str:
+def _read_tag(reference: str) -> str:
     return reference.rpartition("/")[2].partition(":")[2]
 
 
-def _images(context: LintContext) -> list[Word]:
-    """All that are pulled, run or built on, each once."""
-    found = [*pulled_images(context.commands(*ENGINES)), *(c.image for c in context.containers if c.image is not None)]
+def _list_images(context: LintContext) -> list[ShellWord]:
+    """All images that are pulled, run or built on, each once."""
+    found = [
+        *find_pulled_images(context.find_commands(*ENGINES)),
+        *(c.image for c in context.containers if c.image is not None),
+    ]
     return list({word.text: word for word in reversed(found)}.values())[::-1]
 
 
 _MOVING = re.compile(r"(latest|nightly|main|master|edge|dev|develop)($|[-_](?!.*\d+\.\d))")
 
 
-def latest(context: LintContext) -> Iterator[Remark]:
-    own = made_images(context.commands(*ENGINES))
-    for word in _images(context):
+def find_moving_tags(context: LintContext) -> Iterator[Remark]:
+    own = find_built_images(context.find_commands(*ENGINES))
+    for word in _list_images(context):
         text = word.text
-        if not word.known or text in own or "@sha256:" in text or re.fullmatch(r"[0-9a-f]{12,64}", text):
+        if not word.is_known or text in own or "@sha256:" in text or re.fullmatch(r"[0-9a-f]{12,64}", text):
             continue
-        if not _tag(text) or _MOVING.match(_tag(text)):
-            how = f"the tag {_tag(text)[:40]}" if _tag(text) else "no tag, that is latest"
+        if not _read_tag(text) or _MOVING.match(_read_tag(text)):
+            how = (
+                _("the mutable tag {tag}", tag=_read_tag(text)[:40])
+                if _read_tag(text)
+                else _("no tag, which means latest")
+            )
             yield warn(
                 word,
-                f"{text[:100]} has {how}: next month it is another",
-                "A tag with a version, or the digest.",
+                _("image {image} has {how}: it may point to another image later", image=text[:100], how=how),
+                _("Use a tag with a version, or pin the image by digest."),
             )
 
 
-def image_architecture(context: LintContext) -> Iterator[Remark]:
-    for word in _images(context):
+def find_wrong_image_architecture(context: LintContext) -> Iterator[Remark]:
+    for word in _list_images(context):
         found = re.search(r"[:_-](x86_64|amd64|x86|aarch64|arm64|arm)([_.-]|$)", word.text)
         if found:
-            yield from _for_processor(context, word, found[1])
+            yield from _judge_processor(context, word, found[1])
     for container in context.containers:
-        for word in container.all("--platform"):
+        for word in container.list_option_values("--platform"):
             found = re.fullmatch(r"linux/(amd64|arm64)(/v8)?", word.text)
             if found:
-                yield from _for_processor(context, word, found[1])
+                yield from _judge_processor(context, word, found[1])
 
 
-def _for_processor(context: LintContext, word: Word, name: str) -> Iterator[Remark]:
+def _judge_processor(context: LintContext, word: ShellWord, name: str) -> Iterator[Remark]:
     named = "aarch64" if name.startswith(("arm", "aarch")) else "x86_64"
     there = context.machine.architecture
-    if there is None or context.here is False:
-        seen = f"an image for {named}; what the machine is was not looked up, for {context.unasked}"
-        yield unknown(word, seen, "uname -m; the other one has its own tag.")
+    if there is None or context.is_for_this_machine is False:
+        seen = _(
+            "this image supports {named} only; cannot check the host architecture: {unasked}",
+            named=named,
+            unasked=context.unknown_reason,
+        )
+        yield unknown(word, seen, _("Check with uname -m. The other architecture has its own tag."))
     elif there != named:
-        seen = f"an image for {named}, and this machine is {there}: exec format error"
-        yield fail(word, seen, f"The tag for {there}.")
+        seen = _(
+            "this image supports {named} only; this host is {there}: the container fails with exec format error",
+            named=named,
+            there=there,
+        )
+        yield fail(word, seen, _("Use the tag for {there}.", there=there))

@@ -1,4 +1,4 @@
-"""Paths that a script needs: programs, data, models, folders."""
+"""Rules about paths that a script needs: programs, data, models, folders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from collections.abc import Container, Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import UNKNOWN, Command, Remark, Script, Word
-from envcheck.core.lint.remarks import fail, graded, listed, near, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, format_names, unknown, warn, warn_or_fail
+from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.lint.wrappers import REMOTE, bare, unwrapped
-from envcheck.scripts.vendor_words import vendor_tools, vendor_words
+from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
+from envcheck.core.messages import _, verbatim
+from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
 _DATA = (
     "train_dataset_path",
@@ -23,35 +24,35 @@ _DATA = (
     "config_file",
     "tokenizer_model",
 )
-# Read from a folder where the value begins with a slash; else they may be a hub's names.
+# A path if the value begins with a slash; otherwise it may be a name on a hub.
 _MODELS = ("model_name_or_path", "model", "model_path", "adapter_name_or_path", "resume_from_checkpoint")
 
 
-def clone_name(context: LintContext) -> Iterator[Remark]:
-    """cd into a folder that no clone has made."""
+def find_wrong_clone_folder(context: LintContext) -> Iterator[Remark]:
+    """Find cd into a folder that no clone creates."""
     made: dict[str, str] = {}
     for script in context.scripts:
         for command in script.commands:
-            words = unwrapped(command.words)
+            words = strip_wrappers(command.words)
             texts = [word.text for word in words]
-            if bare(command) == "git" and "clone" in texts:
+            if program_name(command) == "git" and "clone" in texts:
                 arguments = [t for t in texts[texts.index("clone") + 1 :] if not t.startswith("-") and t != "--"]
                 urls = [t for t in arguments if "/" in t or t.endswith(".git")]
                 if urls:
                     at = arguments.index(urls[0])
                     folder = arguments[at + 1] if at + 1 < len(arguments) else urls[0]
                     made[folder.rstrip("/").rpartition("/")[2].removesuffix(".git")] = urls[0]
-            elif bare(command) in ("mkdir", "tar", "unzip", "cp", "mv", "ln", "curl", "wget"):
+            elif program_name(command) in ("mkdir", "tar", "unzip", "cp", "mv", "ln", "curl", "wget"):
                 made |= {t.rstrip("/").rpartition("/")[2]: "" for t in texts[1:]}
-            elif bare(command) == "cd" and len(words) > 1:
-                yield from _entered(context, script, words[-1], command.cwd, made, command.guarded)
+            elif program_name(command) == "cd" and len(words) > 1:
+                yield from _judge_entered_folder(context, script, words[-1], command.cwd, made, command.guarded)
 
 
-def _entered(
-    context: LintContext, script: Script, word: Word, cwd: str, made: dict[str, str], guarded: bool
+def _judge_entered_folder(
+    context: LintContext, script: ShellScript, word: ShellWord, cwd: str, made: dict[str, str], guarded: bool
 ) -> Iterator[Remark]:
     text = word.text
-    if not word.known or text.startswith(("/", "~", ".", "-")) or not text or guarded:
+    if not word.is_known or text.startswith(("/", "~", ".", "-")) or not text or guarded:
         return
     first = text.split("/")[0]
     clones = [name for name, url in made.items() if url]
@@ -61,27 +62,36 @@ def _entered(
         (
             name
             for name in clones
-            if name.lower() == first.lower() or near(first.lower(), frozenset({name.lower()}), 0.75)
+            if name.lower() == first.lower() or find_similar_name(first.lower(), frozenset({name.lower()}), 0.75)
         ),
         "",
     )
     if meant:
-        yield fail(word, f"no clone makes {first}: it is {meant}", f"cd {meant}")
-    elif context.document and not cwd and context.machine.exists(text) is not True:
-        known = near(
+        yield fail(
+            word,
+            _("no clone creates {first}; did you mean {meant}?", first=first, meant=meant),
+            verbatim(f"cd {meant}"),
+        )
+    elif context.document and not cwd and context.machine.path_exists(text) is not True:
+        known = find_similar_name(
             first.lower(), frozenset({"erniekit", "ernie", "llama-factory", "ms-swift", "paddleformers"}), 0.75
         )
-        seen = f"nothing in the document makes the folder {first[:60]}" + (
-            ": a misspelt name?" if known and known != first.lower() else ""
-        )
-        yield warn(word, seen, "git clone first, and cd where the clone is.")
+        if known and known != first.lower():
+            seen = _(
+                "nothing in the document creates the directory {first}; did you mean {known}?",
+                first=first[:60],
+                known=known,
+            )
+        else:
+            seen = _("nothing in the document creates the directory {first}", first=first[:60])
+        yield warn(word, seen, _("Run git clone first, then cd to the clone."))
 
 
-def _needs(job: TrainingJob) -> Iterator[tuple[str, Word]]:
+def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
     if job.launcher.program and job.program is not None and job.program.text.endswith(".py"):
         yield job.program.text, job.program
     for name in _DATA:
-        given = job.option(name)
+        given = job.find_option(name)
         for word in given.values if given else ():
             for part in word.text.split(","):
                 if ("/" in part.strip("./") and not re.match(r"[\w.-]+/[\w.-]+$", part)) or part.endswith(
@@ -89,7 +99,7 @@ def _needs(job: TrainingJob) -> Iterator[tuple[str, Word]]:
                 ):
                     yield part.strip(), word
     for name in _MODELS:
-        given = job.option(name)
+        given = job.find_option(name)
         yield from ((word.text, word) for word in (given.values if given else ()) if word.text.startswith("/"))
     preload = job.command.environment.get("LD_PRELOAD")
     for part in re.split(r"[ :]", preload.text) if preload else ():
@@ -97,44 +107,53 @@ def _needs(job: TrainingJob) -> Iterator[tuple[str, Word]]:
             yield part, preload
 
 
-_FROM_THE_PROJECT = "cd to the project first, fetch the data, or name the path in full."
+_FROM_THE_PROJECT = _("cd to the project first, download the data, or use an absolute path.")
 
 
-def missing(context: LintContext) -> Iterator[Remark]:
-    """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
+def find_missing_files(context: LintContext) -> Iterator[Remark]:
+    """Find files of a training that do not exist, except those that the script creates or tests for."""
     for job in context.jobs:
         if job.command.elsewhere or (job.command.words and job.command.name in REMOTE):
             continue
-        gone: list[tuple[str, Word]] = []
-        doubtful: list[tuple[str, Word]] = []
-        for path, word in _needs(job):
+        gone: list[tuple[str, ShellWord]] = []
+        doubtful: list[tuple[str, ShellWord]] = []
+        for path, word in _list_needed_files(job):
             if not job.launcher.name and not path.startswith("/"):
-                continue  # a configuration alone: nobody says from which folder it is started
-            if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
+                continue  # a configuration alone: the start folder is unknown
+            if (
+                UNKNOWN in path
+                or not path
+                or path.startswith(("http", "s3://", "hf://"))
+                or _is_made_by_script(job.script, path)
+            ):
                 continue
-            there = context.machine.exists(path, job.command.cwd)
-            if there is False and context.here:
+            there = context.machine.path_exists(path, job.command.cwd)
+            if there is False and context.is_for_this_machine:
                 gone.append((path, word))
             elif there is False or (there is None and not context.machine.live):
                 doubtful.append((path, word))
         if gone:
-            names = listed(path for path, _ in gone)
-            where = "below this folder" if not gone[0][0].startswith("/") else "on this machine"
+            names = format_names(path for path, _unused in gone)
+            where = _("under this directory") if not gone[0][0].startswith("/") else _("on this machine")
             yield warn(
                 gone[0][1],
-                f"not there {where}: {names}",
+                _("not found {where}: {names}", where=where, names=names),
                 _FROM_THE_PROJECT,
             )
         if doubtful and context.machine.gather is not None:
             yield unknown(
                 doubtful[0][1],
-                f"not looked up, for {context.unasked}: {listed(p for p, _ in doubtful)}",
-                "envcheck lint on the machine itself.",
+                _(
+                    "cannot check {doubtful}: {unasked}",
+                    unasked=context.unknown_reason,
+                    doubtful=format_names((p for p, _unused in doubtful)),
+                ),
+                _("Run envcheck lint on the machine that runs the script."),
             )
 
 
-def _handled(script: Script, path: str) -> bool:
-    """The script tests for it, writes it, or fetches it."""
+def _is_made_by_script(script: ShellScript, path: str) -> bool:
+    """Whether the script tests for the path, writes it, or downloads it."""
     if path in script.tested:
         return True
     made = {r.target.text for c in script.commands for r in c.redirects if r.target is not None and ">" in r.text}
@@ -142,7 +161,7 @@ def _handled(script: Script, path: str) -> bool:
         return True
     name = path.rstrip("/").rpartition("/")[2]
     return any(
-        bare(c)
+        program_name(c)
         in (
             "wget",
             "curl",
@@ -169,15 +188,21 @@ def _handled(script: Script, path: str) -> bool:
 _MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
 
 
-def log_folder(context: LintContext) -> Iterator[Remark]:
-    """A log in a folder that nobody made: the shell cannot open it, and starts nothing."""
-    makers: dict[int, tuple[list[Command], list[Command]]] = {}
+def find_missing_log_folder(context: LintContext) -> Iterator[Remark]:
+    """Find logs in folders that do not exist: the shell cannot open the log and does not start the command."""
+    makers: dict[int, tuple[list[ShellCommand], list[ShellCommand]]] = {}
     for job in context.jobs:
         command, script = job.command, job.script
-        if not context.here or context.document or command.elsewhere or script.opaque or not script.block.script:
+        if (
+            not context.is_for_this_machine
+            or context.document
+            or command.elsewhere
+            or script.opaque
+            or not script.block.is_script
+        ):
             continue
-        if id(script) not in makers:  # once for a script of a thousand trainings
-            makers[id(script)] = (list(_named(script, _MAKES)), list(_named(script, ("tee",))))
+        if id(script) not in makers:  # cached for scripts with a thousand trainings
+            makers[id(script)] = (list(_find_commands(script, _MAKES)), list(_find_commands(script, ("tee",))))
         makes, tees = makers[id(script)]
         targets = [(r.target, True) for r in command.redirects if r.target is not None and ">" in r.text]
         piped = (c for c in tees if command.pipeline and c.pipeline == command.pipeline)
@@ -185,82 +210,101 @@ def log_folder(context: LintContext) -> Iterator[Remark]:
         for word, starts in targets:
             folder = word.text.rpartition("/")[0]
             before = (c for c in makes if c.order < command.order)
-            made = any(_same(folder, each.text) for c in before for each in c.words)
-            if folder and not made and context.machine.exists(folder, command.cwd) is False:
-                seen = f"{folder[:80]} is not there, and nothing here makes it"
-                seen += ": the shell cannot open the log, and starts nothing" if starts else ": tee writes no log"
-                yield graded(starts, word, seen, f"mkdir -p {folder[:80]}")
+            made = any(_makes_folder(folder, each.text) for c in before for each in c.words)
+            if folder and not made and context.machine.path_exists(folder, command.cwd) is False:
+                if starts:
+                    seen = _(
+                        "{folder} does not exist and is not created here: the shell cannot open the log and does not "
+                        "start the command",
+                        folder=folder[:80],
+                    )
+                else:
+                    seen = _("{folder} does not exist and is not created here: tee writes no log", folder=folder[:80])
+                yield warn_or_fail(starts, word, seen, verbatim(f"mkdir -p {folder[:80]}"))
 
 
-def _named(script: Script, names: Container[str]) -> Iterator[Command]:
-    return (command for command in script.commands if bare(command) in names)
+def _find_commands(script: ShellScript, names: Container[str]) -> Iterator[ShellCommand]:
+    return (command for command in script.commands if program_name(command) in names)
 
 
-def _same(folder: str, made: str) -> bool:
-    """It, or a folder below it, is made."""
+def _makes_folder(folder: str, made: str) -> bool:
+    """Whether the command creates the folder, or one below it."""
     plain = made.rstrip("/").removeprefix("./")
     return plain == folder.removeprefix("./") or plain.startswith(f"{folder.removeprefix('./')}/")
 
 
-def sourced(context: LintContext) -> Iterator[Remark]:
-    """source of a file that is not there ends a script under set -e, and else goes on without it."""
-    for script, command in context.commands("source", "."):
+def find_missing_sourced_file(context: LintContext) -> Iterator[Remark]:
+    """Find missing files in `source`: the script ends under set -e, and otherwise continues without them."""
+    for script, command in context.find_commands("source", "."):
         if command.elsewhere:
             continue
         word = command.words[1] if len(command.words) > 1 else None
         if (
             word is None
-            or not word.known
-            or "/" not in word.text  # else it is sought on PATH
+            or not word.is_known
+            or "/" not in word.text  # otherwise it is searched on PATH
             or word.text in script.tested
             or command.guarded
             or command.branch
         ):
             continue
-        there = None if context.here is False else context.machine.exists(word.text, command.cwd)
+        there = None if context.is_for_this_machine is False else context.machine.path_exists(word.text, command.cwd)
         if there is False and word.text.startswith("/"):
-            do = "Install what brings it, or name where it is."
-            yield graded("errexit" in command.shell, word, f"{word.text[:100]} is not there", do)
-        elif there is False and not (context.document or word.text.startswith("~") or _handled(script, word.text)):
-            yield warn(word, f"not there below this folder: {word.text[:100]}", _FROM_THE_PROJECT)
+            do = _("Install the package that provides it, or correct the path.")
+            yield warn_or_fail("errexit" in command.shell, word, _("{path} does not exist", path=word.text[:100]), do)
+        elif there is False and not (
+            context.document or word.text.startswith("~") or _is_made_by_script(script, word.text)
+        ):
+            yield warn(word, _("{path} does not exist under this directory", path=word.text[:100]), _FROM_THE_PROJECT)
 
 
-def upwards(context: LintContext) -> Iterator[Remark]:
-    """A program several folders above: right from one folder alone."""
+def find_upward_program_path(context: LintContext) -> Iterator[Remark]:
+    """Find program paths relative to parent folders: valid from one folder only."""
     for job in context.jobs:
         word = job.program
         if word is not None and word.text.startswith("../../") and not job.command.cwd:
             yield warn(
                 word,
-                f"{word.text[:60]} depends on the folder that the script is started in, and no cd says which",
-                'cd "$(dirname "$0")", or the path in full.',
+                _(
+                    "{path} depends on the directory the script is started from; no cd sets it",
+                    path=word.text[:60],
+                ),
+                _('Run cd "$(dirname "$0")" first, or use an absolute path.'),
             )
 
 
-def project(context: LintContext) -> Iterator[Remark]:
-    """A document whose training uses a project's files, and that never says where the project comes from."""
-    if not context.document or any(bare(c) == "cd" or "clone" in c.texts() for _, c in context.commands()):
+def find_missing_project_clone(context: LintContext) -> Iterator[Remark]:
+    """Find documents that use a project's files without a step that provides the project."""
+    if not context.document or any(
+        program_name(c) == "cd" or "clone" in c.list_texts() for _unused, c in context.find_commands()
+    ):
         return
-    image = any("run" in c.texts()[:3] for _, c in context.commands("docker", "podman"))
+    image = any("run" in c.list_texts()[:3] for _unused, c in context.find_commands("docker", "podman"))
     for job in context.jobs:
         word = job.program
         if (
             word is not None
             and re.match(r"(examples|scripts|tools)/", word.text)
-            and context.machine.exists(word.text) is not True
+            and context.machine.path_exists(word.text) is not True
         ):
-            seen = f"{word.text[:60]} is a project's file, and nothing in the document clones one" + (
-                ", or enters its folder" if image else ""
-            )
-            yield warn(word, seen, "git clone the project at a known commit, and cd there.")
+            path = word.text[:60]
+            if image:
+                seen = _("{path} belongs to a project, but the document neither clones it nor enters it", path=path)
+            else:
+                seen = _("{path} belongs to a project that the document does not clone", path=path)
+            yield warn(word, seen, _("Run git clone for the project at a pinned commit, then cd to it."))
             return
 
 
-def tool_unknown(context: LintContext) -> Iterator[Remark]:
-    """Vendors' tools by names that nobody publishes."""
-    tools = frozenset(vendor_tools())
-    begins = "|".join(prefix for words in vendor_words().values() for prefix in words.tool_prefixes)
-    for _, command in context.commands():
-        name = bare(command)
-        if name not in tools and re.match(rf"({begins})[-_]", name) and (meant := near(name, tools, 0.6)):
-            yield warn(command.words[0], f"{name} is no tool of the driver or the toolkit", f"{meant} is one.")
+def find_unknown_tool(context: LintContext) -> Iterator[Remark]:
+    """Find vendor tools with unknown names."""
+    tools = frozenset(list_vendor_tools())
+    begins = "|".join(prefix for words in load_vendor_words().values() for prefix in words.tool_prefixes)
+    for _unused, command in context.find_commands():
+        name = program_name(command)
+        if name not in tools and re.match(rf"({begins})[-_]", name) and (meant := find_similar_name(name, tools, 0.6)):
+            yield warn(
+                command.words[0],
+                _("{name} is not a tool of the driver or the toolkit", name=name),
+                _("Did you mean {meant}?", meant=meant),
+            )

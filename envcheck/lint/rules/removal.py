@@ -1,4 +1,4 @@
-"""rm of what may be empty, of a root, of the last run's results, or behind a cd that failed."""
+"""Rules about rm: of empty variables, of root folders, of earlier results, or after a cd that failed."""
 
 from __future__ import annotations
 
@@ -6,93 +6,129 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import UNKNOWN, Remark, Script, Use, Word
-from envcheck.core.lint.remarks import fail, near, swap, warn
-from envcheck.core.lint.wrappers import bare, unwrapped
-from envcheck.lint.rules.unused_variables import REMOVERS, never_set, own_name
+from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, warn
+from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellScript, ShellWord, VariableUse
+from envcheck.core.lint.wrappers import program_name, strip_wrappers
+from envcheck.core.messages import _
+from envcheck.lint.rules.unused_variables import REMOVERS, is_never_set, is_own_name
 
 _RISKY = ("/", "/*", "~", "~/", "/home", "/root", "/usr", "/etc", "/var", "/opt", "*")
 
 
-def remove(context: LintContext) -> Iterator[Remark]:
-    """rm of what may be empty, of a root, or of the last run's results."""
-    for script, command in context.commands(*REMOVERS):
-        words = unwrapped(command.words)
+def find_dangerous_removal(context: LintContext) -> Iterator[Remark]:
+    """Find rm of what may be empty, of a root folder, or of the previous run's results."""
+    for script, command in context.find_commands(*REMOVERS):
+        words = strip_wrappers(command.words)
         flags = "".join(word.text for word in words[1:] if word.text.startswith("-"))
         for word in words[1:]:
             if word.text.startswith("-") and word.text != "-":
                 continue
             uses = [use for use in command.uses if word.start <= use.start < word.end]
-            strict = "nounset" in command.shell  # it stops at what has no value, which shell.unset_variable says
-            yield from _removed(context, script, word, uses, "r" in flags or "R" in flags, strict)
+            strict = (
+                "nounset" in command.shell
+            )  # it stops at a variable without a value, which shell.unset_variable reports
+            yield from _judge_removed_word(context, script, word, uses, "r" in flags or "R" in flags, strict)
 
 
-def _removed(
-    context: LintContext, script: Script, word: Word, uses: list[Use], deep: bool, strict: bool
+def _judge_removed_word(
+    context: LintContext, script: ShellScript, word: ShellWord, uses: list[VariableUse], deep: bool, strict: bool
 ) -> Iterator[Remark]:
     loose = [use for use in uses if not use.guarded and not use.bound and not strict]
-    never = [use for use in loose if never_set(script, context, use.name)]
+    never = [use for use in loose if is_never_set(script, context, use.name)]
     if word.text in _RISKY and not word.quoted and deep and word.raw == word.text:
-        yield fail(word, f"removes {word.text}, all of it", "Name the folder that is meant.")
+        yield fail(word, _("removes everything under {path}", path=word.text), _("Specify the directory to remove."))
     elif (
         deep
         and any(not use.guarded for use in uses)
-        and word.known
+        and word.is_known
         and word.text in _RISKY
         and not ("*" in word.text and word.quoted)
     ):
-        seen = f"{uses[0].name} is empty here, so this removes {word.text}"
-        yield fail(word, seen, f"Write ${{{uses[0].name}:?}}: then it stops when that is empty.")
-    elif never and own_name(never[0].name):
+        seen = _("{name} is empty here: this removes {path}", name=uses[0].name, path=word.text)
+        yield fail(
+            word,
+            seen,
+            _("Write {expansion}: the script then stops if the variable is empty.", expansion=f"${{{uses[0].name}:?}}"),
+        )
+    elif never and is_own_name(never[0].name):
         use = never[0]
         meant = next(
-            (n for n in sorted(script.names) if n.endswith(f"_{use.name}") or near(n, frozenset({use.name}), 0.8)), ""
+            (
+                n
+                for n in sorted(script.names)
+                if n.endswith(f"_{use.name}") or find_similar_name(n, frozenset({use.name}), 0.8)
+            ),
+            "",
         )
         rest = word.text.replace(UNKNOWN, "")
-        does = (
-            f"this removes {rest}"
+        effect = (
+            _("this removes {rest}", rest=rest)
             if rest.strip("/*") or "/" in rest
-            else "nothing is removed, and a launcher appends to old logs"
+            else _("nothing is removed, and the launcher appends to old logs")
         )
-        seen = f"{use.name} is never given a value here, so {does}" + (f"; {meant} is set" if meant else "")
+        if meant:
+            seen = _(
+                "{name} is never set here: {effect}; did you mean {meant}?", name=use.name, effect=effect, meant=meant
+            )
+        else:
+            seen = _("{name} is never set here: {effect}", name=use.name, effect=effect)
         name = meant or use.name
-        do = f"A new folder for each run needs no removal; else write ${{{name}:?}}, which stops when it is empty."
+        do = _(
+            "Use a new directory for each run, which needs no removal. Or write {expansion}, which "
+            "stops if the variable is empty.",
+            expansion=f"${{{name}:?}}",
+        )
         yield fail(word, seen, do)
     elif loose and deep and re.search(rf"{UNKNOWN}/", word.text):
         use = loose[0]
-        seen = f"where {use.name} is not set from outside, this removes {word.text.replace(UNKNOWN, '') or '/'}"
-        fix = swap(use, f"${{{use.name}:?}}")
-        yield warn(word, seen, f"Write ${{{use.name}:?}}: then it stops when that is empty.", fix)
-    elif deep and word.known and (job := _results(context, script, word.text)):
-        seen = f"removes {word.text[:80]}, the {job} of the run before, without asking"
-        yield warn(word, seen, "Give each run a folder of its own, with the date in its name.")
+        seen = _(
+            "if {name} is not set from outside, this removes {unknown}",
+            name=use.name,
+            unknown=word.text.replace(UNKNOWN, "") or "/",
+        )
+        fix = replace_span(use, f"${{{use.name}:?}}")
+        yield warn(
+            word,
+            seen,
+            _("Write {expansion}: the script then stops if the variable is empty.", expansion=f"${{{use.name}:?}}"),
+            fix,
+        )
+    elif deep and word.is_known and (job := _name_results(context, script, word.text)):
+        seen = _(
+            "removes {path}, the {results} of the previous run, without confirmation", path=word.text[:80], results=job
+        )
+        yield warn(word, seen, _("Use a separate directory for each run, with the date in its name."))
 
 
-def _results(context: LintContext, script: Script, path: str) -> str:
+def _name_results(context: LintContext, script: ShellScript, path: str) -> str:
     for job in context.jobs:
         if job.script is script:
             for name, title in (
-                ("log_dir", "logs"),
-                ("output_dir", "results"),
-                ("logging_dir", "logs"),
-                ("save", "checkpoints"),
+                ("log_dir", _("logs")),
+                ("output_dir", _("results")),
+                ("logging_dir", _("logs")),
+                ("save", _("saved checkpoints")),
             ):
-                given = job.says(name) or job.option(name)
+                given = job.find_launcher_option(name) or job.find_option(name)
                 if given and given.value and given.value.rstrip("/") == path.rstrip("/"):
                     return title
     return ""
 
 
-def no_errexit(context: LintContext) -> Iterator[Remark]:
-    """cd or an installation that failed, and the next line all the same."""
+def find_unchecked_cd(context: LintContext) -> Iterator[Remark]:
+    """Find rm after a cd or an install whose failure is not checked."""
     for script in context.scripts:
-        if not script.block.script:
+        if not script.block.is_script:
             continue
         for number, command in enumerate(script.commands):
             later = script.commands[number + 1 :]
             if "errexit" in command.shell or command.guarded or command.function:
                 continue
-            if bare(command) == "cd" and len(command.words) > 1 and any(bare(each) in REMOVERS for each in later):
-                words = "where this cd fails, the rm below removes from another folder"
-                yield warn(command, words, "cd ... || exit 1, or set -e")
+            if (
+                program_name(command) == "cd"
+                and len(command.words) > 1
+                and any(program_name(each) in REMOVERS for each in later)
+            ):
+                words = _("if this cd fails, the rm below deletes files in another directory")
+                yield warn(command, words, _("Write cd ... || exit 1, or set -e."))
                 break

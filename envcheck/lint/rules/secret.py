@@ -1,4 +1,4 @@
-"""Secrets that stand in a script."""
+"""Rules about secrets in a script."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Command, Remark, Word
-from envcheck.core.lint.remarks import warn
-from envcheck.core.lint.wrappers import bare, unwrapped
+from envcheck.core.lint.remark_builders import warn
+from envcheck.core.lint.script_model import Remark, ShellCommand, ShellWord
+from envcheck.core.lint.wrappers import program_name, strip_wrappers
+from envcheck.core.messages import _
 
 _SECRET_NAME = re.compile(r"(?i)(^|_)(token|secret|passw(or)?d|api_?key|access_?key(_id)?|private_?key|credentials?)$")
 _SECRET_SHAPE = re.compile(
@@ -21,7 +22,7 @@ _PLACEHOLDER = re.compile(
 )
 
 
-# Programs that take a secret as a word of its own, or behind a short option: (program, words before it, the option).
+# Programs that take a secret as an argument, or after a short option: (program, words before it, the option).
 _HANDED = (
     (("wandb", "login"), ""),
     (("swanlab", "login"), "-k"),
@@ -31,50 +32,50 @@ _HANDED = (
 )
 
 
-def _handed_over(command: Command) -> Word | None:
-    """The word that is a secret by its place; None where there is none, or nobody knows it."""
-    words = unwrapped(command.words)
+def _find_secret_argument(command: ShellCommand) -> ShellWord | None:
+    """The word that is a secret by its position; None if there is none, or it is unknown."""
+    words = strip_wrappers(command.words)
     texts = [word.text for word in words]
     for names, option in _HANDED:
-        if (bare(command), *texts[1 : len(names)]) != names:
+        if (program_name(command), *texts[1 : len(names)]) != names:
             continue
         rest = words[len(names) :]
         for n, word in enumerate(rest):
             before = rest[n - 1].text if n else ""
             placed = before == option if option else not word.text.startswith("-") and before != "--host"
-            if placed and word.known and not word.soft and len(word.text) > 2 and not _PLACEHOLDER.search(word.text):
+            if placed and word.is_known and not word.soft and len(word.text) > 2 and not _PLACEHOLDER.search(word.text):
                 return word
     return None
 
 
-def secrets(context: LintContext) -> Iterator[Remark]:
-    """Never with the value in the sentence."""
-    do = "Read it from a file that only you may read; launchers write their environment into logs."
+def find_secrets(context: LintContext) -> Iterator[Remark]:
+    """Find secrets; the message never contains the value."""
+    do = _("Read it from a file that only you can read. Launchers write their environment to logs.")
     for script in context.scripts:
-        spots: dict[int, Word] = {}
+        spots: dict[int, ShellWord] = {}
         for assign in script.assigns:
             text = assign.word.text
             if (
                 _SECRET_NAME.search(assign.name)
-                and assign.word.known
+                and assign.word.is_known
                 and not assign.word.soft
                 and not _PLACEHOLDER.search(text)
             ):
-                spots[assign.start] = Word(assign.name, assign.start, assign.end)
+                spots[assign.start] = ShellWord(assign.name, assign.start, assign.end)
         for command in script.commands:
             before = ""
             for word in command.words:
                 option = re.fullmatch(r"--?([\w-]+)", before)
                 named = option and _SECRET_NAME.search(option[1].replace("-", "_")) and not word.text.startswith("-")
                 if (
-                    (named and word.known and len(word.text) > 5 and not _PLACEHOLDER.search(word.text))
+                    (named and word.is_known and len(word.text) > 5 and not _PLACEHOLDER.search(word.text))
                     or _SECRET_SHAPE.search(word.text)
                     or re.search(r"://[^/\s:@]+:[^/\s:@]{3,}@", word.text)
                     or re.search(r"(?i)^authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$", word.text)
                 ):
-                    spots[word.start] = Word("", word.start, word.end)
+                    spots[word.start] = ShellWord("", word.start, word.end)
                 before = word.text
-            if (handed := _handed_over(command)) is not None:
-                spots[handed.start] = Word("", handed.start, handed.end)
+            if (handed := _find_secret_argument(command)) is not None:
+                spots[handed.start] = ShellWord("", handed.start, handed.end)
         for at in sorted(spots):
-            yield warn(spots[at], "a secret stands in the script, for everyone who gets to read it", do)
+            yield warn(spots[at], _("the script contains a secret that every reader of the file can see"), do)

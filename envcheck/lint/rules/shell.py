@@ -1,4 +1,4 @@
-"""What the shell makes of a line: blanks, prompts, addresses, where errors go, code from the network."""
+"""Rules about shell semantics: blanks, prompts, URLs, redirection, downloaded code."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Command, Fix, Remark, Script, Word
-from envcheck.core.lint.remarks import fail, warn
-from envcheck.core.lint.wrappers import bare, unwrapped
+from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord, TextFix
+from envcheck.core.lint.wrappers import program_name, strip_wrappers
+from envcheck.core.messages import _
 
 
-def redirect_order(context: LintContext) -> Iterator[Remark]:
-    """2>&1 > log leaves the errors on the terminal."""
-    for _, command in context.commands():
+def find_wrong_redirect_order(context: LintContext) -> Iterator[Remark]:
+    """Find `2>&1 > log`, which leaves errors on the terminal."""
+    for _unused, command in context.find_commands():
         texts = [re.sub(r"\s", "", each.text) for each in command.redirects]
         for number, text in enumerate(texts):
             if (
@@ -21,17 +22,19 @@ def redirect_order(context: LintContext) -> Iterator[Remark]:
                 and any(re.match(r"1?>>?[^&]", later) for later in texts[number + 1 :])
                 and not command.pipeline
             ):
-                seen = "errors go where the output went before this line sent it to the file"
-                yield warn(command.redirects[number], seen, "Write > FILE 2>&1.")
+                seen = _("errors still go to the previous output, not to the file")
+                yield warn(command.redirects[number], seen, _("Write > FILE 2>&1."))
 
 
-def destructive(context: LintContext) -> Iterator[Remark]:
-    """chmod 777."""
-    for _, command in context.commands("chmod"):
-        for word in unwrapped(command.words)[1:]:
+def find_open_permissions(context: LintContext) -> Iterator[Remark]:
+    """Find chmod 777."""
+    for _unused, command in context.find_commands("chmod"):
+        for word in strip_wrappers(command.words)[1:]:
             if re.fullmatch(r"0?777|a\+rwx|ugo\+rwx", word.text):
                 yield warn(
-                    word, "everybody on the machine may write there", "chmod u+rwX,go+rX, or a group of your own."
+                    word,
+                    _("every user on the machine can write to it"),
+                    _("Use chmod u+rwX,go+rX, or a dedicated group."),
                 )
 
 
@@ -39,26 +42,26 @@ _NETWORK = ("curl", "wget", "fetch")
 _SHELLS = ("bash", "sh", "zsh", "python", "python3", "sudo", "dash")
 
 
-def fetched_code(context: LintContext) -> Iterator[Remark]:
-    """Code from the network that is run unread: by a pipe, or as the file that was just fetched."""
+def find_unverified_code(context: LintContext) -> Iterator[Remark]:
+    """Find downloaded code that runs without review: through a pipe, or from the file just downloaded."""
     for script in context.scripts:
-        fetched: dict[str, Command] = {}
+        fetched: dict[str, ShellCommand] = {}
         checked = any(
-            bare(c) in ("sha256sum", "md5sum", "gpg", "sha512sum", "shasum", "cosign") for c in script.commands
+            program_name(c) in ("sha256sum", "md5sum", "gpg", "sha512sum", "shasum", "cosign") for c in script.commands
         )
         for command in script.commands:
-            name, words = bare(command), unwrapped(command.words)
+            name, words = program_name(command), strip_wrappers(command.words)
             if name in _NETWORK:
                 for word in words[1:]:
                     if "://" in word.text:
                         fetched[word.text.rpartition("/")[2].partition("?")[0]] = command
                 if command.pipeline and not command.last_of_pipe:
                     into = [c for c in script.commands if c.pipeline == command.pipeline and c.order > command.order]
-                    if any(bare(c) in _SHELLS or c.name == "sudo" for c in into):
+                    if any(program_name(c) in _SHELLS or c.name == "sudo" for c in into):
                         yield warn(
                             command,
-                            "what the server sends is run unread, and if it is cut off, half of it",
-                            "Fetch it into a file, look, then run it.",
+                            _("the downloaded code runs unreviewed, and only partly if the transfer is interrupted"),
+                            _("Download it to a file, review it, then run it."),
                         )
             target = next(
                 (w.text.rpartition("/")[2] for w in words[(name in _SHELLS) :] if not w.text.startswith("-")), ""
@@ -67,21 +70,21 @@ def fetched_code(context: LintContext) -> Iterator[Remark]:
             if runs and target in fetched and not checked and name not in _NETWORK:
                 yield warn(
                     command,
-                    f"{target[:80]} is run as it came, without a look at its checksum",
-                    "Compare it with the publisher's sha256sum first.",
+                    _("{target} runs without a checksum verification", target=target[:80]),
+                    _("Verify the publisher's sha256sum first."),
                 )
 
 
-def url_command(context: LintContext) -> Iterator[Remark]:
-    for _, command in context.commands():
+def find_url_as_command(context: LintContext) -> Iterator[Remark]:
+    for _unused, command in context.find_commands():
         if re.match(r"(https?|ftp|git)://", command.words[0].text):
-            seen = "an address stands where a command begins: bash looks for a program of this name"
-            yield fail(command.words[0], seen, "Make it a comment, or say what is to be done with it.")
+            seen = _("a URL starts the command: bash searches for a program with that name")
+            yield fail(command.words[0], seen, _("Comment it out, or add the command that uses it."))
 
 
-def spaced_assignment(context: LintContext) -> Iterator[Remark]:
-    yield from spaced_export(context)
-    for _, command in context.commands():
+def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
+    yield from find_spaced_export(context)
+    for _unused, command in context.find_commands():
         words = command.words
         if (
             len(words) > 1
@@ -93,31 +96,38 @@ def spaced_assignment(context: LintContext) -> Iterator[Remark]:
             if words[0].text in ("test", "[", "expr", "export"):
                 continue
             yield fail(
-                words[0], f"blanks around =: bash runs a command {words[0].text}", f"{words[0].text}=... without blanks"
+                words[0],
+                _("spaces around =: bash runs the command {command}", command=words[0].text),
+                _("Write {variable}=... without spaces.", variable=words[0].text),
             )
 
 
 _EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")
 
 
-def spaced_export(context: LintContext) -> Iterator[Remark]:
-    """export A= "b": A is empty, and b is taken for another name."""
+def find_spaced_export(context: LintContext) -> Iterator[Remark]:
+    """Find `export A= "b"`: A is empty, and b is read as another name."""
     for script in context.scripts:
         for match in _EXPORTED.finditer(script.block.raw):
-            start, end = script.block.at(match.start(2)), script.block.at(match.end(2))
-            if any(start_ <= start < end_ for start_, end_, _ in script.comments) or _in_heredoc(script, start):
+            start, end = script.block.map_to_file(match.start(2)), script.block.map_to_file(match.end(2))
+            if any(start_ <= start < end_ for start_, end_, _unused in script.comments) or _is_in_heredoc(
+                script, start
+            ):
                 continue
             name = match[1].decode()
-            place = Word("", script.block.at(match.start(1)), end)
-            seen = f"a blank behind {name}=: it is empty, and what follows is taken for another variable's name"
-            yield fail(place, seen, f"{name}=... without blanks", Fix(((start, end, ""),)))
+            place = ShellWord("", script.block.map_to_file(match.start(1)), end)
+            seen = _(
+                "a space follows {name}=: the variable is empty, and the next word is read as another variable's name",
+                name=name,
+            )
+            yield fail(place, seen, _("Write {name}=... without spaces.", name=name), TextFix(((start, end, ""),)))
 
 
-def _in_heredoc(script: Script, at: int) -> bool:
+def _is_in_heredoc(script: ShellScript, at: int) -> bool:
     return any(each.start <= at < each.end for command in script.commands for each in command.heredocs)
 
 
-def prompts(context: LintContext) -> Iterator[Remark]:
-    for script, command in context.commands():
+def find_prompts(context: LintContext) -> Iterator[Remark]:
+    for script, command in context.find_commands():
         if command.words[0].raw[:2] in ("$", "$ ", "%", ">>") and script.block.whole:
-            yield fail(command.words[0], "the prompt of an example stands in the script", "Take it away.")
+            yield fail(command.words[0], _("the script contains the prompt of an example"), _("Remove it."))

@@ -1,4 +1,4 @@
-"""A script's own variables: read and never set, set and never read, not handed on."""
+"""Rules about the script's own variables: read but never set, set but never read, not exported."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Fix, Remark, Script, Use
-from envcheck.core.lint.remarks import graded, near, warn
+from envcheck.core.lint.remark_builders import find_similar_name, warn, warn_or_fail
+from envcheck.core.lint.script_model import Remark, ShellScript, TextFix, VariableUse
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.lint.wrappers import bare
-from envcheck.lint.rules.undefined_env import Reading, whose
-from envcheck.scripts.vendor_words import VISIBLE_VARIABLES, join_patterns, vendor_words
+from envcheck.core.lint.wrappers import program_name
+from envcheck.core.messages import _, verbatim
+from envcheck.lint.rules.undefined_env import VariableReads, describe_setter
+from envcheck.scripts.vendor_words import VISIBLE_VARIABLES, join_patterns, load_vendor_words
 
 # Set by the shell, the system or a job platform.
 _GIVEN = re.compile(
@@ -25,25 +26,25 @@ _GIVEN = re.compile(
 REMOVERS = ("rm", "unlink", "shred")
 
 
-def never_set(script: Script, context: LintContext, name: str) -> bool:
-    """No part of the script gives it a value, and nothing that it cannot see may."""
-    session = [script] if script.block.script else [each for each in context.scripts if not each.block.script]
+def is_never_set(script: ShellScript, context: LintContext, name: str) -> bool:
+    """Return whether no part of the script, visible or not, can set it."""
+    session = [script] if script.block.is_script else [each for each in context.scripts if not each.block.is_script]
     return not any(name in each.names or each.opaque for each in session) and not _GIVEN.fullmatch(name)
 
 
-def own_name(name: str) -> bool:
-    """Written small: a variable of the script's own, which nobody sets from outside."""
+def is_own_name(name: str) -> bool:
+    """Return whether the name is lower case: a variable of the script, which nobody sets outside."""
     return name == name.lower() and len(name) > 1
 
 
-def unset(context: LintContext) -> Iterator[Remark]:
+def find_unset_variables(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         told: set[str] = set()
-        reading = Reading(script, context)
+        reading = VariableReads(script, context)
         removed = {
             (use.start, use.end)
             for command in script.commands
-            if bare(command) in REMOVERS and "nounset" not in command.shell
+            if program_name(command) in REMOVERS and "nounset" not in command.shell
             for use in command.uses
         }
         guarded = {use.name for use in script.uses if use.guarded}
@@ -51,58 +52,85 @@ def unset(context: LintContext) -> Iterator[Remark]:
         for use in script.uses:
             if use.guarded or use.bound or use.name in told | guarded or (use.start, use.end) in removed:
                 continue
-            remark = _unset(script, context, use, reading)
+            remark = _judge_unset(script, context, use, reading)
             if remark:
                 told.add(use.name)
                 yield remark
 
 
-def _unset(script: Script, context: LintContext, use: Use, reading: Reading) -> Remark | None:
-    if not never_set(script, context, use.name):
+def _judge_unset(script: ShellScript, context: LintContext, use: VariableUse, reading: VariableReads) -> Remark | None:
+    if not is_never_set(script, context, use.name):
         later = next((a for a in script.assigns if a.name == use.name and a.start > use.start and not a.prefix), None)
-        if later is None or not (own_name(use.name) or _own_capitals(script, use)):
+        if later is None or not (is_own_name(use.name) or _is_own_constant(script, use)):
             return None
         if script.functions or script.opaque or any(use.name in c.environment for c in script.commands):
             return None
-        return warn(use, f"{use.name} is read here and given a value only further down", "Set it above.")
-    meant = near(use.name, frozenset(script.names), 0.75) or next(
+        return warn(
+            use, _("{name} is read here but set only further down", name=use.name), _("Set it before this line.")
+        )
+    meant = find_similar_name(use.name, frozenset(script.names), 0.75) or next(
         (name for name in sorted(script.names) if name.endswith(f"_{use.name}") or name.startswith(f"{use.name}_")), ""
     )
-    stops = reading.stops(use)
-    if not (own_name(use.name) or (meant and near(use.name, frozenset({meant}), 0.85))):
-        return _from_outside(reading, use, stops) if reading.missing(use) else None
-    seen = f"{use.name} is never given a value here: it is empty" + (f"; is {meant} meant?" if meant else "")
-    stop = ", and the script stops there (set -u)" if stops else ""
-    do = f"Write ${{{meant}}}." if meant else f"Set {use.name}, or write ${{{use.name}:?}}."
-    ends = stops and own_name(use.name) and script.block.script and reading.sure(use)
-    return graded(ends, use, seen + stop, do)
+    stops = reading.stops_script(use)
+    if not (is_own_name(use.name) or (meant and find_similar_name(use.name, frozenset({meant}), 0.85))):
+        return _remark_outside_variable(reading, use, stops) if reading.is_missing(use) else None
+    name = use.name
+    if meant and stops:
+        seen = _(
+            "{name} is never set here: the script stops at this line (set -u); did you mean {meant}?",
+            name=name,
+            meant=meant,
+        )
+    elif meant:
+        seen = _("{name} is never set here: it is empty; did you mean {meant}?", name=name, meant=meant)
+    elif stops:
+        seen = _("{name} is never set here: the script stops at this line (set -u)", name=name)
+    else:
+        seen = _("{name} is never set here: it is empty", name=name)
+    do = (
+        _("Write {expansion}.", expansion=f"${{{meant}}}")
+        if meant
+        else _("Set {name}, or write {expansion}.", name=use.name, expansion=f"${{{use.name}:?}}")
+    )
+    ends = stops and is_own_name(use.name) and script.block.is_script and reading.is_always_reached(use)
+    return warn_or_fail(ends, use, seen, do)
 
 
-def _own_capitals(script: Script, use: Use) -> bool:
-    """A name in capitals that nobody else knows, and that the script itself sets without a look at what it was."""
+def _is_own_constant(script: ShellScript, use: VariableUse) -> bool:
+    """An upper-case name that is otherwise unknown, and that the script sets unconditionally."""
     own = [assign for assign in script.assigns if assign.name == use.name]
-    known = whose(use.name) or _GIVEN.fullmatch(use.name) or use.name.endswith(("PATH", "OPTS", "FLAGS"))
+    known = describe_setter(use.name) or _GIVEN.fullmatch(use.name) or use.name.endswith(("PATH", "OPTS", "FLAGS"))
     return use.name.isupper() and not known and not any(each.start <= use.start < each.end for each in own)
 
 
-def _from_outside(reading: Reading, use: Use, stops: bool) -> Remark:
-    """A name in capitals may come from whoever starts the script: told as what happens where it does not."""
-    name, who = use.name, whose(use.name)
-    does = "the script stops here (set -u)" if stops else reading.effect(use)
-    seen = f"nothing here sets {name}: where it does not come from outside, {does}"
-    seen += f"; {who}" if who else ""
-    if reading.rank_of_node(use):
-        return warn(use, seen, "RANK is a worker's number, NODE_RANK a node's: write ${NODE_RANK:?}, and set it.")
-    return warn(use, seen, f"Set {name} above, or write ${{{name}:?}}, which says that it is wanted.")
+def _remark_outside_variable(reading: VariableReads, use: VariableUse, stops: bool) -> Remark:
+    """An upper-case name may be set outside: the remark describes the effect if it is not."""
+    name, who = use.name, describe_setter(use.name)
+    effect = _("the script stops here (set -u)") if stops else reading.describe_effect(use)
+    if who:
+        seen = _("{name} is not set here; if unset outside, {effect} ({setter})", name=name, effect=effect, setter=who)
+    else:
+        seen = _("{name} is not set here; if unset outside, {effect}", name=name, effect=effect)
+    if reading.is_rank_of_node(use):
+        return warn(use, seen, _("RANK is a worker's number and NODE_RANK a node's: write ${NODE_RANK:?} and set it."))
+    return warn(
+        use,
+        seen,
+        _(
+            "Set {name} before this line, or write {expansion} to require it.",
+            name=name,
+            expansion=f"${{{name}:?}}",
+        ),
+    )
 
 
 _READERS = ("trap", "test", "[", "let", "printf", "compgen", "declare")
 
 
-def unused(context: LintContext) -> Iterator[Remark]:
-    """A value that is given and never read; scripts that others read are left alone."""
+def find_unused_variables(context: LintContext) -> Iterator[Remark]:
+    """Find values that are never read; scripts that others source are left alone."""
     for script in context.scripts:
-        if not script.block.script or script.opaque:
+        if not script.block.is_script or script.opaque:
             continue
         texts = (w.text for c in script.commands if c.name in _READERS for w in c.words)
         used = {use.name for use in script.uses} | set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
@@ -114,7 +142,7 @@ def unused(context: LintContext) -> Iterator[Remark]:
         )
         seen: set[str] = set()
         for assign in script.assigns:
-            if assign.exported or assign.prefix or assign.name in used | seen or not own_name(assign.name):
+            if assign.exported or assign.prefix or assign.name in used | seen or not is_own_name(assign.name):
                 continue
             if (
                 assign.name.encode() in arithmetic
@@ -125,27 +153,27 @@ def unused(context: LintContext) -> Iterator[Remark]:
             seen.add(assign.name)
             yield warn(
                 assign,
-                f"{assign.name} is given a value that nothing reads",
-                "Use it where it is meant, or take it away.",
+                _("{name} is set but never read", name=assign.name),
+                _("Use it, or remove it."),
             )
 
 
 _ENVIRONMENT = re.compile(
     r"(HIP|ROCR)_VISIBLE_DEVICES|NPROC_PER_NODE|NNODES|NODE_RANK|MASTER_(ADDR|PORT)|FORCE_TORCHRUN|"
     r"(FLAGS|FLAGCX|PYTORCH|TORCH|HF|OMP|USE_MODELSCOPE|TOKENIZERS|WANDB)_\w+|PYTHONPATH|LD_PRELOAD|LD_LIBRARY_PATH|"
-    + join_patterns(*VISIBLE_VARIABLES, *(words.exported_variables for words in vendor_words().values()))
+    + join_patterns(*VISIBLE_VARIABLES, *(words.exported_variables for words in load_vendor_words().values()))
 )
 
 
-_COUNTS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK")  # which torchrun and its like are told by options alone
+_COUNTS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK")  # which torchrun and similar launchers only accept as options
 
 
-def _reads(job: TrainingJob, name: str) -> bool:
+def _launcher_reads(job: TrainingJob, name: str) -> bool:
     return any(name in names for names in job.launcher.variables.values())
 
 
-def not_exported(context: LintContext) -> Iterator[Remark]:
-    """Set for the shell alone: the program that should read it does not see it."""
+def find_unexported_variables(context: LintContext) -> Iterator[Remark]:
+    """Find variables without export: the program that reads them does not see them."""
     for script in context.scripts:
         read = {use.name for use in script.uses}
         exported = {a.name for a in script.assigns if a.exported}
@@ -155,9 +183,9 @@ def not_exported(context: LintContext) -> Iterator[Remark]:
             if not _ENVIRONMENT.fullmatch(name) or name in read | exported | told or assign.prefix or name in ("PATH",):
                 continue
             starts = [job for job in context.jobs if job.script is script and job.start > assign.end]
-            if not any(name not in _COUNTS or _reads(job, name) for job in starts):
+            if not any(name not in _COUNTS or _launcher_reads(job, name) for job in starts):
                 continue
             told.add(name)
-            seen = f"{name} is not exported: unless it was before, the training does not see it"
-            fix = Fix(((assign.start, assign.start, "export "),))
-            yield warn(assign, seen, f"export {name}=...", fix)
+            seen = _("{name} is not exported: the training does not see it, unless it was exported before", name=name)
+            fix = TextFix(((assign.start, assign.start, "export "),))
+            yield warn(assign, seen, verbatim(f"export {name}=..."), fix)

@@ -1,1 +1,1 @@
-"""From the tree of a script to its commands: a walk through it, and what each kind of statement does to the walk."""
+"""From the syntax tree of a script to its commands: a walk through it, with a handler for each kind of statement."""

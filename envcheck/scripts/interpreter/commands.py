@@ -7,14 +7,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envcheck.core.lint.model import Assign, Command, Heredoc, Redirect, Use, Word
+from envcheck.core.lint.script_model import (
+    Heredoc,
+    ShellCommand,
+    ShellRedirect,
+    ShellWord,
+    VariableAssignment,
+    VariableUse,
+)
 from envcheck.core.lint.wrappers import WRAPPERS
-from envcheck.scripts.interpreter.effects import effects
-from envcheck.scripts.interpreter.inner import evaluated, shell
-from envcheck.scripts.interpreter.variables import assign
-from envcheck.scripts.interpreter.walk import Walk
-from envcheck.scripts.nodes import text
-from envcheck.scripts.state import MOST
+from envcheck.scripts.interpreter.assignments import record_assignment
+from envcheck.scripts.interpreter.nested_shells import walk_eval, walk_nested_shell
+from envcheck.scripts.interpreter.shell_builtins import apply_builtin
+from envcheck.scripts.interpreter.shell_walk import ShellWalk
+from envcheck.scripts.shell_grammar import read_text
+from envcheck.scripts.shell_state import MOST
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,64 +29,75 @@ if TYPE_CHECKING:
 _REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect", "comment")
 
 
-def redirected(walk: Walk, node: Node) -> None:
-    redirects, heredocs, later = _redirects(walk, node)
+def visit_redirected(walk: ShellWalk, node: Node) -> None:
+    """Visit a statement with redirects or here-documents."""
+    redirects, heredocs, later = _read_redirects(walk, node)
     body = node.child_by_field_name("body")
     if body is not None and body.type == "command":
-        command(walk, body, redirects, heredocs)
+        record_command(walk, body, redirects, heredocs)
     elif body is not None:
-        walk.visit(body)
+        walk.visit_node(body)
     walk.visit_all(later)
 
 
-def _redirects(walk: Walk, node: Node) -> tuple[list[Redirect], list[Heredoc], list[Node]]:
-    """With what the grammar hangs below a here-document and the shell runs behind it: cat <<E | grep x."""
+def _read_redirects(walk: ShellWalk, node: Node) -> tuple[list[ShellRedirect], list[Heredoc], list[Node]]:
+    """Also what the grammar attaches to a here-document but the shell runs after it: cat <<E | grep x."""
     found, heredocs, later = [], [], []
     for child in node.named_children:
         if child.type == "file_redirect":
-            found.append(_redirect(walk, child))
+            found.append(_read_redirect(walk, child))
         elif child.type == "heredoc_redirect":
             inner = [part for part in child.named_children if part.type == "file_redirect"]
             later += [part for part in child.named_children if part.type in ("pipeline", "list", "command")]
-            found += [_redirect(walk, part) for part in inner]
+            found += [_read_redirect(walk, part) for part in inner]
             heredocs.append(child)
     out = next((each.target for each in found if ">" in each.text and each.target), None)
-    return found, [each for child in heredocs for each in _heredoc(walk, child, out)], later
+    return found, [each for child in heredocs for each in _read_heredoc(walk, child, out)], later
 
 
-def _redirect(walk: Walk, node: Node) -> Redirect:
-    reader = walk.reader(walk.script.uses)
+def _read_redirect(walk: ShellWalk, node: Node) -> ShellRedirect:
+    reader = walk.make_reader(walk.script.uses)
     target = node.child_by_field_name("destination")
-    return Redirect(text(node), *reader.at(node), reader.word(target) if target is not None else None)
+    return ShellRedirect(
+        read_text(node), *reader.locate_node(node), reader.read_word(target) if target is not None else None
+    )
 
 
-def _heredoc(walk: Walk, node: Node, file: Word | None) -> list[Heredoc]:
+def _read_heredoc(walk: ShellWalk, node: Node, file: ShellWord | None) -> list[Heredoc]:
     start = next((child for child in node.children if child.type == "heredoc_start"), None)
-    literal = start is not None and text(start)[:1] in "'\"\\"
+    literal = start is not None and read_text(start)[:1] in "'\"\\"
     found = []
     for child in node.named_children:
         if child.type == "heredoc_body":
             own = (child.start_byte, child.end_byte)
             if not literal:
-                walk.reader(walk.script.uses).value(child)
-            found.append(Heredoc(walk.block.at(own[0]), walk.block.at(own[1]), own, file, literal))
+                walk.make_reader(walk.script.uses).read_value(child)
+            found.append(Heredoc(walk.block.map_to_file(own[0]), walk.block.map_to_file(own[1]), own, file, literal))
     return found
 
 
-def simple(walk: Walk, node: Node) -> None:
-    command(walk, node)
+def visit_command(walk: ShellWalk, node: Node) -> None:
+    """Visit a simple command."""
+    record_command(walk, node)
 
 
-def command(walk: Walk, node: Node, redirects: Iterable[Redirect] = (), heredocs: Iterable[Heredoc] = ()) -> None:
-    uses: list[Use] = []
-    own, more, _ = _redirects(walk, node)
-    prefixes, words = _words(walk, node, uses)
-    start, end = walk.at(node)
-    made = Command(
+def record_command(
+    walk: ShellWalk, node: Node, redirects: Iterable[ShellRedirect] = (), heredocs: Iterable[Heredoc] = ()
+) -> None:
+    """Record a command with its environment, and apply its effects on the shell."""
+    uses: list[VariableUse] = []
+    own, more, _ = _read_redirects(walk, node)
+    prefixes, words = _read_words(walk, node, uses)
+    start, end = walk.locate_node(node)
+    made = ShellCommand(
         words=tuple(words[:MOST]),
         start=start,
         end=end,
-        environment={**walk.state.environment(), **{each.name: each.word for each in prefixes}, **_by_env(words)},
+        environment={
+            **walk.state.list_exported(),
+            **{each.name: each.word for each in prefixes},
+            **_read_env_assignments(words),
+        },
         uses=tuple(uses),
         redirects=(*redirects, *own),
         heredocs=(*heredocs, *more),
@@ -88,7 +106,7 @@ def command(walk: Walk, node: Node, redirects: Iterable[Redirect] = (), heredocs
         shell=frozenset(walk.state.shell),
         guarded=walk.place.guarded,
         lenient=walk.place.lenient,
-        background=_background(node),
+        background=_is_background(node),
         function=walk.place.functions[-1] if walk.place.functions else "",
         branch=walk.place.branch,
         cwd=walk.state.cwd,
@@ -97,14 +115,14 @@ def command(walk: Walk, node: Node, redirects: Iterable[Redirect] = (), heredocs
     walk.script.uses += uses
     if words:
         walk.script.commands.append(made)
-        effects(walk, made)
-        shell(walk, made)
+        apply_builtin(walk, made)
+        walk_nested_shell(walk, made)
         if made.name == "eval":
-            evaluated(walk, made)
+            walk_eval(walk, made)
 
 
-def _by_env(words: list[Word]) -> dict[str, Word]:
-    """What env sets for the program behind it, also behind nohup, sudo and the like."""
+def _read_env_assignments(words: list[ShellWord]) -> dict[str, ShellWord]:
+    """The variables that env sets for its program, also after nohup, sudo and similar."""
     at = next((i for i, word in enumerate(words[:4]) if word.text.rpartition("/")[2] == "env"), None)
     if at is None or not all(word.text in WRAPPERS for word in words[:at]):
         return {}
@@ -116,24 +134,26 @@ def _by_env(words: list[Word]) -> dict[str, Word]:
     return found
 
 
-def _words(walk: Walk, node: Node, uses: list[Use]) -> tuple[list[Assign], list[Word]]:
+def _read_words(
+    walk: ShellWalk, node: Node, uses: list[VariableUse]
+) -> tuple[list[VariableAssignment], list[ShellWord]]:
     """The assignments before the command, and its words."""
-    reader = walk.reader(uses)
-    prefixes: list[Assign] = []
-    words: list[Word] = []
+    reader = walk.make_reader(uses)
+    prefixes: list[VariableAssignment] = []
+    words: list[ShellWord] = []
     for child in node.named_children:
         if child.type == "variable_assignment":
-            prefixes.append(assign(walk, child, uses, True, prefix=True))
+            prefixes.append(record_assignment(walk, child, uses, True, prefix=True))
         elif child.type == "command_name":
-            words += reader.words(child.named_children[0] if child.named_child_count == 1 else child)
+            words += reader.read_words(child.named_children[0] if child.named_child_count == 1 else child)
         elif child.type not in _REDIRECTS:
-            words += reader.words(child)
+            words += reader.read_words(child)
         elif child.type == "herestring_redirect":
-            reader.value(child)
+            reader.read_value(child)
     return prefixes, words
 
 
-def _background(node: Node) -> bool:
+def _is_background(node: Node) -> bool:
     if node.next_sibling is not None and node.next_sibling.type == "&":
         return True
     parent = node.parent

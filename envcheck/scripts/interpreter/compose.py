@@ -1,24 +1,31 @@
-"""Compose files: each service as a container with docker's options, and what it starts."""
+"""Compose files: each service as a container with docker's options, and the command that it starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from envcheck.core.lint.model import UNKNOWN, Assign, Block, Command, Script, Word
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.scripts.configs import tree
-from envcheck.scripts.interpreter.embedded_shell import Pieces, inside, shell_of
-from envcheck.scripts.interpreter.yaml_nodes import ITEMS, Reader, items
-from envcheck.scripts.interpreter.yaml_shell import appended
-from envcheck.scripts.state import State, Value
+from envcheck.core.lint.script_model import (
+    UNKNOWN,
+    ShellCommand,
+    ShellScript,
+    ShellWord,
+    SourceBlock,
+    VariableAssignment,
+)
+from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, starts_shell, walk_container_shell
+from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader, list_scalars
+from envcheck.scripts.interpreter.yaml_shell import append_shell
+from envcheck.scripts.shell_state import ShellState, ShellValue
 from envcheck.scripts.vendor_words import RUNTIME_VARIABLES
 from envcheck.vendors import VENDORS
 
 SERVICES = 100
-# Drivers of a reservation whose devices are those of --gpus.
+# Reservation drivers that correspond to --gpus.
 _GPUS_DRIVERS = frozenset(vendor.runtime for vendor in VENDORS.values() if vendor.owns_gpus_option)
-# Keys whose value or items are one of docker's options as they stand.
+# Keys whose value or items equal one of docker's options.
 _ALIKE = {
     "shm_size": "--shm-size",
     "devices": "--device",
@@ -33,105 +40,115 @@ _ALIKE = {
 }
 
 
-def read(block: Block) -> tuple[list[ScriptContainer], list[Script]]:
-    """Its services, and what they start."""
+def read_services(block: SourceBlock) -> tuple[list[ScriptContainer], list[ShellScript]]:
+    """Return the containers of the services, and the scripts that they start."""
     text = block.raw.decode("utf-8", "replace")
-    root, _ = tree(text)
-    reader = Reader(block, text)
-    services = reader.fields(root).get("services")
+    root, _ = parse_yaml_tree(text)
+    reader = YamlReader(block, text)
+    services = reader.read_fields(root).get("services")
     found = [
-        _service(reader, *each) for each in list(reader.fields(services[1]).values() if services else ())[:SERVICES]
+        _read_service(reader, *each)
+        for each in list(reader.read_fields(services[1]).values() if services else ())[:SERVICES]
     ]
     return [container for container, _ in found], [script for _, script in found]
 
 
-def _service(reader: Reader, key: Any, node: Any) -> tuple[ScriptContainer, Script]:
-    fields = reader.fields(node)
-    start, end = reader.at(key.start_mark.index), reader.at(key.end_mark.index)
+def _read_service(reader: YamlReader, key: Any, node: Any) -> tuple[ScriptContainer, ShellScript]:
+    fields = reader.read_fields(node)
+    start, end = reader.locate_index(key.start_mark.index), reader.locate_index(key.end_mark.index)
     image = fields.get("image")
-    named = reader.word(image[1]) if image and image[1].id == "scalar" and "build" not in fields else None
-    options = tuple(option for name, (_, value) in fields.items() for option in _options(reader, name, value))
+    named = reader.make_word(image[1]) if image and image[1].id == "scalar" and "build" not in fields else None
+    options = tuple(option for name, (_, value) in fields.items() for option in _read_options(reader, name, value))
     container = ScriptContainer(
-        Command((), start, end), named, options, service=True, partial=bool({"extends", "env_file"} & set(fields))
+        ShellCommand((), start, end), named, options, service=True, partial=bool({"extends", "env_file"} & set(fields))
     )
-    return container, _started(reader, fields, container)
+    return container, _read_started_shell(reader, fields, container)
 
 
-def _options(reader: Reader, name: str, node: Any) -> Iterator[tuple[str, Word]]:
+def _read_options(reader: YamlReader, name: str, node: Any) -> Iterator[tuple[str, ShellWord]]:
     if name in _ALIKE:
-        yield from ((_ALIKE[name], reader.word(each)) for each in items(node) if each.value)
+        yield from ((_ALIKE[name], reader.make_word(each)) for each in list_scalars(node) if each.value)
     elif name in _OTHERS:
         yield from _OTHERS[name](reader, node)
 
 
-def _privileged(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
+def _read_privileged(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
     if node.id == "scalar" and str(node.value).lower() in ("true", "yes", "on"):
-        yield "--privileged", reader.word(node)
+        yield "--privileged", reader.make_word(node)
 
 
-def _environment(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
+def _read_environment(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
     """NAME=value, from either form; a name alone is taken from outside."""
-    for name, (key, value) in reader.fields(node).items():
+    for name, (key, value) in reader.read_fields(node).items():
         if value.id == "scalar":
-            word = reader.word(value, f"{name}={value.value}")
-            yield "-e", Word(word.text, reader.at(key.start_mark.index), word.end, soft=word.soft)
-    yield from (("-e", reader.word(each)) for each in items(node) if each is not node)
+            word = reader.make_word(value, f"{name}={value.value}")
+            yield "-e", ShellWord(word.text, reader.locate_index(key.start_mark.index), word.end, soft=word.soft)
+    yield from (("-e", reader.make_word(each)) for each in list_scalars(node) if each is not node)
 
 
-def _volumes(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
+def _read_volumes(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
     for each in node.value[:ITEMS] if node.id == "sequence" else ():
-        parts = {name: str(value.value) for name, (_, value) in reader.fields(each).items() if value.id == "scalar"}
+        parts = {
+            name: str(value.value) for name, (_, value) in reader.read_fields(each).items() if value.id == "scalar"
+        }
         if each.id == "scalar":
-            yield "-v", reader.word(each)
+            yield "-v", reader.make_word(each)
         elif parts.get("type") == "tmpfs" and "target" in parts:
-            yield "--tmpfs", reader.word(each, parts["target"])
+            yield "--tmpfs", reader.make_word(each, parts["target"])
         elif {"source", "target"} <= set(parts):
-            yield "-v", reader.word(each, f"{parts['source']}:{parts['target']}")
+            yield "-v", reader.make_word(each, f"{parts['source']}:{parts['target']}")
 
 
-def _ports(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
-    yield from (("-p", reader.word(each)) for each in items(node))
+def _read_ports(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
+    yield from (("-p", reader.make_word(each)) for each in list_scalars(node))
 
 
-def _deploy(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
-    """deploy.resources.reservations.devices, where they are the cards of --gpus."""
+def _read_deploy(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
+    """deploy.resources.reservations.devices, if they are the devices of --gpus."""
     found: Any = node
     for name in ("resources", "reservations", "devices"):
-        pair = reader.fields(found).get(name)
+        pair = reader.read_fields(found).get(name)
         if pair is None:
             return
         found = pair[1]
     for each in found.value[:ITEMS] if found.id == "sequence" else ():
-        driver = reader.fields(each).get("driver")
+        driver = reader.read_fields(each).get("driver")
         if driver is not None and driver[1].value in _GPUS_DRIVERS:
-            count = reader.fields(each).get("count")
-            yield "--gpus", reader.word(count[1] if count and count[1].id == "scalar" else driver[1])
+            count = reader.read_fields(each).get("count")
+            yield "--gpus", reader.make_word(count[1] if count and count[1].id == "scalar" else driver[1])
 
 
-_OTHERS: dict[str, Callable[[Reader, Any], Iterator[tuple[str, Word]]]] = {
-    "privileged": _privileged,
-    "environment": _environment,
-    "volumes": _volumes,
-    "ports": _ports,
-    "deploy": _deploy,
+_OTHERS: dict[str, Callable[[YamlReader, Any], Iterator[tuple[str, ShellWord]]]] = {
+    "privileged": _read_privileged,
+    "environment": _read_environment,
+    "volumes": _read_volumes,
+    "ports": _read_ports,
+    "deploy": _read_deploy,
 }
 
 
-def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: ScriptContainer) -> Script:
+def _read_started_shell(
+    reader: YamlReader, fields: dict[str, tuple[Any, Any]], container: ScriptContainer
+) -> ShellScript:
     """entrypoint and command as a script, in the service's environment."""
-    state = State()
+    state = ShellState()
     state.cwd = UNKNOWN
     for name, value, word in container.environment:
-        state.values[name] = Value(Word(value, word.start, word.end, soft=word.soft))
-        if name not in RUNTIME_VARIABLES:  # the runtime hands other devices in; a process does not see it
+        state.values[name] = ShellValue(ShellWord(value, word.start, word.end, soft=word.soft))
+        if name not in RUNTIME_VARIABLES:  # read by the runtime only, which passes the devices
             state.exported.add(name)
-    pieces, argv = Pieces(), list[str]()
+    pieces, argv = ShellPieces(), list[str]()
     for name in ("entrypoint", "command"):
         if name in fields:
-            pieces = appended(reader, pieces, argv, fields[name][1])
-    script = inside(pieces.block(container.command.start), state, login=shell_of(argv) and "l" in argv[-1])
+            pieces = append_shell(reader, pieces, argv, fields[name][1])
+    script = walk_container_shell(
+        pieces.make_block(container.command.start), state, login=starts_shell(argv) and "l" in argv[-1]
+    )
     script.assigns = [
-        *(Assign(name, state.values[name].word, word.start, word.end, True) for name, _, word in container.environment),
+        *(
+            VariableAssignment(name, state.values[name].word, word.start, word.end, True)
+            for name, _, word in container.environment
+        ),
         *script.assigns,
     ]
     script.names |= set(state.values)

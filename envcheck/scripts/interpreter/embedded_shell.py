@@ -1,50 +1,52 @@
-"""A script that stands in another file in pieces: in a key of YAML, behind RUN; each byte keeps its place there."""
+"""Shell text embedded in another file, in pieces: in a YAML key, after RUN; each byte keeps its place in the file."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from envcheck.core.lint.model import Block, Script
-from envcheck.scripts.interpreter.walk import Walk
+from envcheck.core.lint.script_model import ShellScript, SourceBlock
+from envcheck.scripts.interpreter.shell_walk import ShellWalk
 from envcheck.scripts.interpreter.walker import HANDLERS
-from envcheck.scripts.state import State
+from envcheck.scripts.shell_state import ShellState
 
 _PLAIN = re.compile(rb"[\w@%+=:,./$*-]+")
 
 
-class Pieces:
-    """Shell that grows piece by piece; `at` is where a piece begins in the file."""
+class ShellPieces:
+    """Shell text assembled from pieces; `at` is the place of a piece in the file."""
 
     def __init__(self) -> None:
         self.raw, self.lines = b"", list[tuple[int, int]]()
         self.exact = True
 
-    def add(self, raw: bytes, at: int) -> None:
+    def add_raw(self, raw: bytes, at: int) -> None:
+        """Append bytes that start at this place in the file."""
         if raw:
             self.lines.append((len(self.raw), at))
             self.raw += raw
 
-    def word(self, raw: bytes, at: int) -> None:
-        """A word of an argument list, as a shell would want it."""
+    def add_word(self, raw: bytes, at: int) -> None:
+        """Append an argument of a list, quoted for the shell."""
         self.exact = self.exact and b"'" not in raw
-        self.add(b" ", at)
+        self.add_raw(b" ", at)
         if _PLAIN.fullmatch(raw):
-            self.add(raw, at)
+            self.add_raw(raw, at)
         else:
-            self.add(b"'" + raw.replace(b"'", b"'\\''") + b"'", max(0, at - 1))
+            self.add_raw(b"'" + raw.replace(b"'", b"'\\''") + b"'", max(0, at - 1))
 
-    def block(self, at: int) -> Block:
-        return Block("bash", self.raw, tuple(self.lines) or ((0, at),), exact=self.exact)
+    def make_block(self, at: int) -> SourceBlock:
+        """Return the assembled text as a block; `at` is its place if it is empty."""
+        return SourceBlock("bash", self.raw, tuple(self.lines) or ((0, at),), exact=self.exact)
 
 
-def inside(block: Block, state: State, login: bool = False) -> Script:
-    """Its script; what it starts, it starts in a container."""
-    script = Walk(block, state, HANDLERS).run()
+def walk_container_shell(block: SourceBlock, state: ShellState, login: bool = False) -> ShellScript:
+    """Return the script of a block; its commands run in a container."""
+    script = ShellWalk(block, state, HANDLERS).walk_block()
     script.commands = [replace(each, elsewhere=True, login=login or each.login) for each in script.commands]
     return script
 
 
-def shell_of(argv: list[str]) -> bool:
-    """bash -c TEXT, of which the last is missing: a shell will read it."""
+def starts_shell(argv: list[str]) -> bool:
+    """Return whether the words end in a shell's -c, so that a shell reads the next one."""
     return len(argv) > 1 and argv[0].rpartition("/")[2] in ("bash", "sh") and bool(re.fullmatch(r"-\w*c", argv[-1]))

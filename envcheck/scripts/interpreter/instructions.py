@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envcheck.core.lint.model import Block
-from envcheck.scripts.interpreter.embedded_shell import Pieces, shell_of
+from envcheck.core.lint.script_model import SourceBlock
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, starts_shell
 
 _HEREDOC = re.compile(rb"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
 _FLAG = re.compile(rb"--[a-z]+(?:=\S*)?[ \t]*")
@@ -23,28 +23,31 @@ class Instruction:
 
     @property
     def start(self) -> int:
+        """The place of its arguments in the file."""
         return self.parts[0][0] if self.parts else 0
 
     @property
     def end(self) -> int:
+        """The place after its last character."""
         at, raw = self.parts[-1] if self.parts else (0, b"")
         return at + len(raw.rstrip())
 
-    def pieces(self, before: bytes = b"") -> Pieces:
-        made = Pieces()
-        made.add(before, self.start)
+    def make_pieces(self, before: bytes = b"") -> ShellPieces:
+        """Return its arguments as shell text, with `before` in front."""
+        made = ShellPieces()
+        made.add_raw(before, self.start)
         for at, raw in self.parts:
-            made.add(raw, at)
+            made.add_raw(raw, at)
         return made
 
 
-def instructions(block: Block) -> Iterator[Instruction]:
-    """Each with the lines that it is continued on, and those of its here-documents."""
+def split_instructions(block: SourceBlock) -> Iterator[Instruction]:
+    """Yield each instruction with its continuation lines and here-documents."""
     lines, offset = block.raw.splitlines(keepends=True), 0
     parts: list[tuple[int, bytes]] = []
     waiting: list[bytes] = []  # ends of here-documents
     for line in lines:
-        at, offset = block.at(offset), offset + len(line)
+        at, offset = block.map_to_file(offset), offset + len(line)
         bare = line.strip()
         if waiting:
             parts.append((at, line))
@@ -53,19 +56,19 @@ def instructions(block: Block) -> Iterator[Instruction]:
             continue
         else:
             parts.append((at, line.replace(b"\r\n", b"\n")))
-            waiting = [found[1] for found in _HEREDOC.findall(line)] if _runs(parts) else []
+            waiting = [found[1] for found in _HEREDOC.findall(line)] if _may_hold_heredoc(parts) else []
         if not waiting and (not bare.endswith(b"\\") or len(parts) == 0):
-            yield _instruction(parts)
+            yield _parse_instruction(parts)
             parts = []
     if parts:
-        yield _instruction(parts)
+        yield _parse_instruction(parts)
 
 
-def _runs(parts: list[tuple[int, bytes]]) -> bool:
+def _may_hold_heredoc(parts: list[tuple[int, bytes]]) -> bool:
     return bool(re.match(rb"\s*(?:RUN|COPY|ADD)\s", parts[0][1], re.IGNORECASE))
 
 
-def _instruction(parts: list[tuple[int, bytes]]) -> Instruction:
+def _parse_instruction(parts: list[tuple[int, bytes]]) -> Instruction:
     at, first = parts[0]
     found = re.match(rb"\s*([A-Za-z]+)[ \t]*", first)
     length = found.end() if found else 0
@@ -76,8 +79,8 @@ def _instruction(parts: list[tuple[int, bytes]]) -> Instruction:
     return Instruction(name, ((at + length, rest), *parts[1:]))
 
 
-def listed(given: Instruction) -> list[str] | None:
-    """The words of the form in brackets; None for a shell's."""
+def parse_exec_form(given: Instruction) -> list[str] | None:
+    """Return the words of the exec form, ["a", "b"]; None for the shell form."""
     raw = b"".join(re.sub(rb"\\\n$", b"\n", raw) for _, raw in given.parts)
     if not raw.lstrip().startswith(b"["):
         return None
@@ -88,33 +91,33 @@ def listed(given: Instruction) -> list[str] | None:
     return [str(each) for each in found] if isinstance(found, list) else None
 
 
-def shell_text(given: Instruction) -> Pieces:
-    """The shell of an instruction in either form; a here-document alone is the script itself."""
-    words = listed(given)
+def read_shell_text(given: Instruction) -> ShellPieces:
+    """Return the shell text of either form; a here-document alone is the script itself."""
+    words = parse_exec_form(given)
     if words is not None:
-        return _of_list(given, words)
+        return _join_exec_form(given, words)
     first = given.parts[0][1].strip()
     if _HEREDOC.fullmatch(first) and len(given.parts) > 2:
-        return Instruction(given.name, given.parts[1:-1]).pieces()
-    return given.pieces()
+        return Instruction(given.name, given.parts[1:-1]).make_pieces()
+    return given.make_pieces()
 
 
-def _of_list(given: Instruction, words: list[str]) -> Pieces:
-    made, exact = Pieces(), True
+def _join_exec_form(given: Instruction, words: list[str]) -> ShellPieces:
+    made, exact = ShellPieces(), True
     for number, word in enumerate(words):
-        at, sure = _place(given, word)
-        if shell_of(words[:number]) and number == len(words) - 1:
-            made = Pieces()
-            made.add(word.encode(), at)
+        at, sure = _find_place(given, word)
+        if starts_shell(words[:number]) and number == len(words) - 1:
+            made = ShellPieces()
+            made.add_raw(word.encode(), at)
         else:
-            made.word(word.encode(), at)
+            made.add_word(word.encode(), at)
         exact = exact and sure
     made.exact = made.exact and exact
     return made
 
 
-def _place(given: Instruction, word: str) -> tuple[int, bool]:
-    """Where the word stands, if it is written as it is meant, and whether it is."""
+def _find_place(given: Instruction, word: str) -> tuple[int, bool]:
+    """The place of the word, and whether it is written without escapes."""
     for at, raw in given.parts:
         found = raw.find(f'"{word}"'.encode())
         if found >= 0:

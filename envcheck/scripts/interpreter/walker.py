@@ -1,46 +1,46 @@
-"""From the blocks of a file to their scripts: statements in their order, with what the shell holds at each."""
+"""From the blocks of a file to their scripts: statements in order, with the state of the shell at each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envcheck.core.lint.model import Block, Script
-from envcheck.scripts.interpreter import branches, commands, variables
-from envcheck.scripts.interpreter.walk import Handler, Walk, comment, function
-from envcheck.scripts.state import State
+from envcheck.core.lint.script_model import ShellScript, SourceBlock
+from envcheck.scripts.interpreter import assignments, branches, commands
+from envcheck.scripts.interpreter.shell_walk import NodeHandler, ShellWalk, visit_comment, visit_function
+from envcheck.scripts.shell_state import ShellState
 
-# By the grammar's names; of a node of another kind the children are walked through.
-HANDLERS: dict[str, Handler] = {
-    "comment": comment,
-    "function_definition": function,
-    "list": branches.either,
-    "negated_command": branches.negated,
-    "pipeline": branches.pipeline,
-    "subshell": branches.subshell,
-    "if_statement": branches.condition,
-    "elif_clause": branches.other_condition,
-    "case_statement": branches.case,
-    "while_statement": branches.loop,
-    "for_statement": branches.loop,
-    "c_style_for_statement": branches.loop,
-    "select_statement": branches.loop,
-    "test_command": branches.test,
-    "variable_assignment": variables.assignment,
-    "declaration_command": variables.declaration,
-    "unset_command": variables.unset,
-    "redirected_statement": commands.redirected,
-    "command": commands.simple,
+# By node type of the grammar; for other nodes, the children are visited.
+HANDLERS: dict[str, NodeHandler] = {
+    "comment": visit_comment,
+    "function_definition": visit_function,
+    "list": branches.visit_and_or,
+    "negated_command": branches.visit_negation,
+    "pipeline": branches.visit_pipeline,
+    "subshell": branches.visit_subshell,
+    "if_statement": branches.visit_if,
+    "elif_clause": branches.visit_elif,
+    "case_statement": branches.visit_case,
+    "while_statement": branches.visit_loop,
+    "for_statement": branches.visit_loop,
+    "c_style_for_statement": branches.visit_loop,
+    "select_statement": branches.visit_loop,
+    "test_command": branches.visit_test,
+    "variable_assignment": assignments.visit_assignment,
+    "declaration_command": assignments.visit_declaration,
+    "unset_command": assignments.visit_unset,
+    "redirected_statement": commands.visit_redirected,
+    "command": commands.visit_command,
 }
 
 
-def walk(blocks: Iterable[Block]) -> list[Script]:
-    """The scripts of the blocks; one that is a file of its own begins anew, the others share a session."""
-    session, found = State(), []
+def walk_blocks(blocks: Iterable[SourceBlock]) -> list[ShellScript]:
+    """Return the scripts of the blocks; a file of its own starts with a new state, the others share a session."""
+    session, found = ShellState(), []
     for block in blocks:
         if block.kind == "bash":
-            walked = Walk(block, State() if block.script else session, HANDLERS)
-            found.append(walked.run())
-            if not block.script:
+            walked = ShellWalk(block, ShellState() if block.is_script else session, HANDLERS)
+            found.append(walked.walk_block())
+            if not block.is_script:
                 session = walked.state
                 session.shell.clear()
     return found

@@ -1,6 +1,6 @@
-"""Nodes of a YAML file with their places: fields with what << brings, scalars as compose fills them in.
+"""YAML nodes with their places: fields including << merges, scalars with compose's interpolation.
 
-Compose fills in ${NAME:-default}, and makes $$ a dollar.
+Compose replaces ${NAME:-default}, and turns $$ into a dollar sign.
 """
 
 from __future__ import annotations
@@ -8,31 +8,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from envcheck.core.lint.model import UNKNOWN, Block, Word
-from envcheck.scripts.configs import Offsets, foreign
+from envcheck.core.lint.script_model import UNKNOWN, ShellWord, SourceBlock
+from envcheck.scripts.config_files import ByteOffsets, find_foreign_tag
 
-ITEMS = 200  # of a list or a mapping
-DEPTH, MERGES = 5, 1000  # of << inside <<, and of all that are followed in a file
+ITEMS = 200  # items of a list or mapping
+DEPTH, MERGES = 5, 1000  # depth of nested <<, and number of << followed in a file
 _FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]*))?\}|\$(\w+)")
 
 
-class Reader:
-    """One file; places are the file's."""
+class YamlReader:
+    """Reads the nodes of one block; places are those in the file."""
 
-    def __init__(self, block: Block, text: str) -> None:
-        self.block, self.text, self.offsets = block, text, Offsets(text)
+    def __init__(self, block: SourceBlock, text: str) -> None:
+        self.block, self.text, self.offsets = block, text, ByteOffsets(text)
         self.merges = 0
 
-    def at(self, index: int) -> int:
-        return self.block.at(self.offsets(index))
+    def locate_index(self, index: int) -> int:
+        """Return the place in the file, in bytes, of a character index."""
+        return self.block.map_to_file(self.offsets(index))
 
-    def word(self, node: Any, text: str | None = None) -> Word:
-        start = self.at(node.start_mark.index) + (getattr(node, "style", None) in ("'", '"'))
-        value, soft = filled(str(node.value) if text is None else text)
-        return Word(value, start, max(start + 1, self.at(node.end_mark.index)), soft=soft)
+    def make_word(self, node: Any, text: str | None = None) -> ShellWord:
+        """Return a scalar as a word, after compose's interpolation; `text` replaces its value."""
+        start = self.locate_index(node.start_mark.index) + (getattr(node, "style", None) in ("'", '"'))
+        value, soft = fill_variables(str(node.value) if text is None else text)
+        return ShellWord(value, start, max(start + 1, self.locate_index(node.end_mark.index)), soft=soft)
 
-    def fields(self, node: Any, depth: int = 0) -> dict[str, tuple[Any, Any]]:
-        """Keys of a mapping with the nodes of key and value; its own win over those that << brings."""
+    def read_fields(self, node: Any, depth: int = 0) -> dict[str, tuple[Any, Any]]:
+        """Return key → (key node, value node) of a mapping; its own keys override merged ones."""
         found: dict[str, tuple[Any, Any]] = {}
         if getattr(node, "id", "") != "mapping" or depth > DEPTH or self.merges > MERGES:
             return found
@@ -42,14 +44,14 @@ class Reader:
             if key.value == "<<":
                 self.merges += 1
                 for each in value.value[:ITEMS] if value.id == "sequence" else [value]:
-                    found = {**self.fields(each, depth + 1), **found}
+                    found = {**self.read_fields(each, depth + 1), **found}
             else:
                 found[str(key.value)] = (key, value)
         return found
 
 
-def filled(text: str) -> tuple[str, bool]:
-    """As compose fills it in, and whether a default stands in it."""
+def fill_variables(text: str) -> tuple[str, bool]:
+    """Return the text after compose's interpolation, and whether it contains a default."""
     soft = bool(re.search(r"(?<!\$)\$\{\w+:?-", text))
 
     def of(match: re.Match[str]) -> str:
@@ -60,7 +62,7 @@ def filled(text: str) -> tuple[str, bool]:
     return _FILLED.sub(of, text), soft
 
 
-def items(node: Any) -> list[Any]:
-    """The scalars of a list, or the one that stands in its place."""
+def list_scalars(node: Any) -> list[Any]:
+    """Return the scalars of a list, or a single scalar in place of a list."""
     nodes = node.value[:ITEMS] if node.id == "sequence" else [node]
-    return [each for each in nodes if each.id == "scalar" and not foreign(each.tag)]
+    return [each for each in nodes if each.id == "scalar" and not find_foreign_tag(each.tag)]

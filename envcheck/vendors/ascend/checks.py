@@ -1,4 +1,4 @@
-"""The checks that make sense for NPUs alone, in the order of the table."""
+"""All checks that apply only to NPUs, in the order of the table."""
 
 from __future__ import annotations
 

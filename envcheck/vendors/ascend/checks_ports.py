@@ -1,128 +1,166 @@
-"""HCCL's ports on the host: legal, and kept for it."""
+"""Checks of HCCL's ports on the host: valid, and reserved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.core.check import Check, of_devices
-from envcheck.core.derived.ports import (
+from envcheck.core.check import Check, device_check
+from envcheck.core.derived.collective_ports import (
     EPHEMERAL,
-    MOST,
+    HIGHEST_PORT,
     RESERVED,
     RESERVING,
-    base,
-    given_out,
-    kept_back,
-    port_list,
-    reserving,
-    used_ports,
+    extend_reserved_ports,
+    find_port_span,
+    list_used_ports,
+    parse_port_list,
+    read_ephemeral_range,
+    read_reserved_ports,
 )
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import fail, in_container, not_told, ok, quote, ranges, skip, unknown, warn
-from envcheck.core.model import Finding
-from envcheck.core.vendor import die_id
+from envcheck.core.findings import (
+    fail,
+    format_ranges,
+    is_in_container,
+    ok,
+    quote_answer,
+    report_unanswered,
+    skip,
+    unknown,
+    warn,
+)
+from envcheck.core.messages import _, join
+from envcheck.core.model import Finding, fix
+from envcheck.core.vendor import find_die_id
 
-HOST_PORTS = "HCCL_HOST_SOCKET_PORT_RANGE"  # goes before HCCL_IF_BASE_PORT, CANN's environment reference
+HOST_PORTS = "HCCL_HOST_SOCKET_PORT_RANGE"  # overrides HCCL_IF_BASE_PORT, CANN's environment reference
 PORT_LISTS = (HOST_PORTS, "HCCL_NPU_SOCKET_PORT_RANGE")
 BASE_MOST = 65520  # the same reference, HCCL_IF_BASE_PORT
 
 
-def port_base(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The collectives' ports, counted from their base, end below 65536."""
+def check_port_base(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The communication ports, counted from HCCL_IF_BASE_PORT, end below 65536."""
     if facts.environment is None:
-        yield not_told(facts, "ask environment")
+        yield report_unanswered(facts, "ask environment")
         return
-    found, name = base(facts, v), v.vendor.port_env
-    if not found.said:
-        yield skip(f"{name} is not set: {found.first} counts")
+    found, name = find_port_span(facts, v), v.vendor.port_env
+    if not found.setting:
+        yield skip(_("{name} is not set: {first} applies", name=name, first=found.first))
     elif HOST_PORTS in facts.environment:
-        yield skip(f"{HOST_PORTS} goes before {name}")
-    elif any(die_id(d) is None for d in v.devices):
-        yield unknown("the cards' physical ids are not told, and the ports follow them")
+        yield skip(_("{host_ports} overrides {name}", host_ports=HOST_PORTS, name=name))
+    elif any(find_die_id(d) is None for d in v.devices):
+        yield unknown(_("the ports depend on the physical device IDs, which are unknown"))
     else:
-        last = found.last + max(die_id(d) or 0 for d in v.devices)
+        last = found.last + max(find_die_id(d) or 0 for d in v.devices)
         high = found.why or (
-            "" if 1024 <= found.first <= BASE_MOST else f"{found.first} is outside 1024 to {BASE_MOST}"
+            ""
+            if 1024 <= found.first <= BASE_MOST
+            else _("{first} is outside 1024 to {base_most}", first=found.first, base_most=BASE_MOST)
         )
-        wrong = high or (f"with the cards' numbers on top they end at {last}" if last > MOST else "")
-        words = f"Set {name} lower, the same on each node, or unset it: {v.vendor.port_base} is the default."
+        wrong = high or (
+            _("with the device numbers added, the ports end at {last}", last=last) if last > HIGHEST_PORT else ""
+        )
+        words = _(
+            "Set {name} lower, the same on each node, or unset it: {port_base} is the default.",
+            name=name,
+            port_base=v.vendor.port_base,
+        )
         if wrong:
-            yield fail(f"{found.said}: {wrong}", words, f"unset {name}", evidence=(f"environment: {found.said}",))
+            yield fail(
+                _("{setting}: {problem}", setting=found.setting, problem=wrong),
+                fix(words, f"unset {name}"),
+                evidence=(f"environment: {found.setting}",),
+            )
         else:
-            yield ok(f"{found.said}, up to {last}")
+            yield ok(_("{setting}: ports up to {last}", setting=found.setting, last=last))
 
 
-def port_range(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The system gives the collectives' ports to nobody else: they are reserved, or beyond those that it gives out."""
+def check_port_range(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The communication ports are reserved, or outside of the ephemeral port range."""
     if len(v.devices) < 2:
-        yield skip("one device opens none")
+        yield skip(_("a single device opens no ports"))
         return
     if facts.environment is None:
-        yield not_told(facts, "ask environment")
+        yield report_unanswered(facts, "ask environment")
         return
-    if (wanted := used_ports(facts, v)) is None:
-        yield skip("which ports the collectives open is told by no variable that can be read, or left to the system")
-        return
-    given, reserved = given_out(facts), kept_back(facts)
-    if given is None or reserved is None:
-        yield not_told(facts, EPHEMERAL if given is None else RESERVED)
-    elif bare := [n for n in sorted(wanted) if n in given and n not in reserved]:
-        words = (
-            "Reserve them: any program that opens a connection may get one for its own end, and HCCL then cannot bind."
+    if (wanted := list_used_ports(facts, v)) is None:
+        yield skip(
+            _(
+                "cannot determine the ports of collective communication: no readable variable "
+                "sets them, or the system chooses them"
+            )
         )
-        shown = (*quote(facts.answers.get(RESERVED)), *quote(facts.answers.get(EPHEMERAL)))
-        seen = f"ports {ranges(bare)} of HCCL's are among {given[0]}-{given[-1]}, which the system gives out"
-        how = "docker run --sysctl {}={}" if in_container(facts) else "sudo sysctl -w {}='{}'"
-        yield warn(seen, words, how.format(RESERVING, reserving(facts, v)), evidence=shown)
-    else:
-        yield ok(f"ports {ranges(sorted(wanted))} are kept for HCCL")
-
-
-def hccl_ports(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """HCCL_HOST_SOCKET_PORT_RANGE and HCCL_NPU_SOCKET_PORT_RANGE are auto, or ports and ranges that do not overlap."""
-    if facts.environment is None:
-        yield not_told(facts, "ask environment")
         return
-    said = {name: facts.environment[name] for name in PORT_LISTS if facts.environment.get(name)}
-    wrong = [(name, text) for name, text in said.items() if text != "auto" and port_list(text) is None]
+    given, reserved = read_ephemeral_range(facts), read_reserved_ports(facts)
+    if given is None or reserved is None:
+        yield report_unanswered(facts, EPHEMERAL if given is None else RESERVED)
+    elif bare := [n for n in sorted(wanted) if n in given and n not in reserved]:
+        words = _("Reserve these ports: otherwise any outgoing connection may use one, and HCCL cannot bind it.")
+        shown = (*quote_answer(facts.answers.get(RESERVED)), *quote_answer(facts.answers.get(EPHEMERAL)))
+        seen = _(
+            "HCCL ports {ports} are in the ephemeral port range {first}-{last} and are not reserved",
+            ports=format_ranges(bare),
+            first=given[0],
+            last=given[-1],
+        )
+        reserved_ports = extend_reserved_ports(facts, v)
+        commands = (
+            (f"docker run --sysctl {RESERVING}={reserved_ports}",)
+            if is_in_container(facts)
+            else ("envcheck doctor --fix", f"sudo sysctl -w {RESERVING}='{reserved_ports}'")
+        )
+        yield warn(seen, fix(words, *commands), evidence=shown)
+    else:
+        yield ok(_("ports {wanted} are available to HCCL", wanted=format_ranges(sorted(wanted))))
+
+
+def check_hccl_ports(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """HCCL_HOST_SOCKET_PORT_RANGE and HCCL_NPU_SOCKET_PORT_RANGE are auto, or lists of ports that do not overlap."""
+    if facts.environment is None:
+        yield report_unanswered(facts, "ask environment")
+        return
+    given_lists = {name: facts.environment[name] for name in PORT_LISTS if facts.environment.get(name)}
+    wrong = [(name, text) for name, text in given_lists.items() if text != "auto" and parse_port_list(text) is None]
     if wrong:
         name, text = wrong[0]
-        words = "Write auto, or ports and ranges from 1 to 65535 with commas between, none of them twice."
+        words = _("Set auto, or a comma-separated list of ports and ranges from 1 to 65535 without duplicates.")
         yield fail(
-            f"{name}={text[:80]}: no ports", words, f"unset {name}", evidence=(f"environment: {name}={text[:80]}",)
+            _("{variable}={value} is not a port list", variable=name, value=text[:80]),
+            fix(words, f"unset {name}"),
+            evidence=(f"environment: {name}={text[:80]}",),
         )
-    elif said:
-        yield ok(", ".join(f"{name}={text[:80]}" for name, text in said.items()))
+    elif given_lists:
+        yield ok(join(", ", (f"{name}={text[:80]}" for name, text in given_lists.items())))
     else:
-        yield skip("neither is set: HCCL takes 16666 on the card, which one process alone can have")
+        yield skip(_("neither is set: HCCL uses port 16666 on the device, which only one process can open"))
 
 
 CHECKS: tuple[Check, ...] = (
-    of_devices(
+    device_check(
         "network.port_base",
-        port_base,
+        check_port_base,
         before="network.master",
-        reads="HCCL_IF_BASE_PORT, the cards' physical ids",
+        reads="HCCL_IF_BASE_PORT, physical IDs of the devices",
         source="vllm-ascend#12318; CANN environment variable reference",
-        rule="FAIL when it is no number from 1024 to 65520, or the last port lies beyond 65535",
-        fix="A lower base, or none.",
+        rule="FAIL if it is not a number from 1024 to 65520, or the last port is above 65535",
+        fix="Set a lower base port, or unset it.",
     ),
-    of_devices(
+    device_check(
         "network.port_range",
-        port_range,
+        check_port_range,
         before="network.master",
-        reads="ip_local_port_range, ip_local_reserved_ports, HCCL's variables, CANN's version",
+        reads="ip_local_port_range, ip_local_reserved_ports, HCCL variables, CANN version",
         source="vllm-ascend#405; CANN environment variable reference",
-        rule="WARN when several cards are there and the system may give one of HCCL's ports to another program",
-        fix="net.ipv4.ip_local_reserved_ports, also by doctor --fix.",
+        rule="WARN if there are several devices and the system may assign a port of HCCL to another program",
+        fix="Set net.ipv4.ip_local_reserved_ports, for example with doctor --fix.",
     ),
-    of_devices(
+    device_check(
         "network.hccl_ports",
-        hccl_ports,
+        check_hccl_ports,
         before="network.master",
         reads="HCCL_HOST_SOCKET_PORT_RANGE, HCCL_NPU_SOCKET_PORT_RANGE",
         source="vllm-ascend#4725; CANN environment variable reference",
-        rule="FAIL when one is neither auto nor a list of ports and ranges that do not overlap",
-        fix="auto, or a list of ports.",
+        rule="FAIL if one is neither auto nor a list of ports and ranges, or ranges overlap",
+        fix="Set auto, or a list of ports.",
     ),
 )

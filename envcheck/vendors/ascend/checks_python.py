@@ -1,146 +1,162 @@
-"""torch and its plugin for NPUs, and packages without a path on them."""
+"""Checks of torch, its NPU plugin, and packages that do not support NPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from envcheck.core import versions
-from envcheck.core.check import Check, VersionTables, of_machine, of_vendor, of_versions
-from envcheck.core.derived.installed import installed, metadata
+from envcheck.core.check import Check, VersionTables, machine_check, vendor_check, version_check
+from envcheck.core.derived.installed_versions import toolkit_version
+from envcheck.core.derived.python_packages import find_job_packages, quote_metadata
 from envcheck.core.facts import Facts, Packages, VendorFacts
 from envcheck.core.findings import (
-    figures,
-    follows,
-    not_told,
     ok,
-    reading,
+    quote_values,
+    report_unanswered,
+    requires_fact,
     skip,
+    skipped_because,
     unknown,
     warn,
 )
-from envcheck.core.installed_versions import toolkit_version
-from envcheck.core.model import Finding
+from envcheck.core.messages import _, verbatim
+from envcheck.core.model import Finding, diagnose, fix
 from envcheck.vendors.ascend import VENDOR
 from probes.host import kernel_modules
 
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-AUTOLOADS_SINCE = "2.5"  # torch loads its backends' packages on import from then on; release notes of 2.5
+AUTOLOADS_SINCE = "2.5"  # since then torch loads backend packages on import; release notes of 2.5
 
 
-@reading(installed, "ask packages")
-def bitsandbytes(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """No quantised method is prepared that has no path on this device."""
+@requires_fact(find_job_packages, "ask packages")
+def check_bitsandbytes(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """No quantized method is installed that this device does not support."""
     if "torch" not in found.packages:
-        yield skip("torch is not installed here")
+        yield skip(_("torch is not installed"))
     elif "bitsandbytes" in found.packages:
-        words = "Train a LoRA in bf16 instead of QLoRA: the package has no kernels for Ascend."
+        words = _("Train LoRA in bf16 instead of QLoRA: bitsandbytes has no Ascend kernels.")
         yield warn(
-            f"bitsandbytes {found.packages['bitsandbytes']} is installed, and has no path on an NPU",
-            words,
-            "pip uninstall bitsandbytes",
-            evidence=metadata(found, "bitsandbytes"),
+            _(
+                "bitsandbytes {version} is installed, but does not support NPUs",
+                version=found.packages["bitsandbytes"],
+            ),
+            fix(words, "pip uninstall bitsandbytes"),
+            evidence=quote_metadata(found, "bitsandbytes"),
         )
     else:
-        yield ok("none is installed")
+        yield ok(_("not installed"))
 
 
-def autoload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """torch loads the device's plugin by itself: without it a training runs on the CPU, and does not say so."""
-    found = installed(facts)
+def check_autoload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """torch loads the device plugin automatically; otherwise training silently runs on the CPU."""
+    found = find_job_packages(facts)
     if found is None or facts.environment is None:
-        yield not_told(facts, "ask packages", "ask environment")
+        yield report_unanswered(facts, "ask packages", "ask environment")
     elif "torch" not in found.packages:
-        yield skip("torch is not installed here")
+        yield skip(_("torch is not installed"))
     elif "torch-npu" not in found.packages:
-        words = "Install the torch-npu that pairs with it: without it torch trains on the CPU."
-        seen = f"torch {found.packages['torch']} without torch-npu"
-        yield warn(seen, words, "envcheck solve --device npu --framework torch", evidence=metadata(found, "torch"))
+        words = _("Install the matching torch-npu: without it, torch trains on the CPU.")
+        seen = _("torch {torch} without torch-npu", torch=found.packages["torch"])
+        yield warn(
+            seen,
+            diagnose(words, "envcheck solve --device npu --library torch"),
+            evidence=quote_metadata(found, "torch"),
+        )
     elif facts.environment.get(AUTOLOAD) == "0":
-        words = "Unset it, unless the program imports torch_npu itself."
-        shown = figures("environment", **{AUTOLOAD: "0"})
-        seen = f"{AUTOLOAD} is 0: torch does not load torch-npu by itself"
-        yield warn(seen, words, f"unset {AUTOLOAD}", evidence=shown)
+        words = _("Unset this variable, unless the program imports torch_npu itself.")
+        shown = quote_values("environment", **{AUTOLOAD: "0"})
+        seen = _("{autoload} is 0: torch does not load torch-npu automatically", autoload=AUTOLOAD)
+        yield warn(seen, fix(words, f"unset {AUTOLOAD}"), evidence=shown)
     else:
-        yield ok("torch loads torch-npu by itself")
+        yield ok(_("torch loads torch-npu automatically"))
 
 
-@reading(installed, "ask packages")
-def torch_npu(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTables) -> Iterator[Finding]:
-    """torch and torch-npu are a pair, and the toolkit is one that this torch-npu works with."""
+@requires_fact(find_job_packages, "ask packages")
+def check_torch_npu(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTables) -> Iterator[Finding]:
+    """torch, torch-npu and the toolkit are compatible."""
     torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu"))
     if not mine:
-        yield skip("torch-npu is not installed here")
-    elif not torch or versions.key(torch) is None or versions.key(mine) is None:
-        yield unknown(f"torch {torch or 'is absent'}, torch-npu {mine}: cannot be compared")
+        yield skip(_("torch-npu is not installed"))
+    elif not torch or versions.sort_key(torch) is None or versions.sort_key(mine) is None:
+        yield unknown(
+            _("torch {torch} and torch-npu {mine} cannot be compared", torch=torch, mine=mine)
+            if torch
+            else _("torch-npu {mine} is installed without torch", mine=mine)
+        )
     else:
         here = {"torch": torch, "torch-npu": mine, "cann": toolkit_version(facts, v)}
-        shown, fix = metadata(found, "torch", "torch-npu"), f"pip install torch=={mine.partition('.post')[0]}"
-        bad = tables.find_bad((("torch-npu", "torch"), ("torch-npu", "cann")), here, shown, fix)
-        yield bad or ok(f"torch {torch} with torch-npu {mine}")
+        shown, commands = (
+            quote_metadata(found, "torch", "torch-npu"),
+            f"pip install torch=={mine.partition('.post')[0]}",
+        )
+        bad = tables.find_bad((("torch-npu", "torch"), ("torch-npu", "cann")), here, shown, commands)
+        yield bad or ok(_("torch {torch} with torch-npu {mine}", torch=torch, mine=mine))
 
 
-def without_driver(facts: Facts) -> Iterator[Finding]:
-    """Where no driver is, as in the build of an image, torch does not load torch_npu by itself."""
-    found, said = facts.packages, facts.environment
-    if found is None or said is None:
-        yield not_told(facts, "ask packages", "ask environment")
+def check_import_without_driver(facts: Facts) -> Iterator[Finding]:
+    """On a host without a driver, such as an image build, torch does not load torch_npu automatically."""
+    found, environment = facts.packages, facts.environment
+    if found is None or environment is None:
+        yield report_unanswered(facts, "ask packages", "ask environment")
         return
     torch = found.packages.get("torch", "")
-    if "torch-npu" not in found.packages or versions.at_least(torch, AUTOLOADS_SINCE) is False:
-        yield skip("no torch_npu is loaded with torch here")
+    if "torch-npu" not in found.packages or versions.is_at_least(torch, AUTOLOADS_SINCE) is False:
+        yield skip(_("torch does not load torch_npu on import"))
     elif any(v.nodes or v.devices for v in facts.vendors if v.name == VENDOR.name):
-        yield ok("the driver that torch_npu wants is here")
-    elif any(kernel_modules.is_gone(facts, v) for v in facts.vendors if v.name == VENDOR.name):
-        yield follows("driver.module")
-    elif versions.key(torch) is None:
-        yield unknown("torch-npu is installed, and torch's version could not be told")
-    elif said.get(AUTOLOAD) == "0":
-        yield ok(f"{AUTOLOAD}=0")
+        yield ok(_("the driver that torch_npu needs is present"))
+    elif any(kernel_modules.is_module_gone(facts, v) for v in facts.vendors if v.name == VENDOR.name):
+        yield skipped_because("driver.module")
+    elif versions.sort_key(torch) is None:
+        yield unknown(_("torch-npu is installed, but the torch version is unknown"))
+    elif environment.get(AUTOLOAD) == "0":
+        yield ok(verbatim(f"{AUTOLOAD}=0"))
     else:
-        words = "Set it in the build: importing torch fails where the driver's libraries are missing."
-        seen = f"torch {torch} loads torch_npu on import, and no NPU's driver is here"
-        yield warn(seen, words, f"export {AUTOLOAD}=0", evidence=figures("environment", **{AUTOLOAD: "not set"}))
+        words = _("Set this variable in the image build: importing torch fails where the driver libraries are missing.")
+        seen = _("torch {torch} loads torch_npu on import, but no NPU driver is present", torch=torch)
+        yield warn(
+            seen, fix(words, f"export {AUTOLOAD}=0"), evidence=quote_values("environment", **{AUTOLOAD: _("not set")})
+        )
 
 
 CHECKS: tuple[Check, ...] = (
-    of_vendor(
+    vendor_check(
         "python.bitsandbytes",
-        bitsandbytes,
+        check_bitsandbytes,
         before="python.megatron",
         reads="installed packages",
-        rule="WARN when it is installed beside an NPU",
-        fix="Train a LoRA in bf16 instead of QLoRA.",
+        rule="WARN if installed on a host with NPUs",
+        fix="Train LoRA in bf16 instead of QLoRA.",
         source="LlamaFactory#3271, #9465, #10125",
         frameworks=("llamafactory", "swift"),
     ),
-    of_vendor(
+    vendor_check(
         "python.autoload",
-        autoload,
+        check_autoload,
         before="python.megatron",
-        reads="installed packages, the environment",
-        rule="WARN when torch is there without torch-npu, or is told not to load it",
-        fix="Install the pair, unset TORCH_DEVICE_BACKEND_AUTOLOAD.",
+        reads="installed packages, environment variables",
+        rule="WARN if torch is installed without torch-npu, or autoload is off",
+        fix="Install the pair, or unset TORCH_DEVICE_BACKEND_AUTOLOAD.",
         source="LlamaFactory#6461, transformers#35785, FlagCX#451",
         frameworks=("llamafactory", "swift"),
     ),
-    of_versions(
+    version_check(
         "python.torch_npu",
-        torch_npu,
+        check_torch_npu,
         before="python.triton",
         reads="installed packages",
         source="Ascend/pytorch#105, ms-swift#1243",
-        rule="FAIL when a table calls torch, torch-npu and CANN a bad pair",
-        fix="The torch of torch-npu's version.",
+        rule="FAIL if a table lists torch, torch-npu and CANN as a bad pair",
+        fix="Install the torch version of torch-npu.",
         frameworks=("torch",),
     ),
-    of_machine(
+    machine_check(
         "python.import_without_driver",
-        without_driver,
+        check_import_without_driver,
         before="python.requirements",
-        reads="installed packages, the environment, /dev",
+        reads="installed packages, environment variables, /dev",
         source="FlagCX#451",
-        rule="WARN when torch-npu is installed, no NPU is here, and autoload is not off",
-        fix=f"{AUTOLOAD}=0 in the build.",
+        rule="WARN if torch-npu is installed, the host has no NPU, and autoload is on",
+        fix=f"Set {AUTOLOAD}=0 for the build.",
         frameworks=("torch",),
     ),
 )

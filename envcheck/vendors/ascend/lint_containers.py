@@ -1,4 +1,4 @@
-"""Containers for NPUs: what they have to be given, and what is of CUDA's containers alone."""
+"""Lint rules for containers with NPUs: missing devices and mounts, and options that only CUDA containers have."""
 
 from __future__ import annotations
 
@@ -6,52 +6,59 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import UNKNOWN, Remark
-from envcheck.core.lint.remarks import fail, listed, warn
+from envcheck.core.lint.remark_builders import fail, format_names, warn
+from envcheck.core.lint.script_model import UNKNOWN, Remark
+from envcheck.core.messages import _, verbatim
 from envcheck.vendors.ascend import VENDOR
 
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
 _MOUNTS = (*VENDOR.driver_mounts, "/etc/ascend_install.info")
 
 
-def npu_parts(context: LintContext) -> Iterator[Remark]:
-    """A container with NPUs has the manager nodes and the driver's folders."""
+def find_missing_npu_mounts(context: LintContext) -> Iterator[Remark]:
+    """Yield remarks if a container with NPUs lacks the management nodes or the driver folders."""
     for container in context.containers:
-        nodes = [word.text.partition(":")[0] for word in container.all("--device")]
+        nodes = [word.text.partition(":")[0] for word in container.list_option_values("--device")]
         targets = [mount.target.rstrip("/") for mount in container.mounts]
         davinci = any(re.match(rf"/dev/davinci(\d|{UNKNOWN})", node) for node in nodes)
         driver = context.device == VENDOR.name and any("Ascend/driver" in target for target in targets)
-        runtime = any(word.text == VENDOR.runtime for word in container.all("--runtime"))
-        if runtime or container.open or not (davinci or driver):
+        runtime = any(word.text == VENDOR.runtime for word in container.list_option_values("--runtime"))
+        if runtime or container.may_have_more_options or not (davinci or driver):
             continue
-        place = next(iter(container.all("--device")), None) or container.place
+        place = next(iter(container.list_option_values("--device")), None) or container.location
         lacking = [node for node in VENDOR.control_nodes if node not in nodes]
-        if lacking and davinci and not container.has("--privileged"):
-            seen = f"without {listed(lacking)} no NPU can be opened"
-            yield fail(place, seen, container.written("--device", *lacking))
-        files = [path for path in _MOUNTS if not any(_covers(path, target) for target in targets)]
+        if lacking and davinci and not container.has_option("--privileged"):
+            seen = _("missing: {lacking}; the container cannot open any NPU", lacking=format_names(lacking))
+            yield fail(place, seen, verbatim(container.render_option("--device", *lacking)))
+        files = [path for path in _MOUNTS if not any(_covers_path(path, target) for target in targets)]
         if files:
             some = any("Ascend" in target for target in targets)
             seen = (
-                f"not mounted: {listed(files)}; tools and libraries look there for the driver"
+                _("not mounted: {files}; tools and libraries look for the driver there", files=format_names(files))
                 if some
-                else f"not mounted: {listed(files)}: the driver's libraries are not in the image"
+                else _(
+                    "not mounted: {files}; the image does not contain the driver libraries", files=format_names(files)
+                )
             )
-            yield warn(place, seen, container.written("-v", *(f"{path}:{path}" for path in files)))
+            yield warn(place, seen, verbatim(container.render_option("-v", *(f"{path}:{path}" for path in files))))
 
 
-def _covers(path: str, target: str) -> bool:
+def _covers_path(path: str, target: str) -> bool:
     return path == target or path.startswith(f"{target}/") or target.startswith(f"{path}/")
 
 
-def cuda_container(context: LintContext) -> Iterator[Remark]:
-    """An NPU does not come into a container by --gpus, and CUDA's images hold nothing for it."""
+def find_cuda_container(context: LintContext) -> Iterator[Remark]:
+    """Yield remarks on --gpus and on CUDA images, which do not work for NPUs."""
     if context.device != VENDOR.name:
         return
     for container in context.containers:
-        for word in container.all("--gpus"):
-            seen = "--gpus is for NVIDIA's cards: no NPU comes into the container by it"
-            yield fail(word, seen, "--device /dev/davinci0 with the manager nodes, or --runtime ascend.")
+        for word in container.list_option_values("--gpus"):
+            seen = _("--gpus works for NVIDIA GPUs only: it passes no NPU to the container")
+            yield fail(
+                word, seen, _("Use --device /dev/davinci0 with the management device nodes, or --runtime ascend.")
+            )
         if container.image is not None and _IMAGE.match(container.image.text):
-            seen = f"the image {container.image.text[:60]} is for NVIDIA's cards: it has no CANN"
-            yield fail(container.image, seen, "An image with CANN, as quay.io/ascend/cann with a version.")
+            seen = _("image {image} is for NVIDIA GPUs: it does not contain CANN", image=container.image.text[:60])
+            yield fail(
+                container.image, seen, _("Use an image with CANN, such as quay.io/ascend/cann with a version tag.")
+            )

@@ -1,12 +1,12 @@
-"""npu-smi, in the layouts that 24.1 to 25.5 print for 910B (one chip a card) and A3 (two dies, Phy-ID column)."""
+"""npu-smi, in the formats of 24.1 to 25.5 for 910B (one chip per card) and A3 (two dies, Phy-ID column)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from envcheck.core.simulate.machine import Chip, Devices, Driver, Machine
-from envcheck.core.simulate.reply import Program, Reply
+from envcheck.core.simulate.machine import SimulatedChip, SimulatedDevices, SimulatedDriver, SimulatedSystem
+from envcheck.core.simulate.reply import ProgramReply, SimulatedProgram
 from envcheck.vendors.ascend.simulate_topology import format_matrix
 
 _WIDE = "+" + "-" * 96 + "+"
@@ -18,55 +18,61 @@ _HEAD = (
     _BOLD,
 )
 _PROCESSES = "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |"
-# In the tool's public source (hicann/driver) an id or a type that it does not know is answered with these words.
-_BAD_ID, _BAD_TYPE = Reply("Error parameter of -i\n", status=1), Reply("Error parameter of -t\n", status=1)
-_USAGE = Reply("Usage: npu-smi info <watch|proc|-h|-m|-l|-t type> [Options...]\n", status=1)
-_EMPTY = Reply("There is no NPU card on this server.\n", status=1)
+# The answers to an unknown id or type in the tool's public source (hicann/driver).
+_BAD_ID, _BAD_TYPE = (
+    ProgramReply("Error parameter of -i\n", status=1),
+    ProgramReply("Error parameter of -t\n", status=1),
+)
+_USAGE = ProgramReply("Usage: npu-smi info <watch|proc|-h|-m|-l|-t type> [Options...]\n", status=1)
+_EMPTY = ProgramReply("There is no NPU card on this server.\n", status=1)
 _REFUSED = ("product", "spod-info", "vnpu-svm", "license", "nve-level")
 
-# Seen in containers (vllm-project/vllm-ascend#2698, Ascend/cann-container-image#46); the first line goes with both.
+# From containers (vllm-project/vllm-ascend#2698, Ascend/cann-container-image#46); both have this first line.
 _PREFACE = "DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)\n"
-DCMI_8005 = Reply(_PREFACE + "dcmi module initialize failed. ret is -8005\n", status=1)
-DCMI_8020 = Reply(_PREFACE + "dcmi model initialized failed, because the device is used. ret is -8020\n", status=1)
+DCMI_8005 = ProgramReply(_PREFACE + "dcmi module initialize failed. ret is -8005\n", status=1)
+DCMI_8020 = ProgramReply(
+    _PREFACE + "dcmi model initialized failed, because the device is used. ret is -8020\n", status=1
+)
 
 
-def program(machine: Machine) -> Program:
-    """The executable; a card that is lost is gone from every answer."""
+def make_npu_smi(machine: SimulatedSystem) -> SimulatedProgram:
+    """Return the executable; a lost card is missing in every answer."""
     assert machine.driver is not None and machine.devices is not None
     make, driver = machine.devices, machine.driver
-    cards = [list(chips) for _, chips in groupby(machine.listed, lambda chip: chip.card)]
+    cards = [list(chips) for _, chips in groupby(machine.listed_chips, lambda chip: chip.card)]
     replies = {
-        "info": _info(machine, make, driver) if cards else _EMPTY,
-        "info -m": Reply(_mapping(machine, make)) if cards else _EMPTY,
-        "info -l": Reply(_list(cards)) if cards else _EMPTY,
-        "info -t topo": Reply(format_matrix(machine)) if cards else _EMPTY,
-        "-v": Reply(f"npu-smi version: {driver.tool}\n"),
+        "info": _render_info(machine, make, driver) if cards else _EMPTY,
+        "info -m": ProgramReply(_render_mapping(machine, make)) if cards else _EMPTY,
+        "info -l": ProgramReply(_render_list(cards)) if cards else _EMPTY,
+        "info -t topo": ProgramReply(format_matrix(machine)) if cards else _EMPTY,
+        "-v": ProgramReply(f"npu-smi version: {driver.tool_version}\n"),
     }
     for card in cards:
         for kind, text in _TYPES.items():
-            replies[f"info -t {kind} -i {card[0].card}"] = Reply(text(card, make, driver))
+            replies[f"info -t {kind} -i {card[0].card}"] = ProgramReply(text(card, make, driver))
             for chip in card if kind != "board" else ():
-                replies[f"info -t {kind} -i {chip.card} -c {chip.die}"] = Reply(text([chip], make, driver))
+                replies[f"info -t {kind} -i {chip.card} -c {chip.die}"] = ProgramReply(text([chip], make, driver))
     refused = [
-        (f"info -t {kind}", Reply(f"This device does not support querying {kind}.\n", status=1)) for kind in _REFUSED
+        (f"info -t {kind}", ProgramReply(f"This device does not support querying {kind}.\n", status=1))
+        for kind in _REFUSED
     ]
     otherwise = (*refused, *((f"info -t {kind} -i ", _BAD_ID) for kind in _TYPES), ("info -t ", _BAD_TYPE))
-    return Program("npu-smi", replies, (*otherwise, ("", _USAGE)), listings=("info",))
+    return SimulatedProgram("npu-smi", replies, (*otherwise, ("", _USAGE)), listings=("info",))
 
 
-def _info(machine: Machine, make: Devices, driver: Driver) -> Reply:
-    banner = f" npu-smi {driver.tool:<25}Version: {driver.version}"
+def _render_info(machine: SimulatedSystem, make: SimulatedDevices, driver: SimulatedDriver) -> ProgramReply:
+    banner = f" npu-smi {driver.tool_version:<25}Version: {driver.version}"
     second_head = "Chip  Phy-ID" if make.phy_ids else "Chip"
     lines = [_WIDE, f"|{banner:<96.96}|", *(line.format(chip=second_head) for line in _HEAD)]
-    for chip in machine.listed:
-        lines += [*_rows(chip, make), _BOLD if _last_of_card(chip, machine) else _WIDE]
+    for chip in machine.listed_chips:
+        lines += [*_chip_rows(chip, make), _BOLD if _is_last_of_card(chip, machine) else _WIDE]
     lines += [_THIN, _PROCESSES, _BOLD]
-    for card in sorted({chip.card for chip in machine.listed}):
+    for card in sorted({chip.card for chip in machine.listed_chips}):
         lines += [*_process_rows(card, machine), _BOLD]
-    return Reply("\n".join(lines) + "\n")
+    return ProgramReply("\n".join(lines) + "\n")
 
 
-def _rows(chip: Chip, make: Devices) -> tuple[str, str]:
+def _chip_rows(chip: SimulatedChip, make: SimulatedDevices) -> tuple[str, str]:
     """| 0     910B3               | OK            | 101.8       43                0    / 0             |
     | 0                         | 0000:C1:00.0  | 0           0    / 0          3318 / 65536         |"""
     power = "-" if chip.power_w is None else f"{chip.power_w}"
@@ -79,44 +85,44 @@ def _rows(chip: Chip, make: Devices) -> tuple[str, str]:
     )
 
 
-def _last_of_card(chip: Chip, machine: Machine) -> bool:
-    return all(other.card != chip.card or other.die <= chip.die for other in machine.listed)
+def _is_last_of_card(chip: SimulatedChip, machine: SimulatedSystem) -> bool:
+    return all(other.card != chip.card or other.die <= chip.die for other in machine.listed_chips)
 
 
-def _process_rows(card: int, machine: Machine) -> list[str]:
+def _process_rows(card: int, machine: SimulatedSystem) -> list[str]:
     rows = [
         f"| {card:<7} {chip.die:<18}| {held.pid:<13} | {held.name:<24} | {held.memory_mib:<23} |"
-        for chip in machine.listed
+        for chip in machine.listed_chips
         if chip.card == card
         for held in chip.holders
     ]
     return rows or [f"| {f'No running processes found in NPU {card}':<95}|"]
 
 
-def _mapping(machine: Machine, make: Devices) -> str:
-    """Beside the chips each card lists its management controller, which has no logic id."""
+def _render_mapping(machine: SimulatedSystem, make: SimulatedDevices) -> str:
+    """Return `info -m`: each card also lists its management controller, which has no logic id."""
     name = make.name if make.name.startswith("Ascend") else f"Ascend {make.name}"
     rows = [("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")]
-    for logic, chip in enumerate(machine.listed):
+    for logic, chip in enumerate(machine.listed_chips):
         rows.append((str(chip.card), str(chip.die), str(logic), name))
-        if _last_of_card(chip, machine):
+        if _is_last_of_card(chip, machine):
             rows.append((str(chip.card), str(make.chips_per_card), "-", "Mcu"))
     return "".join("\t" + "".join(f"{cell:<31}" for cell in row).rstrip() + "\n" for row in rows)
 
 
-def _list(cards: list[list[Chip]]) -> str:
-    blocks = [_fields([("Total Count", len(cards))])]
-    blocks += [_fields([("NPU ID", card[0].card), ("Chip Count", len(card))]) for card in cards]
+def _render_list(cards: list[list[SimulatedChip]]) -> str:
+    blocks = [_render_fields([("Total Count", len(cards))])]
+    blocks += [_render_fields([("NPU ID", card[0].card), ("Chip Count", len(card))]) for card in cards]
     return "\n".join(blocks)
 
 
-def _fields(pairs: Iterable[tuple[str, object]], width: int = 31) -> str:
+def _render_fields(pairs: Iterable[tuple[str, object]], width: int = 31) -> str:
     return "".join(f"        {key:<{width}}: {value}\n" for key, value in pairs)
 
 
-def _board(card: list[Chip], make: Devices, driver: Driver) -> str:
+def _render_board(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
     first = card[0]
-    return _fields(
+    return _render_fields(
         [
             *(("NPU ID", first.card), ("Product Name", make.product or "NA"), ("Model", "NA")),
             *(("Manufacturer", "Huawei"), ("Serial Number", first.serial)),
@@ -129,14 +135,16 @@ def _board(card: list[Chip], make: Devices, driver: Driver) -> str:
     )
 
 
-def _blocks(card: list[Chip], of_chip: Callable[[Chip], list[tuple[str, object]]], width: int = 31) -> str:
-    """The head of a -t answer, then a block for each chip whose Chip ID stands at its end."""
-    head = _fields([("NPU ID", card[0].card), ("Chip Count", len(card))], width)
-    return "\n".join([head, *(_fields([*of_chip(chip), ("Chip ID", chip.die)], width) for chip in card)])
+def _render_blocks(
+    card: list[SimulatedChip], of_chip: Callable[[SimulatedChip], list[tuple[str, object]]], width: int = 31
+) -> str:
+    """Return a -t answer: the head, then a block for each chip, which ends with its Chip ID."""
+    head = _render_fields([("NPU ID", card[0].card), ("Chip Count", len(card))], width)
+    return "\n".join([head, *(_render_fields([*of_chip(chip), ("Chip ID", chip.die)], width) for chip in card)])
 
 
-def _usages(card: list[Chip], make: Devices, driver: Driver) -> str:
-    def block(chip: Chip) -> list[tuple[str, object]]:
+def _render_usages(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    def block(chip: SimulatedChip) -> list[tuple[str, object]]:
         busy = 97 if chip.holders else 0
         return [
             *(("DDR Capacity(MB)", 0), ("DDR Usage Rate(%)", 0)),
@@ -147,21 +155,21 @@ def _usages(card: list[Chip], make: Devices, driver: Driver) -> str:
             *(("Ctrlcpu Usage Rate(%)", 3), ("DDR Bandwidth Usage Rate(%)", 0), ("HBM Bandwidth Usage Rate(%)", 0)),
         ]
 
-    return _blocks(card, block)
+    return _render_blocks(card, block)
 
 
-def _health(card: list[Chip], make: Devices, driver: Driver) -> str:
-    """Of the whole card: its worst chip's."""
+def _render_health(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    """Return the health of the card: that of its worst chip."""
     worst = max(card, key=lambda chip: ("OK", "Warning", "Alarm", "Critical").index(chip.health))
     text = "NA" if worst.error_code == "NA" else "simulated by envcheck"
     pairs = [("Health Status", worst.health), ("Error Code", worst.error_code), ("Error Information", text)]
-    return _fields(pairs)
+    return _render_fields(pairs)
 
 
-def _ecc(card: list[Chip], make: Devices, driver: Driver) -> str:
-    """Double bit errors are the ones that cannot be corrected."""
+def _render_ecc(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    """Return the ECC counters; double bit errors are the uncorrectable ones."""
 
-    def block(chip: Chip) -> list[tuple[str, object]]:
+    def block(chip: SimulatedChip) -> list[tuple[str, object]]:
         double = chip.ecc_uncorrected
         counts = [
             (f"{memory} {bits} Bit {what}", double if (memory, bits) == ("HBM", "Double") else 0)
@@ -171,27 +179,29 @@ def _ecc(card: list[Chip], make: Devices, driver: Driver) -> str:
         ]
         return list(counts)
 
-    return _blocks(card, block, 41)
+    return _render_blocks(card, block, 41)
 
 
-def _temperature(card: list[Chip], make: Devices, driver: Driver) -> str:
-    return _blocks(card, lambda chip: [("NPU Temperature (C)", chip.temperature_c)])
+def _render_temperature(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    return _render_blocks(card, lambda chip: [("NPU Temperature (C)", chip.temperature_c)])
 
 
-def _power(card: list[Chip], make: Devices, driver: Driver) -> str:
-    return _blocks(card, lambda chip: [("NPU Real-time Power(W)", "NA" if chip.power_w is None else chip.power_w)])
+def _render_power(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    return _render_blocks(
+        card, lambda chip: [("NPU Real-time Power(W)", "NA" if chip.power_w is None else chip.power_w)]
+    )
 
 
-def _memory(card: list[Chip], make: Devices, driver: Driver) -> str:
-    return _blocks(card, lambda chip: [("HBM Capacity(MB)", make.memory_mib), ("HBM Clock Speed(MHz)", 1600)])
+def _render_memory(card: list[SimulatedChip], make: SimulatedDevices, driver: SimulatedDriver) -> str:
+    return _render_blocks(card, lambda chip: [("HBM Capacity(MB)", make.memory_mib), ("HBM Clock Speed(MHz)", 1600)])
 
 
-_TYPES: dict[str, Callable[[list[Chip], Devices, Driver], str]] = {
-    "board": _board,
-    "usages": _usages,
-    "health": _health,
-    "ecc": _ecc,
-    "temp": _temperature,
-    "power": _power,
-    "memory": _memory,
+_TYPES: dict[str, Callable[[list[SimulatedChip], SimulatedDevices, SimulatedDriver], str]] = {
+    "board": _render_board,
+    "usages": _render_usages,
+    "health": _render_health,
+    "ecc": _render_ecc,
+    "temp": _render_temperature,
+    "power": _render_power,
+    "memory": _render_memory,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envcheck.core.simulate.machine import Machine
-from envcheck.core.simulate.topology import relation
+from envcheck.core.simulate.machine import SimulatedSystem
+from envcheck.core.simulate.topology import find_relation
 
 _LEGEND = """
 Legend:
@@ -19,13 +19,13 @@ Legend:
 """
 
 
-def format_matrix(machine: Machine) -> str:
-    """Columns of eleven; the newest cards are named by Phy-ID and get no affinity column (as an A3 printed it)."""
+def format_matrix(machine: SimulatedSystem) -> str:
+    """Return the matrix with columns of eleven characters; A3 uses Phy-IDs and prints no affinity column."""
     assert machine.links is not None and machine.devices is not None
     word, affinity = "Phy-ID" if machine.devices.phy_ids else "NPU", machine.links.cpu_affinity
-    numbers = [chip.index if machine.devices.phy_ids else chip.card for chip in machine.listed]
+    numbers = [chip.index if machine.devices.phy_ids else chip.card for chip in machine.listed_chips]
     rows = [["", *(f"{word}{n}" for n in numbers), *(["CPU Affinity"] if affinity else [])]]
-    for number, chip in zip(numbers, machine.listed, strict=True):
-        cells = [relation(machine, chip, other) for other in machine.listed]
+    for number, chip in zip(numbers, machine.listed_chips, strict=True):
+        cells = [find_relation(machine, chip, other) for other in machine.listed_chips]
         rows.append([f"{word}{number}", *cells, *([affinity[chip.index]] if affinity else [])])
     return "".join("".join(f"{cell:<11}" for cell in row).rstrip() + "\n" for row in rows) + _LEGEND

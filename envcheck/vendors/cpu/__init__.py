@@ -1,13 +1,14 @@
-"""No accelerator: the processor alone."""
+"""Hosts without accelerators: only the CPU."""
 
 from __future__ import annotations
 
+from envcheck.core.messages import _
 from envcheck.core.vendor import Vendor
 
 VENDOR = Vendor(
     name="cpu",
     package=__name__,
-    title="no accelerator",
+    title=_("no accelerator found"),
     tool="",
     parser="",
     pci_vendor="",

@@ -1,4 +1,4 @@
-"""A simulated server without accelerators has no tools of its own."""
+"""A simulated server without accelerators, which has no vendor tools."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from envcheck.core.messages import _
 from envcheck.core.model import Question
-from envcheck.core.vendor import Vendor, list_paths, run
+from envcheck.core.vendor import Vendor, list_question, run_question
 
 _IX_FIELDS = (
     "index,name,uuid,pci.bus_id,driver_version,temperature.gpu,utilization.gpu,"
@@ -11,21 +12,25 @@ _IX_FIELDS = (
 )
 
 
-def _ix_query(power: str) -> Question:
-    """CoreX 4 calls the field gpu.power.draw, CoreX 3 power.draw; each refuses the other (public inventory scripts)."""
-    return run("ixsmi", f"--query-gpu={_IX_FIELDS.format(power=power)}", "--format=csv")
+def _query_question(power: str) -> Question:
+    """Return the query; CoreX 4 names the field gpu.power.draw, CoreX 3 power.draw, and each rejects the other.
+
+    Source: public inventory scripts.
+    """
+    return run_question("ixsmi", f"--query-gpu={_IX_FIELDS.format(power=power)}", "--format=csv")
 
 
 VENDOR = Vendor(
     name="iluvatar",
     package=__name__,
-    title="Iluvatar CoreX",
+    title=_("Iluvatar CoreX"),
     aliases=("iluvatar-corex", "iluvatar_corex", "corex", "iluvatar_gpu", "gpu"),
     tool="ixsmi",
     parser="probes.smi.ixsmi",
     pci_vendor="1e3e",
     node_pattern="/dev/iluvatar[0-9]*",
     visible_env="CUDA_VISIBLE_DEVICES",
+    variable_prefixes=("ILUVATAR", "IX", "CUDA", "NCCL"),
     device_type="iluvatar_gpu",
     launch_option="--gpus",
     torch_device="cuda",
@@ -40,18 +45,18 @@ VENDOR = Vendor(
     driver_libraries=("libixml.so",),
     driver_files=("/usr/local/bin/ixsmi",),
     cdi_kind="iluvatar.com/gpu",  # ix-ctk cdi generate, ix-container-toolkit 1.0.0
-    # The same toolkit's page on doing it by hand, and FlagOS's Iluvatar images; the image brings CoreX.  A control node
-    # there is none: the vendor's device plugin gives a pod /dev/iluvatarN alone.
+    # The same toolkit's page on device options, and FlagOS's Iluvatar images; the image contains CoreX.  There is no
+    # control node: the vendor's device plugin passes only /dev/iluvatarN to a pod.
     nodes_suffice=True,
-    chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
-    devices=(_ix_query("gpu.power.draw"), _ix_query("power.draw"), run("ixsmi")),
+    chips_per_card=2,  # a BI-V150 card has two chips of 32 GiB; ERNIE's Iluvatar guide calls the pair one 64 GiB card
+    devices=(_query_question("gpu.power.draw"), _query_question("power.draw"), run_question("ixsmi")),
     details=(
-        run("ixsmi", "topo", "-m"),
-        list_paths("/usr/local/corex*/lib64/libcuda.so.1"),
+        run_question("ixsmi", "topo", "-m"),
+        list_question("/usr/local/corex*/lib64/libcuda.so.1"),
     ),
-    idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
+    idle_memory_mib=1024,  # an idle chip uses 64 MiB with 4.3.0; the contexts of monitors add to that
     toolkit_folder="/usr/local/corex",
-    toolkit_trees=(list_paths("/usr/local/corex*"),),
+    toolkit_trees=(list_question("/usr/local/corex*"),),
     toolkit_path=r"/(corex[^/:]*)",
     toolkit_component="corex",
     driver_component="corex-driver",
@@ -60,12 +65,13 @@ VENDOR = Vendor(
     ecc_optional=True,
     monitors=("ix-exporter",),
     not_applicable=(
-        "devices.control_nodes",  # programs open the cards' own nodes alone
-        "devices.health",  # ixsmi has no word for it
-        "engine.driver_mounts",  # images bring CoreX, and with it the driver's libraries
+        "devices.control_nodes",  # programs open only the device nodes
+        "devices.health",  # ixsmi does not report health
+        "engine.driver_mounts",  # images contain CoreX with the driver libraries
         "toolkit.driver",  # toolkit.corex compares the two
+        "python.device_build",  # paddle needs a plugin for it, not a build: python.plugin
     ),
-    architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
+    architectures=("x86_64",),  # plugin wheels and driver installer exist only for x86_64
     commands={
         "list": ("ixsmi",),
         "uuids": ("ixsmi -L",),

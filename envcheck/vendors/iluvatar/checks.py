@@ -1,118 +1,141 @@
-"""Iluvatar's own: cards of two chips, CoreX beside the driver, and what is preloaded of it."""
+"""Checks that apply only to Iluvatar: cards with two chips, CoreX and driver versions, preloaded libraries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from envcheck.core.check import Check, of_devices, of_vendor
+from envcheck.core.check import Check, device_check, vendor_check
+from envcheck.core.derived.installed_versions import toolkit_trees
+from envcheck.core.derived.key_value import driver_version
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    commands,
+    driver_install_command,
     fail,
-    figures,
-    follows,
-    graded,
-    here,
-    incomplete,
-    not_told,
+    find_incomplete_cause,
+    local_severity,
     ok,
-    quote,
+    quote_answer,
+    quote_values,
+    report_unanswered,
     skip,
-    told_by,
+    skipped_because,
+    suppressed_by,
     unknown,
+    vendor_commands,
+    warn_or_fail,
 )
-from envcheck.core.installed_versions import toolkit_trees
-from envcheck.core.key_value import driver_version
-from envcheck.core.model import Finding, Outcome
+from envcheck.core.messages import _, join
+from envcheck.core.model import Finding, Outcome, diagnose, fix
 from probes.host import schemas
 
 PRELOADS = "list /usr/local/corex*/lib64/libcuda.so.1"
 
 
-def chips(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """Chips come in whole cards: a BI-V150 carries two, and counts and memory are per chip."""
+def check_chips(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """All chips of each card are present. A BI-V150 has two; counts and memory are per chip."""
     each, n = v.vendor.chips_per_card, len(v.devices)
     if not any("V150" in (d.name or "") for d in v.devices):
         known = all(d.name for d in v.devices)
-        yield skip("not a card with several chips") if known else unknown("the devices are not named")
-    elif cause := incomplete(facts, v):
-        yield follows(cause)
+        yield skip(_("not a multi-chip card")) if known else unknown(_("the devices have no names"))
+    elif cause := find_incomplete_cause(facts, v):
+        yield skipped_because(cause)
     elif n % each:
-        seen = f"{n} chips cannot be whole cards of {each}"
-        yield fail(seen, "A chip is missing: look at the bus.", *commands(v, "pci"), evidence=quote(v.tool, "V150"))
+        seen = _("{n} chips found; each card has {each}", n=n, each=each)
+        yield fail(
+            seen,
+            diagnose(_("Check the PCI bus: a chip is missing."), *vendor_commands(v, "pci")),
+            evidence=quote_answer(v.tool, "V150"),
+        )
     else:
         size = v.devices[0].memory_total_mib
-        yield ok(f"{n} chips{f' of {size} MiB' if size else ''} on {n // each} cards; plan with chips")
+        yield ok(
+            _(
+                "{chips} chips of {size} MiB on {cards} cards; each chip is a device",
+                chips=n,
+                size=size,
+                cards=n // each,
+            )
+            if size
+            else _("{chips} chips on {cards} cards; each chip is a device", chips=n, cards=n // each)
+        )
 
 
-def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The library that LD_PRELOAD names is there: the loader only warns, and symbols are missing later."""
+def check_preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The library in LD_PRELOAD exists; otherwise the loader only warns and symbols are missing later."""
     answer = facts.answers.get(PRELOADS)
     if facts.environment is None or answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, "ask environment", PRELOADS)
+        yield report_unanswered(facts, "ask environment", PRELOADS)
         return
     wanted = [p for p in re.split(r"[\s:]+", facts.environment.get("LD_PRELOAD", "")) if p.endswith("libcuda.so.1")]
     missing = [path for path in wanted if path not in answer.out.split()]
     if missing:
         there = next(iter(answer.out.split()), "/usr/local/corex/lib64/libcuda.so.1")
-        shown = figures("environment", LD_PRELOAD=facts.environment["LD_PRELOAD"])
-        seen = f"LD_PRELOAD names {missing[0]}, which is not there"
-        yield fail(seen, "Correct the path.", f"export LD_PRELOAD={there}", evidence=shown)
+        shown = quote_values("environment", LD_PRELOAD=facts.environment["LD_PRELOAD"])
+        seen = _("LD_PRELOAD contains {path}, which does not exist", path=missing[0])
+        yield fail(seen, fix(_("Correct the path."), f"export LD_PRELOAD={there}"), evidence=shown)
     elif wanted:
-        yield ok(f"LD_PRELOAD names {wanted[0]}")
+        yield ok(_("LD_PRELOAD contains {path}", path=wanted[0]))
     else:
-        yield skip("LD_PRELOAD is not set here; the launch sets it")
+        yield skip(_("LD_PRELOAD is not set; `envcheck train` sets it"))
 
 
-def corex(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The CoreX tree is of the kernel driver's release: cards are listed, and frameworks see none otherwise."""
-    known = schemas.kernel(facts)
+def check_corex(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The CoreX installation matches the kernel driver; otherwise the tool lists cards but frameworks find none."""
+    known = schemas.read_kernel(facts)
     running = (known.versions.get("iluvatar") if known else None) or driver_version(v)
     named = [found[1] for path in toolkit_trees(facts, v) if (found := re.search(r"corex-(\d+\.\d+)", path))]
     short = re.match(r"\d+\.\d+", running or "")
     if not toolkit_trees(facts, v):
-        yield follows("toolkit.present")
+        yield skipped_because("toolkit.present")
     elif short is None and not v.devices:
-        yield follows("driver.tool")
+        yield skipped_because("driver.tool")
     elif not named or short is None:
-        yield unknown("the versions of driver and CoreX tree could not be told")
+        yield unknown(_("cannot determine the versions of the driver and CoreX"))
     elif short[0] in named:
-        yield ok(f"driver {running}, CoreX {', '.join(named)}")
+        yield ok(_("driver {running}, CoreX {named}", running=running, named=join(", ", named)))
     else:
-        words = "Install the driver of the image's CoreX on the host, or choose an image of the driver's release."
-        seen = f"driver {running}, but CoreX {', '.join(named)}"
-        shown = figures("ls /usr/local", corex=", ".join(named))
+        words = _("On the host, install the driver that matches the image's CoreX, or choose an image for this driver.")
+        seen = _("driver is {running}, but CoreX is {named}", running=running, named=join(", ", named))
+        shown = quote_values("ls /usr/local", corex=", ".join(named))
         other = re.match(r"\d+\.\d+", (v.document.tool_version if v.document else None) or "")
-        cause = "driver.agrees" if other and other[0] in named else ""  # the tool came with this tree
-        yield told_by(cause, graded(here(facts), seen, words, *commands(v, "driver"), evidence=shown))
+        cause = "driver.agrees" if other and other[0] in named else ""  # the tool is from this tree
+        yield suppressed_by(
+            cause,
+            warn_or_fail(
+                local_severity(facts),
+                seen,
+                fix(words, driver_install_command(v), *vendor_commands(v, "driver")),
+                evidence=shown,
+            ),
+        )
 
 
 CHECKS: tuple[Check, ...] = (
-    of_devices(
+    device_check(
         "devices.chips",
-        chips,
+        check_chips,
         before="devices.visible",
         reads="ixsmi",
-        source="ERNIE's Iluvatar page; ix-device-plugin splitboard",
-        rule="FAIL when chips do not make whole cards",
-        fix="Look at the bus.",
+        source="ERNIE guide for Iluvatar; ix-device-plugin splitboard",
+        rule="FAIL if a card lacks a chip",
+        fix="Check the PCI bus.",
     ),
-    of_vendor(
+    vendor_check(
         "toolkit.preload",
-        preload,
+        check_preload,
         before="toolkit.copies",
         reads="LD_PRELOAD, /usr/local/corex*",
-        source="ERNIE's Iluvatar page",
-        rule="FAIL when LD_PRELOAD names a libcuda.so.1 that is not there",
+        source="ERNIE guide for Iluvatar",
+        rule="FAIL if LD_PRELOAD names a libcuda.so.1 that does not exist",
         fix="Correct the path.",
     ),
-    of_vendor(
+    vendor_check(
         "toolkit.corex",
-        corex,
+        check_corex,
         reads="/sys/module/iluvatar/version, ixsmi, /usr/local/corex*",
-        source="Paddle#73741; FlagTree's wiki",
-        rule="FAIL when no tree is of the driver's release; WARN where containers can be started",
-        fix="Bring driver and CoreX to one release.",
+        source="Paddle#73741; FlagTree wiki",
+        rule="FAIL if no CoreX installation has the driver's release; WARN on hosts that run jobs in containers",
+        fix="Install driver and CoreX of the same release.",
     ),
 )

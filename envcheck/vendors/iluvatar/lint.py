@@ -1,10 +1,11 @@
-"""What the linter knows of scripts for Iluvatar's cards, which run CUDA's names on their own software."""
+"""Lint vocabulary of Iluvatar's cards, whose software uses CUDA's names."""
 
 from __future__ import annotations
 
-from envcheck.core.lint.vendor_words import VendorWords
+from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
+from envcheck.core.messages import mark
 
-WORDS = VendorWords(
+WORDS = VendorVocabulary(
     signs=r"iluvatar|ixuca|\bixsmi\b|corex",
     device_lists=("ILUVATAR_GPU_VISIBLE_DEVICES",),
     own_variables=r"NVIDIA_TF32_OVERRIDE|NCCL_(?!DEBUG).*|CUDA_LAUNCH_BLOCKING",
@@ -15,5 +16,5 @@ WORDS = VendorWords(
     tool_prefixes=("ix",),
     packages=("paddle-iluvatar-gpu",),
     plugins={"paddle-iluvatar-gpu": "paddlepaddle", "paddle-custom-iluvatar-gpu": "paddlepaddle"},
-    instead_of_cuda={"paddle": "paddlepaddle and paddle-iluvatar-gpu", "torch": "the vendor's own torch"},
+    instead_of_cuda={"paddle": mark("paddlepaddle and paddle-iluvatar-gpu"), "torch": mark("the vendor's torch build")},
 )

@@ -1,4 +1,4 @@
-"""The CUDA that a framework's wheel was built for, against the driver below and the cards."""
+"""Checks of a framework's CUDA version against the driver and the cards."""
 
 from __future__ import annotations
 
@@ -7,58 +7,74 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from envcheck.core import versions
-from envcheck.core.check import Check, VersionTables, of_versions
-from envcheck.core.derived.installed import installed, metadata
+from envcheck.core.check import Check, VersionTables, version_check
+from envcheck.core.derived.key_value import driver_version
+from envcheck.core.derived.python_packages import find_job_packages, quote_metadata
 from envcheck.core.facts import Facts, Packages, VendorFacts
-from envcheck.core.findings import graded, here, not_told, ok, quote, reading, skip, unknown
-from envcheck.core.key_value import driver_version
-from envcheck.core.model import Finding
+from envcheck.core.findings import (
+    local_severity,
+    ok,
+    quote_answer,
+    report_unanswered,
+    requires_fact,
+    skip,
+    unknown,
+    warn_or_fail,
+)
+from envcheck.core.messages import _, join
+from envcheck.core.model import Finding, diagnose
 
 CAPABILITY = "run nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
-# The first CUDA with code for a card, from the release notes of 11.0, 11.1, 11.8 and 12.8.
+# The first CUDA that supports a compute capability, from the release notes of 11.0, 11.1, 11.8 and 12.8.
 FIRST = {"8.0": "11.0", "8.6": "11.1", "8.9": "11.8", "9.0": "11.8", "10.0": "12.8", "12.0": "12.8"}
 
 
-@reading(installed, "ask packages")
-def cuda_build(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTables) -> Iterator[Finding]:
-    """The framework's wheel has code for these cards, and its CUDA is one that the driver carries."""
-    name, cuda = _cuda(found)
+@requires_fact(find_job_packages, "ask packages")
+def check_cuda_build(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTables) -> Iterator[Finding]:
+    """The framework's wheel has code for these devices, and the driver supports its CUDA version."""
+    name, cuda = _find_cuda_build(found)
     answer, driver = facts.answers.get(CAPABILITY), driver_version(v)
     if not name:
-        yield skip("no package here says for which CUDA it was built")
+        yield skip(_("no installed package reports its CUDA version"))
         return
     if not cuda:
-        yield unknown(f"{name} {found.packages[name]}: its CUDA could not be told")
+        yield unknown(
+            _("cannot determine the CUDA version of {name} {version}", name=name, version=found.packages[name])
+        )
         return
     known = {"cuda": cuda, "nvidia-driver": driver}
-    if below := tables.find_bad((("cuda", "nvidia-driver"),), known, metadata(found, name)):
-        yield tables.wants_newer(v, replace(below, status=here(facts)))
+    if below := tables.find_bad((("cuda", "nvidia-driver"),), known, quote_metadata(found, name)):
+        yield tables.suppress_if_driver_too_old(v, replace(below, status=local_severity(facts)))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:
-        yield not_told(facts, CAPABILITY)
+        yield report_unanswered(facts, CAPABILITY)
         return
-    lacking = next((card for card in cards if _lacks(found, card, cuda, tables)), None)
+    lacking = next((card for card in cards if _lacks_device_code(found, card, cuda, tables)), None)
     if lacking:
-        words = "Install a build for a newer CUDA: the first kernel ends with 'no kernel image is available'."
-        shown = (*metadata(found, name), *quote(answer, lacking))
-        seen = f"built for CUDA {cuda}, which has no code for cards of compute capability {lacking}"
-        yield graded(here(facts), seen, words, "envcheck solve", evidence=shown)
+        words = _("Install a build for a newer CUDA: the first kernel fails with 'no kernel image is available'.")
+        shown = (*quote_metadata(found, name), *quote_answer(answer, lacking))
+        seen = _(
+            "the framework is built for CUDA {cuda}, which does not support compute capability {lacking}",
+            cuda=cuda,
+            lacking=lacking,
+        )
+        yield warn_or_fail(local_severity(facts), seen, diagnose(words, "envcheck solve"), evidence=shown)
     else:
-        yield ok(f"CUDA {cuda} for compute capability {', '.join(cards)}")
+        yield ok(_("CUDA {cuda} for compute capability {cards}", cuda=cuda, cards=join(", ", cards)))
 
 
-def _lacks(found: Packages, card: str, cuda: str, tables: VersionTables) -> bool:
-    """CUDA itself, or by the tables paddle's wheel for it."""
-    if card in FIRST and versions.at_least(cuda, FIRST[card]) is False:
+def _lacks_device_code(found: Packages, card: str, cuda: str, tables: VersionTables) -> bool:
+    """Return whether CUDA itself, or paddle's wheel according to the tables, does not support the card."""
+    if card in FIRST and versions.is_at_least(cuda, FIRST[card]) is False:
         return True
     known = {"compute-capability": card, "cuda": cuda}
     bad = tables.find_bad((("compute-capability", "cuda"),), known, ())
     return "paddlepaddle-gpu" in found.packages and bad is not None
 
 
-def _cuda(found: Packages) -> tuple[str, str]:
-    """The package that says it, and what: torch's local version (+cu118), else the runtime that came with a wheel."""
+def _find_cuda_build(found: Packages) -> tuple[str, str]:
+    """Return the package and its CUDA version: torch's local version (+cu118), else the CUDA runtime package."""
     torch = found.packages.get("torch", "")
     if local := re.search(r"\+cu(\d{2})(\d{1,2})$", torch):
         return "torch", f"{local[1]}.{local[2]}"
@@ -71,14 +87,17 @@ def _cuda(found: Packages) -> tuple[str, str]:
 
 
 CHECKS: tuple[Check, ...] = (
-    of_versions(
+    version_check(
         "python.cuda_build",
-        cuda_build,
+        check_cuda_build,
         needs_devices=True,
-        reads="installed packages, compute_cap of nvidia-smi, the driver's version",
-        source="Paddle#69096; CUDA's release notes",
-        rule="FAIL when its CUDA wants a newer driver, or has no code for a card; WARN where containers can be started",
-        fix="A build for another CUDA.",
+        reads="installed packages, compute_cap of nvidia-smi, driver version",
+        source="Paddle#69096; CUDA release notes",
+        rule=(
+            "FAIL if its CUDA needs a newer driver, or it has no code for a device; WARN on hosts that run jobs in "
+            "containers"
+        ),
+        fix="Install a build for another CUDA version.",
         frameworks=("paddle", "torch"),
     ),
 )

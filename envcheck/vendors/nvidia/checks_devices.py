@@ -1,94 +1,95 @@
-"""GPUs cut into instances, and containers that lose their GPUs."""
+"""Checks of MIG instances, and of containers that lose their GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.core.check import Check, of_devices, of_vendor
-from envcheck.core.derived.engine import DOCKER_INFO, json_object, reached_engine
-from envcheck.core.derived.per_device import is_cut
+from envcheck.core.check import Check, device_check, vendor_check
+from envcheck.core.derived.device_details import is_partitioned
+from envcheck.core.derived.engine_answers import DOCKER_INFO, get_reachable_engine, parse_json_object
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    commands,
-    follows,
-    named,
-    not_told,
-    nothing,
+    name_devices,
     ok,
+    quote_listing,
+    quote_nothing,
+    report_unanswered,
     skip,
-    telling,
+    skipped_because,
     unknown,
+    vendor_commands,
     warn,
 )
-from envcheck.core.model import Finding, Outcome
+from envcheck.core.messages import _
+from envcheck.core.model import Finding, Outcome, fix
 
-CHAR_LINKS = "list /dev/char/195:*"  # 195 is NVIDIA's major number
+CHAR_LINKS = "list /dev/char/195:*"  # 195 is NVIDIA's device major number
 GIVES_LINKS = "sudo nvidia-ctk system create-dev-char-symlinks --create-all"
 
 
-def mig(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """No GPU is cut into MIG instances: the launcher counts whole GPUs."""
-    told = [d for d in v.devices if d.mig_mode is not None]
-    cut = [d for d in told if is_cut(d)]
+def check_mig(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """No GPU is partitioned into MIG instances; the launcher counts whole GPUs."""
+    reported = [d for d in v.devices if d.mig_mode is not None]
+    cut = [d for d in reported if is_partitioned(d)]
     if cut:
-        seen = f"{named(cut)}: MIG is on"
-        words = "Turn MIG off (a reset follows) to train over several GPUs, or name one instance by its UUID."
+        seen = _("{cut}: MIG is on", cut=name_devices(cut))
+        words = _("Turn MIG off (this resets the GPU) to train on several GPUs, or select one instance by UUID.")
         yield warn(
             seen,
-            words,
-            *commands(v, "whole", *cut),
-            "nvidia-smi -L",
-            evidence=telling(facts, v, "current_mig", "Enabled"),
+            fix(words, *vendor_commands(v, "whole", *cut), "nvidia-smi -L"),
+            evidence=quote_listing(facts, v, "current_mig", "Enabled"),
         )
-    elif told:
-        yield ok("MIG is off")
+    elif reported:
+        yield ok(_("MIG is off"))
     elif all(d.name for d in v.devices):
-        yield skip("these devices have no MIG")
+        yield skip(_("these devices do not support MIG"))
     else:
-        yield unknown("the tool does not show the MIG mode")
+        yield unknown(_("nvidia-smi does not report the MIG mode"))
 
 
-def keeps_cards(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """Containers keep their GPUs when systemd reloads: it writes their cgroup anew, from what /dev/char has."""
-    answer, engine, info = facts.answers.get(CHAR_LINKS), reached_engine(facts), facts.answers.get(DOCKER_INFO)
-    driver = (json_object(info) or {}).get("CgroupDriver") if info else None
+def check_keeps_cards(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """Containers keep their GPUs when systemd reloads; it then rewrites their cgroups from /dev/char."""
+    answer, engine, info = facts.answers.get(CHAR_LINKS), get_reachable_engine(facts), facts.answers.get(DOCKER_INFO)
+    driver = (parse_json_object(info) or {}).get("CgroupDriver") if info else None
     if engine is None:
-        yield follows("engine.reachable")
+        yield skipped_because("engine.reachable")
     elif not v.nodes:
-        yield follows("devices.count")
+        yield skipped_because("devices.count")
     elif driver == "cgroupfs":
-        yield ok("the engine keeps cgroups by itself")
+        yield ok(_("the engine manages cgroups itself"))
     elif not isinstance(driver, str) or answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, CHAR_LINKS)
+        yield report_unanswered(facts, CHAR_LINKS)
     elif answer.ok:
-        yield ok("/dev/char has the GPUs")
+        yield ok(_("/dev/char has links to the GPUs"))
     else:
-        words = "Make the links, or give GPUs by CDI or --device: a daemon-reload takes them from running containers."
+        words = _(
+            "Create the links, or pass GPUs with CDI or --device: otherwise a systemd daemon-reload "
+            "removes them from running containers."
+        )
         yield warn(
-            "/dev/char has no link to a GPU, and systemd keeps the cgroups",
-            words,
-            GIVES_LINKS,
-            evidence=nothing(CHAR_LINKS),
+            _("/dev/char has no links to the GPUs, and systemd manages the cgroups"),
+            fix(words, GIVES_LINKS),
+            evidence=quote_nothing(CHAR_LINKS),
         )
 
 
 CHECKS: tuple[Check, ...] = (
-    of_devices(
+    device_check(
         "devices.mig",
-        mig,
+        check_mig,
         before="devices.visible",
         reads="nvidia-smi",
-        source="NVIDIA's MIG user guide",
-        rule="WARN when a GPU is cut",
-        fix="Turn MIG off, or name an instance by UUID.",
+        source="NVIDIA MIG user guide",
+        rule="WARN if a GPU is partitioned",
+        fix="Turn MIG off, or select an instance by UUID.",
     ),
-    of_vendor(
+    vendor_check(
         "engine.keeps_cards",
-        keeps_cards,
+        check_keeps_cards,
         before="engine.pods",
         reads="docker info, /dev/char",
         source="nvidia-container-toolkit#251, nvidia-docker#1671",
-        rule="WARN when systemd keeps the cgroups and /dev/char has no link to a GPU",
-        fix="nvidia-ctk system create-dev-char-symlinks, or CDI.",
+        rule="WARN if systemd manages the cgroups and /dev/char has no link to a GPU",
+        fix="Run nvidia-ctk system create-dev-char-symlinks, or use CDI.",
     ),
 )

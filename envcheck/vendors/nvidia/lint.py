@@ -1,13 +1,13 @@
-"""What the linter knows of scripts for NVIDIA's cards."""
+"""Lint vocabulary of NVIDIA's cards."""
 
 from __future__ import annotations
 
-from envcheck.core.lint.vendor_words import VendorWords
+from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
 
-WORDS = VendorWords(
+WORDS = VendorVocabulary(
     signs=r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|NVIDIA_VISIBLE",
-    lists_with_blanks=("CUDA_VISIBLE_DEVICES",),  # CUDA passes over blanks before a number, as strtoul
-    # Not CUDA_DEVICE_MAX_CONNECTIONS: Megatron-LM asks for it with sequence parallelism, whichever the cards.
+    lists_with_blanks=("CUDA_VISIBLE_DEVICES",),  # CUDA ignores blanks before a number, like strtoul
+    # Not CUDA_DEVICE_MAX_CONNECTIONS: Megatron-LM requires it with sequence parallelism, on all cards.
     own_variables=r"NVIDIA_TF32_OVERRIDE|NCCL_(?!DEBUG).*|CUDA_LAUNCH_BLOCKING",
     outside_variables=r"CUDA_(HOME|PATH|ROOT)|NVIDIA_\w+",
     exported_variables=r"(NCCL|CUDA_DEVICE)_\w+",

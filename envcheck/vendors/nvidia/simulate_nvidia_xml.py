@@ -1,48 +1,38 @@
-"""nvidia-smi -q -x: the part of schema v12 that is read.  From 570 on two power readings stand there."""
+"""nvidia-smi -q -x: the part of schema v12 that envcheck reads. Since 570 it has two power readings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from envcheck.core.simulate.machine import (
+    MigInstance,
+    SimulatedChip,
+    SimulatedDevices,
+    SimulatedDriver,
+    SimulatedSystem,
+)
+from envcheck.core.simulate.xml_nodes import Node, memory_nodes, render_node
 
-from envcheck.core.simulate.machine import Chip, Devices, Driver, Instance, Machine
 
-Node = tuple[str, "str | Sequence[Node]"]
-
-
-def document(machine: Machine, make: Devices, driver: Driver, stamp: str) -> str:
-    """The whole answer, tabs and all."""
+def render_xml(machine: SimulatedSystem, make: SimulatedDevices, driver: SimulatedDriver, stamp: str) -> str:
+    """Return the complete answer, indented with tabs."""
     nodes: list[Node] = [
         ("timestamp", stamp),
         ("driver_version", driver.version),
         ("cuda_version", driver.cuda),
-        ("attached_gpus", str(len(machine.listed))),
+        ("attached_gpus", str(len(machine.listed_chips))),
         *(
-            (f'gpu id="{chip.bus_id}"', _gpu(n, chip, make, driver, machine.mig))
-            for n, chip in enumerate(machine.listed)
+            (f'gpu id="{chip.bus_id}"', _gpu_nodes(n, chip, make, driver, machine.mig))
+            for n, chip in enumerate(machine.listed_chips)
         ),
     ]
     head = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n'
-    return head + "".join(_write(("nvidia_smi_log", nodes), 0))
+    return head + "".join(render_node(("nvidia_smi_log", nodes)))
 
 
-def _write(node: Node, depth: int) -> list[str]:
-    tag, content = node
-    indent, end = "\t" * depth, tag.split()[0]
-    if isinstance(content, str):
-        return [f"{indent}<{tag}>{escape(content)}</{end}>\n"]
-    inner = [line for child in content for line in _write(child, depth + 1)]
-    return [f"{indent}<{tag}>\n", *inner, f"{indent}</{end}>\n"]
-
-
-def _memory(total: int, used: int, reserved: int = 0) -> list[Node]:
-    figures = (("total", total), ("reserved", reserved), ("used", used), ("free", total - used - reserved))
-    return [(name, f"{mib} MiB") for name, mib in figures]
-
-
-def _gpu(n: int, chip: Chip, make: Devices, driver: Driver, mig: tuple[Instance, ...]) -> list[Node]:
+def _gpu_nodes(
+    n: int, chip: SimulatedChip, make: SimulatedDevices, driver: SimulatedDriver, mig: tuple[MigInstance, ...]
+) -> list[Node]:
     state = "Enabled" if mig else "Disabled" if make.ecc else "N/A"
-    instances: str | list[Node] = [_instance(i, part) for i, part in enumerate(mig)] if mig else "None"
+    instances: str | list[Node] = [_instance_node(i, part) for i, part in enumerate(mig)] if mig else "None"
     busy = "N/A" if mig else f"{97 if chip.holders else 0} %"
     return [
         ("product_name", make.name),
@@ -56,22 +46,22 @@ def _gpu(n: int, chip: Chip, make: Devices, driver: Driver, mig: tuple[Instance,
         ("minor_number", str(chip.index)),
         ("vbios_version", "96.00.A5.00.03"),
         ("gpu_reset_status", [("reset_required", "No"), ("drain_and_reset_recommended", "No")]),
-        ("pci", _pci(chip, make)),
+        ("pci", _pci_nodes(chip, make)),
         ("fan_speed", "N/A" if make.fan_percent is None else f"{make.fan_percent} %"),
         ("performance_state", make.perf_state),
-        ("fb_memory_usage", _memory(make.memory_mib, chip.memory_used_mib)),
+        ("fb_memory_usage", memory_nodes(make.memory_mib, chip.memory_used_mib)),
         ("compute_mode", "Default"),
         ("utilization", [("gpu_util", busy), ("memory_util", "N/A" if mig else "0 %")]),
         ("ecc_mode", [(f"{when}_ecc", "Enabled" if make.ecc else "Disabled") for when in ("current", "pending")]),
-        ("ecc_errors", [(when, _ecc(chip, make)) for when in ("volatile", "aggregate")]),
-        ("temperature", _temperature(chip)),
-        ("gpu_power_readings", _power(chip, make, driver)),
-        ("clocks", _clocks(make)),
-        ("processes", _processes(chip, mig)),
+        ("ecc_errors", [(when, _ecc_nodes(chip, make)) for when in ("volatile", "aggregate")]),
+        ("temperature", _temperature_nodes(chip)),
+        ("gpu_power_readings", _power_nodes(chip, make, driver)),
+        ("clocks", _clock_nodes(make)),
+        ("processes", _process_nodes(chip, mig)),
     ]
 
 
-def _pci(chip: Chip, make: Devices) -> list[Node]:
+def _pci_nodes(chip: SimulatedChip, make: SimulatedDevices) -> list[Node]:
     domain, bus, device = chip.bus_id.split(":")
     return [
         *(("pci_bus", bus), ("pci_device", device.split(".")[0]), ("pci_domain", domain[-4:])),
@@ -81,14 +71,14 @@ def _pci(chip: Chip, make: Devices) -> list[Node]:
     ]
 
 
-def _ecc(chip: Chip, make: Devices) -> list[Node]:
-    """Uncorrectable ones are counted in the memory's own cells."""
+def _ecc_nodes(chip: SimulatedChip, make: SimulatedDevices) -> list[Node]:
+    """Return the counters; uncorrectable errors are counted in DRAM."""
     names = ("sram_correctable", "sram_uncorrectable", "dram_correctable", "dram_uncorrectable")
     counts = ("0", "0", "0", str(chip.ecc_uncorrected))
     return [(name, count if make.ecc else "N/A") for name, count in zip(names, counts, strict=True)]
 
 
-def _temperature(chip: Chip) -> list[Node]:
+def _temperature_nodes(chip: SimulatedChip) -> list[Node]:
     return [
         ("gpu_temp", f"{chip.temperature_c} C"),
         ("gpu_temp_max_threshold", "92 C"),
@@ -97,7 +87,7 @@ def _temperature(chip: Chip) -> list[Node]:
     ]
 
 
-def _power(chip: Chip, make: Devices, driver: Driver) -> list[Node]:
+def _power_nodes(chip: SimulatedChip, make: SimulatedDevices, driver: SimulatedDriver) -> list[Node]:
     draw = "N/A" if chip.power_w is None else f"{chip.power_w:.2f} W"
     newer = int(driver.version.split(".")[0]) >= 570
     names = ("average_power_draw", "instant_power_draw") if newer else ("power_draw",)
@@ -109,12 +99,12 @@ def _power(chip: Chip, make: Devices, driver: Driver) -> list[Node]:
     ]
 
 
-def _clocks(make: Devices) -> list[Node]:
+def _clock_nodes(make: SimulatedDevices) -> list[Node]:
     figures = (("graphics", make.clock_sm_mhz), ("sm", make.clock_sm_mhz), ("mem", make.clock_memory_mhz))
     return [(f"{name}_clock", f"{mhz} MHz") for name, mhz in figures]
 
 
-def _instance(i: int, part: Instance) -> Node:
+def _instance_node(i: int, part: MigInstance) -> Node:
     counts = (("multiprocessor", part.multiprocessors), ("copy_engine", part.copy_engines), ("decoder", part.decoders))
     return (
         "mig_device",
@@ -122,12 +112,12 @@ def _instance(i: int, part: Instance) -> Node:
             *(("index", str(i)), ("gpu_instance_id", str(part.gpu_instance)), ("compute_instance_id", "0")),
             ("device_attributes", [("shared", [(f"{name}_count", str(count)) for name, count in counts])]),
             ("ecc_error_count", [("volatile_count", [("sram_uncorrectable", "0")])]),
-            ("fb_memory_usage", _memory(part.memory_mib, 37)),
+            ("fb_memory_usage", memory_nodes(part.memory_mib, 37)),
         ],
     )
 
 
-def _processes(chip: Chip, mig: tuple[Instance, ...]) -> list[Node]:
+def _process_nodes(chip: SimulatedChip, mig: tuple[MigInstance, ...]) -> list[Node]:
     where = (str(mig[0].gpu_instance), "0") if mig else ("N/A", "N/A")
     return [
         (

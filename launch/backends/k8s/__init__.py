@@ -1,21 +1,35 @@
-"""Trainings as jobs of Kubernetes: facts of a job -> documents -> YAML, or a cluster; envcheck gates every pod."""
+"""Trainings as Kubernetes jobs: manifests, submission, preflight checks in every pod, and state of the job."""
 
-from launch.runs.backends import Backend, option
+from launch.runs.backends import Backend, define_option
 
 BACKEND = Backend(
     "k8s",
     "Kubernetes",
     record_key="kubernetes",
     options=(
-        option("--namespace", metavar="NAME", help="Kubernetes: in this namespace, not the context's."),
-        option("--context", metavar="NAME", help="Kubernetes: this context of the kubeconfig."),
-        option("--job-name", metavar="NAME", help="Kubernetes: the job's name, not the recipe's with the time."),
-        option("--image", multiple=True, metavar="[ROLE=]REF", help="Kubernetes: this image, not the recipe's."),
-        option("--storage", metavar="CLAIM|/FOLDER", help="Kubernetes: where the recipe's own folders stand."),
-        option(
-            "--resource", multiple=True, metavar="[ROLE=]NAME[:N]", help="Kubernetes: what the site calls the cards."
+        define_option("--namespace", is_common=True, metavar="NAME", help="Namespace (default: the context's)."),
+        define_option("--context", metavar="NAME", help="Context of the kubeconfig."),
+        define_option("--job-name", metavar="NAME", help="Job name (default: recipe name and time)."),
+        define_option(
+            "--image",
+            is_common=True,
+            multiple=True,
+            metavar="[ROLE=]IMAGE",
+            help="Container image to use instead of the recipe's.",
         ),
-        option("--queue", metavar="NAME", help="Kubernetes: this queue of Volcano."),
-        option("--no-gang", is_flag=True, help="Kubernetes: without Volcano; the nodes may start one by one."),
+        define_option(
+            "--storage",
+            is_common=True,
+            metavar="CLAIM|PATH",
+            help="Volume claim or host folder for model and data.",
+        ),
+        define_option(
+            "--resource",
+            multiple=True,
+            metavar="[ROLE=]NAME[:COUNT]",
+            help="Resource name of the devices in this cluster.",
+        ),
+        define_option("--queue", metavar="NAME", help="Queue of Volcano."),
+        define_option("--no-gang", is_flag=True, help="Start without Volcano; nodes may start one by one."),
     ),
 )

@@ -1,4 +1,4 @@
-"""The cluster as the official client opens it; every way in which it does not answer is one sentence."""
+"""Access to the cluster with the official client; every failure of a request becomes one StepError."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from envcheck.core.errors import EnvcheckError, StepError
-from envcheck.core.secrets import redact
-from launch.backends.k8s.documents import K8sManifest
+from envcheck.core.messages import Message, _
+from envcheck.core.secrets import redact_text
 from launch.backends.k8s.k8s_options import K8sOptions
+from launch.backends.k8s.manifests import K8sManifest
 
 T = TypeVar("T")
-TIMEOUT_S = (10.0, 60.0)  # to connect, to answer
+TIMEOUT_S = (10.0, 60.0)  # connect, read
 INSTALL = "python3 -m pip install 'envcheck-toolkit[k8s]'"
-WITHOUT = "--dry-run shows the documents without a cluster"
+DRY_RUN_HINT = _("to show the manifests without a cluster, use --dry-run")
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-LACKING = {  # what a cluster needs for a kind that is not one of Kubernetes' own
-    "PodGroup": "install Volcano, or say --no-gang",
-    "PaddleJob": "install Kubeflow's training operator, 1.9 or an older one of its v1",
-    "PyTorchJob": "install Kubeflow's training operator, 1.9 or an older one of its v1",
+MISSING_KIND_FIXES = {  # kinds that are custom resources → what provides them
+    "PodGroup": _("install Volcano, or use --no-gang"),
+    "PaddleJob": _("install Kubeflow Training Operator 1.9 (or an older v1 release)"),
+    "PyTorchJob": _("install Kubeflow Training Operator 1.9 (or an older v1 release)"),
 }
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`core` and `custom` are the client's own; `watch` makes one of its watches.
+    """`core` and `custom` are API objects of the client; `watch` returns a new watch.
 
-    `context` is what the kubeconfig calls the way to it, "" from within; `server` is its address.
+    `context` is the kubeconfig context, "" inside a pod; `server` is the URL of the API server.
     """
 
     namespace: str
@@ -40,29 +41,33 @@ class Cluster:
     server: str = ""
 
 
-def opened(said: K8sOptions) -> Cluster:
-    """Nothing is sent yet."""
+def open_cluster(options: K8sOptions) -> Cluster:
+    """Load the client configuration; no request is sent yet. StepError without the client or a configuration."""
     try:
         from kubernetes import client, config, watch
         from kubernetes.config import ConfigException
         from yaml import YAMLError
     except ImportError:
         raise StepError(
-            "--on k8s wants the library kubernetes, which is not installed", f"{INSTALL}; {WITHOUT}"
+            _("--on k8s requires the Python package kubernetes, which is not installed"),
+            _("install it with `{command}`; {hint}", command=INSTALL, hint=DRY_RUN_HINT),
         ) from None
     try:
-        settings, namespace, context = _settings(client, config, said.context)
+        settings, namespace, context = _load_client_settings(client, config, options.context)
     except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as err:
-        words = redact(str(err)).splitlines()[0][:200] if str(err) else type(err).__name__
-        raise StepError(f"no cluster is configured: {words}", f"kubectl config get-contexts; {WITHOUT}") from None
+        words = redact_text(str(err)).splitlines()[0][:200] if str(err) else type(err).__name__
+        raise StepError(
+            _("cannot load the Kubernetes configuration: {reason}", reason=words),
+            _("check it with `kubectl config get-contexts`; {hint}", hint=DRY_RUN_HINT),
+        ) from None
     settings.retries = False
     api = client.ApiClient(settings)
     core, custom = client.CoreV1Api(api), client.CustomObjectsApi(api)
-    return Cluster(said.namespace or namespace, core, custom, watch.Watch, context, redact(str(settings.host)))
+    return Cluster(options.namespace or namespace, core, custom, watch.Watch, context, redact_text(str(settings.host)))
 
 
-def _settings(client: Any, config: Any, context: str) -> tuple[Any, str, str]:
-    """Of the kubeconfig, else of the pod that this runs in; the namespace that is meant without a word, the context."""
+def _load_client_settings(client: Any, config: Any, context: str) -> tuple[Any, str, str]:
+    """Return client settings, default namespace and context: in a pod of its service account, else of kubeconfig."""
     settings = client.Configuration()
     if not context and OWN_NAMESPACE.is_file():
         config.load_incluster_config(client_configuration=settings)
@@ -73,55 +78,96 @@ def _settings(client: Any, config: Any, context: str) -> tuple[Any, str, str]:
     return settings, str(chosen["context"].get("namespace") or "default"), str(chosen["name"])
 
 
-def asked(call: Callable[[], T], document: K8sManifest | None = None, namespace: str = "") -> T:
-    """The answer; StepError in one sentence for every refusal.  Of a refusal only its own message is told."""
+def call_api(call: Callable[[], T], document: K8sManifest | None = None, namespace: str = "") -> T:
+    """Return the result of a request; StepError with the API's own message if it is rejected or the cluster is not
+    reachable."""
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
 
     try:
         return call()
     except ApiException as err:
-        refused = refusal(err.status, _message(err.body) or str(err.reason or ""), document, namespace)
-        raise refused from err
+        rejected = build_refusal_error(
+            err.status, _read_status_message(err.body) or str(err.reason or ""), document, namespace
+        )
+        raise rejected from err
     except (HTTPError, OSError) as err:
         reason = getattr(err, "reason", None) or err
-        words = redact(str(reason).rpartition(": ")[2])[:200]
-        raise StepError(f"the cluster does not answer: {words}", f"kubectl cluster-info; {WITHOUT}") from err
+        words = redact_text(str(reason).rpartition(": ")[2])[:200]
+        raise StepError(
+            _("cannot connect to the cluster: {reason}", reason=words),
+            _("check it with `kubectl cluster-info`; {hint}", hint=DRY_RUN_HINT),
+        ) from err
 
 
-def refusal(status: int, message: str, document: K8sManifest | None, namespace: str) -> EnvcheckError:
-    """What the API's status means to a person."""
-    kind, name = (document.kind, document.name) if document else ("object", "")
+def build_refusal_error(status: int, message: str, document: K8sManifest | None, namespace: str) -> EnvcheckError:
+    """Return the error for an HTTP status of the API. `document` is what was to be created or read."""
+    kind, name = (document.kind, document.name) if document else ("", "")
     group = f".{document.version.rpartition('/')[0]}" if document and "/" in document.version else ""
-    what = f"{document.plural}{group}" if document else "it"
-    known: Mapping[int, tuple[str, str]] = {
-        401: ("the cluster does not know who asks", "log in again: kubectl auth whoami"),
-        403: (
-            f"the cluster forbids it: {message}",
-            f"ask for the right: kubectl auth can-i create {what} -n {namespace}",
+    resource = f"{document.plural}{group}" if document else ""
+    message = redact_text(message)
+    known: Mapping[int, tuple[Message, Message]] = {
+        401: (
+            _("the cluster rejected the credentials (Unauthorized)"),
+            _("log in to the cluster again; check with `kubectl auth whoami`"),
         ),
-        404: (f"the cluster has no {kind}", LACKING.get(kind, "kubectl api-resources")),
+        403: (
+            _("permission denied by the cluster: {message}", message=message),
+            _(
+                "ask the cluster administrator for the permission; check with "
+                "`kubectl auth can-i create {resource} -n {namespace}`",
+                resource=resource,
+                namespace=namespace,
+            ),
+        ),
+        404: (
+            _("the cluster does not support {kind}", kind=kind),
+            MISSING_KIND_FIXES.get(kind, _("list the supported kinds with `kubectl api-resources`")),
+        ),
         409: (
-            f"there is a {kind} named {name} already",
-            f"choose another --job-name, or kubectl delete {what} {name} -n {namespace}",
+            _("{kind} {name} already exists in namespace {namespace}", kind=kind, name=name, namespace=namespace),
+            _(
+                "choose another --job-name, or delete it with `kubectl delete {resource} {name} -n {namespace}`",
+                resource=resource,
+                name=name,
+                namespace=namespace,
+            ),
         ),
         422: (
-            f"the cluster does not take the {kind}: {message}",
-            "a fault of the options or of envcheck: --dry-run shows it",
+            _("the cluster rejected the {kind}: {message}", kind=kind, message=message),
+            _("check the options; show the manifests with --dry-run"),
         ),
     }
     if status == 404 and message.startswith("namespaces "):
         known = {
-            404: (f"there is no namespace {namespace}", f"kubectl create namespace {namespace}, or --namespace NAME")
+            404: (
+                _("namespace {namespace} not found", namespace=namespace),
+                _(
+                    "create it with `kubectl create namespace {namespace}`, or choose another with --namespace",
+                    namespace=namespace,
+                ),
+            )
         }
-    words, next_step = known.get(status, (f"the cluster answers {status}: {message}", "kubectl cluster-info"))
-    return StepError(redact(words)[:400], next_step)
+    elif not document:
+        known = {
+            401: known[401],
+            403: (known[403][0], _("ask the cluster administrator for the permission")),
+            404: (
+                _("not found in the cluster: {message}", message=message),
+                _("check the cluster with `kubectl cluster-info`"),
+            ),
+        }
+    other = (
+        _("the cluster returned status {status}: {message}", status=status, message=message),
+        _("check the cluster with `kubectl cluster-info`"),
+    )
+    return StepError(*known.get(status, other))
 
 
-def _message(body: object) -> str:
-    """Of a Status, the API's own form for refusals."""
+def _read_status_message(body: object) -> str:
+    """Return the message of a Status object, which the API sends with an error; "" for other bodies."""
     try:
-        said = json.loads(body if isinstance(body, str | bytes) else "")
+        status = json.loads(body if isinstance(body, str | bytes) else "")
     except ValueError:
         return ""
-    return str(said.get("message", "")) if isinstance(said, dict) else ""
+    return str(status.get("message", "")) if isinstance(status, dict) else ""

@@ -1,4 +1,4 @@
-"""A job of the cluster watched to its end, and of its pods which gate was closed or which training failed."""
+"""Watch a job to its end, and report which preflight check or training failed in which pod."""
 
 from __future__ import annotations
 
@@ -9,79 +9,90 @@ from typing import Any
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError
-from envcheck.core.language import say as spoken
-from envcheck.core.secrets import redact
+from envcheck.core.language import translate as spoken
+from envcheck.core.messages import _
+from envcheck.core.secrets import redact_text
 from envcheck.report import safe
-from launch.backends.k8s.api import TIMEOUT_S, Cluster, asked
-from launch.backends.k8s.documents import K8sManifest
+from launch.backends.k8s.api import TIMEOUT_S, Cluster, call_api
+from launch.backends.k8s.manifests import K8sManifest
 
-WATCH_S = 240  # then the watch is opened anew: proxies cut what is silent for longer
-TAIL, TAIL_BYTES = 40, 64 << 10  # lines of a log, and how long they may be together
-CUTS = 6  # a way to the cluster that is cut so often in a row leads nowhere
+WATCH_S = 240  # then the watch is renewed: proxies close idle connections
+TAIL, TAIL_BYTES = 40, 64 << 10  # of the log of a failed container: lines, bytes
+MAX_DISCONNECTS = 6  # consecutive connection failures before following is given up
 JOB_LABEL = "training.kubeflow.org/job-name"  # operator, pkg/apis/kubeflow.org/v1/common_types.go
 GATE = "envcheck"
 
 
 @dataclass(frozen=True)
 class ClusterJobEnd:
-    """`state` is made, finished, refused (a gate was closed), failed or deleted; `pods` are those that failed."""
+    """`state` is created, finished, refused (a preflight check failed), failed or deleted; `pods` are failed pods."""
 
     state: str
     code: int
     pods: tuple[Mapping[str, Any], ...] = ()
 
 
-def followed(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
-    """Every condition of the job is told once."""
-    told: set[str] = set()
-    for event in _events(cluster, job):
+def follow_job(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
+    """Watch the job until it ends, and report each of its conditions once with `say`."""
+    reported: set[str] = set()
+    for event in _iterate_events(cluster, job):
         if event["type"] == "DELETED":
-            say(f"{job.name} was deleted")
+            say(_("job {name} was deleted", name=job.name))
             return ClusterJobEnd("deleted", errors.TRAINING_FAILED)
         for condition in (event["object"].get("status") or {}).get("conditions") or ():
             kind = str(condition.get("type"))
-            if condition.get("status") != "True" or kind in told:
+            if condition.get("status") != "True" or kind in reported:
                 continue
-            told.add(kind)
-            say(f"{kind.lower()}: {safe(redact(str(condition.get('message') or condition.get('reason') or '')))[:300]}")
+            reported.add(kind)
+            say(
+                _(
+                    "{kind}: {reason}",
+                    kind=kind.lower(),
+                    reason=safe(redact_text(str(condition.get("message") or condition.get("reason") or "")))[:300],
+                )
+            )
             if kind == "Succeeded":
-                return ClusterJobEnd("finished", errors.FIT)
+                return ClusterJobEnd("finished", errors.SUCCESS)
             if kind == "Failed":
-                return _failed(cluster, job, say)
-    raise AssertionError("a watch goes on for ever")
+                return _report_failed_pods(cluster, job, say)
+    raise AssertionError("_iterate_events never ends")
 
 
-def _events(cluster: Cluster, job: K8sManifest) -> Iterator[Mapping[str, Any]]:
-    """The job as it is, then each change; a watch that ended, or was cut off, is opened again."""
-    group, _, version = job.version.partition("/")
+def _iterate_events(cluster: Cluster, job: K8sManifest) -> Iterator[Mapping[str, Any]]:
+    """Yield the job as it is, then each change; a watch that ends or is disconnected is renewed."""
+    group, _unused, version = job.version.partition("/")
     place = (group, version, cluster.namespace, job.plural)
-    cut = 0
+    disconnects = 0
     while True:
         try:
-            if _gone(cluster, job, place):
+            if _is_deleted(cluster, job, place):
                 yield {"type": "DELETED", "object": {}}
-            for event in _watched(cluster, job, place):
-                cut = 0
+            for event in _stream_watch_events(cluster, job, place):
+                disconnects = 0
                 yield event
         except StepError as err:
-            cut += 1
-            if isinstance(err.__cause__, _refused()) or cut > CUTS:
+            disconnects += 1
+            if isinstance(err.__cause__, _api_exception_type()) or disconnects > MAX_DISCONNECTS:
                 raise
-            time.sleep(cut)
+            time.sleep(disconnects)
 
 
-def _refused() -> type[Exception]:
-    """What the cluster itself says; everything else is the way to it."""
+def _api_exception_type() -> type[Exception]:
+    """Return the exception for answers of the API server; all others are connection failures."""
     from kubernetes.client.exceptions import ApiException
 
     found: type[Exception] = ApiException
     return found
 
 
-def _gone(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> bool:
-    """Deleted while nobody watched."""
+def _is_deleted(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> bool:
+    """Whether the job was deleted between two watches."""
     try:
-        asked(lambda: cluster.custom.get_namespaced_custom_object(*place, job.name, _request_timeout=TIMEOUT_S), job)
+        call_api(
+            lambda: cluster.custom.get_namespaced_custom_object(*place, job.name, _request_timeout=TIMEOUT_S),
+            job,
+            cluster.namespace,
+        )
     except StepError as err:
         if getattr(err.__cause__, "status", None) != 404:
             raise
@@ -89,41 +100,48 @@ def _gone(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> bool:
     return False
 
 
-def _watched(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+def _stream_watch_events(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     only = {"field_selector": f"metadata.name={job.name}", "timeout_seconds": WATCH_S}
     listed, limit = cluster.custom.list_namespaced_custom_object, (TIMEOUT_S[0], WATCH_S + 30.0)
     stream = iter(cluster.watch().stream(listed, *place, **only, _request_timeout=limit))
-    while (event := asked(lambda: next(stream, None), job, cluster.namespace)) is not None:
+    while (event := call_api(lambda: next(stream, None), job, cluster.namespace)) is not None:
         if isinstance(event.get("object"), dict):
             yield event
 
 
-def _failed(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
-    """The first cause: a closed gate in a pod, else a training's own end."""
-    gone = ended_badly(cluster, job.name)
-    for pod in gone:
-        say(f"{pod['pod']}, {pod['container']}, status {pod['status']}:")
-        for line in _log(cluster, pod):  # of the gates our own words
+def _report_failed_pods(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
+    """Report failed pods with the end of their logs; a failed preflight check takes precedence over the training."""
+    failed = list_failed_pods(cluster, job.name)
+    for pod in failed:
+        say(
+            _(
+                "pod {pod}, container {container}: exit code {status}; log:",
+                pod=pod["pod"],
+                container=pod["container"],
+                status=pod["status"],
+            )
+        )
+        for line in _read_log_tail(cluster, pod):  # the log of the preflight checks has messages of envcheck
             say(f"  {spoken(line) if pod['container'] == GATE else line}")
-    closed = any(pod["container"] == GATE for pod in gone)
+    closed = any(pod["container"] == GATE for pod in failed)
     return (
-        ClusterJobEnd("refused", errors.UNFIT, tuple(gone))
+        ClusterJobEnd("refused", errors.CHECK_FAILED, tuple(failed))
         if closed
-        else ClusterJobEnd("failed", errors.TRAINING_FAILED, tuple(gone))
+        else ClusterJobEnd("failed", errors.TRAINING_FAILED, tuple(failed))
     )
 
 
-def ended_badly(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
-    """The job's pods of which a container did: its name, and the status."""
+def list_failed_pods(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
+    """Return {pod, container, status} for each pod of the job with a failed container; `status` is the exit code."""
     label = f"{JOB_LABEL}={name}"
-    found = asked(
+    found = call_api(
         lambda: cluster.core.list_namespaced_pod(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)
     )
-    return [pod for each in found.items if (pod := _ended(each))]
+    return [pod for each in found.items if (pod := _find_failed_container(each))]
 
 
-def _ended(pod: Any) -> Mapping[str, Any] | None:
-    """The container of the pod that ended badly."""
+def _find_failed_container(pod: Any) -> Mapping[str, Any] | None:
+    """Return the first container of the pod with an exit code other than 0."""
     status = pod.status
     for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         over = each.state.terminated if each.state else None
@@ -132,11 +150,11 @@ def _ended(pod: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _log(cluster: Cluster, pod: Mapping[str, Any]) -> list[str]:
+def _read_log_tail(cluster: Cluster, pod: Mapping[str, Any]) -> list[str]:
     words = {"container": pod["container"], "tail_lines": TAIL, "limit_bytes": TAIL_BYTES}
     read = cluster.core.read_namespaced_pod_log
     try:
-        text = asked(lambda: read(pod["pod"], cluster.namespace, **words, _request_timeout=TIMEOUT_S))
+        text = call_api(lambda: read(pod["pod"], cluster.namespace, **words, _request_timeout=TIMEOUT_S))
     except errors.EnvcheckError as err:
-        return [spoken(f"its log cannot be read: {err.message}")]
-    return [safe(redact(line))[:400] for line in str(text).splitlines()]
+        return [spoken(_("cannot read the log: {message}", message=err.message))]
+    return [safe(redact_text(line))[:400] for line in str(text).splitlines()]

@@ -1,4 +1,4 @@
-"""A part of a job -> the template of its pods: what the recipe's container is, in Kubernetes' words.  Pure."""
+"""Build the pod template of a pod group from the recipe's container."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from envcheck.core.secrets import blank_value
+from envcheck.core.messages import _
+from envcheck.core.secrets import redact_variable
 from envcheck.payload.content import Payload
-from installers.recipes.container_spec import capability, size_bytes
-from installers.recipes.recipe import Container, Mount
-from launch.backends.k8s import scripts, tables
+from installers.recipes.container_spec import normalize_capability, parse_size
+from installers.recipes.recipe import Mount, RecipeContainer
+from launch.backends.k8s import cluster_terms, pod_scripts
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.catalogue.schedulers import kubernetes_names
 
 Body = dict[str, Any]
 GIB = 1 << 30
-PART_BYTES = 900_000  # of envcheck.pyz in each ConfigMap, which holds a MiB
+PART_BYTES = 900_000  # of envcheck.pyz per ConfigMap, whose limit is 1 MiB
 REPLICA_INDEX = "metadata.labels['training.kubeflow.org/replica-index']"  # operator, pkg/apis/kubeflow.org/v1/common
 
 
-def part_names(payload: Payload) -> list[str]:
-    """Of the ConfigMaps that hold envcheck.pyz."""
+def list_part_names(payload: Payload) -> list[str]:
+    """Return the names of the ConfigMaps with envcheck.pyz."""
     count = -(-len(payload.data) // PART_BYTES)
     return [f"envcheck-{payload.digest[:16]}-{number}" for number in range(count)]
 
 
 @dataclass(frozen=True)
-class Volume:
-    """A volume and where it is mounted; `sub` is a folder in it."""
+class PodVolume:
+    """A volume and its mount path `target`; `sub` is a folder in the volume."""
 
     name: str
     source: Mapping[str, Any]
@@ -39,57 +40,72 @@ class Volume:
     sub: str = ""
 
 
-def template(part: PodGroup, said: K8sOptions, payload: Payload) -> Body:
-    """Both containers see the same: what the gates found is what the training gets."""
-    box = part.recipe.container or Container("")
-    volumes = tuple(_volumes(part, said, payload))
+def build_pod_template(part: PodGroup, options: K8sOptions, payload: Payload) -> Body:
+    """Return the template. Preflight checks and training get the same image, volumes and environment."""
+    container = part.recipe.container or RecipeContainer("")
+    volumes = tuple(_list_volumes(part, options, payload))
     common = {
         "image": part.image,
-        "env": list(_environment(part, said, box, payload)),
-        "volumeMounts": [_mounted(volume) for volume in volumes],
-        **({"workingDir": box.workdir} if box.workdir else {}),
-        **({"securityContext": {"capabilities": {"add": added}}} if (added := _capabilities(box)) else {}),
+        "env": list(_list_environment(part, options, container, payload)),
+        "volumeMounts": [_build_volume_mount(volume) for volume in volumes],
+        **({"workingDir": container.workdir} if container.workdir else {}),
+        **({"securityContext": {"capabilities": {"add": added}}} if (added := _list_capabilities(container)) else {}),
     }
-    kind = tables.kind_of(part.recipe.framework)
+    kind = cluster_terms.find_job_kind(part.recipe.framework)
     port = {**kind.port, "containerPort": part.method.port or kind.port["containerPort"]}
-    look = {"name": "envcheck", "command": _words("gate.sh", part), "resources": _resources(part), **common}
-    work = {"name": kind.container, "command": _words("run.sh", part), "resources": _resources(part, memory=True)}
+    preflight = {
+        "name": "envcheck",
+        "command": _build_command("gate.sh", part),
+        "resources": _build_resources(part),
+        **common,
+    }
+    training = {
+        "name": kind.container,
+        "command": _build_command("run.sh", part),
+        "resources": _build_resources(part, memory=True),
+    }
     spec = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "enableServiceLinks": False,  # else every service of the namespace sets variables, some of a launcher's names
-        **({"schedulerName": "volcano"} if said.gang else {}),
+        "enableServiceLinks": False,  # otherwise services of the namespace set variables that launchers read
+        **({"schedulerName": "volcano"} if options.gang else {}),
         **(
-            {"nodeSelector": {"kubernetes.io/arch": tables.architecture(part.architecture)}}
+            {"nodeSelector": {"kubernetes.io/arch": cluster_terms.to_kubernetes_architecture(part.architecture)}}
             if part.architecture
             else {}
         ),
-        **tables.pod_words("network", box.network),
-        "initContainers": [look],
-        "containers": [{**work, "ports": [port], **common}],
-        "volumes": [{"name": v.name, **v.source} for v in _once(volumes)],
+        **cluster_terms.translate_container_value("network", container.network),
+        "initContainers": [preflight],
+        "containers": [{**training, "ports": [port], **common}],
+        "volumes": [{"name": v.name, **v.source} for v in _drop_duplicate_volumes(volumes)],
     }
-    return {"metadata": _metadata(part, said), "spec": spec}
+    return {"metadata": _build_metadata(part, options), "spec": spec}
 
 
-def labels(part: PodGroup) -> dict[str, str]:
+def build_labels(part: PodGroup) -> dict[str, str]:
+    """Return the labels of job and pods, with those that the vendor's device plugin needs."""
     own = {"app.kubernetes.io/managed-by": "envcheck", "app.kubernetes.io/name": part.recipe.name}
     names = kubernetes_names(part.job.device)
     return {**own, **(names.labels if names else {})}
 
 
-def _metadata(part: PodGroup, said: K8sOptions) -> Body:
-    group = {"scheduling.k8s.io/group-name": said.name} if said.gang else {}  # by it Volcano knows a pod's group
-    return {"labels": labels(part), **({"annotations": group} if group else {})}
+def _build_metadata(part: PodGroup, options: K8sOptions) -> Body:
+    group = {"scheduling.k8s.io/group-name": options.name} if options.gang else {}  # how Volcano finds the pod's group
+    return {"labels": build_labels(part), **({"annotations": group} if group else {})}
 
 
-def _words(file: str, part: PodGroup) -> list[str]:
-    """By a login shell: images put their paths into its start files."""
-    return ["bash", "-lc", f". {scripts.JOB}/{scripts.PLACE} && exec bash {scripts.JOB}/{scripts.named(file, part)}"]
+def _build_command(file: str, part: PodGroup) -> list[str]:
+    """Return the command with a login shell, because images set PATH in its start files."""
+    return [
+        "bash",
+        "-lc",
+        f". {pod_scripts.JOB}/{pod_scripts.PLACE} && exec bash {pod_scripts.JOB}/{pod_scripts.name_script(file, part)}",
+    ]
 
 
-def _resources(part: PodGroup, memory: bool = False) -> Body:
-    """An init container's cards are the ones that the next container gets (Kubernetes, init containers)."""
+def _build_resources(part: PodGroup, memory: bool = False) -> Body:
+    """Return requests and limits. The device limit is the same for both containers: Kubernetes reuses the devices of an
+    init container for the next container."""
     found: Body = {"limits": {part.resource: part.amount}} if part.resource else {}
     hardware = part.recipe.hardware
     gib = hardware.host_memory_gib if part.method.host_memory_gib is None else part.method.host_memory_gib
@@ -98,74 +114,83 @@ def _resources(part: PodGroup, memory: bool = False) -> Body:
     return found
 
 
-def _environment(part: PodGroup, said: K8sOptions, box: Container, payload: Payload) -> Iterator[Body]:
-    """What the scripts want to know, then the container's own; the training's own stands in its script."""
+def _list_environment(
+    part: PodGroup, options: K8sOptions, container: RecipeContainer, payload: Payload
+) -> Iterator[Body]:
+    """Yield the variables that the scripts need, then those of the container; those of the training are in run.sh."""
     several = part.count > 1
     index: Body = {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}} if several else {"value": "0"}
     yield {"name": "FIRST_RANK", "value": str(part.first)}
     yield {"name": "REPLICA_INDEX", **index}
-    yield {"name": "MASTER_NAME", "value": f"{said.name}-master-0"}
+    yield {"name": "MASTER_NAME", "value": f"{options.name}-master-0"}
     yield {"name": "HOST_ADDR", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     yield {"name": "KIT_DIGEST", "value": payload.digest}
-    for name, value in box.environment.items():
-        if blank_value(name, value) != value:
+    for name, value in container.environment.items():
+        if redact_variable(name, value) != value:
             raise UsageError(
-                f"{name} of {part.recipe.name}'s container looks like a secret, and a manifest is no place for one",
-                "leave it out of the recipe; the cluster's Secrets are for it",
+                _(
+                    "variable {variable} in the container of recipe {recipe} looks like a secret; "
+                    "everyone who can read the namespace can read the manifest",
+                    variable=name,
+                    recipe=part.recipe.name,
+                ),
+                _("remove it from the recipe and use a Kubernetes Secret"),
             )
         yield {"name": name, "value": value}
 
 
-def _capabilities(box: Container) -> list[str]:
-    return [capability(name) for name in box.capabilities]
+def _list_capabilities(container: RecipeContainer) -> list[str]:
+    return [normalize_capability(name) for name in container.capabilities]
 
 
-def _volumes(part: PodGroup, said: K8sOptions, payload: Payload) -> Iterator[Volume]:
-    yield Volume("job", {"configMap": {"name": said.name}}, scripts.JOB, True)
-    sources = [{"configMap": {"name": name}} for name in part_names(payload)]
-    yield Volume("sent", {"projected": {"sources": sources}}, scripts.SENT, True)
-    yield Volume("kit", {"emptyDir": {}}, scripts.KIT)
-    yield Volume("shm", {"emptyDir": {"medium": "Memory", **_shm(part)}}, "/dev/shm")
-    box = part.recipe.container
-    mounts = box.mounts if box else (Mount(".", scripts.ROOM),)
+def _list_volumes(part: PodGroup, options: K8sOptions, payload: Payload) -> Iterator[PodVolume]:
+    yield PodVolume("job", {"configMap": {"name": options.name}}, pod_scripts.JOB, True)
+    sources = [{"configMap": {"name": name}} for name in list_part_names(payload)]
+    yield PodVolume("sent", {"projected": {"sources": sources}}, pod_scripts.SENT, True)
+    yield PodVolume("kit", {"emptyDir": {}}, pod_scripts.KIT)
+    yield PodVolume("shm", {"emptyDir": {"medium": "Memory", **_build_shm_limit(part)}}, "/dev/shm")
+    container = part.recipe.container
+    mounts = container.mounts if container else (Mount(".", pod_scripts.DEFAULT_WORKDIR),)
     for number, mount in enumerate(mounts):
-        if mount.source in tables.instead():
+        if mount.source in cluster_terms.list_omitted_mounts():
             continue
         if mount.source.startswith("/"):
-            # No type: the kubelet then makes nothing of a folder that is not there, and the gates tell what lacks.
-            yield Volume(f"host-{number}", {"hostPath": {"path": mount.source}}, mount.target, mount.read_only)
+            # Without a type the kubelet does not check the folder; the preflight checks report what is missing.
+            yield PodVolume(f"host-{number}", {"hostPath": {"path": mount.source}}, mount.target, mount.read_only)
         else:
             sub = "" if mount.source == "." else mount.source
-            yield Volume("storage", _storage(part, said), mount.target, mount.read_only, sub)
+            yield PodVolume("storage", _build_storage_source(part, options), mount.target, mount.read_only, sub)
 
 
-def _shm(part: PodGroup) -> Body:
-    """The recipe's size; without one the volume is bounded by the pod's memory alone."""
-    box, gib = part.recipe.container, part.recipe.hardware.shm_gib
-    size = size_bytes(box.shm_size) if box and box.shm_size else round((gib or 0) * GIB)
+def _build_shm_limit(part: PodGroup) -> Body:
+    """Return the size limit of /dev/shm from the recipe; without one only the memory of the pod limits it."""
+    container, gib = part.recipe.container, part.recipe.hardware.shm_gib
+    size = parse_size(container.shm_size) if container and container.shm_size else round((gib or 0) * GIB)
     return {"sizeLimit": f"{-(-size // (1 << 20))}Mi"} if size else {}
 
 
-def _storage(part: PodGroup, said: K8sOptions) -> Body:
-    if not said.storage:
-        words = f"{part.recipe.name} works in a folder of the user's, which every pod must see"
-        raise UsageError(words, "say --storage CLAIM, a PersistentVolumeClaim, or --storage /FOLDER of every node")
-    if said.storage.startswith("/"):
-        return {"hostPath": {"path": said.storage, "type": "Directory"}}
-    return {"persistentVolumeClaim": {"claimName": said.storage}}
+def _build_storage_source(part: PodGroup, options: K8sOptions) -> Body:
+    if not options.storage:
+        raise UsageError(
+            _("recipe {name} needs a folder that all pods share", name=part.recipe.name),
+            _("specify a PersistentVolumeClaim with --storage NAME, or a host folder with --storage /PATH"),
+        )
+    if options.storage.startswith("/"):
+        return {"hostPath": {"path": options.storage, "type": "Directory"}}
+    return {"persistentVolumeClaim": {"claimName": options.storage}}
 
 
-def _mounted(volume: Volume) -> Body:
+def _build_volume_mount(volume: PodVolume) -> Body:
     more: Body = {"subPath": volume.sub} if volume.sub else {}
     more |= {"readOnly": True} if volume.read_only else {}
     return {"name": volume.name, "mountPath": volume.target, **more}
 
 
-def _once(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    """One volume may be mounted at several places."""
+def _drop_duplicate_volumes(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
+    """Return each volume once; a volume can have several mounts."""
     return tuple({volume.name: volume for volume in volumes}.values())
 
 
 def dns_name(text: str) -> str:
-    """A name that Kubernetes takes, of any text."""
+    """Return a text as a valid Kubernetes name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

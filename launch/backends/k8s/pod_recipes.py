@@ -1,5 +1,5 @@
-"""Recipes that a pod's gates read beside envcheck's: the user's own, and one that has the image where a recipe names
-none: it is then looked at as what runs in a container, not as an environment of the host."""
+"""Extra recipe files for the preflight checks in a pod: the user's recipes, and variants with the image of the job for
+recipes without one, so that they are checked as a container and not as an environment of the host."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from pathlib import Path
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 from installers.recipes.recipe import Recipe
 from launch.backends.k8s.k8s_options import PodGroup
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
 SUFFIX = "-in-a-pod"
-LIMIT = 128 << 10  # bytes of all: a ConfigMap holds a MiB
+LIMIT = 128 << 10  # bytes of all files; a ConfigMap can have 1 MiB
 
 
-def files(request: TrainRequest, every: tuple[PodGroup, ...]) -> dict[str, str]:
-    """Name -> text; () where envcheck's own recipes do."""
+def build_recipe_files(request: TrainRequest, groups: tuple[PodGroup, ...]) -> dict[str, str]:
+    """Return file name → text; {} if the recipes of envcheck suffice."""
     found = {}
     for path in sorted(request.recipes.glob("*.toml")) if request.recipes else ():
-        found[path.name] = toml_file.text(path, LIMIT, "recipe")
-    for part in every:
+        found[path.name] = toml_file.read_text(path, LIMIT, _("recipe"))
+    for part in groups:
         if not part.recipe.image:
-            found[f"{part.recipe.name}{SUFFIX}.toml"] = _with_image(part)
+            found[f"{part.recipe.name}{SUFFIX}.toml"] = _render_image_recipe(part)
     if sum(map(len, found.values())) > LIMIT:
         raise UsageError(
-            f"{request.recipes}: more than {LIMIT >> 10} KiB of recipes", "name a folder of the one wanted"
+            _("the recipes in {folder} are larger than {limit} KiB", folder=request.recipes, limit=LIMIT >> 10),
+            _("pass a folder with only the required recipe to --recipes"),
         )
     return found
 
 
-def renamed(recipe: Recipe) -> Recipe:
-    """By the name that it has in the pod."""
+def rename_for_pod(recipe: Recipe) -> Recipe:
+    """Return the recipe with its name in the pod."""
     return recipe if recipe.image else replace(recipe, name=f"{recipe.name}{SUFFIX}")
 
 
-def _with_image(part: PodGroup) -> str:
+def _render_image_recipe(part: PodGroup) -> str:
     recipe = part.recipe
     image = f'{{ value = {json.dumps(part.image)}, source = "--image" }}'
     return (

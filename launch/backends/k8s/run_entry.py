@@ -1,4 +1,4 @@
-"""A job of a cluster as a run among the others: `envcheck runs` lists, shows, follows and stops it."""
+"""Kubernetes jobs in `envcheck runs`: list, show, follow and stop them."""
 
 from __future__ import annotations
 
@@ -9,140 +9,168 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.errors import EnvcheckError, StepError, UntoldError
-from launch.backends.k8s import api, follow, logs
-from launch.backends.k8s import record as kept
-from launch.backends.k8s import status as stands
+from envcheck.core.errors import EnvcheckError, StepError, UndeterminedError
+from envcheck.core.messages import NOTHING, Message, _
+from launch.backends.k8s import api, follow, job_record, pod_logs
+from launch.backends.k8s import status as job_status
 from launch.backends.k8s.status import ClusterJobStatus, JobReference
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.run import record
-from launch.run.watch import Watch
-from launch.runs import waiting
-from launch.runs.backends import Logs, Look
+from launch.run.watch import RunWatch
+from launch.runs import queue_wait
+from launch.runs.backends import LogSource, RunReader
 from launch.runs.follow import UnwatchedProcesses
 from launch.runs.run_state import QUEUED, Run
 
-STOP_S = 60.0  # pods have half a minute to end by themselves
-GONE = "the cluster has no such job any more: it was deleted, or cleaned up after its end"
+STOP_S = 60.0  # the termination grace period of pods is 30 s by default
+GONE = _("the job no longer exists in the cluster: it was deleted, or removed after its end")
 
 
-def read(folder: Path, said: dict[str, Any]) -> Run:
-    """As it stands now.  What has ended is written down, with the logs: the cluster forgets both."""
-    if said["state"] != "running":
-        return Run(folder, said["state"], None, said)
-    now = stands.standing(where := stands.place(said))
-    if where is None or not now.over:
-        own = {**said["kubernetes"], "state": now.state, "reason": now.reason}
-        return Run(folder, QUEUED if now.state == stands.WAITS else "running", None, {**said, "kubernetes": own})
-    done = _over(folder, said, where, now)
-    with contextlib.suppress(OSError):  # somebody else's: told, and not written
-        record.write(folder, done)
+def read_run(folder: Path, values: dict[str, Any]) -> Run:
+    """Return the current state of a run. The end of a job is saved with its logs, because the cluster deletes both."""
+    if values["state"] != "running":
+        return Run(folder, values["state"], None, values)
+    now = job_status.read_job_status(reference := job_status.find_job_reference(values))
+    if reference is None or not now.is_over:
+        own = {**values["kubernetes"], "state": now.state, "reason": now.reason}
+        return Run(
+            folder, QUEUED if now.state == job_status.PENDING else "running", None, {**values, "kubernetes": own}
+        )
+    done = _build_finished_record(folder, values, reference, now)
+    with contextlib.suppress(OSError):  # the record of another user: shown, but not saved
+        record.write_record(folder, done)
     return Run(folder, done["state"], None, done)
 
 
-def _over(folder: Path, said: Mapping[str, Any], where: JobReference, now: ClusterJobStatus) -> record.Record:
-    if now.state == stands.GONE:
-        return kept.ended(said, "lost", "", GONE, ())
+def _build_finished_record(
+    folder: Path, values: Mapping[str, Any], reference: JobReference, now: ClusterJobStatus
+) -> record.Record:
+    if now.state == job_status.GONE:
+        return job_record.build_final_record(values, "lost", "", GONE, ())
     pods: Sequence[Mapping[str, Any]] = ()
     with contextlib.suppress(EnvcheckError):
-        cluster = stands.opened(where)
-        pods = follow.ended_badly(cluster, where.name) if now.state == stands.FAILED else ()
-        logs.keep(cluster, where, pods, folder / "log")
+        cluster = job_status.open_job_cluster(reference)
+        pods = follow.list_failed_pods(cluster, reference.name) if now.state == job_status.FAILED else ()
+        pod_logs.save_logs(cluster, reference, pods, folder / "log")
     gated = any(pod["container"] == follow.GATE for pod in pods)
     state = "refused" if gated else now.state
     why = "" if pods or state == "finished" else now.reason
-    return {**kept.ended(said, state, now.since, why, pods), "loss": _loss(folder / "log")}
+    return {**job_record.build_final_record(values, state, now.since, why, pods), "loss": _read_losses(folder / "log")}
 
 
-def close(run: Path, begun: dict[str, Any], end: follow.ClusterJobEnd) -> None:
-    """What was watched to its end; a job that was deleted under our eyes has failed."""
+def close_run(run: Path, run_record: dict[str, Any], end: follow.ClusterJobEnd) -> None:
+    """Save the end of a job that was followed; a job that was deleted meanwhile counts as failed."""
     state = "failed" if end.state == "deleted" else end.state
-    if where := stands.place(begun):
+    if reference := job_status.find_job_reference(run_record):
         with contextlib.suppress(EnvcheckError):
-            logs.keep(stands.opened(where), where, end.pods, run / "log")
-    why = "the job was deleted" if end.state == "deleted" else ""
-    record.keep(run, {**kept.ended(begun, state, "", why, end.pods), "loss": _loss(run / "log")})
+            pod_logs.save_logs(job_status.open_job_cluster(reference), reference, end.pods, run / "log")
+    why = _("the job was deleted") if end.state == "deleted" else NOTHING
+    record.save_record(
+        run, {**job_record.build_final_record(run_record, state, "", why, end.pods), "loss": _read_losses(run / "log")}
+    )
 
 
-def _loss(folder: Path) -> list[list[float | None]]:
+def _read_losses(folder: Path) -> list[list[float | None]]:
     steps: list[TrainingStep] = []
-    Watch(folder, UnwatchedProcesses(), steps.append).look(final=True)
-    return record.losses(steps)
+    RunWatch(folder, UnwatchedProcesses(), steps.append).update_state(final=True)
+    return record.list_losses(steps)
 
 
 @contextlib.contextmanager
-def near(run: Run) -> Iterator[Logs]:
-    """Of a job that goes on a copy of its first pod's log, which grows; of one that is over what was kept."""
-    where = stands.place(run.said)
-    if not run.running or where is None:
-        yield run.folder / "log", lambda _: None
+def open_logs(run: Run) -> Iterator[LogSource]:
+    """Yield the log folder: a temporary copy of the master pod's log while the job runs, then the saved logs."""
+    reference = job_status.find_job_reference(run.said)
+    if not run.is_running or reference is None:
+        yield run.folder / "log", lambda _unused: None
         return
     with tempfile.TemporaryDirectory(prefix="envcheck-log-") as folder:
-        yield Path(folder), _fetcher(where, Path(folder))
+        yield Path(folder), _make_log_fetcher(reference, Path(folder))
 
 
-def _fetcher(where: JobReference, folder: Path) -> Callable[[bool], None]:
-    """Nothing comes from a cluster that cannot be asked."""
+def _make_log_fetcher(reference: JobReference, folder: Path) -> Callable[[bool], None]:
+    """Return the function that fetches new lines; it does nothing if the cluster is not reachable."""
     try:
-        return logs.Mirror(stands.opened(where), where, folder).fetch
+        return pod_logs.PodLogMirror(job_status.open_job_cluster(reference), reference, folder).fetch_new_lines
     except EnvcheckError:
-        return lambda _: None
+        return lambda _unused: None
 
 
-def wait(run: Run, say: Callable[[str], None], look: Look) -> Run:
-    """Until its pods run, or it is over."""
-    if (now := run.said["kubernetes"]).get("state") == stands.UNTOLD:
-        raise UntoldError(
-            f"nobody says how the job stands: {now.get('reason')}", "ask again where the cluster answers: kubectl get"
+def wait_until_started(run: Run, say: Callable[[str], None], look: RunReader) -> Run:
+    """Wait until the job runs or has ended, and report each change of state with `say`."""
+    if (now := run.said["kubernetes"]).get("state") == job_status.UNKNOWN:
+        raise UndeterminedError(
+            _("cannot determine the state of job {job}: {reason}", job=now.get("name"), reason=now.get("reason")),
+            _("run the command again when `kubectl cluster-info` works"),
         )
-    return waiting.wait(run, lambda now: now.state == QUEUED, standing, say, look)
+    return queue_wait.wait_while_queued(run, lambda now: now.state == QUEUED, describe_status, say, look)
 
 
-def standing(run: Run) -> str:
-    """'job qwen waits: qwen-master-0: 0/4 nodes are available', 'job qwen runs in default'"""
+def describe_status(run: Run) -> Message:
+    """Return a sentence such as 'job qwen is running in namespace default'."""
     own = run.said["kubernetes"]
-    why = f": {own['reason']}" if run.running and own.get("reason") else ""
-    how = "waits" if run.state == QUEUED else "runs" if run.running else "has ended"
-    return f"job {own.get('name')} {how} in {own.get('namespace')}{why}"
+    names = {"job": own.get("name"), "namespace": own.get("namespace")}
+    reason = own.get("reason") or ""
+    if run.state == QUEUED:
+        if reason:
+            return _("job {job} is pending in namespace {namespace}: {reason}", **names, reason=reason)
+        return _("job {job} is pending in namespace {namespace}", **names)
+    if not run.is_running:
+        return _("job {job} in namespace {namespace} has ended", **names)
+    if own.get("state") == job_status.UNKNOWN:
+        return _("the state of job {job} in namespace {namespace} is unknown: {reason}", **names, reason=reason)
+    return _("job {job} is running in namespace {namespace}", **names)
 
 
-def states(run: Run) -> list[str]:
-    """Of the pods that ended badly; the others are not counted."""
+def list_node_states(run: Run) -> list[str]:
+    """Return "failed" for each failed pod of an ended job; other pods are not recorded."""
     pods = run.said["kubernetes"].get("pods")
     return ["failed" for pod in pods if isinstance(pod, dict)] if isinstance(pods, list) else []
 
 
-def stop(run: Run, look: Look) -> Run:
-    """The job is deleted, and what belongs to it; its logs are brought here first."""
-    where = stands.place(run.said)
-    if where is None or not where.uid:
-        raise StepError("the record does not say which job it is", "kubectl get pytorchjobs,paddlejobs")
-    cluster = stands.opened(where)
-    logs.keep(cluster, where, (), run.folder / "log")
-    _deleted(cluster, where)
-    done = {**kept.ended(run.said, "interrupted", "", "", ()), "loss": _loss(run.folder / "log")}
-    record.keep(run.folder, done)
+def stop_run(run: Run, look: RunReader) -> Run:
+    """Save the logs of the job, delete it with the objects that it owns, and record it as interrupted."""
+    reference = job_status.find_job_reference(run.said)
+    if reference is None or not reference.uid:
+        raise StepError(
+            _("the record of the run has no valid Kubernetes job"),
+            _("list the jobs with `kubectl get pytorchjobs,paddlejobs`"),
+        )
+    cluster = job_status.open_job_cluster(reference)
+    pod_logs.save_logs(cluster, reference, (), run.folder / "log")
+    _delete_job(cluster, reference)
+    done = {
+        **job_record.build_final_record(run.said, "interrupted", "", "", ()),
+        "loss": _read_losses(run.folder / "log"),
+    }
+    record.save_record(run.folder, done)
     return look(run.folder) or run
 
 
-def _deleted(cluster: api.Cluster, where: JobReference) -> None:
-    body = {"preconditions": {"uid": where.uid}, "propagationPolicy": "Background"}
+def _delete_job(cluster: api.Cluster, reference: JobReference) -> None:
+    body = {"preconditions": {"uid": reference.uid}, "propagationPolicy": "Background"}
     delete, limit = cluster.custom.delete_namespaced_custom_object, api.TIMEOUT_S
-    with _absent():
-        api.asked(lambda: delete(*where.way, where.name, body=body, _request_timeout=limit))
+    with _ignore_absent_job():
+        api.call_api(lambda: delete(*reference.api_path, reference.name, body=body, _request_timeout=limit))
     until = time.monotonic() + STOP_S
     while time.monotonic() < until:
-        stands.forget()
-        if stands.standing(where).state == stands.GONE:
+        job_status.clear_status_cache()
+        if job_status.read_job_status(reference).state == job_status.GONE:
             return
         time.sleep(0.5)
-    words = f"the job {where.name} is not gone after {STOP_S:.0f} s"
-    raise StepError(words, f"kubectl get {where.plural} {where.name} -n {where.namespace} -o yaml: a finalizer?")
+    raise StepError(
+        _("job {name} still exists {stop_s:.0f} s after its deletion", name=reference.name, stop_s=STOP_S),
+        _(
+            "check its finalizers with `kubectl get {plural} {name} -n {namespace} -o yaml`",
+            plural=reference.plural,
+            name=reference.name,
+            namespace=reference.namespace,
+        ),
+    )
 
 
 @contextlib.contextmanager
-def _absent() -> Iterator[None]:
-    """What is not there, or is another job of the name (409), needs no deleting."""
+def _ignore_absent_job() -> Iterator[None]:
+    """Ignore the errors for a job that is already deleted (404), or replaced by another one of the same name (409)."""
     try:
         yield
     except StepError as err:

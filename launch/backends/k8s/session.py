@@ -1,4 +1,4 @@
-"""`envcheck train --on k8s` from the request to the exit code."""
+"""`envcheck train --on k8s`: show, write, or submit and follow a job."""
 
 from __future__ import annotations
 
@@ -9,92 +9,114 @@ from pathlib import Path
 import click
 
 from envcheck.core import errors
-from envcheck.core.errors import EnvcheckError, UsageError
-from envcheck.core.secrets import redact
+from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
+from envcheck.core.messages import _
+from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.job.job import Job
+from envcheck.job.definition import Job
+from envcheck.job.repeat_options import option_word
 from envcheck.payload import pyz
-from launch import written
-from launch.backends.k8s import documents, pod
-from launch.backends.k8s.documents import K8sManifest
-from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, parts, wish
-from launch.runs.backends import Own, PreviewOptions
-from launch.targets.request import TrainRequest
+from launch import job_files
+from launch.backends.k8s import manifests, pod
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, build_pod_groups, parse_k8s_options
+from launch.backends.k8s.manifests import K8sManifest
+from launch.runs.backends import OwnOptions, PreviewOptions
+from launch.targets.train_request import TrainRequest
 
-NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with
+LOCAL_ONLY_OPTIONS = ("gates", "provision", "dashboard", "no_stop", "limits")  # options of a run on this machine
 
 
-def train(request: TrainRequest, own: Own, shown: PreviewOptions) -> int:
-    """Documents, shown or written or given to the cluster."""
-    _of_use(request, shown)
-    said, every = _parts(request, own)
-    known = {part.architecture for part in every} & set(pyz.MACHINES)
-    payload = pyz.build(frozenset(known))
-    made, packed = documents.documents(request, said, every, payload), documents.packed(said, payload)
+def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
+    """Show, write or submit the manifests; return the exit code."""
+    _reject_unsupported_options(request, shown)
+    options, groups = _resolve_pod_groups(request, own)
+    known = {part.architecture for part in groups} & set(pyz.MACHINES)
+    payload = pyz.build_payload(frozenset(known))
+    documents, payload_documents = (
+        manifests.build_manifests(request, options, groups, payload),
+        manifests.build_payload_manifests(options, payload),
+    )
     if shown.write:
-        return _write(made, packed, shown.write, request.yes)
+        return _write_manifests(documents, payload_documents, shown.write, request.yes)
     if shown.dry_run or shown.as_script:
-        click.echo(_as_json(every[0].job, made, packed) if request.as_json else _as_text(made, packed), nl=False)
-        return errors.FIT
-    from launch.backends.k8s import cluster  # loads the official client
+        click.echo(
+            _render_json(groups[0].job, documents, payload_documents)
+            if request.as_json
+            else _render_text(documents, payload_documents),
+            nl=False,
+        )
+        return errors.SUCCESS
+    from launch.backends.k8s import submit  # loads the official client
 
-    return cluster.submit(request, said, every, made, packed)
+    return submit.submit_job(request, options, groups, documents, payload_documents)
 
 
-def _parts(request: TrainRequest, own: Own) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
-    """What was asked for, and the parts of the job."""
-    every = parts(request, wish({**own, "job_name": "unnamed"}, ""))
-    return wish(own, _name(every[0].recipe.name, every[0].method.variant or every[0].method.method)), every
+def _resolve_pod_groups(request: TrainRequest, own: OwnOptions) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
+    """Return the options and the pod groups of the job."""
+    groups = build_pod_groups(request, parse_k8s_options({**own, "job_name": "unnamed"}, ""))
+    return parse_k8s_options(
+        own, _name_job(groups[0].recipe.name, groups[0].method.variant or groups[0].method.method)
+    ), groups
 
 
-def _name(recipe: str, method: str) -> str:
-    """With the time, so that no two jobs are of one name; Kubernetes leaves 51 letters."""
+def _name_job(recipe: str, method: str) -> str:
+    """Return a job name with the current time, so that it is unique; at most 51 characters."""
     stamp = f"{datetime.now(timezone.utc):%m%d-%H%M%S}"
     return f"{pod.dns_name(f'{recipe}-{method}')[:38].rstrip('-')}-{stamp}"
 
 
-def _of_use(request: TrainRequest, shown: PreviewOptions) -> None:
-    for name in NOT_HERE:
+def _reject_unsupported_options(request: TrainRequest, shown: PreviewOptions) -> None:
+    for name in LOCAL_ONLY_OPTIONS:
         if getattr(request, name):
-            option = f"--{name.replace('_', '-').rstrip('s') if name == 'limits' else name.replace('_', '-')}"
+            option = option_word(name)
             raise UsageError(
-                f"{option} is for a run on this machine", f"leave {option} out: each pod walks the gates itself"
+                _("{option} cannot be used with --on k8s", option=option),
+                _("remove the option; each pod runs the preflight checks itself"),
             )
     if shown.as_script:
-        raise UsageError("--as-script is a shell script, and a job of Kubernetes is YAML", "say --dry-run alone")
+        raise UsageError(
+            _("--as-script cannot be used with --on k8s: the job is YAML, not a shell script"),
+            _("show the YAML with --dry-run"),
+        )
     for text in (*request.settings, *request.extra):
-        if redact(text) != text:
+        if redact_text(text) != text:
             raise UsageError(
-                f"{redact(text)[:80]!r} holds a secret, and everybody who may read the namespace reads a manifest",
-                "leave it out; the cluster's Secrets are for it",
+                _(
+                    "{value!r} contains a secret; everyone who can read the namespace can read the manifest",
+                    value=redact_text(text)[:80],
+                ),
+                _("remove it and use a Kubernetes Secret"),
             )
 
 
-def _as_text(made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...]) -> str:
-    size = sum(len(text) for each in packed for text in each.body["binaryData"].values()) * 3 // 4 >> 10
-    words = f"ConfigMaps {packed[0].name} to {packed[-1].name}, {size} KiB, hold envcheck itself for the gates"
-    head = f"# {words}: --write DIR writes them beside these.\n"
-    return head + documents.yaml(made)
+def _render_text(documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...]) -> str:
+    size = sum(len(text) for each in payload_documents for text in each.body["binaryData"].values()) * 3 // 4 >> 10
+    names = f"{payload_documents[0].name} to {payload_documents[-1].name}"
+    head = f"# Not shown: ConfigMaps {names} with envcheck for the preflight checks, {size} KiB; use --write DIR.\n"
+    return head + manifests.render_yaml(documents)
 
 
-def _as_json(job: Job, made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...]) -> str:
-    said = {
+def _render_json(job: Job, documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...]) -> str:
+    document = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
         "job": job.as_json(),
-        "needs": [each.name for each in packed],
-        "documents": [dict(each.body) for each in made],
+        "needs": [each.name for each in payload_documents],
+        "documents": [dict(each.body) for each in documents],
     }
-    return json.dumps(said, indent=1) + "\n"
+    return json.dumps(document, indent=1) + "\n"
 
 
-def _write(made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...], folder: Path, over: bool) -> int:
-    """`kubectl create -f FOLDER` makes all of it; apply would keep a copy of envcheck in an annotation, and fail."""
-    texts = {"envcheck.yaml": documents.yaml(packed), "job.yaml": documents.yaml(made)}
+def _write_manifests(
+    documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...], folder: Path, over: bool
+) -> int:
+    """Write all manifests for `kubectl create -f FOLDER`. `kubectl apply` would fail: it copies each object into an
+    annotation, whose limit is 256 KiB."""
+    texts = {"envcheck.yaml": manifests.render_yaml(payload_documents), "job.yaml": manifests.render_yaml(documents)}
     try:
-        written.put(folder, texts, over)
+        job_files.write_files(folder, texts, over)
     except OSError as err:
-        words = f"{folder}: cannot be written: {(err.strerror or str(err)).lower()}"
-        raise EnvcheckError(words, "name a folder of your own with --write") from None
+        words = _("cannot write to {folder}: {reason}", folder=folder, reason=describe_os_error(err))
+        raise EnvcheckError(words, _("choose a writable folder with --write")) from None
     click.echo("\n".join(str(folder / name) for name in texts))
-    return errors.FIT
+    return errors.SUCCESS

@@ -1,20 +1,26 @@
-"""Trainings as jobs of Slurm: written as a script for sbatch, submitted, looked after, and each node's look before."""
+"""Trainings as Slurm jobs: batch script, submission, preflight checks on the nodes, and state of the job."""
 
-from launch.runs.backends import Backend, option
+from launch.runs.backends import Backend, define_option
 
 BACKEND = Backend(
     "slurm",
     "Slurm",
     record_key="slurm",
     options=(
-        option("--partition", multiple=True, metavar="NAME", help="Slurm: this partition; twice for mixed cards."),
-        option("--time", metavar="TIME", help="Slurm: at most so long, as sbatch says it: 90, 8:00:00, 2-12."),
-        option("--account", metavar="NAME", help="Slurm: who pays for it."),
-        option(
-            "--gres", multiple=True, metavar="NAME:N", help="Slurm: the cards of a node, where sinfo does not tell."
+        define_option(
+            "--partition",
+            is_common=True,
+            multiple=True,
+            metavar="NAME",
+            help="Partition (give two for mixed devices).",
         ),
-        option("--sbatch", multiple=True, metavar="OPTION", help="Slurm: a further option of sbatch; several times."),
-        option("--requeue-without-bad", is_flag=True, help="Slurm: after a failed look, again without the bad nodes."),
-        option("--drain", is_flag=True, help="Slurm: operators' jobs take bad nodes out of use, with the reason."),
+        define_option("--time", is_common=True, metavar="TIME", help="Time limit in sbatch format: 90, 8:00:00, 2-12."),
+        define_option("--account", metavar="NAME", help="Account to charge."),
+        define_option(
+            "--gres", multiple=True, metavar="NAME:COUNT", help="Devices per node, if sinfo does not show them."
+        ),
+        define_option("--sbatch", multiple=True, metavar="OPTION", help="Extra option for sbatch (repeatable)."),
+        define_option("--requeue-without-bad", is_flag=True, help="Requeue the job without the failed nodes."),
+        define_option("--drain", is_flag=True, help="Drain bad nodes in Slurm, with the reason."),
     ),
 )

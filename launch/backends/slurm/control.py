@@ -1,4 +1,4 @@
-"""What envcheck asks of slurmctld besides sinfo: each a call of scontrol, squeue or sbatch, with its limit."""
+"""Calls of scontrol with time limits: show and drain nodes, requeue a job without bad nodes."""
 
 from __future__ import annotations
 
@@ -6,70 +6,82 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from envcheck.core.process import CommandResult, run
+from envcheck.core.messages import NOTHING, Message, _, verbatim
+from envcheck.core.process import CommandResult, run_command
 
 TIMEOUT_S = 60.0
-REQUEUE_S = 20.0  # within KillWait (30 s where nobody changed it) Slurm ends the script that asks
+REQUEUE_S = 20.0  # Slurm kills the calling script KillWait (30 s by default) after the requeue
 PAIR = re.compile(r"(?:^| )([A-Za-z][\w/:]*)=(\S*)")
 
 
-def scontrol(*words: str) -> CommandResult:
-    return run(("scontrol", *words), timeout_s=TIMEOUT_S)
+def run_scontrol(*words: str) -> CommandResult:
+    """Run scontrol with these arguments for at most TIMEOUT_S."""
+    return run_command(("scontrol", *words), timeout_s=TIMEOUT_S)
 
 
-def why(told: CommandResult) -> str:
-    """The last thing that it complained of."""
-    lines = [line.strip() for line in (told.err or told.out).splitlines() if line.strip()]
-    return "no answer" if told.hung else lines[-1][:200] if lines else f"status {told.status}"
+def describe_error(result: CommandResult) -> Message:
+    """Return why a command failed: its last line of output, no response, or the exit code."""
+    lines = [line.strip() for line in (result.err or result.out).splitlines() if line.strip()]
+    if result.hung:
+        return _("no response")
+    return verbatim(lines[-1][:200]) if lines else _("exit code {status}", status=result.status)
 
 
-def job(number: str) -> dict[str, str]:
-    """What Slurm still knows of it; {} where it knows nothing (some minutes after its end)."""
-    told = scontrol("--oneliner", "show", "job", number)
-    return dict(PAIR.findall(told.out.splitlines()[0])) if not told.status and told.out.strip() else {}
+def show_job(number: str) -> dict[str, str]:
+    """Return the fields of a job; {} if Slurm does not know it (any more)."""
+    shown = run_scontrol("--oneliner", "show", "job", number)
+    return dict(PAIR.findall(shown.out.splitlines()[0])) if not shown.status and shown.out.strip() else {}
 
 
-def drain(nodes: Mapping[str, str]) -> Iterable[str]:
-    """Node → reason; yields what went wrong, which for a user who is no operator is everything."""
+def drain_nodes(nodes: Mapping[str, str]) -> Iterable[Message]:
+    """Drain each node with its reason, and yield an error for each failure; only Slurm operators may drain nodes."""
     for node, reason in nodes.items():
-        told = scontrol("update", f"NodeName={node}", "State=DRAIN", f"Reason=envcheck: {reason}"[:240])
-        if told.status:
-            yield f"{node} is not drained: {why(told)}"
+        done = run_scontrol("update", f"NodeName={node}", "State=DRAIN", f"Reason=envcheck: {reason}"[:240])
+        if done.status:
+            yield _("cannot drain node {node}: {reason}", node=node, reason=describe_error(done))
 
 
-def requeue_without(number: str, parts: Sequence[tuple[str, Iterable[str]]]) -> str:
-    """Back into the queue, and each component (its number, bad nodes) never again on those; "" or what went wrong.
+def requeue_without(job: str, components: Sequence[tuple[str, Iterable[str]]]) -> Message:
+    """Requeue a job so that each component (job id, bad nodes) excludes its bad nodes; return the error, or NOTHING.
 
-    Which nodes a job shuns can be said while it waits and not while it runs: so it is put back and held, told, let go.
+    ExcNodeList can be changed only while a job is pending, so the job is requeued on hold, updated, and released.
     """
-    told = scontrol("requeuehold", number)
-    if told.status:
-        return f"it cannot be put back: {why(told)}"
-    for part, nodes in parts:
-        if (wrong := _shun(part, nodes)) and wrong:
-            return f"it is held, since the bad nodes could not be excluded: {wrong}"
-    told = scontrol("release", number)
-    if told.status:
-        return f"it is held: {why(told)}; scontrol release {number}"
-    scontrol("update", f"JobId={number}", "StartTime=now")  # else it waits until its old credential has run out
-    return ""
+    done = run_scontrol("requeuehold", job)
+    if done.status:
+        return _("cannot requeue the job: {reason}", reason=describe_error(done))
+    for component, nodes in components:
+        if error := _exclude_nodes(component, nodes):
+            return _(
+                "the job is held: cannot exclude the failed nodes: {reason}; release it with `scontrol release {job}`",
+                reason=error,
+                job=job,
+            )
+    done = run_scontrol("release", job)
+    if done.status:
+        return _(
+            "the job is held: cannot release it: {reason}; release it with `scontrol release {job}`",
+            reason=describe_error(done),
+            job=job,
+        )
+    run_scontrol("update", f"JobId={job}", "StartTime=now")  # otherwise it waits until its old credential expires
+    return NOTHING
 
 
-def _shun(part: str, nodes: Iterable[str]) -> str:
-    """Waits until the job counts as one that waits."""
+def _exclude_nodes(component: str, nodes: Iterable[str]) -> Message:
+    """Add nodes to ExcNodeList; retried until Slurm has the job as pending. Returns the error, or NOTHING."""
     from envcheck.core.host_names import fold_hosts
 
-    before = job(part).get("ExcNodeList", "")
-    every = fold_hosts([*nodes, *_expanded(before)])
+    before = show_job(component).get("ExcNodeList", "")
+    excluded = fold_hosts([*nodes, *_expand_hosts(before)])
     deadline = time.monotonic() + REQUEUE_S
     while True:
-        told = scontrol("update", f"JobId={part}", f"ExcNodeList={every}")
-        if not told.status or time.monotonic() > deadline:
-            return why(told) if told.status else ""
+        done = run_scontrol("update", f"JobId={component}", f"ExcNodeList={excluded}")
+        if not done.status or time.monotonic() > deadline:
+            return describe_error(done) if done.status else NOTHING
         time.sleep(0.2)
 
 
-def _expanded(nodes: str) -> list[str]:
-    from envcheck.fleet.hosts import chosen
+def _expand_hosts(nodes: str) -> list[str]:
+    from envcheck.fleet.hosts import resolve_hosts
 
-    return chosen([nodes]) if nodes and nodes != "(null)" else []
+    return resolve_hosts([nodes]) if nodes and nodes != "(null)" else []

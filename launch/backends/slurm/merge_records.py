@@ -1,4 +1,4 @@
-"""The records of all nodes of a job as one: how it went, what it learnt, who failed."""
+"""Merge the records of all nodes of a job into one: how it ended, its losses, and which node failed first."""
 
 from __future__ import annotations
 
@@ -8,123 +8,131 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core import errors
+from envcheck.core.messages import _
 from launch.backends.slurm import node_reports
 from launch.run.record import NAME
 
-NODES = 4096
-# The worst first: how one of its nodes ended is how the job ended.
-WORST = ("failed", "stopped", "deadline", "unstarted", "running", "interrupted", "finished")
-SLURM = {"CANCELLED": "interrupted", "TIMEOUT": "deadline", "NODE_FAIL": "lost", "BOOT_FAIL": "lost"}
+MAX_NODES = 4096
+# The job ends like its worst node; worst first.
+STATES_WORST_FIRST = ("failed", "stopped", "deadline", "unstarted", "running", "interrupted", "finished")
+SLURM_STATES = {"CANCELLED": "interrupted", "TIMEOUT": "deadline", "NODE_FAIL": "lost", "BOOT_FAIL": "lost"}
 CODES = {
-    "finished": errors.FIT,
-    "refused": errors.UNFIT,
+    "finished": errors.SUCCESS,
+    "refused": errors.CHECK_FAILED,
     "failed": errors.TRAINING_FAILED,
     "stopped": errors.TRAINING_FAILED,
     "deadline": errors.TRAINING_FAILED,
     "unstarted": errors.STEP_FAILED,
     "interrupted": errors.INTERRUPTED,
-    "lost": errors.UNTOLD,
+    "lost": errors.UNDETERMINED,
 }
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """A node's own run: its number in the job, its folder and record."""
+    """The run of one node: `number` is its rank in the job, `values` its run.json."""
 
     number: int
     folder: Path
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     @property
     def state(self) -> str:
-        return str(self.said["state"])
+        """The state of the node's run, such as running or failed."""
+        return str(self.values["state"])
 
 
-def parts(run: Path) -> tuple[NodeRecord, ...]:
-    """The newest record of each node: a job that was put back has older ones."""
-    found = (_newest(run / f"node-{number}", number) for number in _numbers(run))
-    return tuple(part for part in found if part is not None)
+def read_node_records(run: Path) -> tuple[NodeRecord, ...]:
+    """Return the newest record of each node by rank; a requeued job has older ones too."""
+    found = (_read_newest_record(run / f"node-{number}", number) for number in _list_node_numbers(run))
+    return tuple(node for node in found if node is not None)
 
 
-def _numbers(run: Path) -> list[int]:
+def _list_node_numbers(run: Path) -> list[int]:
     try:
         names = [path.name.removeprefix("node-") for path in run.glob("node-*")]
     except OSError:
         return []
-    return sorted(int(name) for name in names if name.isdecimal() and len(name) < 6)[:NODES]
+    return sorted(int(name) for name in names if name.isdecimal() and len(name) < 6)[:MAX_NODES]
 
 
-def _newest(folder: Path, number: int) -> NodeRecord | None:
+def _read_newest_record(folder: Path, number: int) -> NodeRecord | None:
     for path in sorted(folder.glob(f"*/{NAME}"), reverse=True):
-        if (said := node_reports.read(path)) is not None:
-            return NodeRecord(number, path.parent, said)
+        if (values := node_reports.read_record(path)) is not None:
+            return NodeRecord(number, path.parent, values)
     return None
 
 
-def look(run: Path) -> Record | None:
-    """The last verdict over the nodes' looks, where some gate was closed."""
+def read_refused_verdict(run: Path) -> Record | None:
+    """Return the newest verdict.json of the run if preflight checks failed in it, else None."""
     found = sorted(run.glob("look*/verdict.json"), key=lambda path: (len(path.parent.name), path.parent.name))
-    said = node_reports.document(found[-1]) if found else None
-    return said if said and said.get("closed") else None
+    verdict = node_reports.read_document(found[-1]) if found else None
+    return verdict if verdict and verdict.get("failed_checks") else None
 
 
-def folded(said: Mapping[str, Any], state: str, there: Sequence[NodeRecord], refused: Record | None) -> Record:
-    """The job's record with its end; `state` is Slurm's word for it."""
-    how = ended(state, there, refused, int(said["slurm"].get("nodes") or 1))
-    best = max(there, key=lambda part: len(_list(part.said.get("loss"))), default=None)
-    first = _first_failed(there)
+def build_job_record(
+    record: Mapping[str, Any], state: str, nodes: Sequence[NodeRecord], refused: Record | None
+) -> Record:
+    """Return the record of an ended job; `state` is Slurm's job state, `refused` the verdict that stopped it."""
+    how = choose_final_state(state, nodes, refused, int(record["slurm"].get("nodes") or 1))
+    best = max(nodes, key=lambda node: len(_as_list(node.values.get("loss"))), default=None)
+    first = _find_first_failed(nodes)
     done: Record = {
-        **said,
+        **record,
         "state": how,
         "exit": {"code": CODES[how], "status": None},
-        "seconds": max((s for part in there if isinstance(s := part.said.get("seconds"), (int, float))), default=None),
-        "ended": max((t for part in there if isinstance(t := part.said.get("ended"), str)), default=None),
-        "loss": _list(best.said.get("loss")) if best else [],
-        "first_failed_worker": first.said.get("first_failed_worker") if first else None,
-        "diagnoses": [one for part in _blamed(there) for one in _list(part.said.get("diagnoses"))][:20],
-        "checkpoints": next((c for part in there if (c := _list(part.said.get("checkpoints")))), []),
-        "error": _error(refused, there, first),
+        "seconds": max(
+            (s for node in nodes if isinstance(s := node.values.get("seconds"), (int, float))), default=None
+        ),
+        "ended": max((t for node in nodes if isinstance(t := node.values.get("ended"), str)), default=None),
+        "loss": _as_list(best.values.get("loss")) if best else [],
+        "first_failed_worker": first.values.get("first_failed_worker") if first else None,
+        "diagnoses": [one for node in _sort_by_blame(nodes) for one in _as_list(node.values.get("diagnoses"))][:20],
+        "checkpoints": next((c for node in nodes if (c := _as_list(node.values.get("checkpoints")))), []),
+        "error": _describe_error(refused, nodes, first),
     }
-    done["slurm"] = {**said["slurm"], "state": state, "parts": [_short(part) for part in there]}
+    done["slurm"] = {**record["slurm"], "state": state, "parts": [_summarize_node(node) for node in nodes]}
     return done
 
 
-def ended(state: str, there: Sequence[NodeRecord], refused: Record | None, nodes: int) -> str:
-    """A word of ours: from Slurm's, where it ended the job; else the worst of the nodes'."""
-    if state in SLURM:
-        return SLURM[state]
-    if not there:
+def choose_final_state(state: str, nodes: Sequence[NodeRecord], refused: Record | None, count: int) -> str:
+    """Return a key of CODES: from Slurm's job state if Slurm ended the job, else the worst of its `count` nodes."""
+    if state in SLURM_STATES:
+        return SLURM_STATES[state]
+    if not nodes:
         return "refused" if refused else "lost"
-    worst = min(there, key=lambda part: WORST.index(part.state) if part.state in WORST else 0).state
-    if worst == "running" or (worst == "finished" and len(there) < nodes):
+    worst = min(
+        nodes, key=lambda node: STATES_WORST_FIRST.index(node.state) if node.state in STATES_WORST_FIRST else 0
+    ).state
+    if worst == "running" or (worst == "finished" and len(nodes) < count):
         return "lost"
     return worst if worst in CODES else "failed"
 
 
-def _blamed(there: Sequence[NodeRecord]) -> Iterable[NodeRecord]:
-    """Those that failed before those that only lost their peers."""
-    return sorted(there, key=lambda part: part.said.get("first_failed_worker") is None)
+def _sort_by_blame(nodes: Sequence[NodeRecord]) -> Iterable[NodeRecord]:
+    """Return the nodes that failed before those that only lost their peers."""
+    return sorted(nodes, key=lambda node: node.values.get("first_failed_worker") is None)
 
 
-def _first_failed(there: Sequence[NodeRecord]) -> NodeRecord | None:
-    return next((part for part in there if isinstance(part.said.get("first_failed_worker"), dict)), None)
+def _find_first_failed(nodes: Sequence[NodeRecord]) -> NodeRecord | None:
+    return next((node for node in nodes if isinstance(node.values.get("first_failed_worker"), dict)), None)
 
 
-def _error(refused: Record | None, there: Sequence[NodeRecord], first: NodeRecord | None) -> str | None:
-    if refused and not there:
-        told = node_reports.alike(node_reports.of_values(refused))
-        return "; ".join(f"{nodes}: {shut.gate}: {shut.reason}" for shut, nodes in told)[:600]
+def _describe_error(refused: Record | None, nodes: Sequence[NodeRecord], first: NodeRecord | None) -> str | None:
+    if refused and not nodes:
+        groups = node_reports.group_by_reason(node_reports.parse_verdict_values(refused))
+        return "; ".join(f"{hosts}: {gate.name}: {gate.reason}" for gate, hosts in groups)[:600]
     if first:
-        return f"node {first.number} failed first: see {first.folder / NAME}"
-    return next((e for part in there if isinstance(e := part.said.get("error"), str)), None)
+        return _("node {number} failed first; see {record}", number=first.number, record=first.folder / NAME)
+    return next((e for node in nodes if isinstance(e := node.values.get("error"), str)), None)
 
 
-def _short(part: NodeRecord) -> Record:
-    status = part.said.get("exit")
+def _summarize_node(node: NodeRecord) -> Record:
+    status = node.values.get("exit")
     code = status.get("code") if isinstance(status, dict) else None
-    return {"node": part.number, "state": part.state, "code": code, "folder": str(part.folder)}
+    return {"node": node.number, "state": node.state, "code": code, "folder": str(node.folder)}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []

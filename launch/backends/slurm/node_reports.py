@@ -1,4 +1,4 @@
-"""What the nodes of a job saw in themselves: a document of `train --gates --json` each, judged together."""
+"""Preflight results of the nodes of a job: one document of `train --gates --json` per node, judged together."""
 
 from __future__ import annotations
 
@@ -8,148 +8,174 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LIMIT = 64 << 20  # bytes of a document; one of 16 cards has 200 kB
-# A gate that is closed by the machine itself, whatever the job: a node that a site would want out of use.
-MACHINE = ("gate.doctor", "gate.devices", "gate.topology")
-MUTE = "look.answer"
+from envcheck.core.messages import _, describe, fill, ngettext, restore
+
+LIMIT = 64 << 20  # bytes of a document; a node with 16 devices has 200 kB
+# Gates that fail because of the machine, whatever the job: a site would drain the node.
+MACHINE_GATES = ("gate.doctor", "gate.devices", "gate.topology")
+NO_ANSWER = "look.answer"
 
 
 @dataclass(frozen=True)
-class ClosedGate:
-    """A closed gate of a node: its name, what was seen, and what opens it."""
+class FailedGate:
+    """A failed preflight check of a node: its name, the finding, and what to do."""
 
-    gate: str
+    name: str
     seen: str
     next_step: str = ""
     evidence: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
-        """In one line: the first check behind the gate and what it saw, without what to do."""
+        """The cause in one line, without the remedy: the first check that failed in this gate, else its finding."""
         return (next(iter(self.evidence), "") or self.seen).partition(". ")[0].rstrip(".")
 
 
 @dataclass(frozen=True)
 class NodesVerdict:
-    """`closed` has the nodes that are not fit; `bad` those of them that another node could replace."""
+    """`closed`: nodes with failed preflight checks; `bad_nodes`: those that the job should run without."""
 
     nodes: tuple[str, ...]
-    closed: Mapping[str, tuple[ClosedGate, ...]]
+    closed: Mapping[str, tuple[FailedGate, ...]]
 
     @property
-    def bad(self) -> tuple[str, ...]:
-        """What all of several nodes have alike is the job's fault, and goes with it to any other node."""
-        own = {node: {shut.gate for shut in self.closed[node]} for node in self.closed}
+    def bad_nodes(self) -> tuple[str, ...]:
+        """Nodes with a failure that the others do not have. A gate that fails on all of several nodes is a fault of the
+        job, which other nodes would have too."""
+        own = {node: {gate.name for gate in gates} for node, gates in self.closed.items()}
         common = set.intersection(*own.values()) if len(own) == len(self.nodes) > 1 else set()
         alone = len(self.nodes) == 1
-        return tuple(node for node, gates in own.items() if (gates & {*MACHINE, MUTE} if alone else gates - common))
+        return tuple(
+            node for node, gates in own.items() if (gates & {*MACHINE_GATES, NO_ANSWER} if alone else gates - common)
+        )
 
     @property
-    def sick(self) -> Mapping[str, ClosedGate]:
-        """The bad nodes whose machine itself is at fault, with the first reason."""
-        found = {node: [shut for shut in self.closed[node] if shut.gate in MACHINE] for node in self.bad}
-        return {node: shuts[0] for node, shuts in found.items() if shuts}
+    def faulty_machines(self) -> Mapping[str, FailedGate]:
+        """Bad nodes with a failed gate of MACHINE_GATES, and the first such gate."""
+        found = {node: [gate for gate in self.closed[node] if gate.name in MACHINE_GATES] for node in self.bad_nodes}
+        return {node: gates[0] for node, gates in found.items() if gates}
 
 
-def judged(folder: Path, nodes: Sequence[str]) -> NodesVerdict:
-    """The documents that lie in the folder by the nodes' names."""
-    closed = {node: _shut(folder / f"{node}.json") for node in nodes}
-    return NodesVerdict(tuple(nodes), {node: shuts for node, shuts in closed.items() if shuts})
+def judge_nodes(folder: Path, nodes: Sequence[str]) -> NodesVerdict:
+    """Return the verdict on the documents FOLDER/NODE.json; a node without one counts as failed."""
+    failed = {node: _read_failed_gates(folder / f"{node}.json") for node in nodes}
+    return NodesVerdict(tuple(nodes), {node: gates for node, gates in failed.items() if gates})
 
 
-def _shut(path: Path) -> tuple[ClosedGate, ...]:
-    said = read(path)
-    if said is None:
-        return (ClosedGate(MUTE, "no answer: its envcheck did not start, or did not end in time", "see slurm.log"),)
-    gates, error = said.get("gates"), said.get("error")
+def _read_failed_gates(path: Path) -> tuple[FailedGate, ...]:
+    document = read_record(path)
+    if document is None:
+        no_result = _("no result from this node: envcheck did not start, or did not finish in time")
+        return (FailedGate(NO_ANSWER, no_result, _("see slurm.log")),)
+    gates, error = document.get("gates"), document.get("error")
     if isinstance(gates, list):
-        return tuple(_gate(gate) for gate in gates if _is_shut(gate))
-    return (ClosedGate("train", _text(error), _text(said.get("next"))),) if isinstance(error, str) else ()
+        return tuple(_parse_gate(gate) for gate in gates if _has_failed(gate))
+    if not isinstance(error, str):
+        return ()
+    return (FailedGate("train", _clean_text(error), _clean_text(document.get("next"))),)
 
 
-def read(path: Path) -> dict[str, Any] | None:
-    """A look's or a run's record; None for what is none."""
-    said = document(path)
-    return said if said is not None and isinstance(said.get("state"), str) else None
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return a preflight result or run record, or None if the file is neither."""
+    document = read_document(path)
+    return document if document is not None and isinstance(document.get("state"), str) else None
 
 
-def document(path: Path) -> dict[str, Any] | None:
-    """None for what is no document of ours."""
+def read_document(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file, or None if it is missing, too large or invalid."""
     try:
         if path.stat().st_size > LIMIT:
             return None
-        said = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def _is_shut(gate: Any) -> bool:
+def _has_failed(gate: Any) -> bool:
     return isinstance(gate, dict) and gate.get("status") == "FAIL" and isinstance(gate.get("name"), str)
 
 
-def _gate(gate: Mapping[str, Any]) -> ClosedGate:
+def _parse_gate(gate: Mapping[str, Any]) -> FailedGate:
     remedy = gate.get("remedy")
-    words = _text(remedy.get("words")) if isinstance(remedy, dict) else ""
+    words = _clean_text(remedy.get("words")) if isinstance(remedy, dict) else ""
     evidence = gate.get("evidence")
-    lines = tuple(_text(line) for line in evidence if isinstance(line, str)) if isinstance(evidence, list) else ()
-    return ClosedGate(_text(gate["name"]), _text(gate.get("seen")), words, lines[:8])
+    lines = tuple(_clean_text(line) for line in evidence if isinstance(line, str)) if isinstance(evidence, list) else ()
+    seen = restore(_clean_text(gate.get("seen")), gate.get("message"), _clean_text)
+    return FailedGate(_clean_text(gate["name"]), seen, words, lines[:8])
 
 
-def _text(value: object) -> str:
-    """What a node says moves no cursor and fills no page."""
+def _clean_text(value: object) -> str:
+    """Return untrusted text without control characters, at most 400 characters."""
     return "".join(c if c.isprintable() else "?" for c in str(value or ""))[:400]
 
 
-def told(verdict: NodesVerdict) -> Iterable[str]:
-    """For people: which nodes, then each reason once with all nodes that have it."""
+def describe_verdict(verdict: NodesVerdict) -> Iterable[str]:
+    """Yield lines for people: the failed nodes, then each failed gate once with its nodes."""
     from envcheck.core.host_names import fold_hosts
 
     many = len(verdict.nodes)
     if not verdict.closed:
-        yield f"envcheck: all gates of {fold_hosts(verdict.nodes)} are open"
+        yield _("envcheck: all preflight checks of {nodes} passed", nodes=fold_hosts(verdict.nodes))
         return
-    yield f"envcheck: {len(verdict.closed)} of {many} nodes {'is' if many == 1 else 'are'} not fit: " + fold_hosts(
-        verdict.closed
+    yield ngettext(
+        "envcheck: {closed} of {count} node failed the preflight checks: {nodes}",
+        "envcheck: {closed} of {count} nodes failed the preflight checks: {nodes}",
+        many,
+        closed=len(verdict.closed),
+        nodes=fold_hosts(verdict.closed),
     )
-    for shut, nodes in alike(verdict):
-        yield f"  {nodes}: {shut.gate}: {shut.seen}"
-        yield from (f"    {line}" for line in shut.evidence if line != shut.seen)
-        if shut.next_step:
-            yield f"    next: {shut.next_step}"
+    for gate, nodes in group_by_reason(verdict):
+        yield _("  {nodes}: {gate}: {seen}", nodes=nodes, gate=gate.name, seen=gate.seen)
+        yield from (f"    {line}" for line in gate.evidence if line != gate.seen)
+        if gate.next_step:
+            yield _("    next: {next_step}", next_step=fill(gate.next_step))
 
 
-def alike(verdict: NodesVerdict) -> list[tuple[ClosedGate, str]]:
-    """Each reason once, with all nodes that have it: node[01-07]."""
+def group_by_reason(verdict: NodesVerdict) -> list[tuple[FailedGate, str]]:
+    """Return each failed gate once, with all nodes that have it in folded form: node[01-07]."""
     from envcheck.core.host_names import fold_hosts
 
-    found: dict[ClosedGate, list[str]] = {}
-    for node, shuts in verdict.closed.items():
-        for shut in shuts:
-            found.setdefault(shut, []).append(node)
-    return [(shut, fold_hosts(nodes)) for shut, nodes in found.items()]
+    found: dict[FailedGate, list[str]] = {}
+    for node, gates in verdict.closed.items():
+        for gate in gates:
+            found.setdefault(gate, []).append(node)
+    return [(gate, fold_hosts(nodes)) for gate, nodes in found.items()]
 
 
-def values(verdict: NodesVerdict) -> dict[str, Any]:
-    """For programs, and for `envcheck runs`."""
-    closed = {
-        node: [vars(shut) | {"evidence": list(shut.evidence)} for shut in s] for node, s in verdict.closed.items()
+def list_verdict_values(verdict: NodesVerdict) -> dict[str, Any]:
+    """Return the verdict as verdict.json and `envcheck slurm verdict --json` have it."""
+    failed = {node: [_list_gate_values(gate) for gate in gates] for node, gates in verdict.closed.items()}
+    return {"nodes": list(verdict.nodes), "failed_checks": failed, "bad_nodes": list(verdict.bad_nodes)}
+
+
+def _list_gate_values(gate: FailedGate) -> dict[str, Any]:
+    return {
+        "name": gate.name,
+        "seen": gate.seen,
+        "message": describe(gate.seen),
+        "next": gate.next_step,
+        "evidence": list(gate.evidence),
     }
-    return {"nodes": list(verdict.nodes), "closed": closed, "bad": list(verdict.bad)}
 
 
-def of_values(said: Mapping[str, Any]) -> NodesVerdict:
-    """Back from `values`, as far as it is what we wrote."""
-    nodes = tuple(str(node) for node in said.get("nodes") or ())
+def parse_verdict_values(values: Mapping[str, Any]) -> NodesVerdict:
+    """Return the verdict that `list_verdict_values` wrote; values of the wrong type are skipped."""
+    nodes = tuple(str(node) for node in values.get("nodes") or ())
     closed = {
-        str(node): tuple(_back(shut) for shut in shuts if isinstance(shut, dict))
-        for node, shuts in dict(said.get("closed") or {}).items()
-        if isinstance(shuts, list)
+        str(node): tuple(_parse_failed_gate(gate) for gate in gates if isinstance(gate, dict))
+        for node, gates in dict(values.get("failed_checks") or {}).items()
+        if isinstance(gates, list)
     }
     return NodesVerdict(nodes, closed)
 
 
-def _back(shut: Mapping[str, Any]) -> ClosedGate:
-    evidence = shut.get("evidence")
-    lines = tuple(_text(line) for line in evidence) if isinstance(evidence, list) else ()
-    return ClosedGate(_text(shut.get("gate")), _text(shut.get("seen")), _text(shut.get("next_step")), lines)
+def _parse_failed_gate(gate: Mapping[str, Any]) -> FailedGate:
+    evidence = gate.get("evidence")
+    lines = tuple(_clean_text(line) for line in evidence) if isinstance(evidence, list) else ()
+    return FailedGate(
+        _clean_text(gate.get("name")),
+        restore(_clean_text(gate.get("seen")), gate.get("message"), _clean_text),
+        _clean_text(gate.get("next")),
+        lines,
+    )

@@ -1,7 +1,8 @@
-"""`envcheck slurm prolog`: is this node fit for the next job.  slurmd starts it as root, before a job or by a clock.
+"""`envcheck slurm prolog`: check whether this node is healthy. slurmd runs it as root, before each job (Prolog) or
+periodically (HealthCheckProgram).
 
-Slurm drains a node whose Prolog ends with anything but 0, so nothing but a fault of the node may: what could not be
-told, and a mistake of ours, are 0 as well, with a line that says so.
+Slurm drains a node whose Prolog exits with a code other than 0, so only a fault of the node may do that: an unknown
+result or a bug in envcheck exits with 0 and prints a line.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from dataclasses import dataclass
 import click
 
 from envcheck.core import errors
+from envcheck.core.language import translate
+from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.model import Finding, Status
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # slurmd gives a HealthCheckProgram none
-LOOKED_AT = ("driver", "devices", "links", "own")
-# What a job brings with it, or another job of the node may rightly cause.
-LEFT_OUT = ("devices.visible", "devices.remapped", "devices.order")
-USED = ("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # slurmd runs HealthCheckProgram without PATH
+CHECKED_AREAS = ("driver", "devices", "links", "own")
+# These depend on the job, or are normal while another job uses the node.
+JOB_CHECKS = ("devices.visible", "devices.remapped", "devices.order")
+IN_USE_CHECKS = ("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes")
 
 
 class PrologTimeoutError(BaseException):
-    """The time is over; no Exception, so that no check takes it for its own failure."""
+    """The time limit is reached. Not an Exception, so that no check catches it as its own failure."""
 
 
 @dataclass(frozen=True)
 class PrologTerms:
-    """`alone`: jobs have the node for themselves; `limit_s`: of the whole look; `untold` fails a node as well."""
+    """`alone`: jobs get whole nodes; `limit_s`: limit for all checks; `untold`: an unknown result fails the node."""
 
     device: str = "auto"
     config: str | None = None
@@ -45,7 +48,7 @@ class PrologTerms:
 
 @dataclass(frozen=True)
 class NodeHealth:
-    """`verdict` is fit, unfit or unknown; `reason` one line where it is not fit."""
+    """`verdict` is healthy, unhealthy or unknown; `reason` is one line, "" for healthy."""
 
     node: str
     verdict: str
@@ -53,59 +56,65 @@ class NodeHealth:
     exit_code: int
 
 
-def prolog(terms: PrologTerms) -> NodeHealth:
-    """Whether the node is fit, with one line on standard error where all is not well."""
+def check_node_health(terms: PrologTerms) -> NodeHealth:
+    """Check the node; print one line on standard error unless it is healthy."""
     os.environ.setdefault("PATH", PATH)
     try:
-        with _within(terms.limit_s):
-            found = _findings(terms)
+        with _limit_time(terms.limit_s):
+            found = _collect_findings(terms)
     except PrologTimeoutError:
-        return _untold(terms, f"it could not be told in {terms.limit_s:g} s")
+        return _report_unknown(terms, _("no result within {limit_s:g} s", limit_s=terms.limit_s))
     except errors.EnvcheckError as err:
-        return _untold(terms, err.message)
-    except Exception as err:  # a mistake of ours takes no node out of use
-        return _untold(terms, f"a bug in envcheck: {type(err).__name__}: {err}")
-    bad = {Status.FAIL: True, Status.WARN: terms.alone}  # with --alone a card in use is no mere warning
-    wrong = [f for f in found if not f.waived and bad.get(f.status) and (f.status > Status.WARN or f.name in USED)]
+        return _report_unknown(terms, err.message)
+    except Exception as err:  # a bug in envcheck must not drain nodes
+        return _report_unknown(terms, _("internal error in envcheck: {error}", error=f"{type(err).__name__}: {err}"))
+    bad = {Status.FAIL: True, Status.WARN: terms.alone}  # with --alone, a device in use is a failure
+    wrong = [
+        f for f in found if not f.waived and bad.get(f.status) and (f.status > Status.WARN or f.name in IN_USE_CHECKS)
+    ]
     if wrong:
-        return _unfit(terms, wrong)
+        return _report_unfit_node(terms, wrong)
     unknown = [f for f in found if f.status is Status.UNKNOWN and not f.waived]
-    return _untold(terms, _reason(unknown)) if unknown else NodeHealth(node(), "fit", "", errors.FIT)
+    return (
+        _report_unknown(terms, _summarize_findings(unknown))
+        if unknown
+        else NodeHealth(node_name(), "healthy", "", errors.SUCCESS)
+    )
 
 
-def node() -> str:
-    """What Slurm calls this node."""
+def node_name() -> str:
+    """Return the name of this node in Slurm."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
-def _findings(terms: PrologTerms) -> list[Finding]:
-    """What doctor finds, of what a node has by itself."""
+def _collect_findings(terms: PrologTerms) -> list[Finding]:
+    """Run the checks of doctor that do not depend on a job."""
     import datetime
     from dataclasses import replace
 
     from envcheck import checks, settings
     from envcheck.checks import custom
-    from envcheck.collect import facts, machine
+    from envcheck.collect import answer_sources, facts
 
-    site = settings.load(terms.config) if terms.config else None
-    more = custom.checks(site) if site else ()
-    told = facts.gather(machine.here(), terms.device, more=site.questions if site else ())
+    site = settings.load_settings(terms.config) if terms.config else None
+    more = custom.load_custom_checks(site) if site else ()
+    gathered = facts.gather_facts(answer_sources.local_machine(), terms.device, more=site.questions if site else ())
     if site:
-        told = replace(told, thresholds=site.thresholds)
+        gathered = replace(gathered, thresholds=site.thresholds)
     areas = {check.name.partition(".")[0] for check in (*checks.CHECKS, *more)}
-    without = (*LEFT_OUT, *(() if terms.alone else USED), *terms.skip)
-    found = checks.run_all(told, [area for area in LOOKED_AT if area in areas], without, more)
-    return list(custom.waived(found, site, datetime.date.today()) if site else found)
+    without = (*JOB_CHECKS, *(() if terms.alone else IN_USE_CHECKS), *terms.skip)
+    found = checks.run_checks(gathered, [area for area in CHECKED_AREAS if area in areas], without, more)
+    return list(custom.apply_waivers(found, site, datetime.date.today()) if site else found)
 
 
 @contextmanager
-def _within(limit_s: float) -> Iterator[None]:
-    """OverError when it takes longer; the tools that it waits for end with it."""
+def _limit_time(limit_s: float) -> Iterator[None]:
+    """Raise PrologTimeoutError in the body after `limit_s` seconds."""
 
-    def over(number: int, frame: object) -> None:
+    def expire(number: int, frame: object) -> None:
         raise PrologTimeoutError
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
@@ -114,44 +123,50 @@ def _within(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _reason(found: Sequence[Finding]) -> str:
-    """The one that others follow from first: 'devices.count: lspci 8, npu-smi 7 (and 2 more)'"""
+def _summarize_findings(found: Sequence[Finding]) -> Message:
+    """Return one line, the root cause first: 'devices.count: lspci 8, npu-smi 7 (and 2 more)'."""
     from envcheck.report.summary import ROOTS
 
     first = min(found, key=lambda f: f.name not in ROOTS)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return "".join(c if c.isprintable() else "?" for c in f"{first.name}: {first.seen}")[:200] + more
+    line = "".join(c if c.isprintable() else "?" for c in f"{first.name}: {first.seen}")[:200]
+    if len(found) == 1:
+        return verbatim(line)
+    return _("{first} (and {count} more)", first=line, count=len(found) - 1)
 
 
-def _unfit(terms: PrologTerms, wrong: Sequence[Finding]) -> NodeHealth:
-    reason = _reason(wrong)
-    click.echo(f"envcheck: {node()} is not fit: {reason}", err=True)
-    _drain(terms, reason)
-    return NodeHealth(node(), "unfit", reason, errors.UNFIT)
+def _report_unfit_node(terms: PrologTerms, wrong: Sequence[Finding]) -> NodeHealth:
+    reason = _summarize_findings(wrong)
+    _print_line(_("envcheck: node {node} is not healthy: {reason}", node=node_name(), reason=reason))
+    _drain_node(terms, reason)
+    return NodeHealth(node_name(), "unhealthy", reason, errors.CHECK_FAILED)
 
 
-def _untold(terms: PrologTerms, why: str) -> NodeHealth:
-    click.echo(f"envcheck: {node()}: could not tell: {why}", err=True)
+def _report_unknown(terms: PrologTerms, why: str) -> NodeHealth:
+    _print_line(_("envcheck: cannot determine whether node {node} is healthy: {reason}", node=node_name(), reason=why))
     if terms.untold:
-        _drain(terms, why)
-    return NodeHealth(node(), "unknown", why, errors.UNFIT if terms.untold else errors.FIT)
+        _drain_node(terms, why)
+    return NodeHealth(node_name(), "unknown", why, errors.CHECK_FAILED if terms.untold else errors.SUCCESS)
 
 
-def _drain(terms: PrologTerms, reason: str) -> None:
-    """Out of use with our words; an operator's own reason, or ours of before, stays."""
+def _print_line(message: Message) -> None:
+    click.echo(translate(message), err=True)
+
+
+def _drain_node(terms: PrologTerms, reason: str) -> None:
+    """Drain the node with this reason, in English; a node that is drained already keeps its reason."""
     if not terms.drain:
         return
     from launch.backends.slurm import control
 
-    told = control.scontrol("--oneliner", "show", "node", node())
-    if " State=" in told.out and "DRAIN" in told.out.partition(" State=")[2].partition(" ")[0]:
+    shown = control.run_scontrol("--oneliner", "show", "node", node_name())
+    if "DRAIN" in shown.out.partition(" State=")[2].partition(" ")[0]:
         return
-    for line in control.drain({node(): reason}):
-        click.echo(f"envcheck: {line}", err=True)
+    for error in control.drain_nodes({node_name(): reason}):
+        _print_line(_("envcheck: {error}", error=error))
 
 
-def script(program: str, options: Sequence[str]) -> str:
-    """A file for Prolog= or HealthCheckProgram=, which take a path and no options."""
+def render_prolog_script(program: str, options: Sequence[str]) -> str:
+    """Return a shell script for Prolog= or HealthCheckProgram=, which take a path without options."""
     words = shlex.join([program, "slurm", "prolog", *options])
     head = "#!/bin/sh\n# Prolog or HealthCheckProgram of slurm.conf; written by envcheck slurm prolog --as-script.\n"
     return f"{head}exec {words}\n"

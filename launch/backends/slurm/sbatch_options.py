@@ -1,7 +1,7 @@
-"""sbatch's options as --sbatch may say them: which would break what the script promises, and what to say instead.
+"""Which options of sbatch `--sbatch` accepts: options that conflict with the script are rejected, with an alternative.
 
-Gone through with the manual page of Slurm 22.05, and what 23.02 to 25.05 added.  What is not named here passes: sbatch
-itself refuses what it does not know.
+Checked against the manual page of sbatch 22.05 and the options added in 23.02 to 25.05. Other options are passed on;
+sbatch rejects those that it does not know.
 """
 
 from __future__ import annotations
@@ -10,41 +10,51 @@ import re
 from collections.abc import Iterable, Mapping
 
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import Message, _
 
-_LEAVE = "leave it out; --dry-run shows the script"
-_GRES = ("the cards of a node are asked for by --gres", "for instance --gres npu:16, as sinfo -o %G has it")
-_CARDS = ("the launcher of a node has all of its cards", _LEAVE)
-_TASKS = ("each node has one launcher, and its number is the node's", _LEAVE)
-_WHOLE = ("the job has its nodes to itself", _LEAVE)
-_AGAIN = ("the script says whether it is put back", "--requeue-without-bad does so, without the bad nodes")
-_LOG = ("the job's log lies in the folder of its run, where explain reads it", "--runs DIR names another folder")
-_NUMBER = ("envcheck reads the job's number from what sbatch answers", _LEAVE)
-_NOTHING = ("that submits no job", "--dry-run shows the script")
-_CLUSTER = ("envcheck asks this cluster how the job stands", "submit it on a machine of the other cluster")
-_USER = ("the folder of the run is yours alone", "submit it as that user")
-# Option → (why it does not go into the script, what to do).
-OURS: Mapping[str, tuple[str, str]] = {
-    "nodes": ("the job says how many nodes it wants", "--nnodes says another number"),
+_REMOVE = _("remove it; --dry-run shows the script")
+_GRES = (_("devices are requested with --gres"), _("use for example --gres npu:16, in the format of `sinfo -o %G`"))
+_CARDS = (_("the launcher of a node needs all of its devices"), _REMOVE)
+_TASKS = (_("each node runs one launcher, and its task number is the rank of the node"), _REMOVE)
+_WHOLE = (_("the job requests whole nodes"), _REMOVE)
+_AGAIN = (
+    _("the script sets whether the job may be requeued"),
+    _("use --requeue-without-bad to requeue without the failed nodes"),
+)
+_LOG = (
+    _("`envcheck explain` reads the job log in the run folder"),
+    _("choose another folder for runs with --runs DIR"),
+)
+_NUMBER = (_("envcheck reads the job id from the output of sbatch"), _REMOVE)
+_NOTHING = (_("this option submits no job"), _("use --dry-run to show the script"))
+_CLUSTER = (_("envcheck reads the job state from this cluster"), _("submit the job on a host of the other cluster"))
+_USER = (_("only you can write to the run folder"), _("submit the job as that user"))
+# Option → (why it is rejected, what to do).
+REFUSED_OPTIONS: Mapping[str, tuple[Message, Message]] = {
+    "nodes": (_("the recipe sets the number of nodes"), _("set another number with --nnodes")),
     **dict.fromkeys(("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket"), _TASKS),
     "distribution": _TASKS,
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"), _GRES),
     **dict.fromkeys(("gpu-bind", "tres-bind"), _CARDS),
     **dict.fromkeys(("exclusive", "oversubscribe"), _WHOLE),
     **dict.fromkeys(("requeue", "no-requeue"), _AGAIN),
-    "array": ("a job is one run, with one folder", "start envcheck train once for each"),
-    "wrap": ("the script is envcheck's own", "--dry-run > FILE gives it, to change and to submit by hand"),
+    "array": (_("a job is one run with one folder"), _("run `envcheck train` once for each job")),
+    "wrap": (_("envcheck writes the script"), _("to edit it, save it with --dry-run > FILE and submit it with sbatch")),
     **dict.fromkeys(("output", "error", "open-mode"), _LOG),
     **dict.fromkeys(("parsable", "quiet"), _NUMBER),
     **dict.fromkeys(("test-only", "help", "usage", "version"), _NOTHING),
-    "wait": ("envcheck stays with the job by itself", "leave it out; --detach does not stay"),
+    "wait": (_("envcheck follows the job until it ends"), _("remove it; --detach submits without following")),
     **dict.fromkeys(("clusters", "cluster-constraint"), _CLUSTER),
-    "container": ("the script asks Slurm, which is not in that container", "the recipe names the training's own"),
+    "container": (
+        _("the script needs the Slurm commands, which are not in that container"),
+        _("remove it; the recipe sets the container of the training"),
+    ),
     **dict.fromkeys(("uid", "gid"), _USER),
 }
-OWN = ("partition", "time", "account", "gres")  # what train has an option of its own for
-# To the nodes' envcheck these are a Ctrl-C; any other signal ends it before it has written its record.
+TRAIN_OPTIONS = ("partition", "time", "account", "gres")  # these are options of `envcheck train` too
+# envcheck treats these signals as Ctrl-C; any other one ends it before the record of the run is written.
 _SIGNAL = re.compile(r"(?:SIG)?(?:INT|TERM)(?:@\d{1,5})?|(?:2|15)(?:@\d{1,5})?")
-# Variables that sbatch takes for an option, and that win over the script's own lines; by their names but for these.
+# Input environment variables of sbatch override #SBATCH lines. Their names are those of the options, except for these.
 _CALLED = {
     "array-inx": "array",
     "timelimit": "time",
@@ -54,42 +64,57 @@ _OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_")
 _OF_A_SITE = ("SLURM_CONF", "SLURM_CLUSTERS")
 
 
-def check(said: str) -> None:
-    """UsageError for an option that the script cannot bear; sbatch takes the beginning of a name for the whole."""
-    word, _, value = said.removeprefix("--").partition("=")
-    if word in OWN:
-        raise UsageError(f"--sbatch {said}: train has the option --{word} itself", f"say --{word} without --sbatch")
-    meant = word if word in OURS else next((option for option in (*OURS, *OWN) if option.startswith(word)), "")
-    if meant in OURS and meant == word:
-        raise UsageError(f"--sbatch {said}: {OURS[meant][0]}", OURS[meant][1])
+def check_sbatch_option(option: str) -> None:
+    """Raise UsageError if an option, or an abbreviation of its name, conflicts with the script."""
+    word, _unused, value = option.removeprefix("--").partition("=")
+    if word in TRAIN_OPTIONS:
+        raise UsageError(
+            _("--sbatch {option}: --{word} is an option of `envcheck train`", option=option, word=word),
+            _("pass --{word} without --sbatch", word=word),
+        )
+    meant = (
+        word
+        if word in REFUSED_OPTIONS
+        else next((name for name in (*REFUSED_OPTIONS, *TRAIN_OPTIONS) if name.startswith(word)), "")
+    )
+    if meant in REFUSED_OPTIONS and meant == word:
+        reason, next_step = REFUSED_OPTIONS[meant]
+        raise UsageError(_("--sbatch {option} is not supported: {reason}", option=option, reason=reason), next_step)
     if meant:
-        raise UsageError(f"--sbatch {said} could mean --{meant}", "write the option's name whole")
+        raise UsageError(
+            _("--sbatch {option} is ambiguous: it could mean --{meant}", option=option, meant=meant),
+            _("write the full name of the option"),
+        )
     if word == "signal" and not _SIGNAL.fullmatch(value):
         raise UsageError(
-            f"--sbatch {said}: that signal ends envcheck before the run's record is written",
-            "for instance --sbatch --signal=TERM@300, which ends the run as Ctrl-C does",
+            _("--sbatch {option}: this signal ends envcheck before the record of the run is written", option=option),
+            _("use for example --sbatch --signal=TERM@300, which stops the run like Ctrl-C"),
         )
 
 
-def around(environment: Mapping[str, str], script: str) -> dict[str, str]:
-    """The environment of sbatch: without what would win over a line of the script, or say what it cannot bear.
+def build_sbatch_environment(environment: Mapping[str, str], script: str) -> dict[str, str]:
+    """Return the environment for sbatch without variables that override the script or set a rejected option.
 
-    Nor what tells of the job in which somebody sits who submits from within one: srun would take it for its options
-    (with SRUN_CPUS_PER_TASK a launcher has that many cores, with SLURM_MEM_PER_CPU srun gives up).
+    When submitting from inside a job, the variables of that job are removed too: srun takes them as its options (with
+    SRUN_CPUS_PER_TASK the launcher gets that many cores, with SLURM_MEM_PER_CPU srun fails).
     """
-    lines = {line[2:].partition("=")[0] for line in _lines(script)}
+    lines = {line[2:].partition("=")[0] for line in _list_script_options(script)}
     within = _OF_A_JOB if "SLURM_JOB_ID" in environment else ()
-    found = {name: value for name, value in environment.items() if _option(name) not in {*OURS, *lines}}
+    found = {
+        name: value
+        for name, value in environment.items()
+        if _variable_to_option(name) not in {*REFUSED_OPTIONS, *lines}
+    }
     return {name: value for name, value in found.items() if name in _OF_A_SITE or not name.startswith(within)}
 
 
-def _lines(script: str) -> Iterable[str]:
-    """Of sbatch, among those of the script."""
+def _list_script_options(script: str) -> Iterable[str]:
+    """Yield the sbatch options of the script, without '#SBATCH --'."""
     return (line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH --"))
 
 
-def _option(variable: str) -> str:
-    """SBATCH_ARRAY_INX → array; "" for what is none of sbatch's."""
+def _variable_to_option(variable: str) -> str:
+    """Return the option of an input variable: SBATCH_ARRAY_INX → array; "" for other variables."""
     if not variable.startswith("SBATCH_"):
         return ""
     name = variable.removeprefix("SBATCH_").lower().replace("_", "-")

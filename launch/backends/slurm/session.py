@@ -1,4 +1,4 @@
-"""`envcheck train --on slurm` from the request to the exit code."""
+"""`envcheck train --on slurm`: show, write, or submit and follow a job."""
 
 from __future__ import annotations
 
@@ -16,144 +16,163 @@ import click
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
+from envcheck.core.messages import _, verbatim
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.job.here import collect_environments_here
+from envcheck.job.local_facts import collect_environments_here
 from envcheck.payload import pyz
-from launch import gates, written
+from launch import gates, job_files
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict, apply_verdict
 from launch.backends.roles import resolve_roles
-from launch.backends.slurm import job, merge_records, node_reports, node_resources, script, site, slurm_options, submit
-from launch.backends.slurm.job import SlurmPlan
+from launch.backends.slurm import (
+    batch_script,
+    job_plan,
+    merge_records,
+    node_reports,
+    node_resources,
+    site,
+    slurm_options,
+    submit,
+)
+from launch.backends.slurm.job_plan import SlurmPlan
 from launch.backends.slurm.submit import SCRIPT
 from launch.run import record
-from launch.run.run_text import say, spoken_aside
-from launch.run.watch import Teller
-from launch.runs import follow, known, shown
-from launch.runs.backends import Own, PreviewOptions
+from launch.run.run_text import print_line, print_translated
+from launch.run.watch import ProgressLine
+from launch.runs import follow, run_index, run_pages
+from launch.runs.backends import OwnOptions, PreviewOptions
 from launch.runs.run_state import Run
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
 
-def train(request: TrainRequest, own: Own, shown: PreviewOptions) -> int:
-    """Show the script, write it, or submit it and stay with the job; the exit code."""
-    wished = slurm_options.read(own)
-    slurm_options.refuse(request)
+def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
+    """Show or write the script, or submit it and follow the job; return the exit code."""
+    options = slurm_options.parse_slurm_options(own)
+    slurm_options.refuse_unsupported_options(request)
     only_shown = shown.dry_run or shown.as_script or shown.write is not None
-    rows = _rows(only_shown)
-    plan = planned(request, wished, rows)
+    rows = _query_partitions(only_shown)
+    plan = plan_request(request, options, rows)
     verdicts = _judge_nodes(request, plan, rows)
     print_placement(verdicts)
     if not only_shown:
-        return _refuse(request, plan, verdicts) if blocked_by(verdicts) else _submitted(request, plan)
-    text = script.text(plan)
+        return _report_refusal(request, plan, verdicts) if blocked_by(verdicts) else _submit_and_follow(request, plan)
+    text = batch_script.render_script(plan)
     if shown.write is not None and not shown.dry_run:
-        written.put(shown.write, {SCRIPT: text}, request.yes)
+        job_files.write_files(shown.write, {SCRIPT: text}, request.yes)
         click.echo(str(shown.write / SCRIPT))
     else:
-        click.echo(_document(plan, text, verdicts) if request.as_json else text, nl=False)
-    return errors.UNFIT if shown.dry_run and blocked_by(verdicts) else errors.FIT
+        click.echo(_render_document(plan, text, verdicts) if request.as_json else text, nl=False)
+    return errors.CHECK_FAILED if shown.dry_run and blocked_by(verdicts) else errors.SUCCESS
 
 
 def _judge_nodes(
     request: TrainRequest, plan: SlurmPlan, rows: tuple[site.PartitionRow, ...] | None
 ) -> tuple[PlacementVerdict, ...]:
-    """() where there is no Slurm, or it tells nothing of its nodes, which is said."""
+    """Return one verdict per component; () without Slurm or, with a note on stderr, if scontrol fails."""
     if rows is None:
         return ()
-    nodes = node_resources.ask()
+    nodes = node_resources.list_nodes()
     if isinstance(nodes, str):
-        spoken_aside(f"note: the nodes were not checked before submission: {nodes}")
+        print_translated(_("note: the nodes were not checked before submission: {reason}", reason=nodes))
         return ()
-    waived = gates.waive.asked(request.waive, request.because, gates.GATES)
+    waived = gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
     return node_resources.judge_plan(plan, rows, nodes, os.environ, [each.name for each in waived])
 
 
-def _refuse(request: TrainRequest, plan: SlurmPlan, verdicts: tuple[PlacementVerdict, ...]) -> int:
-    """Nothing was queued, and no folder made."""
-    spoken_aside("envcheck: nothing was submitted")
+def _report_refusal(request: TrainRequest, plan: SlurmPlan, verdicts: tuple[PlacementVerdict, ...]) -> int:
+    """Report that the job was not submitted; no run folder exists yet."""
+    print_translated(_("envcheck: the job was not submitted"))
     if request.as_json:
-        said = {"schema": SCHEMA_VERSION, "state": "refused", "name": plan.name, "exit": {"code": errors.UNFIT}}
-        click.echo(json.dumps({**said, **refusal_values(verdicts)}, indent=1))
-    return errors.UNFIT
+        head = {"schema": SCHEMA_VERSION, "state": "refused", "name": plan.name, "exit": {"code": errors.CHECK_FAILED}}
+        click.echo(json.dumps({**head, **refusal_values(verdicts)}, indent=1))
+    return errors.CHECK_FAILED
 
 
-def _submitted(request: TrainRequest, planned: SlurmPlan) -> int:
-    """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
-    plan, said = submit.submit(request, planned)
+def _submit_and_follow(request: TrainRequest, planned: SlurmPlan) -> int:
+    """Submit the job and, without --detach, follow it to its end; Ctrl-C stops following, not the job."""
+    plan, submitted = submit.submit_job(request, planned)
     name = plan.run.name
-    spoken_aside(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
-    spoken_aside(f"  envcheck runs follow {name}    its steps; show and stop as well")
+    print_translated(
+        _("envcheck: submitted Slurm job {job}; run folder: {run}", job=submitted["slurm"]["job"], run=plan.run)
+    )
+    print_translated(_("  follow it: envcheck runs follow {name}; stop it: envcheck runs stop {name}", name=name))
     if request.detach:
-        _echo(request, said)
-        return errors.FIT
+        _print_record(request, submitted)
+        return errors.SUCCESS
     try:
-        run = follow.begun(_found(plan), say)
-        with contextlib.closing(Teller(of=follow.of(run))) as teller:
-            ended = follow.follow(run, teller)
+        run = follow.wait_until_started(_read_submitted_run(plan), print_line)
+        with contextlib.closing(ProgressLine(of=follow.planned_steps(run))) as teller:
+            ended = follow.follow_run(run, teller)
     except KeyboardInterrupt:
-        spoken_aside(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
+        print_translated(_("envcheck: the job keeps running; to stop it: envcheck runs stop {name}", name=name))
         raise
-    _ended(ended)
-    _echo(request, ended.said)
-    return follow.code(ended)
+    _print_end(ended)
+    _print_record(request, ended.said)
+    return follow.exit_code(ended)
 
 
-def _found(plan: SlurmPlan) -> Run:
-    run = known.read(plan.run)
+def _read_submitted_run(plan: SlurmPlan) -> Run:
+    run = run_index.read_run(plan.run)
     if run is None:
-        raise StepError(f"{plan.run} holds no record any more", "envcheck runs lists those that do")
+        raise StepError(
+            _("the record of run {run} is missing", run=plan.run), _("list the active runs with `envcheck runs`")
+        )
     return run
 
 
-def _ended(run: Run) -> None:
-    """How it went; where nodes were not fit, all that they saw."""
-    if (refused := merge_records.look(run.folder)) is not None and run.state == "refused":
-        for line in node_reports.told(node_reports.of_values(refused)):
-            spoken_aside(line)
-    say(shown.as_page(run))
+def _print_end(run: Run) -> None:
+    """Print the end of the run; after failed preflight checks, each failed check with its nodes."""
+    if (refused := merge_records.read_refused_verdict(run.folder)) is not None and run.state == "refused":
+        for line in node_reports.describe_verdict(node_reports.parse_verdict_values(refused)):
+            print_translated(line)
+    print_line(run_pages.as_page(run))
 
 
-def _echo(request: TrainRequest, said: record.Record) -> None:
+def _print_record(request: TrainRequest, run_record: record.Record) -> None:
     if request.as_json:
-        click.echo(record.as_text(said), nl=False)
+        click.echo(record.as_text(run_record), nl=False)
 
 
-def _rows(only_shown: bool) -> tuple[site.PartitionRow, ...] | None:
-    """What the site has; a script can be looked at where there is no Slurm."""
+def _query_partitions(only_shown: bool) -> tuple[site.PartitionRow, ...] | None:
+    """Return the partitions; None without Slurm, and also if sinfo fails while the script is only shown."""
     try:
-        return site.ask()
+        return site.query_partitions()
     except UsageError:
         if only_shown:
             return None
         raise
 
 
-def planned(
-    request: TrainRequest, wished: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
+def plan_request(
+    request: TrainRequest, options: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
 ) -> SlurmPlan:
-    """The job, its folder named after this moment, as the site can take it."""
+    """Return the plan of the job; its run folder is named after the current time."""
     jobs = resolve_roles(request, collect_environments_here(request))
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{jobs[0].recipe.name}"
     run = request.runs.expanduser().absolute() / name
-    return job.plan(request, jobs, wished, rows, run, program())
+    return job_plan.build_plan(request, jobs, options, rows, run, find_program())
 
 
-def program() -> str:
-    """The envcheck that the nodes start: this one, which they see at the same place."""
-    if file := pyz.archive():
+def find_program() -> str:
+    """Return the path of the running envcheck, which the nodes start from the same path."""
+    if file := pyz.find_archive():
         if not os.access(file, os.X_OK):
-            raise UsageError(f"{file} is not executable, and each node starts it", f"chmod +x {file}")
+            raise UsageError(
+                _("{file} is not executable, and each node runs it", file=file), verbatim(f"chmod +x {file}")
+            )
         return str(file)
-    beside = Path(sys.executable).with_name("envcheck")
-    found = str(beside) if beside.is_file() else shutil.which("envcheck")
+    sibling = Path(sys.executable).with_name("envcheck")
+    found = str(sibling) if sibling.is_file() else shutil.which("envcheck")
     if not found:
-        raise UsageError("there is no program envcheck beside its Python", "install envcheck where all nodes see it")
+        raise UsageError(
+            _("program envcheck not found next to {python} or in PATH", python=sys.executable),
+            _("install envcheck on a file system that all nodes share"),
+        )
     return found
 
 
-def _document(plan: SlurmPlan, text: str, verdicts: Sequence[PlacementVerdict]) -> str:
-    """`job` is that of the leading nodes; each component of a job over mixed cards has its own."""
+def _render_document(plan: SlurmPlan, text: str, verdicts: Sequence[PlacementVerdict]) -> str:
+    """Return the JSON document of --dry-run; `job` is the job of the first component."""
     judged = itertools.zip_longest(plan.components, verdicts)
     jobs = [apply_verdict(component.job, verdict).as_json() for component, verdict in judged]
     parts = [
@@ -167,7 +186,7 @@ def _document(plan: SlurmPlan, text: str, verdicts: Sequence[PlacementVerdict]) 
         }
         for c, one in zip(plan.components, jobs, strict=True)
     ]
-    said = {
+    document = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
         "name": plan.name,
@@ -175,4 +194,4 @@ def _document(plan: SlurmPlan, text: str, verdicts: Sequence[PlacementVerdict]) 
         "folder": str(plan.run),
         "components": parts,
     }
-    return json.dumps({**said, "script": text}, indent=1) + "\n"
+    return json.dumps({**document, "script": text}, indent=1) + "\n"

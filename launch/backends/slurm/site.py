@@ -1,4 +1,4 @@
-"""What the site's Slurm has: partitions, their nodes, and what it calls the cards.  The one question is to sinfo."""
+"""Partitions of a Slurm cluster, their nodes, and the GRES names of their devices, from sinfo."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envcheck.core.errors import UsageError
-from envcheck.core.process import CommandResult, run
+from envcheck.core.messages import _
+from envcheck.core.process import CommandResult, run_command
 from envcheck.vendors import VENDORS
 from launch.catalogue.schedulers import slurm_names
 
-# Partition (* behind the default one), up or not, longest time, nodes, cards of each.
+# Partition (the default one ends in *), state, time limit, number of nodes, GRES of each node.
 SINFO = ("sinfo", "--noheader", "--format=%P|%a|%l|%D|%G")
 TIMEOUT_S = 30.0
 _CARDS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\))?")
@@ -19,19 +20,20 @@ _CARDS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\)
 
 @dataclass(frozen=True)
 class NodeCards:
-    """What a node has of one kind; `type` is "" where the site says none."""
+    """Devices of one kind on a node; `type` is "" if the GRES entry has no type."""
 
     name: str
     type: str
     count: int
 
-    def asked(self, count: int) -> str:
+    def format_gres(self, count: int) -> str:
+        """Return NAME:COUNT or NAME:TYPE:COUNT, as --gres takes it."""
         return ":".join(filter(None, (self.name, self.type, str(count))))
 
 
 @dataclass(frozen=True)
 class PartitionRow:
-    """Nodes of a partition that have the same cards."""
+    """Nodes of a partition with equal devices; `usual`: the default partition; `limit`: its time limit."""
 
     partition: str
     usual: bool
@@ -41,23 +43,32 @@ class PartitionRow:
     cards: tuple[NodeCards, ...]
 
 
-def ask() -> tuple[PartitionRow, ...] | None:
-    """None where there is no sinfo; UsageError where it does not answer."""
-    told = run(SINFO, timeout_s=TIMEOUT_S)
-    if told.absent:
+def query_partitions() -> tuple[PartitionRow, ...] | None:
+    """Return the partitions, or None if sinfo is not installed; UsageError if sinfo fails."""
+    result = run_command(SINFO, timeout_s=TIMEOUT_S)
+    if result.absent:
         return None
-    if told.status:
-        raise UsageError(f"sinfo does not answer: {_last(told)}", "try it by hand: sinfo; is slurmctld up?")
-    return tuple(parse(told.out))
+    if result.status:
+        raise UsageError(
+            _("sinfo failed: {reason}", reason=_describe_error(result)),
+            _("run `sinfo` yourself and check that slurmctld is running"),
+        )
+    return tuple(parse_sinfo(result.out))
 
 
-def _last(told: CommandResult) -> str:
-    lines = [line.strip() for line in told.err.splitlines() if line.strip()]
-    return f"no answer in {TIMEOUT_S:.0f} s" if told.hung else lines[-1][:200] if lines else f"status {told.status}"
+def _describe_error(result: CommandResult) -> str:
+    lines = [line.strip() for line in result.err.splitlines() if line.strip()]
+    return (
+        _("no response within {timeout_s:.0f} s", timeout_s=TIMEOUT_S)
+        if result.hung
+        else lines[-1][:200]
+        if lines
+        else _("exit code {status}", status=result.status)
+    )
 
 
-def parse(text: str) -> Iterable[PartitionRow]:
-    """The answer to SINFO:
+def parse_sinfo(text: str) -> Iterable[PartitionRow]:
+    """Return the partitions in the output of SINFO:
 
     npu*|up|infinite|4|npu:16
     mixed|up|2-00:00:00|8|gpu:h200:8(S:0-1),npu:16
@@ -65,18 +76,22 @@ def parse(text: str) -> Iterable[PartitionRow]:
     for line in filter(None, text.splitlines()):
         parts = line.split("|")
         if len(parts) != 5 or not parts[3].strip().isdecimal():
-            raise UsageError(f"sinfo said what envcheck does not know: {line[:120]!r}", "say --partition and --gres")
+            raise UsageError(
+                _("unexpected output of sinfo: {line!r}", line=line[:120]), _("specify --partition and --gres")
+            )
         name, up, limit, nodes, cards = (part.strip() for part in parts)
-        yield PartitionRow(name.rstrip("*"), name.endswith("*"), up == "up", limit, int(nodes), gres(cards))
+        yield PartitionRow(name.rstrip("*"), name.endswith("*"), up == "up", limit, int(nodes), parse_gres(cards))
 
 
-def gres(text: str) -> tuple[NodeCards, ...]:
-    """gpu:h200:8(S:0-1),npu:16 → two kinds; (null) → none.  What counts nothing (a licence, a flag) is left out."""
+def parse_gres(text: str) -> tuple[NodeCards, ...]:
+    """Return the kinds in a GRES text: gpu:h200:8(S:0-1),npu:16 → two, (null) → none. Entries without a count (flags)
+    are skipped."""
     return tuple(NodeCards(name, kind, int(count)) for name, kind, count in _CARDS.findall(text))
 
 
-def of_device(cards: Sequence[NodeCards], device: str) -> tuple[NodeCards, ...]:
-    """Those that are this vendor's: by a word of its own in name or type; else what is called gpu and nobody else's."""
+def select_device_cards(cards: Sequence[NodeCards], device: str) -> tuple[NodeCards, ...]:
+    """Return the entries of a vendor: those with one of its words in name or type, otherwise those named gpu that match
+    no other vendor."""
 
     def named(one: NodeCards, vendor: str) -> bool:
         words = f"{one.name} {one.type}".lower().replace("-", "").replace("_", "")
@@ -87,10 +102,10 @@ def of_device(cards: Sequence[NodeCards], device: str) -> tuple[NodeCards, ...]:
     return own or tuple(one for one in cards if one.name == "gpu" and not any(named(one, v) for v in others))
 
 
-def needed(one: NodeCards, device: str, cards: int) -> int | None:
-    """How many to ask of a node for so many devices, which a site may count by the card that is bought; None: too few.
+def count_cards_to_request(one: NodeCards, device: str, cards: int) -> int | None:
+    """Return the GRES count to request for `cards` devices of a node; None if the node has too few.
 
-    Iluvatar's tool lists two chips a card, and a site that counts cards has half as many.
+    A site may count boards instead of devices: an Iluvatar board has two chips, which ixsmi lists as two devices.
     """
     if one.count >= cards:
         return cards

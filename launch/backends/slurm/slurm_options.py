@@ -1,4 +1,4 @@
-"""What a person says of Slurm on the command line of train, checked: it becomes lines of a script."""
+"""The Slurm options of `envcheck train`, validated, because they become lines of a script."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 from launch.backends.slurm import sbatch_options
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
 _NAME = re.compile(r"[\w.@+,-]{1,200}")
 _TIME = re.compile(r"\d{1,6}(:\d{1,2}){0,2}|\d{1,5}-\d{1,2}(:\d{1,2}){0,2}|(?i:unlimited|infinite)")
 _GRES = re.compile(r"[A-Za-z][\w.-]*(:[A-Za-z][\w.-]*)?(:\d{1,6})?")
-_OPTION = re.compile(r"--[a-z][a-z-]*(=[^\s\"'\\#]+)?")  # sbatch reads quotes and # in its own way: none of them
+_OPTION = re.compile(r"--[a-z][a-z-]*(=[^\s\"'\\#]+)?")  # no quotes and no #, which sbatch parses in its own way
 
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """`partition` and `gres` have one word, or one for each component of a job over mixed cards; () is "not said"."""
+    """`partition` and `gres` have one value, or one per component of a job over mixed devices; () means not given."""
 
     partition: tuple[str, ...] = ()
     gres: tuple[str, ...] = ()
@@ -30,45 +31,48 @@ class SlurmOptions:
     drain: bool = False
 
 
-def read(own: Mapping[str, Any]) -> SlurmOptions:
-    """UsageError for what is none of Slurm's words."""
-    wish = SlurmOptions(**own)
+def parse_slurm_options(own: Mapping[str, Any]) -> SlurmOptions:
+    """Return the options; UsageError if sbatch would not accept a value."""
+    options = SlurmOptions(**own)
     for word, values, form in (
-        ("--partition", wish.partition, _NAME),
-        ("--account", tuple(filter(None, [wish.account])), _NAME),
-        ("--time", tuple(filter(None, [wish.time])), _TIME),
-        ("--gres", wish.gres, _GRES),
-        ("--sbatch", wish.sbatch, _OPTION),
+        ("--partition", options.partition, _NAME),
+        ("--account", tuple(filter(None, [options.account])), _NAME),
+        ("--time", tuple(filter(None, [options.time])), _TIME),
+        ("--gres", options.gres, _GRES),
+        ("--sbatch", options.sbatch, _OPTION),
     ):
         for value in values:
             if not form.fullmatch(value):
-                raise UsageError(f"{word} {value[:80]!r} is nothing that sbatch would take", NEXT[word])
-    for value in wish.sbatch:
-        sbatch_options.check(value)
-    return wish
+                raise UsageError(_("invalid value for {option}: {value!r}", option=word, value=value[:80]), NEXT[word])
+    for value in options.sbatch:
+        sbatch_options.check_sbatch_option(value)
+    return options
 
 
 NEXT = {
-    "--partition": "sinfo -s lists the partitions",
-    "--account": "sacctmgr show associations user=$USER lists yours",
-    "--time": "minutes, H:MM:SS or DAYS-HOURS: --time 8:00:00",
-    "--gres": "as sinfo -o %G has it: --gres npu:16, --gres gpu:h200:8",
-    "--sbatch": "for instance --sbatch --constraint=a2 --sbatch --reservation=mine",
+    "--partition": _("list the partitions with `sinfo -s`"),
+    "--account": _("list your accounts with `sacctmgr show associations user=$USER`"),
+    "--time": _("use minutes, H:MM:SS or DAYS-HOURS, for example --time 8:00:00"),
+    "--gres": _("use the format of `sinfo -o %G`, for example --gres npu:16 or --gres gpu:h200:8"),
+    "--sbatch": _("use --OPTION=VALUE, for example --sbatch --constraint=a2 --sbatch --reservation=mine"),
 }
 REFUSED = {
-    "rank": "Slurm numbers the nodes",
-    "master": "the first node of the job leads",
-    "host": "each node finds its own address",
-    "node_role": "all roles of the job go in one job",
-    "provision": "the nodes are not this machine: envcheck provision --hosts makes them fit",
-    "watch": "the cards are not in this machine: envcheck runs follow shows the steps",
-    "gates": "the gates are those of the nodes: each job walks them there first",
+    "rank": _("Slurm assigns the ranks"),
+    "master": _("the first node of the job is the master"),
+    "host": _("each node detects its own address"),
+    "node_role": _("one job has all roles"),
+    "provision": _("it would provision this machine, not the nodes; use `envcheck provision --hosts`"),
+    "dashboard": _("the devices are not in this machine; follow the steps with `envcheck runs follow`"),
+    "gates": _("each job runs the preflight checks on its nodes first"),
 }
 
 
-def refuse(request: TrainRequest) -> None:
-    """UsageError for what has no meaning in a job of Slurm's."""
+def refuse_unsupported_options(request: TrainRequest) -> None:
+    """Raise UsageError for options of `envcheck train` that have no effect in a Slurm job."""
     for name, why in REFUSED.items():
         value = getattr(request, name)
-        if value is not None and value is not False:  # rank 0 is one, too
-            raise UsageError(f"--{name.replace('_', '-')} has no place in --on slurm: {why}", "leave it out")
+        if value is not None and value is not False:  # rank 0 was given, too
+            raise UsageError(
+                _("--{option} cannot be used with --on slurm: {why}", option=name.replace("_", "-"), why=why),
+                _("remove the option"),
+            )

@@ -1,4 +1,4 @@
-"""A job given to sbatch: its folder, its script and its record first, so that nothing runs that nobody knows."""
+"""Submit a job with sbatch. Folder, script and record are written first, so that every submitted job has a record."""
 
 from __future__ import annotations
 
@@ -7,57 +7,60 @@ import re
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from envcheck.core.errors import EnvcheckError, StepError
-from envcheck.core.process import run as start
+from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
+from envcheck.core.messages import _
+from envcheck.core.process import run_command as start
 from envcheck.core.version import SCHEMA_VERSION
-from launch.backends.slurm import control, sbatch_options, script
-from launch.backends.slurm.job import SlurmPlan
+from launch.backends.slurm import batch_script, control, sbatch_options
+from launch.backends.slurm.job_plan import SlurmPlan
 from launch.programs.container_agent import PRIVATE
 from launch.run import record
-from launch.runs import known
-from launch.runs.request_note import RequestNote, remember
-from launch.targets.request import TrainRequest
+from launch.runs import run_index
+from launch.runs.request_note import RequestNote, save_note
+from launch.targets.train_request import TrainRequest
 
 SCRIPT = "job.sbatch"
 _NUMBER = re.compile(r"^(\d+)(?:;.*)?$", re.MULTILINE)  # 123, or 123;cluster
 
 
-def submit(request: TrainRequest, planned: SlurmPlan) -> tuple[SlurmPlan, record.Record]:
-    """The plan with the folder that was made for it, and the record as it stands then; StepError with sbatch's own
-    words."""
+def submit_job(request: TrainRequest, planned: SlurmPlan) -> tuple[SlurmPlan, record.Record]:
+    """Submit the job; return the plan with its run folder, and the record. StepError with sbatch's error message."""
     try:
-        plan = _housed(planned, planned.components[0].job.recipe.name)
-        (plan.run / SCRIPT).write_text(text := script.text(plan), encoding="utf-8")
+        plan = _create_run_folder(planned, planned.components[0].job.recipe.name)
+        (plan.run / SCRIPT).write_text(text := batch_script.render_script(plan), encoding="utf-8")
     except OSError as err:
         raise EnvcheckError(
-            f"{planned.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
+            _("{folder}: {reason}", folder=planned.run, reason=describe_os_error(err)),
+            _("choose another folder with --runs"),
         ) from None
     argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
-    begun = _begun(plan, argv) | {"said": RequestNote(request.into, request.recipes).as_values()}
-    told = start(argv, timeout_s=control.TIMEOUT_S, env=sbatch_options.around(os.environ, text))
-    found = _NUMBER.search(told.out)
-    if told.status or not found:
-        why = "there is no sbatch here" if told.absent else control.why(told)
-        record.keep(
-            plan.run, {**begun, "state": "unstarted", "exit": {"code": StepError.code, "status": None}, "error": why}
+    run_record = _build_record(plan, argv) | {"options": RequestNote(request.into, request.recipes).as_values()}
+    done = start(argv, timeout_s=control.TIMEOUT_S, env=sbatch_options.build_sbatch_environment(os.environ, text))
+    found = _NUMBER.search(done.out)
+    if done.status or not found:
+        why = _("sbatch not found") if done.absent else control.describe_error(done)
+        failed = {"state": "unstarted", "exit": {"code": StepError.code, "status": None}, "error": why}
+        record.save_record(plan.run, {**run_record, **failed})
+        raise StepError(
+            _("cannot submit the job: {reason}", reason=why),
+            _("show the script with --dry-run, and the partitions with `sinfo`"),
         )
-        raise StepError(f"sbatch takes no job: {why}", "--dry-run shows the script; sinfo shows what there is")
-    begun["slurm"]["job"] = found[1]
-    record.keep(plan.run, begun)
-    known.remember(plan.run.parent)
-    remember(plan.run, RequestNote(request.into, request.recipes))
-    return plan, begun
+    run_record["slurm"]["job"] = found[1]
+    record.save_record(plan.run, run_record)
+    run_index.remember_folder(plan.run.parent)
+    save_note(plan.run, RequestNote(request.into, request.recipes))
+    return plan, run_record
 
 
-def _housed(plan: SlurmPlan, recipe: str) -> SlurmPlan:
-    """In a folder of its own, made now: a second job of the same second gets another; raises OSError."""
+def _create_run_folder(plan: SlurmPlan, recipe: str) -> SlurmPlan:
+    """Return the plan with a new run folder; a second job in the same second gets another one. Raises OSError."""
     plan.run.parent.mkdir(parents=True, exist_ok=True)
-    run = record.folder(plan.run.parent, recipe, datetime.now(timezone.utc))
+    run = record.create_folder(plan.run.parent, recipe, datetime.now(timezone.utc))
     (run / "log").mkdir(PRIVATE)
     return replace(plan, run=run)
 
 
-def _begun(plan: SlurmPlan, argv: tuple[str, ...]) -> record.Record:
+def _build_record(plan: SlurmPlan, argv: tuple[str, ...]) -> record.Record:
     job = plan.components[0].job
     method = job.method
     parts = [
@@ -71,7 +74,7 @@ def _begun(plan: SlurmPlan, argv: tuple[str, ...]) -> record.Record:
         "method": method.method,
         "device": job.device,
         "state": "running",
-        "started": record.time_text(datetime.now(timezone.utc)),
+        "started": record.format_time(datetime.now(timezone.utc)),
         "folder": str(plan.run),
         "command": list(argv),
         "plan": {"nodes": method.nodes, "processes": method.processes, "steps": dict(method.steps)},

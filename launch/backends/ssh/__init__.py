@@ -1,1 +1,1 @@
-"""A training over many hosts: each node started over ssh with its own rank, all watched and ended together."""
+"""A training over many hosts: each node is started over ssh with its rank; all are watched and stopped together."""

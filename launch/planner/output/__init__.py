@@ -1,1 +1,1 @@
-"""Plans as text, documents and pictures."""
+"""Render plans as text, JSON and pictures."""

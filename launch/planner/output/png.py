@@ -1,21 +1,22 @@
-"""A picture as PNG, by libraries that plan does without otherwise: the extra `png` of setup.cfg."""
+"""Convert a picture to PNG, with the optional libraries of the extra `png` in setup.cfg."""
 
 from __future__ import annotations
 
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 
-ZOOM = 2  # twice the SVG's size, so that its small print is read
+ZOOM = 2  # twice the size of the SVG, to keep small text readable
 
 
-def of_svg(svg: str) -> bytes:
-    """The same picture; the font comes along, since a container may have none."""
+def convert_svg(svg: str) -> bytes:
+    """Return the picture as PNG, with a bundled font, since a container may have none; UsageError without libraries."""
     try:
         import font_roboto
         import resvg_py
     except ImportError as err:
         raise UsageError(
-            f"a .png needs {err.name}, which is not installed",
-            "pip install resvg-py font-roboto, or name a file that ends in .svg",
+            _("writing a .png file needs {name}, which is not installed", name=err.name),
+            _("run `pip install resvg-py font-roboto`, or use a file name that ends in .svg"),
         ) from err
     drawn: bytes = resvg_py.svg_to_bytes(
         svg_string=svg,

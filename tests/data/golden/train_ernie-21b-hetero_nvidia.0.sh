@@ -1,41 +1,42 @@
 #!/usr/bin/env bash
-# ernie-21b-hetero, lora (nvidia): LoRA of rank 32 over two nodes: this is node 0, NVIDIA 80 GB Ampere or newer
+# ernie-21b-hetero, lora (nvidia): LoRA with rank 32 on two nodes: node 0, NVIDIA 80 GB, Ampere or newer
 # Written by envcheck train --dry-run --as-script.
-# Note: 5 steps show that the two vendors talk to each other; raise --max_steps and --warmup_steps for work
-# Note: start both nodes together, with the same --master, port, Paddle and FlagCX commits; the launcher waits
-# for ever for the other
-# Note: FlagCX finds the RDMA adapters itself; FLAGCX_IB_HCA names them where it must not take all
+# Note: 5 steps only verify the communication between the two vendors; increase --max_steps and --warmup_steps
+# for real training
+# Note: start both nodes at the same time with the same --master, port, and Paddle and FlagCX commits; the
+# launcher waits for the other node without a timeout
+# Note: FlagCX finds the RDMA adapters automatically; set FLAGCX_IB_HCA to restrict it to some adapters
 set -euo pipefail
 
-# Only you know these; they are asked for before anything starts.
-: "${MASTER_ADDR:?set MASTER_ADDR: the address of node 0 as the other nodes reach it: no loopback, not localhost}"
-: "${HOST_ADDR:?set HOST_ADDR: the address of this node as the others reach it}"
-: "${SOCKET_IFNAMES:?set SOCKET_IFNAMES: the network interfaces of this host to use, comma-separated}"
-# With any of these wrong, the launcher waits for ever and says nothing.
+# Required: set these variables before you run the script.
+: "${MASTER_ADDR:?set MASTER_ADDR: address of node 0 that the other nodes can reach (not a loopback address)}"
+: "${HOST_ADDR:?set HOST_ADDR: address of this node that the other nodes can reach}"
+: "${SOCKET_IFNAMES:?set SOCKET_IFNAMES: network interfaces of this host to use, comma-separated}"
+# With a wrong value here, the launcher hangs without a message.
 wrong() { printf '%s: %s\n' "$0" "$1" >&2; exit 2; }
-case "$MASTER_ADDR" in localhost | 127.* | ::1) wrong "MASTER_ADDR is $MASTER_ADDR, which means each node itself" ;; esac
-case "$HOST_ADDR" in localhost | 127.* | ::1) wrong "HOST_ADDR is $HOST_ADDR, which means each node itself" ;; esac
+case "$MASTER_ADDR" in localhost | 127.* | ::1) wrong "MASTER_ADDR is $MASTER_ADDR, a loopback address: use one that the other nodes can reach" ;; esac
+case "$HOST_ADDR" in localhost | 127.* | ::1) wrong "HOST_ADDR is $HOST_ADDR, a loopback address: use one that the other nodes can reach" ;; esac
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/workspace/runs
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-21b-hetero-lora-nvidia}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /workspace/ERNIE
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need baidu/ERNIE-4.5-21B-A3B-Paddle/config.json
 need examples/post-training/sft/train.py
 need examples/data/sft-train.jsonl
 
 mkdir -p -- "$OUTPUT_DIR"
-# Launchers write there what they were told, variables with secrets as well.
+# Launchers log their environment there, which may contain secrets.
 (umask 077 && mkdir -p -- "$LOG_DIR")
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v CUDA_VISIBLE_DEVICES ILUVATAR_GPU_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES \
   PADDLE_RANK PADDLE_DEVICES PADDLE_NPROC_PER_NODE PADDLE_RUN_MODE PADDLE_JOB_ID PADDLE_LOG_DIR PADDLE_LOG_LEVEL \
   PADDLE_LOG_OVERWRITE PADDLE_SORT_IP PADDLE_MAX_RESTART PADDLE_ELASTIC_LEVEL PADDLE_ELASTIC_TIMEOUT \
@@ -53,7 +54,7 @@ export NVIDIA_TF32_OVERRIDE=0
 export LD_LIBRARY_PATH=/workspace/PaddleCustomDevice/Paddle/third_party/flagcx/build/lib"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec <home>/environments/ernie-21b-hetero/bin/python -m paddle.distributed.launch \
   --log_dir "${LOG_DIR}" \
   --gpus 0,1,2,3,4,5,6,7 \

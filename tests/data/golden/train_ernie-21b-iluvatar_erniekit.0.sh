@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# ernie-21b-iluvatar, lora: LoRA of rank 32 on one node of 16 chips
+# ernie-21b-iluvatar, lora: LoRA with rank 32 on one node with 16 chips
 # Written by envcheck train --dry-run --as-script.
-# Note: image 3.3.0 was published with driver 4.3.8 and Paddle 3.3.0, and no tag of Paddle 3.1's age is known:
-# where driver 4.3.0 runs with an older image, keep that one, by its digest, in a recipe of your own
-# Note: 4 stages and 2 accumulation steps leave the pipeline idle 3 of 5 steps (60 %)
-# Note: the six data sets are public but not in the repository: fetch and convert them first
-# Note: evaluation at the end reads up to 10000 steps of six sets: a long pause
-# Note: translated from the options of ERNIE's train.py: what they do was not compared on a card
-# Note: erniekit gives the launcher no rank: on several nodes their order is chance
+# Note: image 3.3.0 was published with driver 4.3.8 and Paddle 3.3.0, and there is no known tag from the time of
+# Paddle 3.1; if driver 4.3.0 works with an older image, pin that image by digest in your own recipe
+# Note: 4 stages and 2 accumulation steps leave the pipeline idle in 3 of 5 steps (60 %)
+# Note: the six data sets are public but not in the repository; download and convert them first
+# Note: the evaluation at the end reads up to 10000 steps of six data sets and takes long
+# Note: converted from the options of ERNIE's train.py; the effect was not verified on hardware
+# Note: erniekit passes no rank to the launcher: on several nodes the order of the ranks is random
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   docker run \
 #       --detach \
 #       --interactive \
@@ -41,17 +41,17 @@
 #   docker exec --interactive --tty envcheck-ernie-21b-iluvatar bash -l
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/workspace/runs
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-21b-iluvatar-lora}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
 CONFIG_DIR="${CONFIG_DIR:-$RUN_DIR/config}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /workspace/ERNIE
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/corex/lib64/libcuda.so.1
 need baidu/ERNIE-4.5-21B-A3B-Paddle/config.json
@@ -69,7 +69,7 @@ need examples/data/ARC-Easy/train.json
 need examples/data/ARC-Easy/dev.json
 
 mkdir -p -- "$OUTPUT_DIR" "$CONFIG_DIR"
-# Launchers write there what they were told, variables with secrets as well.
+# Launchers log their environment there, which may contain secrets.
 (umask 077 && mkdir -p -- "$LOG_DIR")
 
 cat > "${CONFIG_DIR}"/train.yaml <<'END_OF_FILE'
@@ -133,7 +133,7 @@ compute_type: "bf16"
 stage: "SFT"
 END_OF_FILE
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v ILUVATAR_GPU_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES PADDLE_RANK PADDLE_DEVICES \
   PADDLE_NPROC_PER_NODE PADDLE_RUN_MODE PADDLE_JOB_ID PADDLE_LOG_DIR PADDLE_LOG_LEVEL PADDLE_LOG_OVERWRITE \
   PADDLE_SORT_IP PADDLE_MAX_RESTART PADDLE_ELASTIC_LEVEL PADDLE_ELASTIC_TIMEOUT PADDLE_ELASTIC_JOB_ID \
@@ -151,6 +151,6 @@ export ERNIEKIT_DIST_LOG="${LOG_DIR}"
 export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
 export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec erniekit train "${CONFIG_DIR}"/train.yaml \
   logging_dir="${LOG_DIR}"/vdl output_dir="${OUTPUT_DIR}"

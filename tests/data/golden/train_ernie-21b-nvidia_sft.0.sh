@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# ernie-21b-nvidia, sft: full fine-tuning on one machine of 8 GPUs
+# ernie-21b-nvidia, sft: full fine-tuning on one node with 8 GPUs
 # Written by envcheck train --dry-run --as-script.
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/workspace/runs
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-21b-nvidia-sft}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /workspace/ERNIE
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need baidu/ERNIE-4.5-21B-A3B-Paddle/config.json
 need examples/post-training/sft/train.py
@@ -20,10 +20,10 @@ need examples/data/sft-train.jsonl
 need examples/data/sft-eval.jsonl
 
 mkdir -p -- "$OUTPUT_DIR"
-# Launchers write there what they were told, variables with secrets as well.
+# Launchers log their environment there, which may contain secrets.
 (umask 077 && mkdir -p -- "$LOG_DIR")
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES PADDLE_RANK PADDLE_DEVICES \
   PADDLE_NPROC_PER_NODE PADDLE_RUN_MODE PADDLE_JOB_ID PADDLE_LOG_DIR PADDLE_LOG_LEVEL PADDLE_LOG_OVERWRITE \
   PADDLE_SORT_IP PADDLE_MAX_RESTART PADDLE_ELASTIC_LEVEL PADDLE_ELASTIC_TIMEOUT PADDLE_ELASTIC_JOB_ID \
@@ -37,7 +37,7 @@ export FLAGS_dataloader_use_file_descriptor=False
 export NVIDIA_TF32_OVERRIDE=0
 export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec <home>/environments/ernie-21b-nvidia/bin/python -m paddle.distributed.launch \
   --log_dir "${LOG_DIR}" \
   --gpus 0,1,2,3,4,5,6,7 \

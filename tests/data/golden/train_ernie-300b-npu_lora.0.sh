@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# ernie-300b-npu, lora: LoRA of rank 32 on one node of 16 cards
+# ernie-300b-npu, lora: LoRA with rank 32 on one node with 16 cards
 # Written by envcheck train --dry-run --as-script.
-# Note: computed: 53 of 64 GiB a card
+# Note: computed: 53 of 64 GiB per card
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   docker run \
 #       --detach \
 #       --interactive \
@@ -42,16 +42,16 @@
 #   docker exec --interactive --tty envcheck-ernie-300b-npu bash -l
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/workspace/runs
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-300b-npu-lora}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /workspace/ERNIE
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need /usr/local/Ascend/nnal/atb/set_env.sh
@@ -61,10 +61,10 @@ need examples/data/sft-train.jsonl
 need examples/data/sft-eval.jsonl
 
 mkdir -p -- "$OUTPUT_DIR"
-# Launchers write there what they were told, variables with secrets as well.
+# Launchers log their environment there, which may contain secrets.
 (umask 077 && mkdir -p -- "$LOG_DIR")
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES PADDLE_RANK \
   PADDLE_DEVICES PADDLE_NPROC_PER_NODE PADDLE_RUN_MODE PADDLE_JOB_ID PADDLE_LOG_DIR PADDLE_LOG_LEVEL \
   PADDLE_LOG_OVERWRITE PADDLE_SORT_IP PADDLE_MAX_RESTART PADDLE_ELASTIC_LEVEL PADDLE_ELASTIC_TIMEOUT \
@@ -73,7 +73,7 @@ unset -v NPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MAS
   PADDLE_AUTO_PARALLEL_CONFIG PADDLE_AUTO_CLUSTER PADDLE_TRAINER_ID PADDLE_TRAINERS_NUM PADDLE_TRAINER_ENDPOINTS \
   DISTRIBUTED_TRAINER_ENDPOINTS PADDLE_DISTRI_BACKEND PADDLE_WORKERS_IP_PORT_LIST PADDLE_TRAINERS \
   PADDLE_NUM_GRADIENT_SERVERS
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -90,7 +90,7 @@ export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
 export HCCL_CONNECT_TIMEOUT=7200
 export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec python -m paddle.distributed.launch \
   --log_dir "${LOG_DIR}" \
   --npus 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# ernie-300b-npu, sft: full fine-tuning on 8 nodes of 16 cards
+# ernie-300b-npu, sft: full fine-tuning on 8 nodes with 16 cards each
 # Written by envcheck train --dry-run --as-script.
-# Note: 54 layers on 16 stages and 8 accumulation steps leave the pipeline idle 15 of 23 steps (65 %)
-# Note: a full checkpoint with optimiser state is about 4.2 TB over all nodes
-# Note: 128 cards hold it with little room (57 to 60 of 64 GiB computed): 160 are advised
-# Note: the launcher waits for ever for a node that does not come, and for this node if its own name means
-# 127.0.0.1: hence --rank and --host
+# Note: 54 layers in 16 stages and 8 accumulation steps leave the pipeline idle in 15 of 23 steps (65 %)
+# Note: a full checkpoint with optimizer states takes about 4.2 TB across all nodes
+# Note: 128 cards are just enough (57 to 60 of 64 GiB computed); 160 are recommended
+# Note: the launcher waits forever for a missing node, and for this node if its own name resolves to 127.0.0.1;
+# therefore --rank and --host are set
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   docker run \
 #       --detach \
 #       --interactive \
@@ -46,27 +46,27 @@
 #   docker exec --interactive --tty envcheck-ernie-300b-npu bash -l
 set -euo pipefail
 
-# Only you know these; they are asked for before anything starts.
-: "${NODE_RANK:?set NODE_RANK: the number of this node, 0 for the master, every number once}"
-: "${MASTER_ADDR:?set MASTER_ADDR: the address of node 0 as the other nodes reach it: no loopback, not localhost}"
-: "${HOST_ADDR:?set HOST_ADDR: the address of this node as the others reach it}"
-# With any of these wrong, the launcher waits for ever and says nothing.
+# Required: set these variables before you run the script.
+: "${NODE_RANK:?set NODE_RANK: number of this node: 0 for the master, unique on every node}"
+: "${MASTER_ADDR:?set MASTER_ADDR: address of node 0 that the other nodes can reach (not a loopback address)}"
+: "${HOST_ADDR:?set HOST_ADDR: address of this node that the other nodes can reach}"
+# With a wrong value here, the launcher hangs without a message.
 wrong() { printf '%s: %s\n' "$0" "$1" >&2; exit 2; }
-case "$MASTER_ADDR" in localhost | 127.* | ::1) wrong "MASTER_ADDR is $MASTER_ADDR, which means each node itself" ;; esac
-case "$HOST_ADDR" in localhost | 127.* | ::1) wrong "HOST_ADDR is $HOST_ADDR, which means each node itself" ;; esac
-case "$NODE_RANK" in *[!0-9]*) wrong "NODE_RANK is $NODE_RANK, and the nodes are 0 to 7" ;; esac
-[ "$NODE_RANK" -lt 8 ] || wrong "NODE_RANK is $NODE_RANK, and the nodes are 0 to 7"
+case "$MASTER_ADDR" in localhost | 127.* | ::1) wrong "MASTER_ADDR is $MASTER_ADDR, a loopback address: use one that the other nodes can reach" ;; esac
+case "$HOST_ADDR" in localhost | 127.* | ::1) wrong "HOST_ADDR is $HOST_ADDR, a loopback address: use one that the other nodes can reach" ;; esac
+case "$NODE_RANK" in *[!0-9]*) wrong "NODE_RANK is $NODE_RANK: expected 0 to 7" ;; esac
+[ "$NODE_RANK" -lt 8 ] || wrong "NODE_RANK is $NODE_RANK: expected 0 to 7"
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/workspace/runs
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-300b-npu-sft-node$NODE_RANK}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /workspace/ERNIE
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need /usr/local/Ascend/nnal/atb/set_env.sh
@@ -76,10 +76,10 @@ need examples/data/sft-train.jsonl
 need examples/data/sft-eval.jsonl
 
 mkdir -p -- "$OUTPUT_DIR"
-# Launchers write there what they were told, variables with secrets as well.
+# Launchers log their environment there, which may contain secrets.
 (umask 077 && mkdir -p -- "$LOG_DIR")
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES PADDLE_RANK \
   PADDLE_DEVICES PADDLE_NPROC_PER_NODE PADDLE_RUN_MODE PADDLE_JOB_ID PADDLE_LOG_DIR PADDLE_LOG_LEVEL \
   PADDLE_LOG_OVERWRITE PADDLE_SORT_IP PADDLE_MAX_RESTART PADDLE_ELASTIC_LEVEL PADDLE_ELASTIC_TIMEOUT \
@@ -88,7 +88,7 @@ unset -v NPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MAS
   PADDLE_AUTO_PARALLEL_CONFIG PADDLE_AUTO_CLUSTER PADDLE_TRAINER_ID PADDLE_TRAINERS_NUM PADDLE_TRAINER_ENDPOINTS \
   DISTRIBUTED_TRAINER_ENDPOINTS PADDLE_DISTRI_BACKEND PADDLE_WORKERS_IP_PORT_LIST PADDLE_TRAINERS \
   PADDLE_NUM_GRADIENT_SERVERS
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -105,7 +105,7 @@ export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
 export HCCL_CONNECT_TIMEOUT=7200
 export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec python -m paddle.distributed.launch \
   --log_dir "${LOG_DIR}" \
   --npus 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# qwen-7b-npu-llamafactory, chat: a chat with the adapter that was trained
+# qwen-7b-npu-llamafactory, chat: chat with the trained adapter
 # Written by envcheck infer --dry-run --as-script.
-# Note: name the adapter's folder by ADAPTER_DIR; Ctrl+C or exit ends the chat
+# Note: set ADAPTER_DIR to the adapter folder; Ctrl+C or exit ends the chat
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   mkdir -p hf_cache ms_cache output
 #   docker run \
 #       --detach \
@@ -29,21 +29,21 @@
 #   docker exec --interactive --tty envcheck-qwen-7b-llamafactory bash -l
 set -euo pipefail
 
-# Only you know these; they are asked for before anything starts.
-: "${ADAPTER_DIR:?set ADAPTER_DIR: the folder of the trained adapter, such as .../checkpoint-500}"
+# Required: set these variables before you run the script.
+: "${ADAPTER_DIR:?set ADAPTER_DIR: folder of the trained adapter, such as .../checkpoint-500}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /app
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need "${ADAPTER_DIR}"/adapter_config.json
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NNODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE \
   GROUP_RANK
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -51,7 +51,7 @@ set -eu
 export USE_MODELSCOPE_HUB=1
 export ASCEND_RT_VISIBLE_DEVICES=0
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec llamafactory-cli chat \
   --model_name_or_path Qwen/Qwen1.5-7B \
   --adapter_name_or_path "${ADAPTER_DIR}" \

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # qwen-7b-npu8-llamafactory, lora zero2: LoRA on q_proj and v_proj, DeepSpeed ZeRO-2 on four cards
 # Written by envcheck train --dry-run --as-script.
-# Note: four cards make 368 steps of 1473: nothing is saved or evaluated before the end unless --set
-# save_steps=100 says so
+# Note: four cards reduce 1473 steps to 368; set --set save_steps=100 to save and evaluate before the end
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   mkdir -p hf_cache ms_cache output
 #   docker run \
 #       --detach \
@@ -37,15 +36,15 @@
 #   docker exec --interactive --tty envcheck-qwen-7b-npu8-llamafactory bash -l
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/app/output
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-qwen-7b-npu8-llamafactory-lora-zero2}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /app
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need data/dataset_info.json
@@ -54,10 +53,10 @@ need examples/deepspeed/ds_z2_config.json
 
 mkdir -p -- "$OUTPUT_DIR"
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NNODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE \
   GROUP_RANK
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -65,7 +64,7 @@ set -eu
 export USE_MODELSCOPE_HUB=1
 export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec torchrun \
   --nproc_per_node 4 \
   --nnodes 1 \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # qwen-7b-npu-llamafactory, lora: LoRA on q_proj and v_proj, one card
 # Written by envcheck train --dry-run --as-script.
-# Note: a base model with a chat template works; Qwen1.5-7B-Chat would fit better
-# Note: the published log is older (July 2025) than the image (December 2025): expect other lines
+# Note: a base model works with a chat template, but Qwen1.5-7B-Chat is a better choice
+# Note: the published log (July 2025) is older than the image (December 2025), so the output differs
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   mkdir -p hf_cache ms_cache output
 #   docker run \
 #       --detach \
@@ -30,15 +30,15 @@
 #   docker exec --interactive --tty envcheck-qwen-7b-llamafactory bash -l
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs=/app/output
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-qwen-7b-npu-llamafactory-lora}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 
-# The paths below start here.
+# Relative paths below start here.
 cd -- /app
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need data/dataset_info.json
@@ -47,10 +47,10 @@ need examples/deepspeed/ds_z0_config.json
 
 mkdir -p -- "$OUTPUT_DIR"
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NNODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE \
   GROUP_RANK
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -58,7 +58,7 @@ set -eu
 export USE_MODELSCOPE_HUB=1
 export ASCEND_RT_VISIBLE_DEVICES=0
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec torchrun \
   --nproc_per_node 1 \
   --nnodes 1 \

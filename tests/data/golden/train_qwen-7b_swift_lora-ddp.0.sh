@@ -2,7 +2,7 @@
 # qwen-7b-npu-swift, lora ddp: LoRA on four cards, data parallel
 # Written by envcheck train --dry-run --as-script.
 #
-# It runs inside the recipe's container, which is started and then entered by:
+# Run it inside the recipe's container. Start and enter the container with:
 #   docker run \
 #       --detach \
 #       --interactive \
@@ -33,21 +33,21 @@
 #   docker exec --interactive --tty envcheck-qwen-7b-swift bash -l
 set -euo pipefail
 
-# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+# A new folder for each run and node: the launcher appends to existing logs.
 runs="$PWD/runs"
 RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-qwen-7b-npu-swift-lora-ddp}"
 OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
 
-# Without these files the job dies late and with another message.
+# Without these files the job fails late, with an unrelated message.
 need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
 need /usr/local/Ascend/ascend-toolkit/set_env.sh
 need /usr/local/Ascend/nnal/atb/set_env.sh
 
 mkdir -p -- "$OUTPUT_DIR"
 
-# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+# Variables left by job platforms and earlier runs override the launcher's options.
 unset -v NNODES NODE_RANK MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK
-# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e.
+# Set-up scripts of the toolkits; they read unset variables, so -e and -u are off.
 set +eu
 # shellcheck source=/dev/null
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
@@ -57,7 +57,7 @@ set -eu
 export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3
 export NPROC_PER_NODE=4
 
-# exec: the status of the script is the status of the job, not that of a pipe.
+# exec: the script exits with the status of the job.
 exec swift sft \
   --model Qwen/Qwen1.5-7B-Chat \
   --dataset AI-ModelScope/blossom-math-v2 \

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from envcheck.collect import machine
-from envcheck.collect.machine import Machine
-from envcheck.simulate import faults, session
+from envcheck.collect import answer_sources
+from envcheck.collect.answer_sources import AnswerSource
+from envcheck.simulate import faults, simulated_run
 from envcheck.simulate import machine_file as described
 
 MACHINES = (
@@ -19,16 +19,17 @@ MACHINES = (
     "h200x8",
     "a100x8-mig",
     "dev-4090x1",
+    "p800x8",
     "cpu",
 )
 PATIENCE_S = 1.0  # for a tool that hangs
 
 
 @contextmanager
-def simulated(name: str, wishes: Sequence[str] = ()) -> Iterator[Machine]:
-    """The machine with the faults; a tool that is told to hang costs a second, not its own deadline."""
-    ready = faults.apply(described.load(name, None), [faults.asked(wish) for wish in wishes])
-    with session.written(ready, None) as folder:
-        answer = machine.simulated(folder)
+def simulate_machine(name: str, wishes: Sequence[str] = ()) -> Iterator[AnswerSource]:
+    """Simulate the machine with the faults; a hanging tool takes one second, not its own timeout."""
+    ready = faults.apply_faults(described.load_machine(name, None), [faults.parse_fault(wish) for wish in wishes])
+    with simulated_run.write_machine_folder(ready, None) as folder:
+        answer = answer_sources.simulated_machine(folder)
         limit = PATIENCE_S if "tool-hang" in wishes else 60.0
         yield lambda question: answer(replace(question, timeout_s=min(question.timeout_s, limit)))

@@ -11,36 +11,37 @@ import pytest
 
 from envcheck import checks
 from envcheck.collect.host import bus, hccl_rank_table, rdma
-from envcheck.core.derived.ports import port_list
+from envcheck.core.derived.collective_ports import parse_port_list
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Finding, Outcome, Status
 from envcheck.vendors import VENDORS
 from probes.host import network_schemas
+from tests.envcheck.checks import check_cases_kunlunxin
 from tests.envcheck.checks.check_cases_network import MORE, WELL
-from tests.envcheck.checks.check_parts import OK, Change, healthy
+from tests.envcheck.checks.check_parts import OK, Change, make_healthy_facts
 
 BY_NAME = {check.name: check for check in checks.CHECKS}
 
 
-def judged(name: str, vendor: str, change: Change) -> Finding:
-    (found,) = checks.run(BY_NAME[name], change(healthy(vendor)))
+def run_check(name: str, vendor: str, change: Change) -> Finding:
+    (found,) = checks.run_check(BY_NAME[name], change(make_healthy_facts(vendor)))
     return found
 
 
-@pytest.mark.parametrize(("name", "vendor", "change", "status", "words"), MORE)
+@pytest.mark.parametrize(("name", "vendor", "change", "status", "words"), [*MORE, *check_cases_kunlunxin.MORE])
 def test_more_that_is_wrong(name: str, vendor: str, change: Change, status: Status, words: str) -> None:
-    """Each way of being wrong is told in words of its own, with what to do."""
-    found = judged(name, vendor, change)
+    """Each fault has its own message and remedy."""
+    found = run_check(name, vendor, change)
 
     assert (found.status, words in found.seen) == (status, True), found.seen
     assert found.remedy and found.remedy.words and found.evidence
 
 
-@pytest.mark.parametrize(("name", "vendor", "change"), WELL)
+@pytest.mark.parametrize(("name", "vendor", "change"), [*WELL, *check_cases_kunlunxin.WELL])
 def test_near_and_well(name: str, vendor: str, change: Change) -> None:
     """What looks like a fault and is none is left alone."""
-    facts = change(healthy(vendor))
-    (found,) = checks.run(BY_NAME[name], facts)
+    facts = change(make_healthy_facts(vendor))
+    (found,) = checks.run_check(BY_NAME[name], facts)
 
     assert found.status is OK, found.seen
 
@@ -48,7 +49,7 @@ def test_near_and_well(name: str, vendor: str, change: Change) -> None:
 @pytest.mark.parametrize("text", ["", "0", "65536", "7-5", "1-5,3", "auto", "1;2", "٣", "99999999999", "1-2-3"])
 def test_no_list_of_ports(text: str) -> None:
     """What HCCL would refuse is no list of ports, and nothing strange makes one."""
-    assert port_list(text) is None
+    assert parse_port_list(text) is None
 
 
 @pytest.fixture
@@ -73,17 +74,17 @@ def test_rdma_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """States, addresses that are set, and the nodes; what is not there is empty."""
     monkeypatch.setattr(rdma, "SYS", tree / "sys")
     monkeypatch.setattr(rdma, "DEV", tree / "dev")
-    said = rdma.rdma()
+    said = rdma.collect_rdma()
     monkeypatch.setattr(rdma, "SYS", tree / "none")
 
     assert said["verbs"] == ["uverbs0"]
     first, second = said["devices"]["mlx5_0"]["ports"].values()
     assert (first["state"], first["gids"]) == ("ACTIVE", {"0": "RoCE v2"})
     assert (second["state"], second["gids"]) == ("DOWN", {})
-    assert rdma.rdma()["devices"] == {}
+    assert rdma.collect_rdma()["devices"] == {}
 
 
-def space(*capabilities: tuple[int, int]) -> bytes:
+def make_config_space(*capabilities: tuple[int, int]) -> bytes:
     """A port's configuration space: (id, control) one after the other."""
     made = bytearray(4096)
     for n, (kind, control) in enumerate(capabilities):
@@ -96,9 +97,15 @@ def test_acs_is_read_from_the_configuration_space() -> None:
     """On, off, without the capability, cut off for a plain user, and a chain that never ends."""
     loop = bytearray(4096)
     struct.pack_into("<I", loop, 0x100, 0x0001 | 0x100 << 20)
-    cases = (space((1, 0), (0xD, 0x1D)), space((0xD, 0x01)), space((1, 0)), b"\0" * 64, bytes(loop))
+    cases = (
+        make_config_space((1, 0), (0xD, 0x1D)),
+        make_config_space((0xD, 0x01)),
+        make_config_space((1, 0)),
+        b"\0" * 64,
+        bytes(loop),
+    )
 
-    assert [bus.redirects(one) for one in cases] == [True, False, False, None, False]
+    assert [bus.is_redirecting(one) for one in cases] == [True, False, False, None, False]
 
 
 def test_cards_on_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +120,12 @@ def test_cards_on_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for path in (real, *real.parents):
         if bus.ADDRESS.fullmatch(path.name):
             (devices / path.name).symlink_to(path)
-    (devices / "0000:02:08.0" / "config").write_bytes(space((0xD, 0x04)))
+    (devices / "0000:02:08.0" / "config").write_bytes(make_config_space((0xD, 0x04)))
     monkeypatch.setattr(bus, "DEVICES", devices)
-    found = bus.bus(tuple(VENDORS.values()))["cards"]
+    found = bus.collect_bus(tuple(VENDORS.values()))["cards"]
     (real / "iommu_group/type").unlink()
     (real / "iommu_group").rmdir()
-    bare = bus.bus(tuple(VENDORS.values()))["cards"]
+    bare = bus.collect_bus(tuple(VENDORS.values()))["cards"]
 
     assert found == {"0000:03:00.0": {"iommu": "DMA-FQ", "switches": {"0000:01:00.0": None, "0000:02:08.0": True}}}
     assert bare["0000:03:00.0"]["iommu"] == "none"
@@ -130,7 +137,7 @@ def test_rank_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     text = {"version": "1.0", "server_count": "1", "server_list": [{"server_id": "node", "device": [device, 7]}]}
     (tmp_path / "t.json").write_text(json.dumps(text))
     monkeypatch.setenv(hccl_rank_table.VARIABLE, str(tmp_path / "t.json"))
-    said = hccl_rank_table.rank_table()
+    said = hccl_rank_table.collect_rank_table()
 
     assert said["servers"] == [{"id": "node", "devices": [{"id": 0, "address": "192.168.100.101", "rank": 0}]}]
     assert (said["count"], said["error"]) == (1, None)
@@ -148,19 +155,19 @@ def test_rank_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ids=["cut", "list", "number", "deep", "large"],
 )
 def test_rank_table_that_is_none(tmp_path: Path, text: str, error: str) -> None:
-    """What is no table says why; nothing is read without end."""
+    """An invalid table names the reason; reading is bounded."""
     (tmp_path / "t").write_text(text)
 
-    assert error in hccl_rank_table.read(str(tmp_path / "t"))["error"]
+    assert error in hccl_rank_table.read_rank_table(str(tmp_path / "t"))["error"]
 
 
 def test_rank_table_that_cannot_be_read(tmp_path: Path) -> None:
-    """A pipe without a writer is not waited for, and a missing file is said to be missing."""
+    """A pipe without a writer does not block, and a missing file is reported as missing."""
     os.mkfifo(tmp_path / "pipe")
 
-    assert "plain file" in hccl_rank_table.read(str(tmp_path / "pipe"))["error"]
-    assert "no such file" in hccl_rank_table.read(str(tmp_path / "none"))["error"]
-    assert hccl_rank_table.read("a\0b")["error"]
+    assert "not a regular file" in hccl_rank_table.read_rank_table(str(tmp_path / "pipe"))["error"]
+    assert "no such file" in hccl_rank_table.read_rank_table(str(tmp_path / "none"))["error"]
+    assert hccl_rank_table.read_rank_table("a\0b")["error"]
 
 
 @pytest.mark.parametrize("name", ["rdma", "bus", "rank_table"])
@@ -175,6 +182,10 @@ def test_rank_table_that_cannot_be_read(tmp_path: Path) -> None:
 def test_strange_answers(name: str, text: str) -> None:
     """A recording that holds something else is not believed, and breaks nothing."""
     facts = Facts(answers={f"ask {name}": Answer(f"ask {name}", Outcome.ANSWERED, text)})
-    read = {"rdma": network_schemas.rdma, "bus": network_schemas.bus, "rank_table": network_schemas.rank_table}[name]
+    read = {
+        "rdma": network_schemas.read_rdma,
+        "bus": network_schemas.read_bus,
+        "rank_table": network_schemas.read_rank_table,
+    }[name]
 
     assert read(facts) is None or text.startswith('{"devices": {')

@@ -13,14 +13,14 @@ import pytest
 BIN = Path(sys.executable).parent
 
 
-def envcheck(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run_envcheck(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     around = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **env}
     return subprocess.run(["envcheck", *argv], env=around, capture_output=True, text=True, timeout=60)
 
 
-def offered(*words: str) -> list[str]:
+def list_completions(*words: str) -> list[str]:
     """What bash would be offered behind these words, the last of which is being typed."""
-    done = envcheck(_ENVCHECK_COMPLETE="bash_complete", COMP_WORDS=" ".join(words), COMP_CWORD=str(len(words) - 1))
+    done = run_envcheck(_ENVCHECK_COMPLETE="bash_complete", COMP_WORDS=" ".join(words), COMP_CWORD=str(len(words) - 1))
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
@@ -39,13 +39,13 @@ def offered(*words: str) -> list[str]:
 )
 def test_offered(words: tuple[str, ...], expected: set[str]) -> None:
     """Commands, options, and behind an option the names that it takes."""
-    assert expected <= set(offered(*words))
+    assert expected <= set(list_completions(*words))
 
 
 @pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))
 def test_script(shell: str) -> None:
     """Each shell reads its own without a complaint, where there is one to try."""
-    done = envcheck("completion", shell)
+    done = run_envcheck("completion", shell)
     assert done.returncode == 0 and "_ENVCHECK_COMPLETE" in done.stdout
     if shutil.which(shell):
         read = subprocess.run([shell, "-n"], input=done.stdout, capture_output=True, text=True, timeout=120)
@@ -54,7 +54,7 @@ def test_script(shell: str) -> None:
 
 def test_bash_completes() -> None:
     """The function that the script defines puts the words where bash looks for them."""
-    script = envcheck("completion", "bash").stdout
+    script = run_envcheck("completion", "bash").stdout
     ask = "COMP_WORDS=(envcheck doctor --device ilu); COMP_CWORD=3; _envcheck_completion envcheck ilu --device; "
     around = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     argv = ["bash", "--norc", "-c", f'{script}\n{ask} printf "%s\\n" "${{COMPREPLY[@]}}"']
@@ -64,5 +64,5 @@ def test_bash_completes() -> None:
 
 def test_unknown_shell() -> None:
     """A sentence with the shells that there are."""
-    done = envcheck("completion", "tcsh")
+    done = run_envcheck("completion", "tcsh")
     assert done.returncode == 2 and "bash" in done.stderr

@@ -14,7 +14,7 @@ from envcheck.core.errors import UsageError
 LISTS = ("--list-checks", "--show-thresholds")
 
 
-def said(*words: str) -> str:
+def run_doctor(*words: str) -> str:
     done = CliRunner().invoke(doctor, words, catch_exceptions=False)
 
     assert done.exit_code == 0
@@ -22,10 +22,10 @@ def said(*words: str) -> str:
 
 
 def test_thresholds_of_a_site(tmp_path: Path) -> None:
-    """The document has the site's figure beside the default, and the file that it comes from."""
+    """The document has the site's value, the default, and the file."""
     site = tmp_path / "site.toml"
     site.write_text('[thresholds]\n"host.memory.warn_gib" = 4.5\n')
-    told = json.loads(said("--show-thresholds", "--json", "--config", str(site)))
+    told = json.loads(run_doctor("--show-thresholds", "--json", "--config", str(site)))
     rows = {row.pop("name"): row for row in told["thresholds"]}
 
     assert told["file"] == str(site)
@@ -37,21 +37,23 @@ def test_thresholds_of_a_site(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", LISTS)
 def test_one_document(what: str) -> None:
     """--json and --format json are one; without them people read a list of the same names."""
-    told = said(what, "--json")
+    told = run_doctor(what, "--json")
     names = [row["name"] for row in json.loads(told)[{"-l": "checks", "-s": "thresholds"}[what[1:3]]]]
-    listed = said(what)
+    listed = run_doctor(what)
 
-    assert said(what, "--format", "json") == told and told.isascii()
+    assert run_doctor(what, "--format", "json") == told and told.isascii()
     assert len(names) > 10 and all(name in listed for name in names)
 
 
 def test_the_same_checks_for_both(tmp_path: Path) -> None:
-    """People and programs are told of the same checks: the tests of --deep, and those of the site's file."""
+    """Text and JSON list the same checks, including those of --deep and of the site's file."""
     site = tmp_path / "site.toml"
-    site.write_text('[[check]]\nname = "own.up"\nsays = "It is up."\ncommand = ["true"]\npattern = "x"\nremedy = "y"\n')
+    site.write_text(
+        '[[check]]\nname = "own.up"\ndescription = "It is up."\ncommand = ["true"]\npattern = "x"\nremedy = "y"\n'
+    )
     words = ("--list-checks", "--config", str(site))
-    names = [row["name"] for row in json.loads(said(*words, "--json"))["checks"]]
-    lines = said(*words).splitlines()
+    names = [row["name"] for row in json.loads(run_doctor(*words, "--json"))["checks"]]
+    lines = run_doctor(*words).splitlines()
 
     assert {"host.shm", "deep.matmul", "own.up"} <= set(names)
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == names
@@ -61,7 +63,7 @@ def test_the_same_checks_for_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", LISTS)
 @pytest.mark.parametrize(
     ("more", "why"),
-    [(("-o", "x.html"), "--output cannot be combined with {}"), (("--format", "html"), "{} is no report")],
+    [(("-o", "x.html"), "--output cannot be combined with {}"), (("--format", "html"), "{} does not produce a report")],
 )
 def test_no_report(what: str, more: tuple[str, str], why: str) -> None:
     """A list is written nowhere else, and is no page: that is refused rather than passed over."""

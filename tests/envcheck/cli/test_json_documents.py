@@ -16,24 +16,26 @@ from envcheck.cli import main, schemas
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
 
 
-def leaves(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def list_leaf_commands(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """All commands of the tree that do something by themselves."""
     below = getattr(command, "commands", {})
     if not below or getattr(command, "invoke_without_command", False):
         yield path, command
     for name, each in below.items():
-        yield from leaves(each, (*path, name))
+        yield from list_leaf_commands(each, (*path, name))
 
 
 CONTEXT = click.Context(main.main, info_name="envcheck")
 KNOWN = {name: main.main.get_command(CONTEXT, name) for name in main.COMMANDS}
-COMMANDS = dict(each for name, command in KNOWN.items() if command for each in leaves(command, (name,)))
+COMMANDS = dict(each for name, command in KNOWN.items() if command for each in list_leaf_commands(command, (name,)))
 every_command = pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a file that nobody may read as anything, an empty one, and a home of the test's own."""
+    """A folder with an invalid file, an empty one, and a separate home."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -44,8 +46,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
-    """The exit code, the one document on standard output, and what standard error says."""
+def read_document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
+    """Return exit code, the document on standard output, and standard error."""
     with pytest.raises(SystemExit) as left:
         main.entry([*words])
     said = capsys.readouterr()
@@ -66,10 +68,10 @@ def test_every_command_takes_json(path: tuple[str, ...]) -> None:
 
 @every_command
 def test_an_unknown_option(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """What click refuses is a document as the schema says, and the sentence that a person reads."""
-    code, told, err = document(capsys, *path, "--json", "--no-such-option")
+    """click's usage errors are a document of the schema, and a message."""
+    code, told, err = read_document(capsys, *path, "--json", "--no-such-option")
 
-    jsonschema.validate(told, schemas.schema("error"))
+    jsonschema.validate(told, schemas.build_schema("error"))
     assert code == told["exit_code"] == 2
     assert err == f"envcheck: {told['error']}\n  next: {told['next']}\n"
 
@@ -97,9 +99,9 @@ def test_whatever_ends_it(
         raise why
 
     monkeypatch.setattr(KNOWN[path[0]], "make_context", end)
-    left, told, _ = document(capsys, *path, "--json")
+    left, told, _ = read_document(capsys, *path, "--json")
 
-    jsonschema.validate(told, schemas.schema("error"))
+    jsonschema.validate(told, schemas.build_schema("error"))
     assert left == told["exit_code"] == code
 
 
@@ -119,7 +121,7 @@ ERRORS = (
     ("doctor -o no-such-folder/x.html", 2),
     ("provision --recipe nothing", 2),
     ("provision --model nothing", 2),
-    ("provision --undo --driver x", 2),
+    ("provision --undo --install-driver x", 2),
     ("provision --recipe tiny-cpu --locked no-such-file", 2),
     ("provision --recipe tiny-cpu --as-script", 2),
     ("bundle --recipe tiny-cpu -o no-such-folder/x", 2),
@@ -166,7 +168,7 @@ ERRORS = (
 def test_a_refusal(words: str, expected: int, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is missing or unreadable, a name that is none, options that contradict each other."""
     own, _, others = words.partition(" -- ")
-    code, told, err = document(capsys, *own.split(), "--json", *(["--", others] if others else []))
+    code, told, err = read_document(capsys, *own.split(), "--json", *(["--", others] if others else []))
 
     check_error(code, told)
     assert code == expected
@@ -179,7 +181,7 @@ VERDICTS = (
     ("plan --model 21b --method lora", 3, "verdict"),
     ("plan --model 300b --method sft --device npu --cards 1 --memory-gib 1", 1, "verdict"),
     ("train --model 21b --method lora --device npu", 1, "gates"),
-    ("train --model 300b --method lora --device npu --dry-run", 0, "closed"),
+    ("train --model 300b --method lora --device npu --dry-run", 0, "failed_checks"),
     ("provision --model 300b --method lora --device npu --dry-run", 1, "obstacles"),
     ("lint launch.sh", 1, "findings"),
     ("lint empty.sh", 3, "findings"),
@@ -193,7 +195,7 @@ VERDICTS = (
     ("doctor --hosts nobody.invalid", 1, "findings"),
     ("provision --recipe tiny-cpu --hosts nobody.invalid --dry-run", 1, "hosts"),
     ("train --recipe tiny-cpu --hosts nobody.invalid", 1, "gates"),
-    ("snapshot -o fleet --hosts nobody.invalid", 1, "hosts"),
+    ("snapshot --output-dir fleet --hosts nobody.invalid", 1, "hosts"),
     ("schema", 0, "documents"),
     ("completion bash", 0, "script"),
     ("lint --list-rules", 0, "rules"),
@@ -206,10 +208,10 @@ VERDICTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "expected", "key"), VERDICTS)
 def test_a_verdict(words: str, expected: int, key: str, capsys: pytest.CaptureFixture[str], place: Path) -> None:
-    """What the command found is one document, with the same exit code where it tells one."""
+    """The result is one document, with the same exit code if it contains one."""
     if "machine.json" in words:
-        document(capsys, "snapshot", "-o", "machine.json", "--json")
-    code, told, _ = document(capsys, *words.split(), "--json")
+        read_document(capsys, "snapshot", "-o", "machine.json", "--json")
+    code, told, _ = read_document(capsys, *words.split(), "--json")
 
     assert code == told.get("exit_code", code) == expected
     assert key in told
@@ -219,7 +221,7 @@ def test_a_verdict(words: str, expected: int, key: str, capsys: pytest.CaptureFi
 
 def test_a_report_in_a_file(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     """-o FILE has its own format; the document stays on standard output."""
-    code, told, err = document(capsys, "doctor", "--only", "host.swap", "--json", "-o", "report.md")
+    code, told, err = read_document(capsys, "doctor", "--only", "host.swap", "--json", "-o", "report.md")
 
     assert told["exit_code"] == code and "report.md" in err
     assert (place / "report.md").read_text("utf-8").startswith("#")
@@ -231,10 +233,10 @@ def test_documents_are_english(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     try:
-        _, told, err = document(capsys, "nothing", "--json")
-        _, named, _ = document(capsys, "nothing", "--json", "--lang", "zh")
+        _, told, err = read_document(capsys, "nothing", "--json")
+        _, named, _ = read_document(capsys, "nothing", "--json", "--lang", "zh")
     finally:
-        language.choose([], {})
+        language.choose_language([], {})
 
     assert told["error"].isascii() and not err.isascii()
     assert not named["error"].isascii()

@@ -1,8 +1,9 @@
-"""The pages that `man` shows are what the commands say of themselves."""
+"""The man pages match the help of the commands."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,3 +42,15 @@ def test_read_by_troff(made: Path) -> None:
         done = subprocess.run([*GROFF, str(page)], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), page.name
         assert all(section in done.stdout for section in ("NAME", "SYNOPSIS", "OPTIONS")), page.name
+
+
+def test_all_options_by_group(made: Path) -> None:
+    """A page has all options of its command; those of a long command are grouped."""
+    page = (made / "envcheck-train.1").read_text().replace("\\-", "-")
+    sections = [line.removeprefix(".SS ") for line in page.splitlines() if line.startswith(".SS ")]
+
+    assert sections[0] == "Job options" and sections[-1] == "General options" and "Slurm options" in sections
+    assert {"--model", "--no-gang", "--requeue-without-bad", "--limit", "--help-all"} <= set(
+        re.findall(r"--[\w-]+", page)
+    )
+    assert ".SS" not in (made / "envcheck-lint.1").read_text()

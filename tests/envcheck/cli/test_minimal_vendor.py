@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from envcheck.cli.main import main
 from envcheck.core.errors import EnvcheckError
-from envcheck.core.vendor import Vendor, run
+from envcheck.core.vendor import Vendor, run_question
 from envcheck.vendors import VENDORS
 from installers.drivers import installer_tables
 from installers.recipes import catalogue
@@ -32,7 +32,7 @@ def abacus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vendor:
         parser="probes.smi.nvidia_smi",
         pci_vendor="1fff",
         node_pattern="/dev/abacus[0-9]*",
-        devices=(run("abacus-smi"),),
+        devices=(run_question("abacus-smi"),),
     )
     monkeypatch.setitem(VENDORS, "abacus", vendor)
     return vendor
@@ -51,54 +51,54 @@ def recipes(tmp_path: Path) -> Path:
     return folder
 
 
-def envcheck(*argv: str) -> Result:
+def run_envcheck(*argv: str) -> Result:
     return CliRunner().invoke(main, list(argv), catch_exceptions=True)
 
 
 @pytest.mark.parametrize(
     ("argv", "seen"),
     [
-        (("solve", "--device", "abacus", "--driver", "1.0"), "no table names a set of versions for --device abacus"),
+        (("solve", "--device", "abacus", "--driver", "1.0"), "no version table covers --device abacus"),
         (
             ("plan", "--model", "21b", "--method", "lora", "--device", "abacus", "--cards", "8"),
-            "no table describes a card of --device abacus",
+            "--device abacus: not in the device table",
         ),
     ],
     ids=("solve", "plan"),
 )
 def test_missing_table_is_named(argv: tuple[str, ...], seen: str) -> None:
-    """solve and plan say which table lacks the vendor."""
-    done = envcheck(*argv)
+    """solve and plan name the table that lacks the vendor."""
+    done = run_envcheck(*argv)
 
     assert isinstance(done.exception, EnvcheckError)
     assert done.exception.message == seen
 
 
 def test_kubernetes_wants_the_resource(recipes: Path) -> None:
-    """Nothing tells what a cluster calls its cards: --resource does."""
+    """Without a known resource name, --resource is required."""
     train = ("train", "--recipe", "tiny-abacus", "--recipes", str(recipes))
     asked = (*train, "--on", "k8s", "--dry-run", "--image", "a/b:1", "--storage", "claim")
 
-    refused, made = envcheck(*asked), envcheck(*asked, "--resource", "abacus.com/beads")
+    refused, made = run_envcheck(*asked), run_envcheck(*asked, "--resource", "abacus.com/beads")
 
-    assert "no Kubernetes resource is known for --device abacus" in str(refused.exception)
+    assert "the Kubernetes resource name of --device abacus is unknown" in str(refused.exception)
     assert "abacus.com/beads: 1" in made.output
 
 
 def test_slurm_is_asked_by_its_own_word(recipes: Path) -> None:
-    """Where no sinfo answers, the cards are called as Slurm usually calls them, and that is told."""
-    done = envcheck("train", "--recipe", "tiny-abacus", "--recipes", str(recipes), "--on", "slurm", "--dry-run")
+    """Without sinfo, Slurm's usual name of the devices is used, with a notice."""
+    done = run_envcheck("train", "--recipe", "tiny-abacus", "--recipes", str(recipes), "--on", "slurm", "--dry-run")
 
     assert "--gres=gpu:1" in done.output
 
 
 def test_driver_has_no_installer(recipes: Path) -> None:
     """There is no installer dialogue, and nothing fails for it."""
-    recipe = catalogue.by_name(catalogue.load_all(recipes), "tiny-abacus")
+    recipe = catalogue.find_recipe(catalogue.load_all(recipes), "tiny-abacus")
 
-    assert installer_tables.drivers_of(recipe) == ()
+    assert installer_tables.list_drivers(recipe) == ()
 
 
 def test_explain_knows_the_others() -> None:
     """A code of another vendor is explained as ever."""
-    assert "507033" in envcheck("explain", "507033").output
+    assert "507033" in run_envcheck("explain", "507033").output

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 
 
-def between(mark: str) -> str:
+def read_block(mark: str) -> str:
     found = re.search(rf"<!-- {mark} -->\n```\w+\n(.*?)\n```\n<!-- /{mark} -->", README, re.S)
     assert found, mark
     return found[1]
@@ -26,12 +26,12 @@ def between(mark: str) -> str:
 @pytest.mark.parametrize("mark", ("first", "second"))
 def test_commands_are_one_line(mark: str) -> None:
     """Each of the two commands is one line."""
-    assert "\n" not in between(mark)
+    assert "\n" not in read_block(mark)
 
 
 def test_screen_is_real() -> None:
     """The screen in the README is what its command prints, byte for byte."""
-    command, _, screen = between("screen").partition("\n")
+    command, _, screen = read_block("screen").partition("\n")
     env = {**os.environ, "COLUMNS": "80", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
     env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     done = subprocess.run(shlex.split(command[2:]), capture_output=True, text=True, env=env, timeout=120)

@@ -1,4 +1,4 @@
-"""envcheck recipes show: the recipe's job on this machine, before what the recipe says."""
+"""envcheck recipes show: the recipe's job on this machine, then the recipe's values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 
-def first_section(page: str) -> str:
+def read_first_section(page: str) -> str:
     return page.split("\non this machine\n")[1].split("\n\n")[0]
 
 
 def test_the_job_on_this_machine_comes_first(run_on: Any) -> None:
     """Image of the host's architecture, no privileges, and the judge's sentences."""
-    section = first_section(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--method", "lora").stdout)
+    section = read_first_section(
+        run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--method", "lora").stdout
+    )
 
     assert re.search(r"^  image = \S+aarch64\S*$", section, re.M)
     assert "  privileged = no" in section and "--privileged" not in section
@@ -24,7 +26,7 @@ def test_the_job_on_this_machine_comes_first(run_on: Any) -> None:
 
 def test_the_documents_own_options_are_shown_when_asked_for(run_on: Any) -> None:
     """--as-published: privileged, as the document has it."""
-    section = first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published").stdout)
+    section = read_first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published").stdout)
 
     assert "  privileged = yes" in section and "--privileged" in section
 
@@ -43,7 +45,7 @@ def test_no_page_says_other_than_provision(run_on: Any, machine: str) -> None:
 
 def test_a_machine_without_such_cards_is_said(run_on: Any) -> None:
     """The job is that of the recipe's host then."""
-    section = first_section(run_on("cpu", "recipes", "show", "ernie-300b-npu").stdout)
+    section = read_first_section(run_on("cpu", "recipes", "show", "ernie-300b-npu").stdout)
 
     assert "  host = resolved for the recipe's host (Atlas 200T A2 Box16, x86_64)" in section
 

@@ -43,7 +43,7 @@ class AddOptions(CommonOptions):
 
 
 @command(RemoveOptions, AddOptions)
-def change(request: RemoveOptions | AddOptions) -> None:
+def echo_request(request: RemoveOptions | AddOptions) -> None:
     click.echo(repr(request))
 
 
@@ -58,22 +58,22 @@ def change(request: RemoveOptions | AddOptions) -> None:
 )
 def test_the_request_that_is_meant(words: str, said: str) -> None:
     """An option of SELECTED_BY chooses its type, else the last is meant; all of its fields are read."""
-    assert CliRunner().invoke(change, words.split()).output.count(said) == 1
+    assert CliRunner().invoke(echo_request, words.split()).output.count(said) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "message", "next_step"),
     [
-        ("--remove --path p", "--path cannot be combined with --remove", "leave one of them out"),
-        ("--purge --depth 2", "--depth cannot be combined with --purge", "leave one of them out"),
+        ("--remove --path p", "--path cannot be combined with --remove", "use only one of them"),
+        ("--purge --depth 2", "--depth cannot be combined with --purge", "use only one of them"),
         ("--path p --url u", "--url cannot be combined with --path", "give the file"),
-        ("--whole", "--whole requires one of --remove, --purge", "leave --whole out"),
-        ("--depth 2", "--depth requires one of --path, --url", "leave --depth out"),
+        ("--whole", "--whole requires one of --remove, --purge", "add one of them, or remove --whole"),
+        ("--depth 2", "--depth requires one of --path, --url", "add one of them, or remove --depth"),
     ],
 )
 def test_what_does_not_go_together(words: str, message: str, next_step: str) -> None:
     """An option that its request has not, one of two that exclude each other, and one that needs another."""
-    found = CliRunner().invoke(change, words.split()).exception
+    found = CliRunner().invoke(echo_request, words.split()).exception
 
     assert isinstance(found, UsageError)
     assert (found.message, found.next_step) == (message, next_step)
@@ -81,7 +81,7 @@ def test_what_does_not_go_together(words: str, message: str, next_step: str) -> 
 
 def test_a_default_is_not_given() -> None:
     """Only what the command line has is in `given`, and only that conflicts."""
-    assert "given=frozenset()" in CliRunner().invoke(change, []).output
+    assert "given=frozenset()" in CliRunner().invoke(echo_request, []).output
 
 
 def test_another_layers_dataclass() -> None:
@@ -98,7 +98,7 @@ def test_another_layers_dataclass() -> None:
     assert convert_request(Removal, request, why="y") == Removal("x", True, "y")
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+def list_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef):
@@ -111,7 +111,7 @@ def test_no_function_takes_many_parameters() -> None:
         name: len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
         + bool(node.args.vararg)
         + bool(node.args.kwarg)
-        for name, node in functions()
+        for name, node in list_functions()
     }
 
     assert len(counts) > 200

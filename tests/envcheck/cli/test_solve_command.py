@@ -12,38 +12,38 @@ from pathlib import Path
 import pytest
 
 from envcheck.collect import facts
-from envcheck.compat import detect, judging, loading, solving
-from envcheck.compat.components import components
-from envcheck.compat.model import Standing
+from envcheck.compat import detect, pair_verdicts, solver, table_loader
+from envcheck.compat.components import load_components
+from envcheck.compat.version_records import PairStatus
 from envcheck.report import version_sets
-from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
+from tests.envcheck.checks.doctor_helpers import MACHINES, simulate_machine
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-TABLE = loading.table()
+TABLE = table_loader.own_version_table()
 
 REFUSALS = [
-    (("--device", "gpu"), 2, "--device gpu could mean several vendors"),
+    (("--device", "gpu"), 2, "--device gpu is ambiguous"),
     (("--device", "cpu"), 2, "--device cpu has no driver"),
-    (("--driver", "4.3.0"), 2, "--driver says no vendor"),
-    (("--device", "npu", "--driver", "x.x.x"), 2, "--driver 'x.x.x' is no version"),
-    (("--device", "npu", "--driver", ""), 2, "--driver: an empty text"),
-    (("--device", "npu", "--framework", "jax"), 2, "'jax' is not one of"),
-    (("--device", "npu", "--architecture", "mips"), 2, "'mips' is not one of"),
+    (("--driver", "4.3.0"), 2, "--driver requires a vendor"),
+    (("--device", "npu", "--driver", "x.x.x"), 2, "--driver 'x.x.x' is not a version"),
+    (("--device", "npu", "--driver", ""), 2, "--driver: the value is empty"),
+    (("--device", "npu", "--library", "jax"), 2, "'jax' is not one of"),
+    (("--device", "npu", "--arch", "mips"), 2, "'mips' is not one of"),
     (("--replay", "there-is-none.json"), 2, "there-is-none.json"),
-    (("--device", "npu"), 3, "the driver's version could not be told"),
+    (("--device", "npu"), 3, "cannot determine the driver version"),
 ]
 
 
-def solve(*argv: str) -> subprocess.CompletedProcess[str]:
+def run_solve(*argv: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "envcheck", "solve", *argv]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 def test_blanks_around_a_driver_do_not_matter() -> None:
     """A version that was copied with its blanks is read, and printed without them."""
-    done = solve("--device", "npu", "--driver", " 24.1.rc1\t", "--architecture", "x86_64")
+    done = run_solve("--device", "npu", "--driver", " 24.1.rc1\t", "--arch", "x86_64")
 
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "npu, paddle: driver 24.1.rc1, x86_64")
 
@@ -51,36 +51,40 @@ def test_blanks_around_a_driver_do_not_matter() -> None:
 @pytest.mark.parametrize("name", [name for name in MACHINES if name != "cpu"])
 def test_machine_tells_its_versions(name: str) -> None:
     """From tools, files and metadata: driver, processor, Python and packages; nothing known bad is on our machines."""
-    with simulated(name) as machine:
-        found = facts.gather(machine)
-    versions_here = detect.installed(found)
+    with simulate_machine(name) as machine:
+        found = facts.gather_facts(machine)
+    versions_here = detect.detect_versions(found)
 
-    assert set(versions_here) <= set(components())
+    assert set(versions_here) <= set(load_components())
     assert {"architecture", "python", "numpy"} <= set(versions_here)
     assert any(goal.driver in versions_here for goal in TABLE.goals.values())
-    assert [v for v in judging.judge(versions_here, detect.told(found)) if v.standing is Standing.BAD] == []
+    assert [
+        v
+        for v in pair_verdicts.evaluate_pairs(versions_here, detect.list_machine_rows(found))
+        if v.standing is PairStatus.BAD
+    ] == []
 
 
 def test_firmware_is_judged_by_the_drivers_own_file() -> None:
     """The range in version.info makes a row: outside it the firmware is known bad, inside it is fine."""
-    with simulated("atlas-800t-a2") as machine:
-        found = facts.gather(machine)
-    told = list(detect.told(found))
-    for firmware, standing in (("7.1.0.6.220", Standing.TESTED), ("7.3.0", Standing.BAD), ("6.9", Standing.BAD)):
-        verdict = judging.pair(
+    with simulate_machine("atlas-800t-a2") as machine:
+        found = facts.gather_facts(machine)
+    told = list(detect.list_machine_rows(found))
+    for firmware, standing in (("7.1.0.6.220", PairStatus.TESTED), ("7.3.0", PairStatus.BAD), ("6.9", PairStatus.BAD)):
+        verdict = pair_verdicts.evaluate_pair(
             "npu-driver", "npu-firmware", {"npu-driver": "24.1.rc1.b030", "npu-firmware": firmware}, told
         )
         assert verdict is not None and verdict.standing is standing
 
 
 def test_screen_on_a_machine() -> None:
-    """On a machine the screen says what is as here and what is not, who says so, and what to install; 60 columns."""
-    done = _on("atlas-200t-a2-box16")
+    """The screen shows which versions match, their sources, and what to install; 60 columns."""
+    done = _solve_on("atlas-200t-a2-box16")
 
     assert done.returncode == 0, done.stderr
-    assert "Newest tested set for this driver:" in done.stdout
-    assert "CANN               8.0.RC1   as here" in done.stdout
-    assert "here 3.1.0" in done.stdout
+    assert "Newest tested version set for this driver:" in done.stdout
+    assert "CANN               8.0.RC1   installed" in done.stdout
+    assert "installed: 3.1.0" in done.stdout
     assert "documented, 2025-07" in done.stdout
     assert "pip install paddlepaddle==3.1.0a0 -i https://www.paddlepaddle.org.cn/packages/stable/cpu/" in done.stdout
     wide = [line for line in done.stdout.splitlines() if len(line) > 60]
@@ -89,65 +93,67 @@ def test_screen_on_a_machine() -> None:
 
 def test_screen_of_a_set_for_torch() -> None:
     """The same for torch, as one document: versions, changes, verdicts with sources, commands."""
-    done = _on("atlas-800t-a3", "--framework", "torch", "--json")
+    done = _solve_on("atlas-800t-a3", "--library", "torch", "--json")
     said = json.loads(done.stdout)
 
     assert done.returncode == 0
     assert said["tested"]["versions"]["torch-npu"] == "2.12.0.post2"
-    assert "cann" in said["tested"]["change"] and "npu-driver" not in said["tested"]["change"]
-    assert all(each["source"] and each["date"] for each in said["tested"]["because"])
+    assert "cann" in said["tested"]["changes"] and "npu-driver" not in said["tested"]["changes"]
+    assert all(each["source"] and each["date"] for each in said["tested"]["pairs"])
     assert "pip install torch-npu==2.12.0.post2" in said["tested"]["commands"]
-    assert {v["verdict"] for v in said["judged"]} <= {"tested", "known bad", "unknown"}
+    assert {v["verdict"] for v in said["installed_pairs"]} <= {"tested", "known bad", "unknown"}
 
 
 def test_packages_that_are_not_there_are_to_be_installed() -> None:
     """A set of which nothing is here differs in nothing that is here, and yet there is something to do."""
-    done = _on("atlas-800t-a2", "--framework", "torch")
+    done = _solve_on("atlas-800t-a2", "--library", "torch")
 
     assert "nothing to change" not in done.stdout
     assert "pip install torch-npu==" in done.stdout
 
 
 def test_no_set_ends_with_1() -> None:
-    """Where no tested set is known the exit code is 1, and the screen says what to do."""
-    done = solve("--device", "npu", "--driver", "25.5.2", "--architecture", "aarch64")
+    """Without a tested set the exit code is 1, and the screen shows the next step."""
+    done = run_solve("--device", "npu", "--driver", "25.5.2", "--arch", "aarch64")
 
     assert done.returncode == 1
-    assert "No tested set is known for this driver." in done.stdout
+    assert "No tested version set is known for this driver." in done.stdout
     assert "envcheck doctor --deep" in done.stdout
 
 
 def test_another_driver_is_advised_only_where_one_helps() -> None:
     """No wheel of paddlepaddle-gpu is for aarch64, whatever the driver: another framework is asked for instead."""
-    done = solve("--device", "nvidia", "--driver", "550.54.15", "--architecture", "aarch64")
+    done = run_solve("--device", "nvidia", "--driver", "550.54.15", "--arch", "aarch64")
 
     assert done.returncode == 1
-    assert "--framework" in done.stdout and "another driver" not in done.stdout
+    assert "--library" in done.stdout and "another driver" not in done.stdout
 
 
 def test_what_is_here_and_nobody_calls_bad_is_unknown() -> None:
-    """A whole set is installed, stated in parts and nowhere bad: unknown, with the pairs that nobody states; 3."""
-    done = _on("atlas-800t-a2")
-    said = json.loads(_on("atlas-800t-a2", "--json").stdout)
-    open_ = {tuple(v["components"].values()) for v in said["judged"] if v["confidence"] == "inferred"}
+    """A complete installed set, partly documented and without known faults, is unknown; exit code 3."""
+    done = _solve_on("atlas-800t-a2")
+    said = json.loads(_solve_on("atlas-800t-a2", "--json").stdout)
+    open_ = {tuple(v["components"].values()) for v in said["installed_pairs"] if v["confidence"] == "inferred"}
 
     assert (done.returncode, said["verdict"], said["tested"]) == (3, "unknown", None)
-    assert "Unknown: no tested set is known for this driver." in done.stdout
+    assert "Unknown: no tested version set is known for this driver." in done.stdout
     assert open_ == {("3.1.0", "3.1.0"), ("3.1.0", "aarch64")}
-    assert "3.1.0 with processor aarch64; it is named with" in " ".join(done.stdout.split())
+    assert "3.1.0 with processor aarch64; documented with x86_64" in " ".join(done.stdout.split())
     assert "3.1.0 with CANN" not in done.stdout
     assert "CANN               8.0.0" not in done.stdout
 
 
 def test_what_is_here_counts_for_its_own_driver_alone() -> None:
-    """The installed set says nothing of another driver, nor where a pair of it is known bad."""
+    """The installed set does not count for another driver, nor with a known incompatibility."""
     goal = TABLE.goals["npu", "paddle"]
     here_ = {"npu-driver": "24.1.rc1", "architecture": "aarch64", "cann": "8.0.RC1", "python": "3.10"}
     here_ |= {"paddlepaddle": "3.1.0", "paddle-custom-npu": "3.1.0"}
 
-    def told(driver: str, found: dict[str, str]) -> version_sets.Told:
-        answered = solving.Answer(None)
-        return version_sets.Told("npu", "paddle", driver, "aarch64", goal, answered, found, judging.judge(found), TABLE)
+    def told(driver: str, found: dict[str, str]) -> version_sets.SolveReport:
+        answered = solver.VersionSolution(None)
+        return version_sets.SolveReport(
+            "npu", "paddle", driver, "aarch64", goal, answered, found, pair_verdicts.evaluate_pairs(found), TABLE
+        )
 
     assert version_sets.exit_code(told("24.1.rc1", here_)) == 3
     assert version_sets.exit_code(told("25.5.2", here_)) == 1
@@ -156,30 +162,32 @@ def test_what_is_here_counts_for_its_own_driver_alone() -> None:
 
 
 def test_driver_that_does_not_answer_is_told() -> None:
-    """Where the tool is gone and no file tells the driver: 3, and the option that says it."""
-    done = _on("bi-v150x8", faults=("tool-missing",))
+    """Without a known driver version: exit code 3, and the option to specify it."""
+    done = _solve_on("bi-v150x8", faults=("tool-missing",))
 
     assert done.returncode == 3
-    assert "could not be told" in done.stderr and "--driver VERSION" in done.stderr
+    assert "cannot determine the driver version" in done.stderr and "--driver VERSION" in done.stderr
 
 
 def test_known_bad_pair_of_the_machine_is_shown() -> None:
-    """What is installed and known to fail together stands on the screen with what happens and what to do."""
+    """A known incompatibility is shown with symptom and remedy."""
     goal = TABLE.goals["npu", "paddle"]
     found = {"npu-driver": "24.1.rc1", "architecture": "x86_64", "numpy": "2.4.0", "paddlepaddle": "3.1.0\x1b[31m"}
     found["cann"] = "8.0.RC1"
-    answered = solving.solve(goal, "24.1.rc1", "x86_64")
-    told = version_sets.Told("npu", "paddle", "24.1.rc1", "x86_64", goal, answered, found, judging.judge(found), TABLE)
+    answered = solver.solve_versions(goal, "24.1.rc1", "x86_64")
+    told = version_sets.SolveReport(
+        "npu", "paddle", "24.1.rc1", "x86_64", goal, answered, found, pair_verdicts.evaluate_pairs(found), TABLE
+    )
     screen = version_sets.as_text(told, 60)
 
-    assert "Known bad here:\n  CANN 8.0.RC1 with numpy 2.4.0: 500001" in screen
+    assert "Known incompatibilities on this machine:\n  CANN 8.0.RC1 with numpy 2.4.0: error 500001" in screen
     assert "\x1b" not in screen
 
 
 @pytest.mark.parametrize(("argv", "code", "said"), REFUSALS, ids=[" ".join(a) or "-" for a, _, _ in REFUSALS])
 def test_refusals(argv: tuple[str, ...], code: int, said: str) -> None:
-    """What was asked wrongly, or cannot be told, is one sentence with a next step, and the documented exit code."""
-    done = solve(*argv)
+    """Usage errors and unknown results have one message, a next step, and the documented exit code."""
+    done = run_solve(*argv)
 
     assert done.returncode == code
     assert said in done.stderr and "next: " in done.stderr
@@ -192,7 +200,7 @@ def test_snapshot_is_solved_like_the_machine(tmp_path: Path) -> None:
     taken = _run_on("atlas-200t-a2-box16", "snapshot", "-o", str(place))
     assert taken.returncode == 0, taken.stderr
 
-    replayed, live = solve("--replay", str(place), "--json"), _on("atlas-200t-a2-box16", "--json")
+    replayed, live = run_solve("--replay", str(place), "--json"), _solve_on("atlas-200t-a2-box16", "--json")
 
     assert json.loads(replayed.stdout) == json.loads(live.stdout)
 
@@ -204,7 +212,7 @@ def test_nothing_of_a_framework_is_imported() -> None:
 import sys
 from envcheck.cli import main as cli
 try:
-    cli.entry(["solve", "--device", "npu", "--driver", "24.1.rc1", "--architecture", "x86_64"])
+    cli.entry(["solve", "--device", "npu", "--driver", "24.1.rc1", "--arch", "x86_64"])
 except SystemExit as ended:
     print([name for name in {heavy!r} if name in sys.modules], ended.code)
 """
@@ -213,7 +221,7 @@ except SystemExit as ended:
     assert done.stdout.splitlines()[-1] == "[] 0"
 
 
-def _on(name: str, *argv: str, faults: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def _solve_on(name: str, *argv: str, faults: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     return _run_on(name, "solve", *argv, faults=faults)
 
 
@@ -229,14 +237,14 @@ SCREENS = (
     ("atlas-800t-a2", ()),
     ("atlas-200t-a2-box16", ()),
     ("atlas-800t-a3", ()),
-    ("h200x8", ("--framework", "torch")),
+    ("h200x8", ("--library", "torch")),
 )
 
 
 @pytest.mark.parametrize(("machine", "asked"), SCREENS, ids=[name for name, _ in SCREENS])
 def test_screen_in_chinese(machine: str, asked: tuple[str, ...]) -> None:
     """Headings, what is lacking, and the next step are Chinese; versions and commands are those of the English one."""
-    chinese, english = _on(machine, *asked, "--lang", "zh"), _on(machine, *asked, "--lang", "en")
+    chinese, english = _solve_on(machine, *asked, "--lang", "zh"), _solve_on(machine, *asked, "--lang", "en")
     headings = [line for line in chinese.stdout.splitlines() if line and not line.startswith(" ")]
     commands = [line for line in english.stdout.splitlines() if line.startswith(("  pip ", "  envcheck "))]
 

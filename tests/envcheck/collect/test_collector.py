@@ -15,15 +15,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envcheck.collect import facts, machine
+from envcheck.collect import answer_sources, facts
 from envcheck.collect.host import collectors
-from envcheck.collect.interview import Interview, redact_answers
+from envcheck.collect.question_queue import QuestionQueue, redact_answers
 from envcheck.core.model import Answer
 from envcheck.fleet.output import HostOutput
 from envcheck.payload import remote_collector
 from envcheck.payload.remote_collector import MARK
 from envcheck.simulate import machine_file as described
-from envcheck.simulate import session
+from envcheck.simulate import simulated_run
 from tests.envcheck.checks.doctor_helpers import MACHINES
 
 slow = pytest.mark.slow
@@ -35,8 +35,8 @@ NEWER = re.compile(
 )
 
 
-def pythons() -> list[str]:
-    """All Pythons that are here, pyenv's and the system's; our own at least."""
+def list_pythons() -> list[str]:
+    """All Python interpreters of this machine: pyenv's, the system's, and at least the running one."""
     named = [shutil.which(f"python3.{minor}") for minor in range(6, 16)]
     shim = shutil.which("pyenv")
     roots = [Path(r) for r in (os.environ.get("PYENV_ROOT"), shim and Path(shim).resolve().parents[1]) if r]
@@ -44,24 +44,24 @@ def pythons() -> list[str]:
     return found or [name for name in named if name and "shims" not in name] or [sys.executable]
 
 
-def converse(folder: Path, python: str, shell: tuple[str, ...] = ("sh",), **variables: str) -> HostOutput:
+def run_collector(folder: Path, python: str, shell: tuple[str, ...] = ("sh",), **variables: str) -> HostOutput:
     """The command as a login shell would run it, asked as the fleet's driver asks."""
     (folder / "bin").mkdir(exist_ok=True)
     link = folder / "bin" / "python3"
     link.unlink(missing_ok=True)
     link.symlink_to(python)
     env = {**os.environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin", **variables}
-    program, interview, output = remote_collector.render_program(60), Interview(), HostOutput("n1")
+    program, interview, output = remote_collector.render_program(60), QuestionQueue(), HostOutput("n1")
     argv = [*shell, "-c", remote_collector.render_command(len(program))]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     ) as child:
         assert child.stdin and child.stdout and child.stderr
-        child.stdin.write(program + remote_collector.render_questions(interview.begin()))
+        child.stdin.write(program + remote_collector.render_questions(interview.list_first_questions()))
         child.stdin.flush()
         for line in child.stdout:
-            _, answer = output.out_line(line.rstrip(b"\n"))
-            opened = interview.add(answer) if answer else []
+            _, answer = output.add_output_line(line.rstrip(b"\n"))
+            opened = interview.add_answer(answer) if answer else []
             if opened:
                 child.stdin.write(remote_collector.render_questions(opened))
                 child.stdin.flush()
@@ -74,7 +74,7 @@ def converse(folder: Path, python: str, shell: tuple[str, ...] = ("sh",), **vari
     return output
 
 
-def answered(output: HostOutput) -> dict[str, Answer]:
+def read_answers(output: HostOutput) -> dict[str, Answer]:
     assert output.answers is not None, (output.words, output.unreadable, output.err)
     assert output.status == 0, output.err
     return output.answers
@@ -116,7 +116,7 @@ def test_annotations_are_plain_or_quoted() -> None:
 
 
 def test_it_is_small() -> None:
-    """What goes to each host is less than a page of a report."""
+    """The collector sent to each host stays below its size limit."""
     assert len(remote_collector.render_program(60)) < 40_000
 
 
@@ -124,9 +124,9 @@ def test_it_is_small() -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_it_answers_what_envcheck_answers(name: str, tmp_path: Path) -> None:
     """On each simulated machine the oldest Python's answers are those of envcheck itself, word for word."""
-    with session.written(described.load(name, None), tmp_path / "machine") as folder:
-        own = facts.ask(machine.simulated(folder))
-        found = answered(converse(tmp_path, pythons()[0], ENVCHECK_SYSROOT=str(folder)))
+    with simulated_run.write_machine_folder(described.load_machine(name, None), tmp_path / "machine") as folder:
+        own = facts.ask_machine(answer_sources.simulated_machine(folder))
+        found = read_answers(run_collector(tmp_path, list_pythons()[0], ENVCHECK_SYSROOT=str(folder)))
 
     assert {key: (a.outcome, a.out, a.err, a.status) for key, a in found.items()} == {
         key: (a.outcome, a.out, a.err, a.status) for key, a in own.items()
@@ -134,10 +134,10 @@ def test_it_answers_what_envcheck_answers(name: str, tmp_path: Path) -> None:
 
 
 @slow
-@pytest.mark.parametrize("python", pythons())
+@pytest.mark.parametrize("python", list_pythons())
 def test_it_collects_by_itself(python: str, tmp_path: Path) -> None:
     """Of this very machine all collectors answer under each Python that is here, without any package."""
-    found = answered(converse(tmp_path, python))
+    found = read_answers(run_collector(tmp_path, python))
 
     assert [a.err for key, a in found.items() if key.startswith("ask ") and not a.ok] == []
     assert json.loads(found["ask host"].out)["memory_total_bytes"] == psutil.virtual_memory().total
@@ -146,16 +146,16 @@ def test_it_collects_by_itself(python: str, tmp_path: Path) -> None:
 @slow
 @pytest.mark.parametrize("shell", [("sh",), ("bash",), ("dash",), ("busybox", "sh")])
 def test_login_shells(shell: tuple[str, ...], tmp_path: Path) -> None:
-    """The command is one line that any of these takes."""
-    found = converse(tmp_path, sys.executable, shell if shutil.which(shell[0]) else ("sh",))
+    """The command is one line that each of these shells accepts."""
+    found = run_collector(tmp_path, sys.executable, shell if shutil.which(shell[0]) else ("sh",))
 
-    assert answered(found)
+    assert read_answers(found)
     assert "\n" not in remote_collector.render_command(100)
 
 
 @pytest.mark.parametrize(("tool", "words"), [("exit 1", "no-python"), ('echo "MARK old-python 3.5"', "old-python 3.5")])
 def test_hosts_without_such_a_python(tool: str, words: str, tmp_path: Path) -> None:
-    """A host with none, and one whose Python is too old, say so by a word of their own."""
+    """A host without Python and a host with a Python that is too old give different reasons."""
     if words == "no-python":
         text = remote_collector.render_command(10).replace("python3", "no-such-python").replace("/usr/libexec", "/none")
         done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)
@@ -190,12 +190,12 @@ def _is_zombie(folder: Path) -> bool:
 
 
 def test_memory_disks_and_interfaces_as_psutil_has_them() -> None:
-    """What is read without a library is what the library reads."""
+    """Values read without psutil equal those of psutil."""
     kinds = (socket.AF_INET, socket.AF_INET6)
     lo = [a.address for a in psutil.net_if_addrs()["lo"] if a.family in kinds]
-    host, interface = collectors.host(), collectors.network()["interfaces"]["lo"]
+    host, interface = collectors.collect_host(), collectors.collect_network()["interfaces"]["lo"]
 
     assert host["memory_total_bytes"] == psutil.virtual_memory().total
     assert (host["swap_total_bytes"], host["swap_used_bytes"]) == psutil.swap_memory()[:2]
-    assert {d.mountpoint for d in psutil.disk_partitions() if d.mountpoint == "/"} <= collectors.disks().keys()
+    assert {d.mountpoint for d in psutil.disk_partitions() if d.mountpoint == "/"} <= collectors.collect_disks().keys()
     assert interface == {"addresses": lo, "mtu": psutil.net_if_stats()["lo"].mtu, "up": True}

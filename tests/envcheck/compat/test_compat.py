@@ -1,4 +1,4 @@
-"""What the tables of versions say of pairs: tested, known bad, unknown, each with its source and date."""
+"""Verdicts on version pairs: tested, known bad or unknown, each with source and date."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck.compat import judging, loading
-from envcheck.compat.components import components
-from envcheck.compat.model import Confidence, Row, Standing, Verdict
+from envcheck.compat import pair_verdicts, table_loader
+from envcheck.compat.components import load_components
+from envcheck.compat.version_records import Confidence, PairStatus, PairVerdict, VersionRow
 
-TESTED, UNKNOWN, BAD = Standing.TESTED, Standing.UNKNOWN, Standing.BAD
-TABLE = loading.table()
+TESTED, UNKNOWN, BAD = PairStatus.TESTED, PairStatus.UNKNOWN, PairStatus.BAD
+TABLE = table_loader.own_version_table()
 
 
-def verdict(left: str, mine: str, right: str, other: str) -> Verdict:
-    found = judging.pair(left, right, {left: mine, right: other})
+def judge_pair(left: str, mine: str, right: str, other: str) -> PairVerdict:
+    found = pair_verdicts.evaluate_pair(left, right, {left: mine, right: other})
     assert found is not None
     return found
 
 
-# Pairs from the vendors' documents and from issues (failures that users had), and what lies between them.
+# Pairs from vendor documents and from reported failures, and pairs that neither mentions.
 PAIRS = [
     ("cann 8.0.RC1", "npu-driver 24.1.rc1", TESTED),
     ("cann 8.0.RC1", "npu-driver 24.1.rc1.b030", TESTED),
@@ -85,15 +85,15 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("left", "right", "standing"), PAIRS, ids=[f"{a}, {b}" for a, b, _ in PAIRS])
-def test_pair(left: str, right: str, standing: Standing) -> None:
-    """A pair stands as the documents and the reports say, and as unknown where they say nothing."""
-    assert verdict(*left.split(), *right.split()).standing is standing
+def test_pair(left: str, right: str, standing: PairStatus) -> None:
+    """The verdict of each pair follows the vendor documents and reports; pairs they do not mention are unknown."""
+    assert judge_pair(*left.split(), *right.split()).standing is standing
 
 
 @pytest.mark.parametrize(("left", "right", "standing"), [p for p in PAIRS if p[2] is not UNKNOWN])
-def test_known_pair_says_who_and_what(left: str, right: str, standing: Standing) -> None:
-    """A known pair has source and date; a bad one says what happens and what to do."""
-    found = verdict(*left.split(), *right.split())
+def test_known_pair_says_who_and_what(left: str, right: str, standing: PairStatus) -> None:
+    """A known pair has a source and a date; a bad pair also has the symptom and a remedy."""
+    found = judge_pair(*left.split(), *right.split())
 
     assert found.source and found.date and found.confidence
     assert (bool(found.symptom), bool(found.remedy)) == (standing is BAD, standing is BAD)
@@ -101,17 +101,19 @@ def test_known_pair_says_who_and_what(left: str, right: str, standing: Standing)
 
 def test_order_of_asking_does_not_matter() -> None:
     """A pair is the same from either side."""
-    assert verdict("npu-driver", "24.1.rc1", "cann", "8.0.RC1") == verdict("cann", "8.0.RC1", "npu-driver", "24.1.rc1")
+    assert judge_pair("npu-driver", "24.1.rc1", "cann", "8.0.RC1") == judge_pair(
+        "cann", "8.0.RC1", "npu-driver", "24.1.rc1"
+    )
 
 
 def test_unknown_names_what_is_tested() -> None:
-    """Where a pair is not named, what is named with the first is, the partner first."""
-    assert verdict("cann", "8.0.RC1", "npu-driver", "25.5.2").named == ("24.1.RC1", "23.0.3")
+    """For an unknown pair the tested partners of the first component are listed."""
+    assert judge_pair("cann", "8.0.RC1", "npu-driver", "25.5.2").named == ("24.1.RC1", "23.0.3")
 
 
 def test_inferred_is_not_tested() -> None:
-    """What follows from other facts and is stated nowhere counts as unknown, and says so."""
-    found = verdict("cann", "8.0.0", "npu-driver", "24.1.rc3")
+    """A row that is only inferred counts as unknown, and the text says so."""
+    found = judge_pair("cann", "8.0.0", "npu-driver", "24.1.rc3")
 
     assert (found.standing, found.confidence) == (UNKNOWN, Confidence.INFERRED)
 
@@ -119,31 +121,31 @@ def test_inferred_is_not_tested() -> None:
 def test_machine_is_judged_by_all_its_pairs() -> None:
     """Each two components that the tables know together have one verdict; others have none."""
     here = {"cann": "8.0.RC1", "npu-driver": "24.1.rc1", "numpy": "2.4.0", "paddlepaddle": "3.1.0", "gcc": "9.4"}
-    found = {(v.left, v.right): v.standing for v in judging.judge(here)}
+    found = {(v.left, v.right): v.standing for v in pair_verdicts.evaluate_pairs(here)}
 
     assert found == {("cann", "npu-driver"): TESTED, ("cann", "numpy"): BAD, ("numpy", "paddlepaddle"): BAD}
 
 
 def test_nothing_installed_is_nothing_judged() -> None:
-    """No component, or one alone, gives no verdict."""
-    assert judging.judge({}) == () == judging.judge({"cann": "8.0.0"})
-    assert judging.pair("cann", "gcc", {"cann": "8.0.0", "gcc": "9.4"}) is None
+    """Zero or one installed component gives no verdict."""
+    assert pair_verdicts.evaluate_pairs({}) == () == pair_verdicts.evaluate_pairs({"cann": "8.0.0"})
+    assert pair_verdicts.evaluate_pair("cann", "gcc", {"cann": "8.0.0", "gcc": "9.4"}) is None
 
 
 def test_the_machines_own_words_count() -> None:
-    """What the driver's own file says of firmware is judged like a row."""
-    row = Row(("24.1.0",), {"npu-firmware": (">7.9",)}, ("its file",), "", of="npu-driver", standing=BAD)
-    found = judging.judge({"npu-driver": "24.1.0", "npu-firmware": "8.0.0"}, [row])
+    """Firmware ranges from the driver's own file count like a table row."""
+    row = VersionRow(("24.1.0",), {"npu-firmware": (">7.9",)}, ("its file",), "", of="npu-driver", standing=BAD)
+    found = pair_verdicts.evaluate_pairs({"npu-driver": "24.1.0", "npu-firmware": "8.0.0"}, [row])
 
     assert [(v.standing, v.source) for v in found] == [(BAD, ("its file",))]
 
 
-@given(st.dictionaries(st.sampled_from(sorted(components())), st.text(max_size=40), max_size=6))
+@given(st.dictionaries(st.sampled_from(sorted(load_components())), st.text(max_size=40), max_size=6))
 def test_any_text_is_judged(installed: dict[str, str]) -> None:
-    """Whatever versions a machine tells, there is a verdict for each pair, and no crash."""
+    """Arbitrary version text gives a verdict for each pair and no exception."""
     known = {(a, b) for a, b in TABLE.pairs if a in installed and b in installed}
 
-    assert {(v.left, v.right) for v in judging.judge(installed)} == known
+    assert {(v.left, v.right) for v in pair_verdicts.evaluate_pairs(installed)} == known
 
 
 @given(st.data())
@@ -151,11 +153,11 @@ def test_tested_versions_never_turn_bad_by_a_label(data: st.DataObject) -> None:
     """A local label (+cpu, +cu126) changes no verdict."""
     left, right = data.draw(st.sampled_from(sorted(TABLE.pairs)))
     row = data.draw(st.sampled_from(TABLE.pairs[left, right] or [None]))
-    if row is None or components()[left].word or row.version[0][:1] in "<>=" or row.version[0] == "any":
+    if row is None or load_components()[left].word or row.version[0][:1] in "<>=" or row.version[0] == "any":
         return
     mine = row.version[0].replace(".X", ".1").partition("+")[0]
-    other = "1.0" if not components()[right].word else "x86_64"
+    other = "1.0" if not load_components()[right].word else "x86_64"
 
-    plain, labelled = (verdict(left, version, right, other) for version in (mine, f"{mine}+cpu"))
+    plain, labelled = (judge_pair(left, version, right, other) for version in (mine, f"{mine}+cpu"))
 
     assert plain.standing is labelled.standing

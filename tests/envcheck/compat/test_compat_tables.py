@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.compat import judging, loading, patterns
-from envcheck.compat.components import components
-from envcheck.compat.model import Confidence, Image, Row, Standing
+from envcheck.compat import pair_verdicts, table_loader, version_patterns
+from envcheck.compat.components import load_components
 from envcheck.compat.table_file import read_file
+from envcheck.compat.version_records import Confidence, ImageVersions, PairStatus, VersionRow
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 
-TABLE = loading.table()
+TABLE = table_loader.own_version_table()
 DATE = re.compile(r"20\d\d-\d\d(-\d\d)?")
 SOURCES = '[sources]\nus = "seen here"\n'
 ROW = """
@@ -29,15 +29,15 @@ SYSTEM = {"npu": ("npu-driver", "cann"), "iluvatar": ("corex-driver", "corex"), 
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: f"{row.of} {row.version[0]} {' '.join(row.others)}")
-def test_row_is_whole(row: Row) -> None:
+def test_row_is_whole(row: VersionRow) -> None:
     """Each row has a source that is explained and a date; a bad one what happens and what to do."""
     assert row.source and set(row.source) <= set(TABLE.sources)
     assert DATE.fullmatch(row.date)
-    assert row.standing is not Standing.BAD or (row.symptom and row.remedy)
+    assert row.standing is not PairStatus.BAD or (row.symptom and row.remedy)
 
 
 def test_every_source_is_used() -> None:
-    """No source stands in the list that no row, rule, image or option names."""
+    """Every listed source is used by a row, rule, image or option."""
     rules = (rule.row for rule in TABLE.rules)
     used = {name for each in (*TABLE.rows, *rules, *TABLE.images, *TABLE.renamed) for name in each.source}
 
@@ -49,14 +49,16 @@ def test_tables_do_not_contradict_themselves() -> None:
     stated = {
         (row.of, mine, other, theirs)
         for row in TABLE.rows
-        if row.standing is Standing.TESTED and row.confidence is not Confidence.INFERRED
+        if row.standing is PairStatus.TESTED and row.confidence is not Confidence.INFERRED
         for other, versions in row.others.items()
-        for mine in filter(patterns.literal, row.version)
-        for theirs in filter(patterns.literal, versions)
+        for mine in filter(version_patterns.is_single_version, row.version)
+        for theirs in filter(version_patterns.is_single_version, versions)
     }
-    found = {pair: judging.pair(pair[0], pair[2], {pair[0]: pair[1], pair[2]: pair[3]}) for pair in stated}
+    found = {
+        pair: pair_verdicts.evaluate_pair(pair[0], pair[2], {pair[0]: pair[1], pair[2]: pair[3]}) for pair in stated
+    }
 
-    assert [pair for pair, v in found.items() if v is None or v.standing is not Standing.TESTED] == []
+    assert [pair for pair, v in found.items() if v is None or v.standing is not PairStatus.TESTED] == []
 
 
 def test_pairs_that_belong_to_the_vendors_are_there() -> None:
@@ -73,58 +75,60 @@ def test_pairs_that_belong_to_the_vendors_are_there() -> None:
 
 def test_each_rule_has_its_relation() -> None:
     """A rule names a relation that the judge knows."""
-    assert {rule.relation for rule in TABLE.rules} <= set(judging.RELATIONS)
+    assert {rule.relation for rule in TABLE.rules} <= set(pair_verdicts.RELATIONS)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[groups]]\nof = 'cann'\nrows = [{", "not TOML"),
-        (ROW.replace('"cann"', '"kann"'), "there is no component 'kann'"),
-        (ROW.replace("npu-driver", "npu-drive"), "cann, row 1: there is no component 'npu-drive'"),
-        (ROW.replace("8.0.0", "eight"), "cann 'eight' is no version and no range"),
-        (ROW.replace("24.1.0", ">=x"), "npu-driver '>=x' is no version and no range"),
+        ("[[groups]]\nof = 'cann'\nrows = [{", "not valid TOML"),
+        (ROW.replace('"cann"', '"kann"'), "unknown component 'kann'"),
+        (ROW.replace("npu-driver", "npu-drive"), "cann, row 1: unknown component 'npu-drive'"),
+        (ROW.replace("8.0.0", "eight"), "cann 'eight' is not a version or version range"),
+        (ROW.replace("24.1.0", ">=x"), "npu-driver '>=x' is not a version or version range"),
         (ROW.replace(', source = "us"', ""), "groups[0].rows[0].source: missing"),
         (ROW.replace('"us"', '"them"'), "source or date is missing"),
-        (ROW.replace('date = "2026-11"', 'day = "x"'), "groups[0].rows[0].day: there is no such key"),
+        (ROW.replace('date = "2026-11"', 'day = "x"'), "groups[0].rows[0].day: unknown key"),
         (ROW.replace("source =", 'verdict = "good", source ='), "verdict: expected one of tested, unknown, known bad"),
         (
             ROW.replace("source =", 'confidence = "sure", source ='),
             "confidence: expected one of tried, ",
         ),
-        (ROW.replace('{ npu-driver = "24.1.0" }', "{ }"), "with nothing"),
+        (ROW.replace('{ npu-driver = "24.1.0" }', "{ }"), "`with` is empty"),
     ],
 )
 def test_mistake_in_a_table_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """A table that is wrong is refused in a sentence with file, group and row."""
+    """An invalid table gives an error with file, group and row."""
     (tmp_path / "mine.toml").write_text(text if text.startswith("[[groups]]\nof = 'cann'") else SOURCES + text)
 
     with pytest.raises(UsageError) as told:
-        loading.load([read_file(tmp_path / "mine.toml")])
+        table_loader.build_version_table([read_file(tmp_path / "mine.toml")])
 
     assert said in told.value.message and "mine.toml" in told.value.message
 
 
 def test_a_table_of_ones_own_is_read(tmp_path: Path) -> None:
-    """A folder with one table judges by it alone."""
+    """A folder with a single table is a complete set of tables."""
     (tmp_path / "mine.toml").write_text(SOURCES + ROW)
-    table = loading.load([read_file(tmp_path / "mine.toml")])
-    found = judging.pair("cann", "npu-driver", {"cann": "8.0.0", "npu-driver": "24.1.0.b010"}, table=table)
+    table = table_loader.build_version_table([read_file(tmp_path / "mine.toml")])
+    found = pair_verdicts.evaluate_pair(
+        "cann", "npu-driver", {"cann": "8.0.0", "npu-driver": "24.1.0.b010"}, table=table
+    )
 
     assert found is not None
-    assert (found.standing, found.source, found.date) == (Standing.TESTED, ("us",), "2026-11")
+    assert (found.standing, found.source, found.date) == (PairStatus.TESTED, ("us",), "2026-11")
 
 
 @pytest.mark.parametrize("image", TABLE.images, ids=lambda image: image.references[0].rpartition("/")[2])
-def test_image_holds_no_pair_that_is_known_bad(image: Image) -> None:
-    """An image is named by whole references, and what is in it is nowhere known to fail together."""
+def test_image_holds_no_pair_that_is_known_bad(image: ImageVersions) -> None:
+    """Images have full references, and no two of their components are a known-bad pair."""
     assert all(re.fullmatch(r"[a-z0-9.-]+(/[a-z0-9-]+)+:[\w.-]+", reference) for reference in image.references)
-    assert set(image.holds) <= set(components())
-    assert [v for v in judging.judge(image.holds) if v.standing is Standing.BAD] == []
+    assert set(image.holds) <= set(load_components())
+    assert [v for v in pair_verdicts.evaluate_pairs(image.holds) if v.standing is PairStatus.BAD] == []
 
 
 def test_renamed_options_are_told_by_tool() -> None:
-    """Each old spelling leads to one new one, and a version from which it holds."""
+    """Each old option name maps to one new name, with the version of the change."""
     spellings = {(each.tool, each.old): each for each in TABLE.renamed}
 
     assert len(spellings) == len(TABLE.renamed) > 0
@@ -132,7 +136,7 @@ def test_renamed_options_are_told_by_tool() -> None:
     assert all(each.since and each.old != each.new for each in TABLE.renamed)
 
 
-def _versions(recipe: Recipe) -> dict[str, str]:
+def _list_versions(recipe: Recipe) -> dict[str, str]:
     """The exact versions that a recipe names: its minima, its pinned packages, its Python."""
     pinned = {p.name: p.specifier.removeprefix("==") for p in recipe.packages if p.specifier.startswith("==")}
     driver, toolkit = SYSTEM.get(recipe.device, ("", ""))
@@ -144,14 +148,14 @@ def _versions(recipe: Recipe) -> dict[str, str]:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_recipe_names_no_pair_that_is_known_bad(recipe: Recipe) -> None:
     """What a recipe installs together, on the oldest driver that it takes, is nowhere known to fail."""
-    bad = [v for v in judging.judge(_versions(recipe)) if v.standing is Standing.BAD]
+    bad = [v for v in pair_verdicts.evaluate_pairs(_list_versions(recipe)) if v.standing is PairStatus.BAD]
 
     assert bad == []
 
 
 def test_recipes_name_pairs_that_the_tables_know() -> None:
     """Some pair of every recipe that pins a plugin is known, so that the test before this one can fail."""
-    pinning = [r for r in RECIPES if {"paddle-custom-npu", "paddle-iluvatar-gpu"} & set(_versions(r))]
+    pinning = [r for r in RECIPES if {"paddle-custom-npu", "paddle-iluvatar-gpu"} & set(_list_versions(r))]
 
     assert pinning
-    assert all(any(v.source for v in judging.judge(_versions(recipe))) for recipe in pinning)
+    assert all(any(v.source for v in pair_verdicts.evaluate_pairs(_list_versions(recipe))) for recipe in pinning)

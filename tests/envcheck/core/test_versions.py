@@ -54,7 +54,7 @@ versions_like = st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,3}){0,3}(\.?(rc|b|post|a)[0
 def test_ascending(ascending: list[str]) -> None:
     """Each version of a row is older than the next."""
     for older, newer in pairwise(ascending):
-        assert (older, newer, versions.compare(older, newer)) == (older, newer, -1)
+        assert (older, newer, versions.compare_versions(older, newer)) == (older, newer, -1)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_ascending(ascending: list[str]) -> None:
 )
 def test_equal(left: str, right: str) -> None:
     """Spellings of one version are equal."""
-    assert versions.compare(left, right) == 0
+    assert versions.compare_versions(left, right) == 0
 
 
 @pytest.mark.parametrize("text", NOT_VERSIONS)
 def test_no_version_cannot_be_told(text: str) -> None:
-    """What is no version compares with nothing: None, not False."""
-    assert versions.at_least(text, "1.0") is None
-    assert versions.compare("1.0", text) is None
+    """Comparing text that is not a version gives None, not False."""
+    assert versions.is_at_least(text, "1.0") is None
+    assert versions.compare_versions("1.0", text) is None
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,22 @@ def test_no_version_cannot_be_told(text: str) -> None:
 )
 def test_same_release(left: str, right: str, same: bool | None) -> None:
     """A build or a post-release is of the same release; another number is not."""
-    assert versions.same_release(left, right) is same
+    assert versions.is_same_release(left, right) is same
 
 
 @given(versions_like, versions_like, versions_like)
 def test_order_is_total(a: str, b: str, c: str) -> None:
     """The order is antisymmetric and transitive, so that sorting means something."""
-    low, middle, high = sorted((a, b, c), key=lambda text: versions.key(text) or ())
+    low, middle, high = sorted((a, b, c), key=lambda text: versions.sort_key(text) or ())
 
-    assert versions.compare(a, b) == -(versions.compare(b, a) or 0)
-    assert versions.at_least(middle, low) and versions.at_least(high, middle) and versions.at_least(high, low)
+    assert versions.compare_versions(a, b) == -(versions.compare_versions(b, a) or 0)
+    assert versions.is_at_least(middle, low) and versions.is_at_least(high, middle) and versions.is_at_least(high, low)
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_answered(text: str) -> None:
     """Whatever a tool prints, the answer is an order or None."""
-    assert versions.compare(text, "8.0.RC1") in (-1, 0, 1, None)
+    assert versions.compare_versions(text, "8.0.RC1") in (-1, 0, 1, None)
 
 
 @given(python_versions, python_versions)
@@ -116,7 +116,7 @@ def test_python_packages_sort_as_pip_sorts_them(a: str, b: str) -> None:
     """Of package versions the order is that of PEP 440."""
     expected = (Version(a) > Version(b)) - (Version(a) < Version(b))
 
-    assert versions.compare(a, b) == expected
+    assert versions.compare_versions(a, b) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_python_packages_sort_as_pip_sorts_them(a: str, b: str) -> None:
     ],
 )
 def test_build_of_a_release(version: str, release: str, is_build: bool | None) -> None:
-    """A build is of its release; what comes before the release, or only begins with the same digits, is not."""
-    assert versions.build_of(version, release) is is_build
+    """A build belongs to its release; pre-releases and longer numbers with the same first digits do not."""
+    assert versions.is_build_of(version, release) is is_build
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def test_build_of_a_release(version: str, release: str, is_build: bool | None) -
     ],
 )
 def test_ranges(version: str, pattern: str, builds: bool, fits: bool | None) -> None:
-    """A pattern means what the tables write with it; one that is none is not judged."""
-    assert versions.fits(version, pattern, builds) is fits
+    """Version patterns of the tables match as documented; an invalid pattern gives None."""
+    assert versions.fits_pattern(version, pattern, builds) is fits
 
 
 @given(versions_like, versions_like)
 def test_ranges_agree_with_the_order(version: str, bound: str) -> None:
     """A version fits exactly those ranges that its order allows, and the ranges around one bound leave nothing out."""
-    order = versions.compare(version, bound) or 0
-    fits = {sign: versions.fits(version, f"{sign}{bound}") for sign in (">=", "<=", "==", "!=", ">", "<")}
+    order = versions.compare_versions(version, bound) or 0
+    fits = {sign: versions.fits_pattern(version, f"{sign}{bound}") for sign in (">=", "<=", "==", "!=", ">", "<")}
 
     assert fits == {
         ">=": order >= 0,
@@ -183,4 +183,4 @@ def test_ranges_agree_with_the_order(version: str, bound: str) -> None:
 @given(st.text(max_size=100), st.text(max_size=100), st.booleans())
 def test_any_range_is_answered(version: str, pattern: str, builds: bool) -> None:
     """Whatever two texts are compared, the answer is yes, no or None."""
-    assert versions.fits(version, pattern, builds) in (True, False, None)
+    assert versions.fits_pattern(version, pattern, builds) in (True, False, None)

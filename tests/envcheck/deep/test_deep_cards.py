@@ -1,4 +1,4 @@
-"""Which cards doctor --deep would touch, which pairs stand for the links, and what is published of them."""
+"""doctor --deep: which cards it uses, which pairs it measures per link type, and the published limits."""
 
 from __future__ import annotations
 
@@ -10,72 +10,72 @@ from envcheck.collect import facts
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.model import Process, Topology
 from envcheck.deep import baselines
-from envcheck.deep.cards import CAP, Pair, choose, pairs
+from envcheck.deep.card_selection import MEMORY_VARIABLE, CardPair, select_cards, select_pairs
 from envcheck.settings.thresholds import THRESHOLDS
 from envcheck.vendors import VENDORS
 from launch.catalogue import links
-from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
+from tests.envcheck.checks.doctor_helpers import MACHINES, simulate_machine
 
 IDLE = tuple(name for name in MACHINES if name != "cpu")
 
 
-def read(name: str, *wishes: str) -> tuple[Facts, VendorFacts]:
-    with simulated(name, wishes) as machine:
-        found = facts.gather(machine)
+def read_facts(name: str, *wishes: str) -> tuple[Facts, VendorFacts]:
+    with simulate_machine(name, wishes) as machine:
+        found = facts.gather_facts(machine)
     return found, found.vendors[0]
 
 
 @pytest.mark.parametrize("name", IDLE)
 def test_idle_machines(name: str) -> None:
     """On an idle machine each device is free, and no more than the share of its free memory would be filled."""
-    known, v = read(name)
-    chosen = choose(known, v)
+    known, v = read_facts(name)
+    chosen = select_cards(known, v)
     share = THRESHOLDS["deep.memory.fill_percent"].value / 100
 
     assert chosen.obstacle == ""
-    assert len(chosen.free) == len(v.devices)
+    assert len(chosen.free_cards) == len(v.devices)
     for card, device in zip(chosen.cards, v.devices, strict=True):
         free = (device.memory_total_mib or 0) - (device.memory_used_mib or 0)
         assert 0 < card.memory_mib <= free * share
 
 
 def test_a_process() -> None:
-    """A card with a process on it is not free, and says whose it is; its neighbours are."""
-    known, v = read("h200x8")
+    """A card with a running process is in use, and the process is named; the other cards are free."""
+    known, v = read_facts("h200x8")
     worker = Process(device=3, pid=4242, name="python", memory_mib=70000)
-    chosen = choose(known, replace(v, processes=(worker,)))
+    chosen = select_cards(known, replace(v, processes=(worker,)))
 
     assert [card.index for card in chosen.cards if card.users] == [3]
     assert chosen.cards[3].users == ("python (pid 4242, 70000 MiB)",)
-    assert len(chosen.free) == 7
+    assert len(chosen.free_cards) == 7
 
 
 def test_a_process_on_one_die() -> None:
     """Where two dies share an NPU, a process on the second leaves the first free."""
-    known, v = read("atlas-800t-a3")
+    known, v = read_facts("atlas-800t-a3")
     second = next(n for n, device in enumerate(v.devices) if device.chip == 1)
-    chosen = choose(known, replace(v, processes=(Process(device=v.devices[second].npu, chip=1, pid=7),)))
+    chosen = select_cards(known, replace(v, processes=(Process(device=v.devices[second].npu, chip=1, pid=7),)))
 
     assert [card.index for card in chosen.cards if card.users] == [second]
 
 
 def test_memory_that_nobody_owns() -> None:
-    """A card whose memory is held by somebody whom the tool does not show is in use, too."""
-    known, v = read("dev-4090x1", "memory-held")
-    chosen = choose(known, replace(v, processes=()))
+    """A card with used memory but no visible process is also in use."""
+    known, v = read_facts("dev-4090x1", "memory-held")
+    chosen = select_cards(known, replace(v, processes=()))
 
-    assert chosen.free == ()
-    assert "does not show holds" in chosen.cards[0].users[0]
+    assert chosen.free_cards == ()
+    assert "that nvidia-smi does not list" in chosen.cards[0].users[0]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    (({"processes": None}, "does not tell which processes"), ({"devices": ()}, "lists no device")),
+    (({"processes": None}, "does not report the processes"), ({"devices": ()}, "lists no device")),
 )
 def test_what_cannot_be_told(change: dict[str, object], words: str) -> None:
     """Where the tool is silent on devices or processes no card is touched."""
-    known, v = read("h200x8")
-    chosen = choose(known, replace(v, **change))  # type: ignore[arg-type]
+    known, v = read_facts("h200x8")
+    chosen = select_cards(known, replace(v, **change))  # type: ignore[arg-type]
 
     assert words in chosen.obstacle
     assert chosen.cards == ()
@@ -85,9 +85,10 @@ def test_what_cannot_be_told(change: dict[str, object], words: str) -> None:
     ("said", "places"), (("3,1", [3, 1]), ("0", [0]), ("GPU-1f2a", None), ("9", None), ("1,1", None))
 )
 def test_visible(said: str, places: list[int] | None) -> None:
-    """The framework's numbers follow the list of visible devices; what is no list of numbers stops the test."""
-    known, v = read("h200x8")
-    chosen = choose(replace(known, environment={VENDORS["nvidia"].visible_env: said}), v)
+    """Framework device numbers follow the visible-devices variable; a value that is not a list of numbers stops the
+    test."""
+    known, v = read_facts("h200x8")
+    chosen = select_cards(replace(known, environment={VENDORS["nvidia"].visible_env: said}), v)
 
     assert [int(card.label) for card in chosen.cards] == (places or [])
     assert bool(chosen.obstacle) == (places is None)
@@ -95,10 +96,10 @@ def test_visible(said: str, places: list[int] | None) -> None:
 
 def test_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person may set how much memory is filled at most."""
-    monkeypatch.setenv(CAP, "100")
-    known, v = read("h200x8")
+    monkeypatch.setenv(MEMORY_VARIABLE, "100")
+    known, v = read_facts("h200x8")
 
-    assert {card.memory_mib for card in choose(known, v).cards} == {100}
+    assert {card.memory_mib for card in select_cards(known, v).cards} == {100}
 
 
 def test_pairs_of_each_kind() -> None:
@@ -114,11 +115,15 @@ def test_pairs_of_each_kind() -> None:
         },
     )
 
-    assert pairs(topology, range(4), range(4)) == (Pair(0, 1, "NV4"), Pair(0, 2, "SYS"), Pair(1, 2, "PIX"))
-    assert pairs(topology, range(4), (2, 3)) == (Pair(2, 3, "NV4"),)
-    assert pairs(topology, (3, 2), (0, 1)) == (Pair(0, 1, "NV4"),)
-    assert pairs(None, range(4), (1, 2, 3)) == (Pair(1, 3),)
-    assert pairs(topology, range(4), (2,)) == ()
+    assert select_pairs(topology, range(4), range(4)) == (
+        CardPair(0, 1, "NV4"),
+        CardPair(0, 2, "SYS"),
+        CardPair(1, 2, "PIX"),
+    )
+    assert select_pairs(topology, range(4), (2, 3)) == (CardPair(2, 3, "NV4"),)
+    assert select_pairs(topology, (3, 2), (0, 1)) == (CardPair(0, 1, "NV4"),)
+    assert select_pairs(None, range(4), (1, 2, 3)) == (CardPair(1, 3),)
+    assert select_pairs(topology, range(4), (2,)) == ()
 
 
 @pytest.mark.parametrize(
@@ -143,15 +148,15 @@ def test_pairs_of_each_kind() -> None:
     ),
 )
 def test_floors(name: str | None, tflops: float | None) -> None:
-    """A card has the figure of its own kind, and one of a kind that is not in the table has none."""
-    floor = baselines.of_card(name).get("matmul")
+    """A card gets the limit of its own model; a model missing from the table has none."""
+    floor = baselines.find_card_baselines(name).get("matmul")
 
     assert (floor.rate if floor else None) == tflops
 
 
 def test_each_floor_has_a_source() -> None:
-    """Each figure of the table says where it comes from, and is less than all of what is published."""
-    told = [floor for _, card in baselines.table() for floor in card.values()]
+    """Each limit in floors.toml has a source and is below every published measurement."""
+    told = [floor for _, card in baselines.load_table() for floor in card.values()]
 
     assert told
     assert all(floor.source and 0 < floor.share < 1 and floor.rate > 0 for floor in told)
@@ -161,7 +166,7 @@ def test_each_floor_has_a_source() -> None:
     ("word", "rate"), (("NV18", 450), ("HCCS", 28), ("SIO", 270), ("PIX", None), ("SYS", None), ("?", None))
 )
 def test_links(word: str, rate: float | None) -> None:
-    """A pair's floor is that of its links; over PCIe there is none, since it depends on the slot."""
-    floor = baselines.of_link(word, links.kinds())
+    """The limit of a pair depends on its links; PCIe has none, since the rate depends on the slot."""
+    floor = baselines.find_link_baseline(word, links.load_link_kinds())
 
     assert (floor.rate if floor else None) == rate

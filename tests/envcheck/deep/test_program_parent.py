@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from envcheck.deep import drive, program
+from envcheck.deep import program, subprocesses
 
 
 @pytest.mark.parametrize(("environment", "death_signal"), [({}, int(signal.SIGKILL)), ({program.MARK: "job"}, 0)])
@@ -17,7 +17,7 @@ def test_only_a_container_lets_the_program_outlive_its_parent(environment: dict[
     """There the parent is the engine's helper, which may leave while the framework is loaded; the target ends it."""
     code = f"""
 import ctypes, importlib, sys
-sys.path.insert(0, {str(drive.PROGRAM.parent)!r})
+sys.path.insert(0, {str(subprocesses.PROGRAM.parent)!r})
 import program
 def answer(name):
     number = ctypes.c_int()

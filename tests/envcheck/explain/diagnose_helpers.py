@@ -7,10 +7,18 @@ from pathlib import Path
 from envcheck.core import toml_file
 
 DATA = Path(__file__).parents[2] / "data" / "diagnose"
-SAID = tuple(
-    line
-    for path in sorted(DATA.glob("*.toml"))
-    for said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").values()
-    for lines in said.values()
-    for line in lines
-)
+FILES = (*sorted(DATA.glob("*.toml")), *sorted(Path(__file__).parent.glob("*_lines.toml")))
+
+
+def read_lines() -> dict[str, dict[str, list[str]]]:
+    """Return the `right` and `miss` lines of each entry, joined if several files have some."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in FILES:
+        for name, said in toml_file.load_own_table(path).items():
+            mine = found.setdefault(name, {})
+            for kind, lines in said.items():
+                mine[kind] = [*mine.get(kind, ()), *lines]
+    return found
+
+
+SAID = tuple(line for said in read_lines().values() for lines in said.values() for line in lines)

@@ -14,24 +14,24 @@ _SOME = " xa1A_-.:/'~"  # what stands for a class of characters, where it takes 
 _CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w", "NOT_DIGIT": r"\D", "NOT_SPACE": r"\S", "NOT_WORD": r"\W"}
 
 
-def texts(pattern: re.Pattern[str], before: str) -> list[str]:
-    """With what stands before them, where the pattern allows it, and a word behind them."""
-    made = _all(_parser.parse(pattern.pattern, pattern.flags))
+def make_texts(pattern: re.Pattern[str], before: str) -> list[str]:
+    """Return texts that match, with prefixes if the pattern allows them, and a word after them."""
+    made = _make_combinations(_parser.parse(pattern.pattern, pattern.flags))
     around = (before + "{} here", before + "{}here", "{} here")
     lines = ([line.format(text) for line in around] for text in made)
     found = (next(filter(pattern.search, each), None) for each in lines)
     return list(filter(None, found))
 
 
-def _all(parts: Iterable[Any]) -> list[str]:
+def _make_combinations(parts: Iterable[Any]) -> list[str]:
     """The first way of each part, then every other one among the first of the others."""
-    ways = [_ways(str(kind), said) for kind, said in parts]
+    ways = [_make_alternatives(str(kind), said) for kind, said in parts]
     first = [way[0] for way in ways]
     others = ([*first[:at], text, *first[at + 1 :]] for at, way in enumerate(ways) for text in way[1:])
     return list(dict.fromkeys("".join(each) for each in (first, *others)))
 
 
-def _ways(kind: str, said: Any) -> list[str]:
+def _make_alternatives(kind: str, said: Any) -> list[str]:
     if kind == "LITERAL":
         return [chr(said)]
     if kind == "ANY":
@@ -39,25 +39,25 @@ def _ways(kind: str, said: Any) -> list[str]:
     if kind == "NOT_LITERAL":
         return ["x" if said != ord("x") else "y"]
     if kind == "IN":
-        return [_one(said)]
+        return [_pick_character(said)]
     if kind == "SUBPATTERN":
-        return _all(said[-1])
+        return _make_combinations(said[-1])
     if kind == "BRANCH":
-        return [text for way in said[1] for text in _all(way)] or [""]
+        return [text for way in said[1] for text in _make_combinations(way)] or [""]
     if kind in ("MAX_REPEAT", "MIN_REPEAT"):
         least, _, part = said
-        return ([""] if not least else []) + [text * max(least, 1) for text in _all(part)]
+        return ([""] if not least else []) + [text * max(least, 1) for text in _make_combinations(part)]
     return [""]  # places and what stands around: the search afterwards tells
 
 
-def _one(items: Any) -> str:
+def _pick_character(items: Any) -> str:
     wanted = str(items[0][0]) != "NEGATE"
-    found = (char for char in _SOME if any(_takes(str(kind), said, char) for kind, said in items) == wanted)
+    found = (char for char in _SOME if any(_accepts_character(str(kind), said, char) for kind, said in items) == wanted)
     named = (chr(said if str(kind) == "LITERAL" else said[0]) for kind, said in items if str(kind) != "CATEGORY")
     return next(found, None) or next(named, "~")
 
 
-def _takes(kind: str, said: Any, char: str) -> bool:
+def _accepts_character(kind: str, said: Any, char: str) -> bool:
     if kind == "LITERAL":
         return bool(said == ord(char))
     if kind == "RANGE":

@@ -1,4 +1,4 @@
-"""Hosts with RDMA devices, and tools that answer in the real ones' recorded words, to the options that those have."""
+"""Hosts with RDMA devices, and tools that print recorded output of the real ones for their options."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from envcheck.core.model import Status
-from envcheck.fleet.peers import peer_findings
-from envcheck.fleet.peers.peer_tests import Seen
-from tests.envcheck.fleet.fleet_parts import Host
+from envcheck.fleet.peers import host_findings
+from envcheck.fleet.peers.host_tests import PeerObservations
+from tests.envcheck.fleet.fleet_parts import SshHost
 
 Told = list[tuple[Status, str, tuple[str, ...]]]
 DATA = Path(__file__).parents[2] / "data" / "rdma"
@@ -69,22 +69,25 @@ else:
 """
 
 
-def equip(host: Host, tools: tuple[str, ...] = ("ib_write_bw",), **faults: str) -> None:
+def install_tools(host: SshHost, tools: tuple[str, ...] = ("ib_write_bw",), **faults: str) -> None:
     for name in ALL:
         (host.bin / name).unlink(missing_ok=True)
     for name in tools:
-        host.tool(name, STAND_IN.format(python=sys.executable, data=str(DATA), faults=faults))
+        host.write_tool(name, STAND_IN.format(python=sys.executable, data=str(DATA), faults=faults))
 
 
-def devices(host: Host, *names: str, layer: str = "InfiniBand", state: str = "4: ACTIVE") -> None:
-    """What the kernel would show below /sys/class/infiniband; of RoCE the address 10.9.0.N in two places."""
+def write_rdma_devices(host: SshHost, *names: str, layer: str = "InfiniBand", state: str = "4: ACTIVE") -> None:
+    """Write what the kernel shows below /sys/class/infiniband; for RoCE the address 10.9.0.N in two GIDs."""
     root = host.folder / "class" / "infiniband"
     for name in names:
         port = root / name / "ports" / "1"
         for folder in ("gids", "gid_attrs/types"):
             (port / folder).mkdir(parents=True, exist_ok=True)
         told = {"state": state, "link_layer": layer, "rate": "100 Gb/sec (4X EDR)"}
-        plain, mapped = "fe80:0000:0000:0000:5054:00ff:fe00:0201", f"0000:0000:0000:0000:0000:ffff:{_hex(host.address)}"
+        plain, mapped = (
+            "fe80:0000:0000:0000:5054:00ff:fe00:0201",
+            f"0000:0000:0000:0000:0000:ffff:{_format_hex(host.address)}",
+        )
         kinds = {0: ("IB/RoCE v1", plain)} | (
             {1: ("RoCE v2", plain), 2: ("IB/RoCE v1", mapped), 3: ("RoCE v2", mapped)} if layer == "Ethernet" else {}
         )
@@ -95,12 +98,12 @@ def devices(host: Host, *names: str, layer: str = "InfiniBand", state: str = "4:
             (port / path).write_text(f"{text}\n")
 
 
-def _hex(address: str) -> str:
+def _format_hex(address: str) -> str:
     a, b, c, d = (int(part) for part in address.split("."))
     return f"{a:02x}{b:02x}:{c:02x}{d:02x}"
 
 
-def told_of(seen: Seen) -> Told:
-    """Status, what was seen, and whose fault it is."""
-    found = [one for one in peer_findings.findings(seen) if one.finding.name == "fleet.rdma"]
+def summarize_findings(seen: PeerObservations) -> Told:
+    """Return status, message, and hosts of each finding."""
+    found = [one for one in host_findings.list_findings(seen) if one.finding.name == "fleet.rdma"]
     return [(one.finding.status, one.finding.seen, one.hosts) for one in found]

@@ -1,4 +1,4 @@
-"""What runs on the hosts while they are tried: for old Pythons, shy of strangers; and what a strange host answers."""
+"""The agent of tests between hosts: for old Pythons, closed to strangers; and invalid answers of hosts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck.fleet.host_summary import Own
-from envcheck.fleet.peers import agent, agent_answers, agent_rdma, peer_tests, sessions
-from tests.envcheck.collect.test_collector import pythons
+from envcheck.fleet.host_summary import HostSummary
+from envcheck.fleet.peers import agent, agent_answers, agent_rdma, host_tests, sessions
+from tests.envcheck.collect.test_collector import list_pythons
 
 TOKEN = "0" * 32
 
 
-class Talk:
+class AgentProcess:
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.child = child
 
-    def ask(self, do: str, *words: Any) -> Any:
+    def ask_agent(self, do: str, *words: Any) -> Any:
         assert self.child.stdin
         self.child.stdin.write(json.dumps({"id": 1, "do": do, "with": words}) + "\n")
         self.child.stdin.flush()
-        return self.heard()
+        return self.read_answer()
 
-    def heard(self) -> Any:
+    def read_answer(self) -> Any:
         assert self.child.stdout
         for line in self.child.stdout:
             if line.startswith(agent.MARK):
@@ -43,11 +43,11 @@ class Talk:
 
 
 @contextmanager
-def running(*argv: str) -> Iterator[Talk]:
-    """The agent, as its command starts it, under the oldest Python that is here."""
+def start_agent(*argv: str) -> Iterator[AgentProcess]:
+    """Start the agent with its command, under the oldest installed Python."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        talk = Talk(child)
-        assert talk.heard() == {"ready": True}
+        talk = AgentProcess(child)
+        assert talk.read_answer() == {"ready": True}
         yield talk
         assert child.stdin
         child.stdin.close()
@@ -55,53 +55,55 @@ def running(*argv: str) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
-    with running(pythons()[0], "-I", "-S", str(agent.__file__)) as one:
+def talk() -> Iterator[AgentProcess]:
+    with start_agent(list_pythons()[0], "-I", "-S", str(agent.__file__)) as one:
         yield one
 
 
 def test_it_is_for_python_3_8() -> None:
-    """Its text, which travels alone, is Python 3.8 and imports the standard library only; so is RDMA's part."""
+    """The agent's text is Python 3.8 and imports the standard library only; so is its RDMA part."""
     for part in (agent, agent_rdma):
         tree = ast.parse(Path(part.__file__).read_text(), feature_version=(3, 8))
         modules = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
         assert set(modules) <= set(sys.stdlib_module_names)
-    assert len(sessions.command()) < 20_000
+    assert len(sessions.render_command()) < 20_000
 
 
 def test_the_command_starts_it() -> None:
-    """As a login shell would run it, in one line."""
-    with running("sh", "-c", sessions.command()) as talk:
-        assert isinstance(talk.ask("clock")["answer"], float)
-    assert "\n" not in sessions.command()
+    """The command works in a login shell, in one line."""
+    with start_agent("sh", "-c", sessions.render_command()) as talk:
+        assert isinstance(talk.ask_agent("clock")["answer"], float)
+    assert "\n" not in sessions.render_command()
 
 
 @pytest.mark.real
-def test_it_measures(talk: Talk) -> None:
-    """Against itself all steps answer what their readers take."""
-    opened = agent_answers.opened(talk.ask("listen", TOKEN, [])["answer"])
+def test_it_measures(talk: AgentProcess) -> None:
+    """Against itself all steps return what their decoders accept."""
+    opened = agent_answers.read_opened(talk.ask_agent("listen", TOKEN, [])["answer"])
     target = ["127.0.0.1", opened.data]
-    about = agent_answers.about(talk.ask("about")["answer"])
+    about = agent_answers.read_about(talk.ask_agent("about")["answer"])
 
     assert about.hostname == socket.gethostname()
-    assert agent_answers.knocked(talk.ask("knock", [target], 3)["answer"]) == {("127.0.0.1", opened.data): ""}
-    assert agent_answers.way(talk.ask("measure", *target, 0.1, 1 << 20)["answer"]).rate > 1e5
-    assert agent_answers.passed(talk.ask("packets", *target, 1500)["answer"]) == (True, True)
-    assert agent_answers.names(talk.ask("resolve", ["localhost", "no.such.name.invalid"], 5)["answer"])["localhost"]
+    assert agent_answers.read_knocks(talk.ask_agent("knock", [target], 3)["answer"]) == {("127.0.0.1", opened.data): ""}
+    assert agent_answers.read_speed(talk.ask_agent("measure", *target, 0.1, 1 << 20)["answer"]).rate > 1e5
+    assert agent_answers.read_packets(talk.ask_agent("packets", *target, 1500)["answer"]) == (True, True)
+    assert agent_answers.read_names(talk.ask_agent("resolve", ["localhost", "no.such.name.invalid"], 5)["answer"])[
+        "localhost"
+    ]
 
 
-def test_it_says_whose_an_address_is(talk: Talk) -> None:
-    """Loopback has a name that leads back to it, and what is no address has no answer."""
-    found = agent_answers.backs(talk.ask("reverse", ["127.0.0.1", "no address"], 5)["answer"])
+def test_it_says_whose_an_address_is(talk: AgentProcess) -> None:
+    """Loopback has a name that resolves back, and an invalid address has no answer."""
+    found = agent_answers.read_reverse_names(talk.ask_agent("reverse", ["127.0.0.1", "no address"], 5)["answer"])
 
     assert list(found) == ["127.0.0.1"]
     assert "localhost" in found["127.0.0.1"].names
     assert "127.0.0.1" in found["127.0.0.1"].leads
 
 
-def test_a_stranger_gets_nothing(talk: Talk) -> None:
-    """Who does not know the token is hung up on, and hears no word."""
-    port = talk.ask("listen", TOKEN, [])["answer"]["data"]
+def test_a_stranger_gets_nothing(talk: AgentProcess) -> None:
+    """A peer without the token is disconnected without an answer."""
+    port = talk.ask_agent("listen", TOKEN, [])["answer"]["data"]
     with socket.create_connection(("127.0.0.1", port), 5) as one:
         one.settimeout(10)
         one.sendall(b"1" * 32 + b"n\n")
@@ -114,21 +116,21 @@ def test_a_stranger_gets_nothing(talk: Talk) -> None:
 
 
 @pytest.mark.slow
-def test_another_program_is_told_from_ours(talk: Talk) -> None:
-    """A port that somebody else answers at is not called open."""
-    talk.ask("listen", TOKEN, [])
+def test_another_program_is_told_from_ours(talk: AgentProcess) -> None:
+    """A port on which another program responds is not reported as open."""
+    talk.ask_agent("listen", TOKEN, [])
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        found = agent_answers.knocked(talk.ask("knock", [["127.0.0.1", port]], 1)["answer"])
+        found = agent_answers.read_knocks(talk.ask_agent("knock", [["127.0.0.1", port]], 1)["answer"])
 
     assert found["127.0.0.1", port] != ""
 
 
-def test_a_port_is_free_at_once_afterwards(talk: Talk) -> None:
-    """When the agent has gone, a job may bind the port, even one that does not ask to reuse it."""
-    port = talk.ask("listen", TOKEN, [])["answer"]["data"]
+def test_a_port_is_free_at_once_afterwards(talk: AgentProcess) -> None:
+    """After the agent has ended, a job can bind the port, even without SO_REUSEADDR."""
+    port = talk.ask_agent("listen", TOKEN, [])["answer"]["data"]
     for step in (("knock", [["127.0.0.1", port]], 3), ("measure", "127.0.0.1", port, 0.05, 1 << 20)):
-        assert "answer" in talk.ask(*step)
+        assert "answer" in talk.ask_agent(*step)
     assert talk.child.stdin
     talk.child.stdin.close()
     talk.child.wait(300)
@@ -137,14 +139,14 @@ def test_a_port_is_free_at_once_afterwards(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("asked", ('{"id": 1}', "[]", "x", '{"id": 1, "do": "main", "with": []}', "\x00", "null"))
-def test_questions_that_are_none(talk: Talk, asked: str) -> None:
-    """They are told as such, and the next is answered; it does nothing that is not in its table."""
+def test_questions_that_are_none(talk: AgentProcess, asked: str) -> None:
+    """Invalid requests are reported, and the next is answered; only requests in its table run."""
     assert talk.child.stdin
     talk.child.stdin.write(asked + "\n")
     talk.child.stdin.flush()
 
-    assert "error" in talk.heard()
-    assert "answer" in talk.ask("clock")
+    assert "error" in talk.read_answer()
+    assert "answer" in talk.ask_agent("clock")
 
 
 JSON = st.recursive(
@@ -156,20 +158,25 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-class Strange:
-    """A line whose host says anything at all."""
+class StrangeAgentLine:
+    """A session whose host answers anything at all."""
 
     def __init__(self, said: Any) -> None:
         self.said = said
 
-    async def ask(self, do: str, *words: Any, timeout_s: float) -> Any:
+    async def ask_agent(self, do: str, *words: Any, timeout_s: float) -> Any:
         return {"id": 1, "answer": self.said}
 
 
 @given(JSON)
 def test_a_host_may_say_anything(said: Any) -> None:
-    """Whatever it answers, the trial goes on; what is no answer leaves the host out."""
-    trial = peer_tests._Trial({"n1": Own(), "n2": Own()}, peer_tests.Terms(), {"n1": Strange(said)}, peer_tests.Seen())  # type: ignore[dict-item]
+    """Whatever a host answers, the test continues; an invalid answer excludes the host."""
+    trial = host_tests._PeerTrial(
+        {"n1": HostSummary(), "n2": HostSummary()},
+        host_tests.PeerTestTerms(),
+        {"n1": StrangeAgentLine(said)},
+        host_tests.PeerObservations(),
+    )  # type: ignore[dict-item]
     for step in (trial.meet, trial.names, trial.knock, trial.packets, trial.cards):
         asyncio.run(step())
 

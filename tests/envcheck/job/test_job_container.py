@@ -1,4 +1,4 @@
-"""The container of a job: every recipe on every simulated machine, and the options of the published documents."""
+"""The container of a job, for every recipe on every simulated machine, and as published."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.core import paths
-from envcheck.core.facts import Engine, Facts, VendorFacts
+from envcheck.core.facts import EngineFacts, Facts, VendorFacts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Answer, Outcome
-from envcheck.job.cards import card_node, count_cards, select_card_ids
-from envcheck.job.container import JobContainer, as_values, derive_container, is_published_privileged
-from envcheck.job.here import collect_facts_here
+from envcheck.job.card_ids import count_cards, format_card_node, select_card_ids
+from envcheck.job.container_privileges import JobContainer, as_values, derive_container, is_published_privileged
+from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
-from envcheck.lint import lint
-from envcheck.scripts import source
-from envcheck.simulate.machine_file import names
+from envcheck.lint import linter
+from envcheck.scripts import source_file
+from envcheck.simulate.machine_file import list_machines
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
-from installers.recipes.container_spec import node
+from installers.recipes.container_spec import normalize_device
 from installers.recipes.docker_cli import shell_words
 from installers.recipes.recipe import Mount, Recipe
 from installers.state import state_file
 from installers.state.state_file import EnvironmentState
-from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.checks.doctor_helpers import simulate_machine
 
 RECIPES = {recipe.name: recipe for recipe in catalogue.load_all() if recipe.container}
 LISTED = {name: recipe.container.devices for name, recipe in RECIPES.items() if recipe.container}
@@ -38,12 +38,14 @@ PATHS = "ask paths"
 
 
 @cache
-def facts_of(machine: str) -> Facts:
-    with simulated(machine) as there:
-        return facts.gather(there)
+def gather_facts(machine: str) -> Facts:
+    with simulate_machine(machine) as there:
+        return facts.gather_facts(there)
 
 
-def derived(name: str, known: Facts, *, as_published: bool = False, count: int | None = None) -> JobContainer:
+def derive_job_container(
+    name: str, known: Facts, *, as_published: bool = False, count: int | None = None
+) -> JobContainer:
     recipe = RECIPES[name]
     ids = select_card_ids(recipe, known, recipe.device, count or count_cards(recipe, recipe.device))
     found = derive_container(recipe, known, recipe.device, ids, "x86_64", "/w", as_published)
@@ -51,94 +53,97 @@ def derived(name: str, known: Facts, *, as_published: bool = False, count: int |
     return found
 
 
-def by_nodes(machine: str) -> Facts:
+def drop_runtime(machine: str) -> Facts:
     """The machine without the vendor's runtime."""
-    return replace(facts_of(machine), engine=Engine("26.1.3", ("runc",)))
+    return replace(gather_facts(machine), engine=EngineFacts("26.1.3", ("runc",)))
 
 
-def with_cards(name: str, engine: Engine | None) -> Facts:
+def make_machine_with_cards(name: str, engine: EngineFacts | None) -> Facts:
     """A machine with sixteen cards of the recipe's vendor, and this engine."""
     vendor = VENDORS[RECIPES[name].device]
-    nodes = tuple(card_node(number, vendor) for number in range(16))
+    nodes = tuple(format_card_node(number, vendor) for number in range(16))
     return Facts(vendors=(VendorFacts(vendor, nodes=nodes),), engine=engine)
 
 
-def sources(found: JobContainer) -> list[str]:
+def list_sources(found: JobContainer) -> list[str]:
     return [device.split(":")[0] for device in found.spec.devices]
 
 
-@pytest.mark.parametrize("machine", names())
+@pytest.mark.parametrize("machine", list_machines())
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_on_every_machine(name: str, machine: str) -> None:
-    """Never privileged, never with the host's devices or processes; exactly the cards that the recipe's jobs take,
-    all of them present where the machine has as many."""
-    recipe, known = RECIPES[name], by_nodes(machine)
+    """Never privileged, never with the host's /dev or process ids; exactly as many cards as the recipe's jobs use,
+    present ones first."""
+    recipe, known = RECIPES[name], drop_runtime(machine)
     vendor, count = VENDORS[recipe.device], count_cards(recipe, recipe.device) or 0
-    found = derived(name, known)
+    found = derive_job_container(name, known)
     nodes = next((v.nodes for v in known.vendors if v.vendor is vendor), None) or ()
-    cards = [path for path in sources(found) if path not in vendor.control_nodes]
+    cards = [path for path in list_sources(found) if path not in vendor.control_nodes]
 
     assert not (found.spec.privileged or found.spec.pid or found.spec.capabilities)
     assert "/dev" not in [mount.source for mount in found.spec.mounts]
     assert len(cards) == count
     assert len(set(cards) & set(nodes)) == min(count, len(nodes))
-    assert sources(found)[count:] == list(vendor.control_nodes)
+    assert list_sources(found)[count:] == list(vendor.control_nodes)
 
 
-def lint_rules(found: JobContainer) -> set[str]:
-    """The linter's rules about containers that have something to say of the line, but for its name and its image."""
+def list_lint_rules(found: JobContainer) -> set[str]:
+    """Return the container rules that the linter reports for the docker line, except name and architecture."""
     line = " ".join(shell_words(found.spec))
-    result = lint.lint(source.of("run.sh", f"#!/bin/bash\n{line}\n".encode()), TargetMachine(Facts), others=False)
+    result = linter.lint_source(
+        source_file.make_source("run.sh", f"#!/bin/bash\n{line}\n".encode()), TargetMachine(Facts), others=False
+    )
     return {remark.rule for remark in result.remarks if remark.rule.startswith("container.")} - {
         "container.name",
         "container.architecture",
     }
 
 
-@pytest.mark.parametrize("engine", (None, Engine("26.1.3", ("ascend", "iluvatar", "runc"))), ids=("nodes", "runtime"))
+@pytest.mark.parametrize(
+    "engine", (None, EngineFacts("26.1.3", ("ascend", "iluvatar", "runc"))), ids=("nodes", "runtime")
+)
 @pytest.mark.parametrize("name", RECIPES)
-def test_lint_accepts_what_is_printed(name: str, engine: Engine | None) -> None:
-    """The linter finds no needless privilege, and no missing part, in the line that makes the container; it does in a
-    published one that is privileged."""
-    known = with_cards(name, engine)
+def test_lint_accepts_what_is_printed(name: str, engine: EngineFacts | None) -> None:
+    """The linter reports nothing for the derived container, and the privileges of a published privileged one."""
+    known = make_machine_with_cards(name, engine)
     published = {"container.privileges"} if is_published_privileged(RECIPES[name]) else set()
 
-    assert lint_rules(derived(name, known)) == set()
-    assert lint_rules(derived(name, known, as_published=True)) == published
+    assert list_lint_rules(derive_job_container(name, known)) == set()
+    assert list_lint_rules(derive_job_container(name, known, as_published=True)) == published
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_the_rule_yields_what_the_recipes_list(name: str) -> None:
-    """A recipe that lists nodes lists those that its jobs take, or those of the recipe that it is like."""
-    found = derived(name, Facts())
+def test_derived_devices_are_those_of_the_recipe(name: str) -> None:
+    """The derived device nodes are those that the recipe lists, or those of the recipe that it extends."""
+    found = derive_job_container(name, Facts())
 
-    assert set(sources(found)) <= set(LISTED[name] or sources(found))
+    assert set(list_sources(found)) <= set(LISTED[name] or list_sources(found))
     if not RECIPES[name].like and LISTED[name]:
-        assert tuple(sources(found)) == LISTED[name]
+        assert tuple(list_sources(found)) == LISTED[name]
 
 
 @pytest.mark.parametrize(
     ("name", "engine", "devices", "cdi", "runtime", "variables"),
     (
-        ("ernie-300b-npu", Engine(runtimes=("ascend",)), 19, 0, "", {"ASCEND_RT_VISIBLE_DEVICES": range(16)}),
-        ("ernie-300b-npu", Engine(error="no answer"), 19, 0, "", {"ASCEND_RT_VISIBLE_DEVICES": range(16)}),
+        ("ernie-300b-npu", EngineFacts(runtimes=("ascend",)), 19, 0, "", {"ASCEND_RT_VISIBLE_DEVICES": range(16)}),
+        ("ernie-300b-npu", EngineFacts(error="no answer"), 19, 0, "", {"ASCEND_RT_VISIBLE_DEVICES": range(16)}),
         ("ernie-0.3b-npu", None, 4, 0, "", {"ASCEND_RT_VISIBLE_DEVICES": range(1)}),
         ("ernie-21b-iluvatar", None, 16, 0, "", {}),
-        ("ernie-21b-iluvatar", Engine(runtimes=("iluvatar",)), 16, 0, "", {}),
-        ("ernie-21b-iluvatar", Engine(cdi=("iluvatar.com/gpu=0",)), 16, 0, "", {}),
+        ("ernie-21b-iluvatar", EngineFacts(runtimes=("iluvatar",)), 16, 0, "", {}),
+        ("ernie-21b-iluvatar", EngineFacts(cdi=("iluvatar.com/gpu=0",)), 16, 0, "", {}),
         (
             "ernie-21b-iluvatar",
-            Engine(runtimes=("iluvatar",), cdi=tuple(f"iluvatar.com/gpu={n}" for n in range(16))),
+            EngineFacts(runtimes=("iluvatar",), cdi=tuple(f"iluvatar.com/gpu={n}" for n in range(16))),
             *(0, 16, "", {}),
         ),
     ),
 )
-def test_how_the_cards_come_in(
-    name: str, engine: Engine | None, devices: int, cdi: int, runtime: str, variables: dict[str, range]
+def test_how_the_container_gets_its_cards(
+    name: str, engine: EngineFacts | None, devices: int, cdi: int, runtime: str, variables: dict[str, range]
 ) -> None:
-    """By the engine's CDI names if it has all of them, by nodes that suffice, else by the vendor's runtime; variables
-    count the cards that the container has."""
-    spec = derived(name, with_cards(name, engine)).spec
+    """By CDI if the engine has all devices, by device nodes if these suffice, else by the vendor's runtime; variables
+    number the cards inside the container."""
+    spec = derive_job_container(name, make_machine_with_cards(name, engine)).spec
 
     assert (len(spec.devices), len(spec.cdi), spec.runtime) == (devices, cdi, runtime)
     assert {key: ",".join(map(str, ids)) for key, ids in variables.items()}.items() <= spec.environment.items()
@@ -146,50 +151,56 @@ def test_how_the_cards_come_in(
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_as_published(name: str) -> None:
-    """The document's own options: privileged where it is, else the listed nodes, with all of its mounts."""
-    recipe, found = RECIPES[name], derived(name, facts_of("atlas-800t-a2"), as_published=True)
+    """As published: privileged if the document is, else the listed nodes, with all of its mounts."""
+    recipe, found = RECIPES[name], derive_job_container(name, gather_facts("atlas-800t-a2"), as_published=True)
     box = recipe.container
     assert box
 
     assert found.as_published
     assert found.spec.privileged == is_published_privileged(recipe)
-    assert found.spec.devices == (() if found.spec.privileged else tuple(map(node, box.devices)))
+    assert found.spec.devices == (() if found.spec.privileged else tuple(map(normalize_device, box.devices)))
     assert (found.spec.pid, len(found.spec.mounts)) == (box.pid, len(box.mounts))
     assert found.spec.environment == box.environment
 
 
-def test_only_what_differs_from_the_document_is_unverified() -> None:
-    """A container that the document itself has is not doubted; one that is derived is."""
-    known = by_nodes("atlas-800t-a2")
-    verified = {name for name in RECIPES if derived(name, known).is_verified}
+def test_only_differences_from_the_document_are_unverified() -> None:
+    """A container with the options of the document is verified; one that differs is not."""
+    known = drop_runtime("atlas-800t-a2")
+    verified = {name for name in RECIPES if derive_job_container(name, known).is_verified}
 
     assert verified == {"qwen-7b-npu-llamafactory", "qwen-7b-npu8-llamafactory", "qwen-7b-npu-swift"}
 
 
 def test_one_container_serves_all_jobs() -> None:
-    """A job of one card asks for the container that a job of eight needs; a machine with fewer gives what it has."""
-    one, all_of = (derived("qwen-7b-npu-swift", by_nodes("atlas-800t-a2"), count=count) for count in (1, 8))
-    known = by_nodes("atlas-800t-a2")
+    """A one-card job gets the container of the eight-card job; with fewer cards it gets those present."""
+    one, all_of = (
+        derive_job_container("qwen-7b-npu-swift", drop_runtime("atlas-800t-a2"), count=count) for count in (1, 8)
+    )
+    known = drop_runtime("atlas-800t-a2")
     few = replace(known, vendors=(replace(known.vendors[0], nodes=("/dev/davinci2", "/dev/davinci10")),))
 
     assert one == all_of
-    assert sources(derived("qwen-7b-npu-swift", few, count=1)) == ["/dev/davinci2", "/dev/davinci10", *NPU_CONTROL]
+    assert list_sources(derive_job_container("qwen-7b-npu-swift", few, count=1)) == [
+        "/dev/davinci2",
+        "/dev/davinci10",
+        *NPU_CONTROL,
+    ]
 
 
-def own_recipe(*devices: str) -> Recipe:
+def make_recipe(*devices: str) -> Recipe:
     recipe = RECIPES["qwen-7b-npu-llamafactory"]
     assert recipe.container
     return replace(recipe, container=replace(recipe.container, devices=devices, privileged=True))
 
 
 def test_certain_cards_and_other_nodes_of_a_recipe() -> None:
-    """A recipe that lists other cards than the first means these; nodes that are no card's stay."""
-    recipe, known = own_recipe("/dev/davinci5", "/dev/infiniband/uverbs0"), by_nodes("atlas-800t-a2")
+    """A recipe that lists specific cards gets these; other device nodes are kept."""
+    recipe, known = make_recipe("/dev/davinci5", "/dev/infiniband/uverbs0"), drop_runtime("atlas-800t-a2")
     ids = select_card_ids(recipe, known, "npu", 1)
     found = derive_container(recipe, known, "npu", ids, "x86_64", "/w")
     assert found
 
-    assert sources(found) == ["/dev/davinci5", *NPU_CONTROL, "/dev/infiniband/uverbs0"]
+    assert list_sources(found) == ["/dev/davinci5", *NPU_CONTROL, "/dev/infiniband/uverbs0"]
     assert not found.spec.privileged
 
 
@@ -203,23 +214,25 @@ def test_certain_cards_and_other_nodes_of_a_recipe() -> None:
     ),
 )
 def test_npu_smi_is_mounted_from_where_it_is(there: tuple[str, ...] | None, source_path: str) -> None:
-    """Where npu-smi is in sbin it is mounted from there, to the place that the recipe names."""
+    """npu-smi is mounted from where the host has it, to the path that the recipe names."""
     seen = {path: {"kind": "file", "mode": 493, "uid": 0, "gid": 0, "usable": True} for path in there or ()}
     answer = Answer(PATHS, Outcome.ANSWERED, json.dumps({"paths": seen, "named": {}}))
-    known = replace(with_cards("ernie-300b-npu", None), answers={} if there is None else {PATHS: answer})
+    known = replace(make_machine_with_cards("ernie-300b-npu", None), answers={} if there is None else {PATHS: answer})
 
-    assert Mount(source_path, "/usr/local/bin/npu-smi", True) in derived("ernie-300b-npu", known).spec.mounts
+    assert (
+        Mount(source_path, "/usr/local/bin/npu-smi", True) in derive_job_container("ernie-300b-npu", known).spec.mounts
+    )
 
 
 def test_document_of_the_container() -> None:
     """Mounts and devices are single texts, and the engine's defaults are named."""
-    told = as_values(derived("qwen-7b-npu-llamafactory", Facts()))
+    values = as_values(derive_job_container("qwen-7b-npu-llamafactory", Facts()))
 
-    assert told.pop("mounts")[2:4] == [
+    assert values.pop("mounts")[2:4] == [
         "/w/output:/app/output",
         "/usr/local/dcmi:/usr/local/dcmi:ro",
     ]
-    assert told == {
+    assert values == {
         "privileged": False,
         "devices": ["/dev/davinci0", *NPU_CONTROL],
         "network": "bridge",
@@ -230,24 +243,24 @@ def test_document_of_the_container() -> None:
 
 def test_no_container() -> None:
     """A recipe without container or image runs on the host."""
-    tiny = catalogue.by_name(catalogue.load_all(), "tiny-npu")
+    tiny = catalogue.find_recipe(catalogue.load_all(), "tiny-npu")
     bare = replace(RECIPES["ernie-300b-npu"], image=None)
 
     assert [derive_container(recipe, Facts(), "npu", (0,), "x86_64", "/w") for recipe in (tiny, bare)] == [None, None]
 
 
 def test_the_facts_of_another_vendors_machine_do_not_count() -> None:
-    """A job that is resolved for the recipe's default host does not depend on this machine's engine."""
-    known = replace(facts_of("bi-v150x8"), engine=Engine(runtimes=("ascend", "iluvatar")))
+    """A job resolved for the recipe's own host does not depend on this machine's container engine."""
+    known = replace(gather_facts("bi-v150x8"), engine=EngineFacts(runtimes=("ascend", "iluvatar")))
 
-    assert derived("ernie-300b-npu", known) == derived("ernie-300b-npu", Facts())
+    assert derive_job_container("ernie-300b-npu", known) == derive_job_container("ernie-300b-npu", Facts())
 
 
 def test_the_choice_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that was provisioned with the document's own options is the one of the job; others' are not."""
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
     for name, as_published in (("ernie-300b-npu", True), ("ernie-21b-npu", False)):
-        state_file.save(paths.environment_folder(name), EnvironmentState(made=True, as_published=as_published))
+        state_file.save_state(paths.environment_folder(name), EnvironmentState(made=True, as_published=as_published))
     known = collect_facts_here(JobRequest(device="npu"))
     jobs = [
         resolve(JobRequest(recipe=name, method="lora"), tuple(RECIPES.values()), known)

@@ -1,4 +1,4 @@
-"""One job, whichever command is asked: on every simulated machine, for every recipe of its cards."""
+"""All commands resolve the same job, on every simulated machine and for every recipe of its cards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envcheck.cli import main
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.simulate import machine_file
 from installers.recipes import catalogue
-from installers.recipes.catalogue import TALKS, device_of
+from installers.recipes.catalogue import TALKS, job_device
 from installers.recipes.recipe import RecipeJob
 
 RECIPES = catalogue.load_all()
@@ -29,43 +29,43 @@ QUICK = {
 }
 
 
-def cases() -> Iterator[Any]:
-    """Machine, recipe and options: each job that trains on the machine's kind of cards; a few in the fast tier."""
-    for name in machine_file.names():
-        vendor = machine_file.load(name).vendor
+def make_cases() -> Iterator[Any]:
+    """Yield machine, recipe and options of each training job for the machine's cards; a few in the fast tier."""
+    for name in machine_file.list_machines():
+        vendor = machine_file.load_machine(name).vendor
         for recipe in RECIPES:
             for job in recipe.jobs:
-                if job.method not in TALKS and device_of((recipe, job)) == vendor:
+                if job.method not in TALKS and job_device((recipe, job)) == vendor:
                     case = "-".join(filter(None, (name, recipe.name, job.method, job.role, job.variant)))
                     marks = () if case in QUICK else pytest.mark.slow
-                    yield pytest.param(name, recipe.name, words(job), id=case, marks=marks)
+                    yield pytest.param(name, recipe.name, make_options(job), id=case, marks=marks)
 
 
-def words(job: RecipeJob) -> tuple[str, ...]:
-    """The options that name the job of its recipe."""
-    said = {"--method": job.method, "--variant": job.variant, "--node-role": job.role}
-    return tuple(word for option, value in said.items() if value for word in (option, value))
+def make_options(job: RecipeJob) -> tuple[str, ...]:
+    """Return the options that select the job in its recipe."""
+    options = {"--method": job.method, "--variant": job.variant, "--node-role": job.role}
+    return tuple(word for option, value in options.items() if value for word in (option, value))
 
 
-def document(*words: str) -> dict[str, Any]:
-    """What the command prints with --json."""
+def read_document(*words: str) -> dict[str, Any]:
+    """Return what the command prints with --json."""
     done = CliRunner().invoke(main.main, [*words, "--json"])
     assert done.exception is None or isinstance(done.exception, (SystemExit, EnvcheckError)), done.output
     found: dict[str, Any] = json.loads(done.stdout) if done.stdout else dict(done.exception.document)
     return found
 
 
-@pytest.mark.parametrize(("machine", "recipe", "options"), list(cases()))
+@pytest.mark.parametrize(("machine", "recipe", "options"), list(make_cases()))
 def test_all_commands_mean_the_same_job(machine: str, recipe: str, options: tuple[str, ...], on_machine: Any) -> None:
-    """doctor, plan, provision, train and recipes show have one answer."""
+    """doctor, plan, provision, train and recipes show print the same job."""
     on_machine(machine)
 
     jobs = {
-        "train": document("train", "--recipe", recipe, *options, "--dry-run"),
-        "provision": document("provision", "--recipe", recipe, *options, "--dry-run"),
-        "doctor": document("doctor", "--model", recipe, *options),
-        "plan": document("plan", "--model", recipe, *options),
-        "recipes": document("recipes", "show", recipe, *options),
+        "train": read_document("train", "--recipe", recipe, *options, "--dry-run"),
+        "provision": read_document("provision", "--recipe", recipe, *options, "--dry-run"),
+        "doctor": read_document("doctor", "--model", recipe, *options),
+        "plan": read_document("plan", "--model", recipe, *options),
+        "recipes": read_document("recipes", "show", recipe, *options),
     }
 
     assert {name: found["job"] for name, found in jobs.items()} == dict.fromkeys(jobs, jobs["train"]["job"])
@@ -73,14 +73,14 @@ def test_all_commands_mean_the_same_job(machine: str, recipe: str, options: tupl
     assert not (jobs["train"]["job"]["container"] or {"privileged": False})["privileged"]
 
 
-@pytest.mark.parametrize(("machine", "recipe", "options"), list(cases()))
+@pytest.mark.parametrize(("machine", "recipe", "options"), list(make_cases()))
 def test_train_shows_the_container_of_the_job(
     machine: str, recipe: str, options: tuple[str, ...], on_machine: Any
 ) -> None:
-    """The line of docker in train's dry run has the image, devices and mounts of the job, and no more rights."""
+    """The docker command of train's dry run has the image and devices of the job and is not privileged."""
     on_machine(machine)
 
-    shown = document("train", "--recipe", recipe, *options, "--dry-run")
+    shown = read_document("train", "--recipe", recipe, *options, "--dry-run")
 
     job, line = shown["job"], " ".join(shown["container"])
     assert bool(line) == (job["image"] is not None)
@@ -90,7 +90,7 @@ def test_train_shows_the_container_of_the_job(
 
 
 def test_all_commands_take_the_options_that_name_a_job() -> None:
-    """Whichever command is asked, its job can be named by the same options."""
+    """All commands accept the same options to select a job."""
     naming = {"--method", "--variant", "--node-role", "--recipes", "--device"}
     group = importlib.import_module("envcheck.cli.commands.recipes").recipes
     commands = [main.main.get_command(Context(main.main), name) for name in ("doctor", "plan", "provision", "train")]
@@ -100,7 +100,7 @@ def test_all_commands_take_the_options_that_name_a_job() -> None:
 
 
 def test_all_commands_read_recipes_of_ones_own(on_machine: Any, tmp_path: Path) -> None:
-    """A recipe of --recipes is the same job for all commands."""
+    """A recipe of --recipes gives the same job in all commands."""
     on_machine("cpu")
     ours = (catalogue.OURS / "tiny-cpu.toml").read_text(encoding="utf-8")
     (tmp_path / "own").mkdir()
@@ -108,11 +108,11 @@ def test_all_commands_read_recipes_of_ones_own(on_machine: Any, tmp_path: Path) 
     words = ("--method", "lora", "--recipes", str(tmp_path / "own"))
 
     jobs = [
-        document("train", "--recipe", "mine", *words, "--dry-run"),
-        document("provision", "--recipe", "mine", *words, "--dry-run"),
-        document("doctor", "--model", "mine", *words),
-        document("plan", "--model", "mine", *words),
-        document("recipes", "show", "mine", *words),
+        read_document("train", "--recipe", "mine", *words, "--dry-run"),
+        read_document("provision", "--recipe", "mine", *words, "--dry-run"),
+        read_document("doctor", "--model", "mine", *words),
+        read_document("plan", "--model", "mine", *words),
+        read_document("recipes", "show", "mine", *words),
     ]
 
     assert jobs[0]["job"]["recipe"] == "mine"
@@ -121,10 +121,10 @@ def test_all_commands_read_recipes_of_ones_own(on_machine: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("words", (("--variant", "zero9"), ("--node-role", "leader")))
 @pytest.mark.parametrize("command", (("doctor",), ("plan",), ("provision", "--dry-run"), ("train", "--dry-run")))
-def test_no_command_overhears_a_variant_or_a_role(
+def test_no_command_ignores_a_variant_or_a_role(
     command: tuple[str, ...], words: tuple[str, str], on_machine: Any
 ) -> None:
-    """One that no recipe has is refused by the option's name."""
+    """An unknown variant or role is rejected, and the message names the option."""
     on_machine("cpu")
 
     done = CliRunner().invoke(main.main, [*command, "--model", "qwen-7b", "--method", "lora", *words])

@@ -1,4 +1,4 @@
-"""The scripts of --dry-run --as-script: accepted by bash and shellcheck, and they start exactly what render() says."""
+"""The scripts of --dry-run --as-script pass bash and shellcheck, and start exactly the rendered command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.job.command import BLANKS, render, shell
-from envcheck.job.script import script as as_script
+from envcheck.job.command import BLANKS, render_command, shell_quote
+from envcheck.job.shell_script import render_script as as_script
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.preview import as_text
-from tests.launch.script_parts import SAID, elsewhere, filled, heard, prepare, run
+from tests.launch.script_parts import SAID, fill_tokens, move_command, prepare_files, read_recorded_call, run_script
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
@@ -29,25 +29,25 @@ each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
 
 @each_job
 def test_starts_what_render_says(recipe: Recipe, job: RecipeJob, tmp_path: Path) -> None:
-    """Run by bash, a script gives its program the arguments, environment and folder of render(), and its status."""
+    """Run by bash, a script starts its program with the rendered arguments, environment and folder."""
     root = tmp_path / "it's a root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
     folder = str(root / "one run")
-    done = run(command, root, RUN_DIR=folder)
+    done = run_script(command, root, RUN_DIR=folder)
     assert done.returncode == 7, done.stderr
-    told = heard(root)
-    argv, env = told.argv, told.env
+    call = read_recorded_call(root)
+    argv, env = call.argv, call.env
     seen = {**SAID, "ADAPTER_DIR": str(root / "adapter"), "OUTPUT_DIR": f"{folder}/output", "LOG_DIR": f"{folder}/log"}
 
-    assert argv == [filled(text, seen) for text in command.argv]
+    assert argv == [fill_tokens(text, seen) for text in command.argv]
     assert {name: env.get(name) for name in command.environment} == {
-        name: filled(text, seen) for name, text in command.environment.items()
+        name: fill_tokens(text, seen) for name, text in command.environment.items()
     }
     assert [name for name in command.unset if name in env] == []
-    assert told.cwd == (command.workdir or str(root / "here"))
+    assert call.cwd == (command.workdir or str(root / "here"))
     for name, text in command.prepend.items():
-        assert env[name].split(":")[0] == filled(text, seen)
+        assert env[name].split(":")[0] == fill_tokens(text, seen)
         assert ("/toolkit/python" in env[name]) == bool(command.scripts)
     for made in {"output", "log_dir"} & set(command.missing):
         assert Path(seen[BLANKS[made].variable]).is_dir()
@@ -55,9 +55,9 @@ def test_starts_what_render_says(recipe: Recipe, job: RecipeJob, tmp_path: Path)
 
 @each_job
 def test_bash_and_shellcheck(recipe: Recipe, job: RecipeJob, tmp_path: Path) -> None:
-    """bash -n and shellcheck have nothing to say."""
+    """bash -n and shellcheck report nothing."""
     script = tmp_path / "job.sh"
-    script.write_text(as_script(render(recipe, job)))
+    script.write_text(as_script(render_command(recipe, job)))
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     parsed = subprocess.run(["bash", "-n", str(script)], capture_output=True, text=True)
     assert (parsed.returncode, parsed.stderr) == (0, "")
@@ -71,8 +71,8 @@ def test_bash_and_shellcheck(recipe: Recipe, job: RecipeJob, tmp_path: Path) -> 
 
 @each_job
 def test_shape(recipe: Recipe, job: RecipeJob) -> None:
-    """A script stops at the first error, removes nothing, pipes nothing, and replaces itself by the job."""
-    script = as_script(render(recipe, job))
+    """A script stops at the first error, removes nothing, uses no pipe, and execs the job."""
+    script = as_script(render_command(recipe, job))
     code = [line for line in script.splitlines() if not line.startswith("#")]
 
     assert code[0] == "set -euo pipefail"
@@ -84,12 +84,12 @@ def test_shape(recipe: Recipe, job: RecipeJob) -> None:
 
 @each_job
 def test_text_is_complete(recipe: Recipe, job: RecipeJob) -> None:
-    """The dry run shows each argument, each variable with its value, and each thing that is still to be said."""
-    command = render(recipe, job)
+    """The dry run shows each argument, each variable with its value, and each missing value."""
+    command = render_command(recipe, job)
     text = as_text(command)
 
-    assert [a for a in command.argv if shell(a) not in text] == []
-    assert [n for n, v in command.environment.items() if f"{n}={shell(v)}" not in text] == []
+    assert [a for a in command.argv if shell_quote(a) not in text] == []
+    assert [n for n, v in command.environment.items() if f"{n}={shell_quote(v)}" not in text] == []
     assert [n for n in command.unset if n not in text] == []
     assert [t for t in command.missing if BLANKS[t].variable not in text] == []
 
@@ -97,16 +97,22 @@ def test_text_is_complete(recipe: Recipe, job: RecipeJob) -> None:
 @pytest.mark.slow
 @each_job
 def test_dry_run_for_programs(recipe: Recipe, job: RecipeJob) -> None:
-    """--dry-run --json is one document: the arguments of render(), and with --as-script the script as well."""
+    """--dry-run --json prints one document with the rendered command, and with --as-script the script."""
     which = ["--node-role", job.role] if job.role else ["--variant", job.variant] if job.variant else []
     asked = ["train", "--recipe", recipe.name, "--method", job.method, *which, "--dry-run", "--json"]
     plain, both = (CliRunner().invoke(main.main, [*asked, *more]) for more in ([], ["--as-script"]))
-    said, script = json.loads(plain.stdout), json.loads(both.stdout)["script"]
+    document, script = json.loads(plain.stdout), json.loads(both.stdout)["script"]
 
-    named = (said["method"], said["variant"], said["role"])
-    assert (said["schema"], said["state"], *named) == (SCHEMA_VERSION, "planned", job.method, job.variant, job.role)
-    assert len(said["command"]) == len(render(recipe, job).argv)
-    assert said["script"] is None
+    named = (document["method"], document["variant"], document["role"])
+    assert (document["schema"], document["state"], *named) == (
+        SCHEMA_VERSION,
+        "planned",
+        job.method,
+        job.variant,
+        job.role,
+    )
+    assert len(document["command"]) == len(render_command(recipe, job).argv)
+    assert document["script"] is None
     assert script.startswith("#!/usr/bin/env bash")
 
 
@@ -118,12 +124,12 @@ WRONG = (
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_wrong_place_among_nodes(name: str, value: str, tmp_path: Path) -> None:
-    """A rank beyond the nodes or a loopback address would make all nodes wait for ever: refused, by name, with 2."""
-    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    """A rank out of range or a loopback address would make all nodes hang: exit code 2, naming the variable."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "300b", "sft", "npu", None)
     root = tmp_path / "root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
-    done = run(command, root, **{name: value})
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
+    done = run_script(command, root, **{name: value})
 
     assert done.returncode == 2
     assert f"{name} is {value}" in done.stderr
@@ -131,14 +137,14 @@ def test_wrong_place_among_nodes(name: str, value: str, tmp_path: Path) -> None:
 
 
 def test_missing_files_leave_no_folder(tmp_path: Path) -> None:
-    """A script that stops because a file is missing has made no folder for the run."""
-    recipe, job = catalogue.select(catalogue.load_all(), "21b", "lora", "iluvatar", None)
+    """A script that stops because of a missing file creates no run folder."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "21b", "lora", "iluvatar", None)
     root = tmp_path / "root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
     (root / "here").mkdir(exist_ok=True)
     Path(command.workdir, job.requires[-1]).unlink()
-    done = run(command, root, RUN_DIR=str(root / "one run"))
+    done = run_script(command, root, RUN_DIR=str(root / "one run"))
 
     assert done.returncode == 1
     assert job.requires[-1] in done.stderr
@@ -146,12 +152,12 @@ def test_missing_files_leave_no_folder(tmp_path: Path) -> None:
 
 
 def test_asks_first(tmp_path: Path) -> None:
-    """Without the master's address nothing starts, nothing is made, and the variable is named."""
-    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    """Without the master's address nothing starts, no folder is created, and the variable is named."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "300b", "sft", "npu", None)
     root = tmp_path / "root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
-    done = run(command, root, MASTER_ADDR="")
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
+    done = run_script(command, root, MASTER_ADDR="")
 
     assert done.returncode not in (0, 7)
     assert "MASTER_ADDR" in done.stderr
@@ -160,13 +166,13 @@ def test_asks_first(tmp_path: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    """A file that the job needs and that is not there is named, and nothing starts."""
-    recipe, job = catalogue.select(catalogue.load_all(), "21b", "lora", "iluvatar", None)
+    """A missing required file is named, and nothing starts."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "21b", "lora", "iluvatar", None)
     root = tmp_path / "root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
     Path(command.requires[0]).unlink()
-    done = run(command, root)
+    done = run_script(command, root)
 
     assert done.returncode == 1
     assert "libcuda.so.1 is missing" in done.stderr
@@ -174,15 +180,15 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_new_folder_for_each_node(tmp_path: Path) -> None:
-    """Where nobody names a folder, one is made below the recipe's own, with the number of the node in its name."""
-    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    """Without RUN_DIR a folder is created below the recipe's own, with the node rank in its name."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "300b", "sft", "npu", None)
     root = tmp_path / "root"
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
-    run(command, root)
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
+    run_script(command, root)
     (made,) = (root / "workspace" / "runs").iterdir()
 
-    assert made.name.endswith("-ernie-300b-npu-sft-node3")
+    assert made.name.endswith("-ernie-300b-npu-sft-node1")
     assert sorted(path.name for path in made.iterdir()) == ["log", "output"]
 
 
@@ -201,27 +207,27 @@ HOSTILE = [
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_values_are_only_values(evil: str, tmp_path: Path) -> None:
-    """Whatever stands in a recipe or a value arrives as it is: nothing of it is run or expanded."""
-    recipe, job = catalogue.select(catalogue.load_all(), "tiny", "lora", "cpu", None)
+    """Text of a recipe or a value arrives unchanged: nothing is executed or expanded."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "tiny", "lora", "cpu", None)
     job = dataclasses.replace(job, title=evil, arguments=("--data", "{data}", evil), caution=(evil,))
     recipe = dataclasses.replace(recipe, environment={"TOLD": evil}, prepend={"PYTHONPATH": evil}, runs=evil)
     root = tmp_path / "root"
-    command = render(recipe, job, {"data": evil, "log_dir": evil})
-    prepare(command, root)
-    done = run(command, root, RUN_DIR=str(root / "run"))
+    command = render_command(recipe, job, {"data": evil, "log_dir": evil})
+    prepare_files(command, root)
+    done = run_script(command, root, RUN_DIR=str(root / "run"))
     assert done.returncode == 7, done.stderr
-    env = heard(root).env
+    env = read_recorded_call(root).env
 
-    assert heard(root).argv[-3:] == ["--data", evil, evil]
+    assert read_recorded_call(root).argv[-3:] == ["--data", evil, evil]
     assert (env["TOLD"], env["PYTHONPATH"]) == (evil, evil)
     assert list(tmp_path.rglob("pwned")) == []
 
 
 def test_values_win() -> None:
-    """What the caller says wins over the recipe, and then nothing is left to be said."""
-    recipe, job = catalogue.select(catalogue.load_all(), "tiny", "lora", "cpu", None)
-    told = {"python": "/venv/bin/python", "output": "/o", "log_dir": "/l", "data": "/d"}
-    command = render(recipe, job, told)
+    """The caller's values override the recipe's, and nothing is missing."""
+    recipe, job = catalogue.select_job(catalogue.load_all(), "tiny", "lora", "cpu", None)
+    values = {"python": "/venv/bin/python", "output": "/o", "log_dir": "/l", "data": "/d"}
+    command = render_command(recipe, job, values)
 
     assert command.missing == ()
     assert command.argv[0] == "/venv/bin/python"

@@ -1,4 +1,4 @@
-"""The one judge of a job's requirements: what it names as unmet, and what it cannot tell."""
+"""Check a job's requirements: which are unmet, and which cannot be determined."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from envcheck.core.facts import Facts
 from envcheck.core.model import Status
 from envcheck.job.suitability import judge_requirements, list_unmet
 from installers.recipes import catalogue
-from installers.recipes.recipe import wanted
-from tests.envcheck.checks.doctor_helpers import simulated
+from installers.recipes.recipe import derive_requirements
+from tests.envcheck.checks.doctor_helpers import simulate_machine
 
 RECIPES = catalogue.load_all(None)
 
 
-def seen(machine: str, recipe: str, method: str, *faults: str) -> Facts:
-    """The machine, with what that method of the recipe requires."""
-    chosen = catalogue.by_name(RECIPES, recipe)
+def gather_facts(machine: str, recipe: str, method: str, *faults: str) -> Facts:
+    """Return the facts of the machine, with the requirements of that recipe and method."""
+    chosen = catalogue.find_recipe(RECIPES, recipe)
     job = next(job for job in chosen.jobs if job.method == method)
-    with simulated(machine, faults) as here:
-        return facts.gather(here, job.device or chosen.device, wanted(chosen, job))
+    with simulate_machine(machine, faults) as here:
+        return facts.gather_facts(here, job.device or chosen.device, derive_requirements(chosen, job))
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def seen(machine: str, recipe: str, method: str, *faults: str) -> Facts:
         ("atlas-800t-a2", "qwen-7b-npu-swift", ("driver-old=25.5.0",), ()),
     ],
 )
-def test_what_is_unmet(machine: str, recipe: str, faults: tuple[str, ...], unmet: tuple[str, ...]) -> None:
-    """The requirements that fail are named without their area, also where a check of the machine explains it."""
-    found = list_unmet(judge_requirements(seen(machine, recipe, "lora", *faults)))
+def test_unmet_requirements(machine: str, recipe: str, faults: tuple[str, ...], unmet: tuple[str, ...]) -> None:
+    """Failed requirements are named without their area, also if a check of the machine explains them."""
+    found = list_unmet(judge_requirements(gather_facts(machine, recipe, "lora", *faults)))
 
     assert tuple(name for name in found if name not in ("packages", "disk", "host_memory")) == unmet
 
 
-def test_what_cannot_be_judged_names_its_cause() -> None:
-    """Where the vendor's tool is silent no number of devices is known: BLOCKED, by the check that tells of the tool."""
-    found = {f.name: f for f in judge_requirements(seen("atlas-800t-a2", "tiny-npu", "lora", "tool-missing"))}
+def test_a_blocked_requirement_names_its_cause() -> None:
+    """Without the vendor's tool the number of devices is unknown: BLOCKED by the check of the tool."""
+    found = {f.name: f for f in judge_requirements(gather_facts("atlas-800t-a2", "tiny-npu", "lora", "tool-missing"))}
 
     assert (found["job.cards"].status, found["job.cards"].blocked_by) == (Status.BLOCKED, "driver.tool")
 
 
 def test_no_job_no_requirements() -> None:
-    """Without a job nothing is required."""
-    assert judge_requirements(replace(seen("atlas-800t-a2", "tiny-npu", "lora"), wanted=None)) == ()
+    """Without a job there are no requirements."""
+    assert judge_requirements(replace(gather_facts("atlas-800t-a2", "tiny-npu", "lora"), wanted=None)) == ()

@@ -15,7 +15,7 @@ FILES = sorted((Path(__file__).parents[2] / "data" / "lint").glob("cases*.toml")
 
 
 @dataclass(frozen=True)
-class Case:
+class LintCase:
     rule: str
     severity: str
     wrong: str
@@ -26,4 +26,4 @@ class Case:
     id: str = ""
 
 
-CASES = tuple(Case(**table) for file in FILES for table in tomllib.loads(file.read_text(encoding="utf-8"))["cases"])
+CASES = tuple(LintCase(**table) for file in FILES for table in tomllib.loads(file.read_text(encoding="utf-8"))["cases"])

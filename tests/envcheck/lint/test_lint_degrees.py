@@ -10,10 +10,10 @@ from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
-from envcheck.lint import lint, show
+from envcheck.lint import linter, render_remarks
 from envcheck.report import Style
-from envcheck.scripts import source
-from tests.envcheck.checks.doctor_helpers import simulated
+from envcheck.scripts import source_file
+from tests.envcheck.checks.doctor_helpers import simulate_machine
 
 FAIL, UNKNOWN = Status.FAIL, Status.UNKNOWN
 HEAD = "fine_tuning: LoRA\nmax_seq_len: 8192\n"
@@ -21,12 +21,12 @@ HEAD = "fine_tuning: LoRA\nmax_seq_len: 8192\n"
 
 @pytest.fixture(scope="module")
 def eight() -> Facts:
-    with simulated("atlas-800t-a2") as answers:
-        return facts.gather(answers, "auto")
+    with simulate_machine("atlas-800t-a2") as answers:
+        return facts.gather_facts(answers, "auto")
 
 
-def told(name: str, text: str, machine: TargetMachine, rule: str = "training.world") -> list[tuple[Status, str]]:
-    result = lint.lint(source.of(name, text.encode()), machine, others=False)
+def lint_text(name: str, text: str, machine: TargetMachine, rule: str = "training.world") -> list[tuple[Status, str]]:
+    result = linter.lint_source(source_file.make_source(name, text.encode()), machine, others=False)
     return [(remark.severity, remark.seen) for remark in result.remarks if remark.rule == rule]
 
 
@@ -45,15 +45,15 @@ DEGREES = (
 
 @pytest.mark.parametrize(("text", "severities"), DEGREES)
 def test_cards_of_the_machine(text: str, severities: list[Status], eight: Facts) -> None:
-    """What does not divide eight cards fails; what wants more machines of them cannot be told; else it is silent."""
-    assert [severity for severity, _ in told("a.yaml", HEAD + text, TargetMachine(lambda: eight))] == severities
+    """Degrees that do not divide eight devices fail; more machines are unknown; otherwise there is no remark."""
+    assert [severity for severity, _ in lint_text("a.yaml", HEAD + text, TargetMachine(lambda: eight))] == severities
 
 
 def test_no_machine() -> None:
-    """Where nobody knows the cards nothing is said of a configuration's degrees."""
+    """Without known devices, degrees in a configuration get no remark."""
     text = f"{HEAD}tensor_parallel_degree: 3\n"
 
-    assert told("a.yaml", text, TargetMachine()) == told("a.yaml", text, TargetMachine(lambda: Facts())) == []
+    assert lint_text("a.yaml", text, TargetMachine()) == lint_text("a.yaml", text, TargetMachine(lambda: Facts())) == []
 
 
 STARTS = (
@@ -70,28 +70,34 @@ STARTS = (
 def test_file_beside_the_script(text: str, wrong: bool, eight: Facts, tmp_path: Path) -> None:
     """Degrees of the file that a script starts are held against its launcher, or the cards that it takes."""
     (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
-    found = told("run.sh", f"#!/bin/bash\n{text}\n", TargetMachine(lambda: eight, folder=tmp_path))
+    found = lint_text("run.sh", f"#!/bin/bash\n{text}\n", TargetMachine(lambda: eight, folder=tmp_path))
 
     assert [severity for severity, _ in found] == [FAIL] * wrong
     assert all("tensor_parallel_degree 3 (conf.yaml)" in seen for _, seen in found)
 
 
 def test_heads_of_the_file_beside(tmp_path: Path) -> None:
-    """The model and the degree may both stand in the file that the script starts."""
+    """Model and degree may both be in the file that the script uses."""
     conf = f"{HEAD}model_name_or_path: baidu/ERNIE-4.5-21B-A3B-Paddle\ntensor_parallel_degree: 8\n"
     (tmp_path / "conf.yaml").write_text(conf)
-    found = told("run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", TargetMachine(folder=tmp_path), "training.heads")
+    found = lint_text(
+        "run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", TargetMachine(folder=tmp_path), "training.heads"
+    )
 
-    assert found == [(FAIL, "ernie-4.5-21b-a3b has 20 attention heads, which tensor_parallel_degree 8 does not divide")]
+    assert found == [
+        (FAIL, "ernie-4.5-21b-a3b has 20 attention heads, which is not divisible by tensor_parallel_degree 8")
+    ]
 
 
 def test_the_file_beside_has_its_own_lint(tmp_path: Path) -> None:
-    """Whoever lints the script alone is told what was not looked at."""
+    """Linting the script mentions what was not checked in its configuration."""
     (tmp_path / "conf.yaml").write_text(f"{HEAD}max_steps: 9\nwarmup_steps: 99\n")
-    result = lint.lint(source.of("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), TargetMachine(folder=tmp_path))
+    result = linter.lint_source(
+        source_file.make_source("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), TargetMachine(folder=tmp_path)
+    )
 
     assert result.beside == ("conf.yaml",)
-    assert "envcheck lint conf.yaml" in show.as_text(result, Style(80, False, True))
+    assert "envcheck lint conf.yaml" in render_remarks.as_text(result, Style(80, "ascii", True))
 
 
 def test_strange_files_beside(tmp_path: Path) -> None:
@@ -100,7 +106,7 @@ def test_strange_files_beside(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_bytes(b"\0\xff{")
     (tmp_path / "large.yaml").write_text(HEAD + "# long\n" * 100_000)
     for name in ("folder.yaml", "broken.yaml", "large.yaml", "gone.yaml", "a\tb.yaml"):
-        assert told("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", TargetMachine(folder=tmp_path)) == []
+        assert lint_text("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", TargetMachine(folder=tmp_path)) == []
 
 
 SOME_CARDS = (
@@ -120,7 +126,7 @@ def test_some_of_the_cards(text: str, eight: Facts, tmp_path: Path) -> None:
     (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
     machine = TargetMachine(lambda: eight, folder=tmp_path)
 
-    assert FAIL not in [severity for severity, _ in told("run.sh", f"#!/bin/bash\n{text}\n", machine)]
+    assert FAIL not in [severity for severity, _ in lint_text("run.sh", f"#!/bin/bash\n{text}\n", machine)]
 
 
 def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
@@ -129,33 +135,35 @@ def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
     for start in (f"erniekit train {tmp_path}/conf.yaml", f"cd {tmp_path}\nerniekit train conf.yaml"):
         text = f"#!/bin/bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n{start}\n"
 
-        assert told("run.sh", text, TargetMachine(lambda: eight, folder=tmp_path)) == []
-        assert [each for each, _ in told("run.sh", text, TargetMachine(lambda: eight, live=True, folder=tmp_path))] == [
-            FAIL
-        ]
+        assert lint_text("run.sh", text, TargetMachine(lambda: eight, folder=tmp_path)) == []
+        assert [
+            each for each, _ in lint_text("run.sh", text, TargetMachine(lambda: eight, live=True, folder=tmp_path))
+        ] == [FAIL]
 
 
 ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nnum_machines: 2\nnum_processes: 16\n"
 
 
 def test_accelerates_file_beside(tmp_path: Path) -> None:
-    """accelerate's own file says how many machines there are, the command line where the first one is, and which."""
+    """accelerate's file has the number of machines, the command line the address of the first."""
     (tmp_path / "acc.yaml").write_text(ACCELERATE)
     machine = TargetMachine(folder=tmp_path)
     bare = "#!/bin/bash\naccelerate launch --config_file acc.yaml train.py --lr 1e-5\n"
     whole = bare.replace("train.py", "--main_process_ip 192.0.2.1 --machine_rank $SLURM_NODEID train.py")
 
-    assert [each for each, _ in told("run.sh", bare, machine, "launch.master")] == [FAIL]
-    assert [each for each, _ in told("run.sh", bare, machine, "launch.rank")] == [FAIL]
-    assert told("run.sh", whole, machine, "launch.master") == told("run.sh", whole, machine, "launch.rank") == []
+    assert [each for each, _ in lint_text("run.sh", bare, machine, "launch.master")] == [FAIL]
+    assert [each for each, _ in lint_text("run.sh", bare, machine, "launch.rank")] == [FAIL]
+    assert (
+        lint_text("run.sh", whole, machine, "launch.master") == lint_text("run.sh", whole, machine, "launch.rank") == []
+    )
 
 
 def test_command_line_beside_accelerates_file(tmp_path: Path) -> None:
-    """What the command line says otherwise than accelerate's file is not said twice; what it says twice is."""
+    """The command line overrides accelerate's file without a remark; duplicates on it are reported."""
     (tmp_path / "acc.yaml").write_text(ACCELERATE)
     start = "#!/bin/bash\naccelerate launch --config_file acc.yaml --num_processes 8 {}train.py --lr 1e-5\n"
     machine = TargetMachine(folder=tmp_path)
-    twice = told("run.sh", start.format("--num_processes $CARDS "), machine, "options.doubled")
+    twice = lint_text("run.sh", start.format("--num_processes $CARDS "), machine, "options.doubled")
 
-    assert told("run.sh", start.format(""), machine, "options.doubled") == []
-    assert [seen for _, seen in twice] == ["--num_processes stands twice: first 8, then ...; the last one counts"]
+    assert lint_text("run.sh", start.format(""), machine, "options.doubled") == []
+    assert [seen for _, seen in twice] == ["--num_processes is given twice: first 8, then ...; the last value applies"]

@@ -6,8 +6,8 @@ import pytest
 
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.lint import lint
-from envcheck.scripts import nodes, source
+from envcheck.lint import linter
+from envcheck.scripts import shell_grammar, source_file
 
 TRAIN = "torchrun --nproc_per_node 8 train.py"
 RIGHT = {
@@ -29,29 +29,29 @@ RIGHT = {
 }
 
 
-def said(text: str) -> list[tuple[str, str]]:
+def list_remarks(text: str) -> list[tuple[str, str]]:
     raw = f"#!/bin/bash\nset -euo pipefail\n{text}\n".encode()
-    result = lint.lint(source.of("run.sh", raw), TargetMachine(lambda: Facts()), others=False)
+    result = linter.lint_source(source_file.make_source("run.sh", raw), TargetMachine(lambda: Facts()), others=False)
     return [(each.rule, each.seen) for each in result.remarks if each.rule != "paths.missing"]
 
 
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
 def test_right(text: str) -> None:
-    """No false alarm: each is bash that does what it says."""
-    assert said(text) == []
+    """No false alarm for valid bash."""
+    assert list_remarks(text) == []
 
 
 def test_what_stands_behind_two_variables_is_read() -> None:
     """As a launcher's words are joined in other projects' scripts."""
     text = 'L="torchrun --nproc_per_node 8"\nP="train.py --warmup_steps 500 --max_steps 100"\nC="$L $P"\n$C'
 
-    assert [rule for rule, _ in said(text)] == ["training.warmup"]
-    assert [rule for rule, _ in said('host=a\necho "${host} ${prot}"')] == ["shell.unset_variable"]
+    assert [rule for rule, _ in list_remarks(text)] == ["training.warmup"]
+    assert [rule for rule, _ in list_remarks('host=a\necho "${host} ${prot}"')] == ["shell.unset_variable"]
 
 
 def test_no_byte_moves() -> None:
-    """What is read otherwise stands where it stood."""
+    """Rewritten bytes keep their places."""
     raw = b"a=1 b=2 # x\nc=3\nfoo | bar | tee log\nrc=1\n[[ $rc = 1 ]] && echo $c\n"
-    kinds = [(child.type, child.start_byte) for child in nodes.root(raw).named_children]
+    kinds = [(child.type, child.start_byte) for child in shell_grammar.parse_shell(raw).named_children]
 
     assert [raw[at:][:2] for kind, at in kinds if kind != "comment"] == [b"a=", b"c=", b"fo", b"rc", b"[["]

@@ -8,32 +8,34 @@ from types import SimpleNamespace
 import pytest
 
 from envcheck.collect import facts
-from envcheck.core.facts import Facts, Host, Interface, Network, Packages, VendorFacts
+from envcheck.core.facts import Facts, Interface, Network, Packages, SystemFacts, VendorFacts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Status
-from envcheck.lint import lint
-from envcheck.scripts import source
+from envcheck.core.model import Device, Status, Topology
+from envcheck.lint import linter
+from envcheck.scripts import source_file
 from envcheck.vendors import VENDORS
-from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.checks.doctor_helpers import simulate_machine
 
 FAIL, UNKNOWN = Status.FAIL, Status.UNKNOWN
 PADDLE = "python -m paddle.distributed.launch --npus 0,1,2,3,4,5,6,7 "
 
 
-def found(text: str, machine: TargetMachine | None, rule: str, device: str = "auto") -> list[Status]:
+def list_severities(text: str, machine: TargetMachine | None, rule: str, device: str = "auto") -> list[Status]:
     raw = f"#!/bin/bash\n{text}\n".encode()
-    result = lint.lint(source.of("run.sh", raw), machine, device, others=False)
+    result = linter.lint_source(source_file.make_source("run.sh", raw), machine, device, others=False)
     return [remark.severity for remark in result.remarks if remark.rule == rule]
 
 
-def known(**more: object) -> TargetMachine:
+def make_npu_machine(**more: object) -> TargetMachine:
     """An NPU machine of which just this is known."""
     told = Facts(vendors=(VendorFacts(VENDORS["npu"]),), **more)  # type: ignore[arg-type]
     return TargetMachine(lambda: told)
 
 
-def gpus(architecture: str | None) -> TargetMachine:
-    return TargetMachine(lambda: Facts(vendors=(VendorFacts(VENDORS["nvidia"]),), host=Host(architecture=architecture)))
+def make_gpu_machine(architecture: str | None) -> TargetMachine:
+    return TargetMachine(
+        lambda: Facts(vendors=(VendorFacts(VENDORS["nvidia"]),), host=SystemFacts(architecture=architecture))
+    )
 
 
 CARDS = f"{PADDLE} train.py --device npu"
@@ -44,20 +46,20 @@ CARDS = f"{PADDLE} train.py --device npu"
     [("atlas-800t-a2", []), ("atlas-200t-a2-box16", []), ("h200x8", []), ("cpu", [])],
 )
 def test_eight_cards(machine: str, severities: list[Status]) -> None:
-    """Eight cards are asked for: where there are eight or more nothing is said, nor of another vendor's."""
-    with simulated(machine) as answers:
-        there = facts.gather(answers, "auto")
+    """With eight or more devices there is no remark, nor for another vendor."""
+    with simulate_machine(machine) as answers:
+        there = facts.gather_facts(answers, "auto")
 
-    assert found(CARDS, TargetMachine(lambda: there), "launch.cards") == severities
+    assert list_severities(CARDS, TargetMachine(lambda: there), "launch.cards") == severities
 
 
 def test_too_many_cards() -> None:
     """A list of devices that goes beyond those of the machine fails."""
-    with simulated("atlas-800t-a2") as answers:
-        there = facts.gather(answers, "auto")
+    with simulate_machine("atlas-800t-a2") as answers:
+        there = facts.gather_facts(answers, "auto")
     wanted = CARDS.replace("6,7", "6,7,8,9,10,11,12,13,14,15")
 
-    assert found(wanted, TargetMachine(lambda: there), "launch.cards") == [FAIL]
+    assert list_severities(wanted, TargetMachine(lambda: there), "launch.cards") == [FAIL]
 
 
 SIXTEEN = "torchrun --standalone --nproc_per_node=16 train.py --device npu"
@@ -73,11 +75,11 @@ ELSEWHERE = (
 
 @pytest.mark.parametrize(("text", "severity"), ELSEWHERE)
 def test_cards_of_another_machine(text: str, severity: Status) -> None:
-    """Of what is started on another machine this one's cards tell nothing."""
-    with simulated("atlas-800t-a2") as answers:
-        there = facts.gather(answers, "auto")
+    """A start on another machine is not compared with this one's devices."""
+    with simulate_machine("atlas-800t-a2") as answers:
+        there = facts.gather_facts(answers, "auto")
 
-    assert found(text, TargetMachine(lambda: there), "launch.cards") == [severity]
+    assert list_severities(text, TargetMachine(lambda: there), "launch.cards") == [severity]
 
 
 EITHER = """if command -v npu-smi; then
@@ -93,7 +95,7 @@ def test_script_for_several_vendors(vendor: str, expected: list[Status]) -> None
     """Where it names the cards of several vendors it is read for those that the machine has, if it has one's."""
     machine = TargetMachine(lambda: Facts(vendors=(VendorFacts(VENDORS[vendor]),)))
 
-    assert found(EITHER, machine, "variables.set_env") == expected
+    assert list_severities(EITHER, machine, "variables.set_env") == expected
 
 
 NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
@@ -107,24 +109,26 @@ def test_a_training_that_names_no_cards(vendors: tuple[str, ...], expected: list
     """It is judged for the cards that the machine has, where all are of one vendor."""
     machine = TargetMachine(lambda: Facts(vendors=tuple(VendorFacts(VENDORS[name]) for name in vendors)))
 
-    assert found(NAMELESS, machine, "training.optimiser") == expected
+    assert list_severities(NAMELESS, machine, "training.optimiser") == expected
 
 
 def test_too_many_processes_of_a_training_that_names_no_cards() -> None:
-    """Nine processes on eight cards fail, though the script does not say whose cards it wants."""
-    with simulated("h200x8") as answers:
-        there = facts.gather(answers, "auto")
+    """Nine processes on eight devices fail, even if the script does not name the vendor."""
+    with simulate_machine("h200x8") as answers:
+        there = facts.gather_facts(answers, "auto")
 
-    assert found(NAMELESS, TargetMachine(lambda: there), "launch.cards") == [FAIL]
+    assert list_severities(NAMELESS, TargetMachine(lambda: there), "launch.cards") == [FAIL]
 
 
 def test_device_of_another_machine() -> None:
-    """--device npu on a machine of NVIDIA cards fails; on a machine that nobody asked, nothing is said."""
-    with simulated("h200x8") as answers:
-        there = facts.gather(answers, "auto")
+    """--device npu on an NVIDIA machine fails; without facts there is no remark."""
+    with simulate_machine("h200x8") as answers:
+        there = facts.gather_facts(answers, "auto")
 
-    assert found("python train.py --device npu --lr 1", TargetMachine(lambda: there), "launch.device") == [FAIL]
-    assert found("python train.py --device npu --lr 1", None, "launch.device") == []
+    assert list_severities("python train.py --device npu --lr 1", TargetMachine(lambda: there), "launch.device") == [
+        FAIL
+    ]
+    assert list_severities("python train.py --device npu --lr 1", None, "launch.device") == []
 
 
 ARCHITECTURES = (("x86_64", []), ("aarch64", [FAIL]), (None, [UNKNOWN]))
@@ -132,10 +136,10 @@ ARCHITECTURES = (("x86_64", []), ("aarch64", [FAIL]), (None, [UNKNOWN]))
 
 @pytest.mark.parametrize(("architecture", "severities"), ARCHITECTURES)
 def test_image_for_a_processor(architecture: str | None, severities: list[Status]) -> None:
-    """An image named for x86_64 is right there, wrong on ARM, and cannot be told where the processor is not known."""
-    machine = known(host=Host(architecture=architecture))
+    """An x86_64 image is right there, wrong on ARM, and unknown without the architecture."""
+    machine = make_npu_machine(host=SystemFacts(architecture=architecture))
 
-    assert found("docker pull a.example/npu:8.0-x86_64", machine, "container.architecture") == severities
+    assert list_severities("docker pull a.example/npu:8.0-x86_64", machine, "container.architecture") == severities
 
 
 INTERFACES = (("eth0", []), ("eth", []), ("=eth0", []), ("bond0", [FAIL]), ("^docker0", []))
@@ -144,9 +148,9 @@ INTERFACES = (("eth0", []), ("eth", []), ("=eth0", []), ("bond0", [FAIL]), ("^do
 @pytest.mark.parametrize(("value", "severities"), INTERFACES)
 def test_interfaces(value: str, severities: list[Status]) -> None:
     """Interfaces are looked up as the collectives do: by prefix, exactly behind =, not at all behind ^."""
-    machine = known(network=Network(interfaces={"eth0": Interface(("10.0.0.5/24",)), "lo": Interface()}))
+    machine = make_npu_machine(network=Network(interfaces={"eth0": Interface(("10.0.0.5/24",)), "lo": Interface()}))
 
-    assert found(f"export HCCL_SOCKET_IFNAME={value}", machine, "variables.interface") == severities
+    assert list_severities(f"export HCCL_SOCKET_IFNAME={value}", machine, "variables.interface") == severities
 
 
 MASTERS = (
@@ -158,12 +162,12 @@ MASTERS = (
 
 @pytest.mark.parametrize(("master", "severities"), MASTERS)
 def test_master_of_this_machine(master: str, severities: list[Status]) -> None:
-    """The first node's own address is right; another one is wrong for one node, and cannot be told for two."""
-    machine = known(network=Network(interfaces={"eth0": Interface(("10.0.0.5",))}))
+    """The first node's own address is right; another fails for one node and is unknown for two."""
+    machine = make_npu_machine(network=Network(interfaces={"eth0": Interface(("10.0.0.5",))}))
     where = master.partition(" ")
     text = f"{PADDLE} --master {where[0]} {where[2]} train.py"
 
-    assert found(text, machine, "launch.master_elsewhere") == severities
+    assert list_severities(text, machine, "launch.master_elsewhere") == severities
 
 
 VERSIONS = (("0.3.1", []), ("1.2.0", [FAIL]))
@@ -172,67 +176,67 @@ VERSIONS = (("0.3.1", []), ("1.2.0", [FAIL]))
 @pytest.mark.parametrize(("version", "severities"), VERSIONS)
 def test_options_of_the_installed_version(version: str, severities: list[Status]) -> None:
     """Names of options that a later PaddleFormers renamed fail where the later one is installed."""
-    machine = known(packages=Packages(packages={"paddleformers": version}))
+    machine = make_npu_machine(packages=Packages(packages={"paddleformers": version}))
     text = f"{PADDLE} examples/post-training/sft/train.py --tensor_parallel_degree 8"
 
-    assert found(text, machine, "options.other_version") == severities
+    assert list_severities(text, machine, "options.other_version") == severities
 
 
 def test_backend_by_version() -> None:
     """Without PADDLE_XCCL_BACKEND: Paddle 3.1 fails, 3.3 does not need it."""
-    old, new = (known(packages=Packages(packages={"paddlepaddle": v})) for v in ("3.1.0", "3.3.1"))
+    old, new = (make_npu_machine(packages=Packages(packages={"paddlepaddle": v})) for v in ("3.1.0", "3.3.1"))
 
-    assert found(CARDS, old, "variables.backend") == [FAIL]
-    assert found(CARDS, new, "variables.backend") == []
+    assert list_severities(CARDS, old, "variables.backend") == [FAIL]
+    assert list_severities(CARDS, new, "variables.backend") == []
 
 
 def test_paths_of_another_machine() -> None:
-    """Paths of a machine that is not this one cannot be told; one question for all of them."""
-    machine = known()
+    """Paths of another machine are unknown, with one remark for all."""
+    machine = make_npu_machine()
     text = f"{PADDLE} /data/a/train.py --train_dataset_path /data/b.jsonl"
 
-    assert found(text, machine, "paths.missing") == [UNKNOWN]
+    assert list_severities(text, machine, "paths.missing") == [UNKNOWN]
 
 
 def test_why_nothing_was_looked_up() -> None:
     """A machine without the script's cards is called that; only one that was recorded is called another."""
     text = f"{PADDLE} /data/a/train.py"
-    raw = source.of("run.sh", f"#!/bin/bash\n{text}\n".encode())
+    raw = source_file.make_source("run.sh", f"#!/bin/bash\n{text}\n".encode())
     cpu = Facts(vendors=(VendorFacts(VENDORS["cpu"]),))
-    machines = {"here": TargetMachine(lambda: cpu, live=True), "recorded": known()}
-    results = {name: lint.lint(raw, machine, "npu", others=False) for name, machine in machines.items()}
+    machines = {"here": TargetMachine(lambda: cpu, live=True), "recorded": make_npu_machine()}
+    results = {name: linter.lint_source(raw, machine, "npu", others=False) for name, machine in machines.items()}
     seen = {
         name: [each.seen for each in result.remarks if each.rule == "paths.missing"] for name, result in results.items()
     }
 
     assert seen == {
-        "here": ["not looked up, for this machine has no npu, which the script is for: /data/a/train.py"],
-        "recorded": ["not looked up, for that machine is not this one: /data/a/train.py"],
+        "here": ["cannot check /data/a/train.py: the script is for npu, and this host has no such device"],
+        "recorded": ["cannot check /data/a/train.py: the target is another host"],
     }
 
 
 def test_paths_here(tmp_path: Path) -> None:
-    """On this machine paths are looked up: beside the script, in the folder that it enters, and by themselves."""
+    """Paths are checked relative to the script, to the folder that it enters, and as absolute paths."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").touch()
     machine = TargetMachine(lambda: Facts(), live=True, folder=tmp_path)
 
-    assert found("torchrun src/train.py", machine, "paths.missing") == []
-    assert found("cd src\ntorchrun train.py", machine, "paths.missing") == []
-    assert found(f"torchrun {tmp_path}/src/train.py", machine, "paths.missing") == []
-    assert found("torchrun train.py", machine, "paths.missing") == [Status.WARN]
-    assert found("[ -e train.py ] || exit 1\ntorchrun train.py", machine, "paths.missing") == []
-    assert found("cd $SOMEWHERE\ntorchrun train.py", machine, "paths.missing") == []
+    assert list_severities("torchrun src/train.py", machine, "paths.missing") == []
+    assert list_severities("cd src\ntorchrun train.py", machine, "paths.missing") == []
+    assert list_severities(f"torchrun {tmp_path}/src/train.py", machine, "paths.missing") == []
+    assert list_severities("torchrun train.py", machine, "paths.missing") == [Status.WARN]
+    assert list_severities("[ -e train.py ] || exit 1\ntorchrun train.py", machine, "paths.missing") == []
+    assert list_severities("cd $SOMEWHERE\ntorchrun train.py", machine, "paths.missing") == []
 
 
 def test_mounted_of_this_machine(tmp_path: Path) -> None:
-    """A mount of a folder that is there is silent; what the engine would make is told."""
+    """An existing mount source gets no remark; one that the engine would create does."""
     machine = TargetMachine(lambda: Facts(), live=True)
     run = "docker run --rm -v {}:/x a.example/b:1"
 
-    assert found(run.format(tmp_path), machine, "container.mount_source") == []
-    assert found(run.format(tmp_path / "gone"), machine, "container.mount_source") == [Status.WARN]
-    assert found(run.format("/usr/gone"), machine, "container.mount_source") == [FAIL]
+    assert list_severities(run.format(tmp_path), machine, "container.mount_source") == []
+    assert list_severities(run.format(tmp_path / "gone"), machine, "container.mount_source") == [Status.WARN]
+    assert list_severities(run.format("/usr/gone"), machine, "container.mount_source") == [FAIL]
 
 
 def test_room_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,17 +248,22 @@ def test_room_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found_by_free = {}
     for free in (1 << 30, 1 << 50):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: SimpleNamespace(free=free))
-        found_by_free[free] = found(whole, TargetMachine(lambda: told, live=True, folder=tmp_path), "training.disk")
+        found_by_free[free] = list_severities(
+            whole, TargetMachine(lambda: told, live=True, folder=tmp_path), "training.disk"
+        )
 
     assert list(found_by_free.values()) == [[FAIL], []]
-    assert found(whole, TargetMachine(lambda: told), "training.disk") == [UNKNOWN]
-    assert found(f"{whole} --lora true", TargetMachine(lambda: told), "training.disk") == []
+    assert list_severities(whole, TargetMachine(lambda: told), "training.disk") == [UNKNOWN]
+    assert list_severities(f"{whole} --lora true", TargetMachine(lambda: told), "training.disk") == []
 
 
 def test_pins_against_the_machine() -> None:
     """A pinned package fails where the machine's processor has no wheel of it, and is silent where it is not known."""
     text = "pip install paddlepaddle-gpu==3.1.0"
-    severities = [found(text, gpus(each), "packages.together", "nvidia") for each in ("aarch64", "x86_64", None)]
+    severities = [
+        list_severities(text, make_gpu_machine(each), "packages.together", "nvidia")
+        for each in ("aarch64", "x86_64", None)
+    ]
 
     assert severities == [[FAIL], [], []]
 
@@ -267,28 +276,72 @@ def test_nothing_is_asked_without_need() -> None:
         asked.append(True)
         return Facts()
 
-    found("echo hello\nsteps = 5", TargetMachine(gather), "shell.spaced_assignment")
+    list_severities("echo hello\nsteps = 5", TargetMachine(gather), "shell.spaced_assignment")
 
     assert asked == []
 
 
 @pytest.mark.parametrize("package", ["paddlepaddle-gpu==3.1.0", "torch==2.5.1+cu121"])
 def test_builds_for_other_cards(package: str) -> None:
-    """A build for NVIDIA's cards, on a machine of NPUs: told once, with what there is in its place."""
-    with simulated("atlas-800t-a2") as answers:
-        machine = TargetMachine(lambda: facts.gather(answers), live=True)
+    """A build for NVIDIA on an NPU machine is reported once, with its replacement."""
+    with simulate_machine("atlas-800t-a2") as answers:
+        machine = TargetMachine(lambda: facts.gather_facts(answers), live=True)
         raw = f"#!/bin/bash\npip install {package}\n".encode()
-        result = lint.lint(source.of("run.sh", raw), machine, others=False)
+        result = linter.lint_source(source_file.make_source("run.sh", raw), machine, others=False)
 
     assert [each.rule for each in result.remarks] == ["packages.gpu_list"]
 
 
 def test_a_file_beside_that_is_sourced(tmp_path: Path) -> None:
-    """By its path from this folder: told where it is not there, and nothing makes or tests it."""
+    """A relative sourced file is reported if it is missing and the script neither creates nor tests it."""
     machine = TargetMachine(lambda: Facts(), live=True, folder=tmp_path)
     (tmp_path / "there.sh").touch()
     quiet = ("./there.sh", "~/.profile-of-nobody", "env.sh", "./made.sh")
 
-    assert found("source ./env.sh", machine, "paths.sourced") == [Status.WARN]
+    assert list_severities("source ./env.sh", machine, "paths.sourced") == [Status.WARN]
     for name in quiet:
-        assert found(f"touch ./made.sh\necho a > ./made.sh\nsource {name}", machine, "paths.sourced") == [], name
+        assert list_severities(f"touch ./made.sh\necho a > ./made.sh\nsource {name}", machine, "paths.sourced") == [], (
+            name
+        )
+
+
+def make_xpu_machine(devices: tuple[Device, ...] = (), topology: Topology | None = None) -> TargetMachine:
+    """A machine with Kunlunxin cards, of which just this is known, and with the interfaces eth0 and eth1."""
+    told = Facts(
+        vendors=(VendorFacts(VENDORS["xpu"], devices=devices, topology=topology),),
+        network=Network(interfaces={"eth0": Interface(), "eth1": Interface()}),
+    )
+    return TargetMachine(lambda: told)
+
+
+NICS = (("eth0,eth0,eth1,eth1", []), ("eth0,eth0,eth2,eth2", [FAIL]), ("eth", [FAIL]))
+
+
+@pytest.mark.parametrize(("value", "severities"), NICS)
+def test_interface_of_each_card(value: str, severities: list[Status]) -> None:
+    """Of a list with an interface for each card, every name must exist, in full."""
+    text = f"export BKCL_RDMA_NICS={value}\npython -m paddle.distributed.launch train.py --device xpu"
+
+    assert list_severities(text, make_xpu_machine(), "variables.interface") == severities
+
+
+def test_linked_cards_of_the_machine() -> None:
+    """Cards that the machine shows as linked are right, whatever their numbers."""
+    names = tuple(f"XPU{n}" for n in range(8))
+    full = Topology(names, matrix={a: dict.fromkeys(names, "XL") for a in names})
+    text = "python -m paddle.distributed.launch --xpus 2,3,4,5 train.py --device xpu"
+
+    assert list_severities(text, make_xpu_machine(topology=full), "training.linked_cards") == []
+    assert list_severities(text, make_xpu_machine(topology=Topology(names)), "training.linked_cards") == [FAIL]
+
+
+INDEXES = (("R200", "xpu", []), ("R200", "xpu-p800", [Status.WARN]), ("P800 OAM", "xpu-p800", []))
+
+
+@pytest.mark.parametrize(("card", "index", "severities"), INDEXES)
+def test_index_of_the_cards(card: str, index: str, severities: list[Status]) -> None:
+    """The index of the wheel is that of the machine's generation of cards."""
+    text = f"pip install paddlepaddle-xpu -i https://www.paddlepaddle.org.cn/packages/stable/{index}/"
+    machine = make_xpu_machine(devices=(Device(0, name=card),))
+
+    assert list_severities(text, machine, "packages.xpu_index") == severities

@@ -5,36 +5,38 @@ from __future__ import annotations
 import pytest
 
 from envcheck.core.facts import Facts
-from envcheck.core.lint.model import Remark
+from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
-from envcheck.lint import lint
-from envcheck.lint.lint import Result
-from envcheck.lint.table import BY_NAME, RULES
-from envcheck.scripts import source
-from tests.envcheck.lint.lint_cases import CASES, Case
+from envcheck.lint import linter
+from envcheck.lint.linter import LintResult
+from envcheck.lint.rule_table import RULES, RULES_BY_NAME
+from envcheck.scripts import source_file
+from tests.envcheck.lint.lint_cases import CASES, LintCase
 
 # Told by facts of a machine alone: tests/envcheck/lint/test_lint_machine.py.
 BY_FACTS = {"launch.cards", "launch.device"}
 each_case = pytest.mark.parametrize("case", CASES, ids=[f"{c.rule}{'-' * bool(c.id)}{c.id}" for c in CASES])
 
 
-def judged(text: str, case: Case) -> Result:
-    """On a live machine without cards, whose processor and interfaces nobody told."""
+def lint_text(text: str, case: LintCase) -> LintResult:
+    """Lint on a machine without devices, whose architecture and interfaces are unknown."""
     head = "#!/bin/bash\n" if case.file.endswith(".sh") and not text.startswith("#!") else ""
     machine = TargetMachine(lambda: Facts(), live=True)
-    return lint.lint(source.of(case.file, (head + text).encode()), machine, case.device, others=False)
+    return linter.lint_source(
+        source_file.make_source(case.file, (head + text).encode()), machine, case.device, others=False
+    )
 
 
-def named(result: Result, rule: str) -> list[Remark]:
+def select_remarks(result: LintResult, rule: str) -> list[Remark]:
     return [remark for remark in result.remarks if remark.rule == rule]
 
 
 @each_case
-def test_wrong(case: Case) -> None:
-    """The rule tells of the trap, as bad as it is, at its place."""
-    result = judged(case.wrong, case)
-    found = named(result, case.rule)
+def test_wrong(case: LintCase) -> None:
+    """The rule reports the mistake with its severity and place."""
+    result = lint_text(case.wrong, case)
+    found = select_remarks(result, case.rule)
 
     assert found, [remark.rule for remark in result.remarks]
     assert Status[case.severity] in {remark.severity for remark in found}
@@ -44,9 +46,9 @@ def test_wrong(case: Case) -> None:
 
 
 @each_case
-def test_right(case: Case) -> None:
+def test_right(case: LintCase) -> None:
     """The script without the trap gets no such remark."""
-    assert named(judged(case.right, case), case.rule) == []
+    assert select_remarks(lint_text(case.right, case), case.rule) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -59,21 +61,21 @@ def test_every_rule_has_a_case(rule) -> None:  # type: ignore[no-untyped-def]
 
 
 @each_case
-def test_fix_mends(case: Case) -> None:
-    """What --fix makes of a script no longer has the trap that was mended, and reads as before otherwise."""
+def test_fix_mends(case: LintCase) -> None:
+    """What --write-fixed makes of a script no longer has the trap that was mended, and reads as before otherwise."""
     from envcheck.lint import fix
 
-    result = judged(case.wrong, case)
-    if not any(remark.fix for remark in named(result, case.rule)):
+    result = lint_text(case.wrong, case)
+    if not any(remark.fix for remark in select_remarks(result, case.rule)):
         return
-    raw, mended = fix.corrected(result)
-    again = judged(raw.decode().removeprefix("#!/bin/bash\n"), case)
+    raw, mended = fix.apply_fixes(result)
+    again = lint_text(raw.decode().removeprefix("#!/bin/bash\n"), case)
 
     assert mended > 0
-    assert len(named(again, case.rule)) < len(named(result, case.rule))
+    assert len(select_remarks(again, case.rule)) < len(select_remarks(result, case.rule))
 
 
 def test_names_are_areas() -> None:
     """A rule is area.property, each once."""
-    assert len(BY_NAME) == len(RULES) >= 100
-    assert all(name.count(".") == 1 for name in BY_NAME)
+    assert len(RULES_BY_NAME) == len(RULES) >= 100
+    assert all(name.count(".") == 1 for name in RULES_BY_NAME)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 RECORD = """
-from envcheck.core.vendor import Vendor, run
+from envcheck.core.vendor import Vendor, run_question
 
 VENDOR = Vendor(
     name="acme",
@@ -22,23 +22,23 @@ VENDOR = Vendor(
     parser="acme_cards.parser",
     pci_vendor="abcd",
     node_pattern="/dev/acme[0-9]*",
-    devices=(run("acme-smi"),),
+    devices=(run_question("acme-smi"),),
 )
 """
 LINT = """
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remarks import fail
+from envcheck.core.lint.remark_builders import fail
 from envcheck.core.lint.rule import LintRule
-from envcheck.core.lint.vendor_words import VendorWords
+from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
 from envcheck.core.model import Status
 
 
 def judge(context):
-    for _, command in context.commands("acme-smi"):
-        yield fail(command, "acme-smi is slow here", "Leave it out.")
+    for _, command in context.find_commands("acme-smi"):
+        yield fail(command, "acme-smi is slow here", "Remove it from the list.")
 
 
-WORDS = VendorWords(signs=r"acme", own_variables=r"ACME_\\w+", packages=("acme-torch",))
+WORDS = VendorVocabulary(signs=r"acme", own_variables=r"ACME_\\w+", packages=("acme-torch",))
 RULES = (
     LintRule("acme.tool", Status.FAIL, "No slow tool.", "Acme's manual", judge),
     LintRule("paths.acme", Status.WARN, "No path of Acme's.", "Acme's manual", judge, after="paths.missing"),
@@ -55,7 +55,7 @@ pip install acme-torch
 """
 
 
-def lint(folder: Path, *argv: str) -> dict[str, Any]:
+def run_lint(folder: Path, *argv: str) -> dict[str, Any]:
     """The document of envcheck lint on SCRIPT, where the distribution in `folder` is installed."""
     (folder / "run.sh").write_text(SCRIPT)
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[3]}"}
@@ -80,31 +80,31 @@ def distribution(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rules(document: dict[str, Any]) -> list[str]:
+def list_rules(document: dict[str, Any]) -> list[str]:
     return [remark["rule"] for remark in document["findings"]]
 
 
 def test_vendor_without_a_part_for_lint(distribution: Path) -> None:
     """Its scripts are known by its tool; rules for other cards are silent, and nothing crashes."""
-    found = lint(distribution)
+    found = run_lint(distribution)
 
     assert found["device"] == "acme"
     assert {"container.npu", "container.cuda", "variables.visible_name", "packages.gpu_list"} & set(
-        rules(found)
+        list_rules(found)
     ) == set()
 
 
 def test_vendor_that_is_named(distribution: Path) -> None:
     """--device takes it as any other."""
-    assert lint(distribution, "--device", "acme")["device"] == "acme"
+    assert run_lint(distribution, "--device", "acme")["device"] == "acme"
 
 
 def test_vendor_with_words_and_rules(distribution: Path) -> None:
     """Words of its lint.py reach the rules for all cards, and its own rules speak."""
     (distribution / "acme_cards" / "lint.py").write_text(LINT)
 
-    found = rules(lint(distribution))
-    elsewhere = rules(lint(distribution, "--device", "npu"))
+    found = list_rules(run_lint(distribution))
+    elsewhere = list_rules(run_lint(distribution, "--device", "npu"))
 
     assert {"acme.tool", "paths.acme", "packages.unpinned"} <= set(found)
     assert "variables.no_effect" not in found

@@ -1,4 +1,4 @@
-"""envcheck.pyz, built once, and a bare Python that runs it: no packages, no home but its own, no network."""
+"""envcheck.pyz, built once, and an isolated Python to run it: no packages, empty home folder, no network."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ BASE = getattr(sys, "_base_executable", sys.executable)
 
 
 @cache
-def without_network() -> tuple[str, ...]:
-    """Words in front of a command that take its network away, but for the loopback, where this user may."""
+def make_offline_prefix() -> tuple[str, ...]:
+    """Command prefix that removes the network except loopback, where this user may create namespaces; else empty."""
     words = ("unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
     may = shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     return words if may else ()
 
 
 @dataclass(frozen=True)
-class Bare:
+class BarePython:
     """`home` is the user's, `file` is envcheck.pyz."""
 
     home: Path
     file: Path
 
     @property
-    def cache(self) -> Path:
+    def cache_folder(self) -> Path:
         return self.home / ".cache" / "envcheck"
 
-    def start(self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        argv = [*without_network(), python, "-I", "-S", str(self.file), *words]
+    def start_payload(
+        self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        argv = [*make_offline_prefix(), python, "-I", "-S", str(self.file), *words]
         known = {"PATH": "/usr/bin:/bin", "HOME": str(self.home), **(env or {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
         return subprocess.Popen(argv, env=known, cwd=self.home, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
 
-    def run(
+    def run_payload(
         self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        child = self.start(*words, python=python, env=env)
+        child = self.start_payload(*words, python=python, env=env)
         try:
             out, err = child.communicate(timeout=240)
         finally:
@@ -52,15 +54,15 @@ class Bare:
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 
-def made(folder: Path) -> Bare:
+def make_payload(folder: Path) -> BarePython:
     """With envcheck.pyz in `folder`, and an empty home."""
     (folder / "home").mkdir(parents=True)
     file = folder / "envcheck.pyz"
-    file.write_bytes(pyz.build().data)
-    return Bare(folder / "home", file)
+    file.write_bytes(pyz.build_payload().data)
+    return BarePython(folder / "home", file)
 
 
-def interpreter(version: str) -> str | None:
+def find_interpreter(version: str) -> str | None:
     """Another Python of this machine: `3.9` or such."""
     shim = shutil.which("pyenv")
     roots = [Path(r) for r in (os.environ.get("PYENV_ROOT"), shim and Path(shim).resolve().parents[1]) if r]

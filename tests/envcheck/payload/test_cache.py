@@ -1,4 +1,4 @@
-"""What is made once for the same sources."""
+"""The cached archive for hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from envcheck.payload import cache as kept
 
 
 def test_it_is_kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made once for the same sources; made again when one changes, or when what was kept is damaged."""
+    """Built once for the same sources; rebuilt when a source changes or the cached file is damaged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "a.py").write_text("1")

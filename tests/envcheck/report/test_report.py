@@ -9,25 +9,23 @@ import pytest
 
 from envcheck import checks, report
 from envcheck.collect import facts
-from envcheck.core.facts import Facts, Host
-from envcheck.core.model import Finding, Remedy, Status
-from envcheck.core.text import plain
+from envcheck.core.facts import Facts, SystemFacts
+from envcheck.core.model import Finding, Status, fix
+from envcheck.core.tool_text import strip_escapes
 from envcheck.core.version import SCHEMA_VERSION
-from tests.envcheck.checks.doctor_helpers import simulated
-from tests.envcheck.report.report_helpers import machine_report, text_of
+from tests.envcheck.checks.doctor_helpers import simulate_machine
+from tests.envcheck.report.report_helpers import make_machine_report, render_table
 
 NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
-HERE = Facts(host=Host(hostname="h"))
+HERE = Facts(host=SystemFacts(hostname="h"))
 
 
-def json_of(found: list[Finding]) -> str:
-    return report.formats.render("json", machine_report(found, HERE))
+def render_json(found: list[Finding]) -> str:
+    return report.formats.render("json", make_machine_report(found, HERE))
 
 
-def finding(status: Status, name: str = "host.memory", **more: object) -> Finding:
-    return replace(
-        Finding(name, status, "seen", Remedy("Do this.", ("do it",)) if status > NOT_APPLICABLE else None), **more
-    )  # type: ignore[arg-type]
+def make_finding(status: Status, name: str = "host.memory", **more: object) -> Finding:
+    return replace(Finding(name, status, "seen", fix("Do this.", "do it") if status > NOT_APPLICABLE else None), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ def finding(status: Status, name: str = "host.memory", **more: object) -> Findin
 )
 def test_exit_codes(severities: list[Status], code: int, strict: int) -> None:
     """0 fit, 1 failing, 3 unknown, nothing checked, or with --strict a warning; what is blocked counts as its cause."""
-    findings = [finding(s) for s in severities]
+    findings = [make_finding(s) for s in severities]
 
     assert (report.exit_code(findings), report.exit_code(findings, strict=True)) == (code, strict)
 
@@ -55,9 +53,9 @@ def test_exit_codes(severities: list[Status], code: int, strict: int) -> None:
 @pytest.mark.parametrize("name", ["atlas-200t-a2-box16", "h200x8", "cpu"])
 def test_fits_sixty_columns(name: str) -> None:
     """On a narrow terminal nothing is wider than it, but for what is to be pasted and for single words."""
-    with simulated(name, ["shm-small"]) as machine:
-        found = facts.gather(machine)
-    lines = text_of(checks.run_all(found), found, report.Style(width=60)).splitlines()
+    with simulate_machine(name, ["shm-small"]) as machine:
+        found = facts.gather_facts(machine)
+    lines = render_table(checks.run_checks(found), found, report.Style(width=60)).splitlines()
     wide = [line for line in lines if len(line) > 60 and not line.startswith((" " * 10, "Next: "))]
 
     assert wide == []
@@ -67,9 +65,10 @@ def test_ascii_terminal_gets_ascii() -> None:
     """Without UTF-8 no other sign is printed than ASCII has, and marks still differ."""
     areas = ("host", "links", "toolkit", "driver", "job", "python")
     found = [
-        finding(s, f"{area}.x", blocked_by="driver.x" * (s is BLOCKED)) for s, area in zip(Status, areas, strict=True)
+        make_finding(s, f"{area}.x", blocked_by="driver.x" * (s is BLOCKED))
+        for s, area in zip(Status, areas, strict=True)
     ]
-    text = text_of(found, HERE, report.Style(unicode=False))
+    text = render_table(found, HERE, report.Style(encoding="ascii"))
 
     assert text.isascii()
     assert all(mark in text for mark in ("[+]", "[-]", "[/]", "[?]", "[!]", "[x]"))
@@ -77,17 +76,17 @@ def test_ascii_terminal_gets_ascii() -> None:
 
 def test_colour_only_when_asked() -> None:
     """Colours are the style's; without them there is no escape at all, and the words are the same."""
-    found = [finding(FAIL)]
-    bare, coloured = (text_of(found, HERE, report.Style(colour=c)) for c in (False, True))
+    found = [make_finding(FAIL)]
+    bare, coloured = (render_table(found, HERE, report.Style(colour=c)) for c in (False, True))
 
     assert "\x1b" not in bare and "\x1b[31m" in coloured
-    assert plain(coloured) == bare
+    assert strip_escapes(coloured) == bare
 
 
 def test_details_only_where_something_is_wrong() -> None:
     """An area that is well is one line; a finding shows evidence, words and commands."""
-    bad = finding(WARN, "host.swap", evidence=("$ free", "Swap: 8"))
-    text = text_of([finding(OK, "driver.tool"), bad], HERE)
+    bad = make_finding(WARN, "host.swap", evidence=("$ free", "Swap: 8"))
+    text = render_table([make_finding(OK, "driver.tool"), bad], HERE)
 
     assert "driver.tool" not in text
     assert all(part in text for part in ("host.swap: seen", "| $ free", "| Swap: 8", "Do this.", "          do it"))
@@ -96,26 +95,26 @@ def test_details_only_where_something_is_wrong() -> None:
 def test_one_next_step_and_it_is_the_worst() -> None:
     """The end is one step in words, and its command to paste: a root cause before what may follow from it."""
     found = [
-        finding(WARN),
-        finding(FAIL, "host.disk"),
-        finding(FAIL, "driver.tool", remedy=Remedy("Load the driver. It is gone.", ("modprobe it", "second"))),
+        make_finding(WARN),
+        make_finding(FAIL, "host.disk"),
+        make_finding(FAIL, "driver.tool", remedy=fix("Load the driver. It is gone.", "modprobe it", "second")),
     ]
 
-    assert text_of(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
-    assert json.loads(json_of(found))["next"] == "Load the driver: modprobe it"
+    assert render_table(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
+    assert json.loads(render_json(found))["next"] == "Load the driver: modprobe it"
 
 
 def test_fit_is_not_said_where_something_is_not_told() -> None:
-    """A warning beside something untold is no "fit": the sentence says what the exit code says."""
-    text = text_of([finding(WARN), finding(UNKNOWN)], HERE)
+    """A warning together with an unknown result is not ready to train: the sentence matches the exit code."""
+    text = render_table([make_finding(WARN), make_finding(UNKNOWN)], HERE)
 
     assert "Fit" not in text
     assert "No failures, but 1 check could not run." in text
 
 
 def test_nothing_judged_is_said_plainly() -> None:
-    """Where no check applied there is no empty count, and nobody is sent to train."""
-    text = text_of([finding(NOT_APPLICABLE)], HERE)
+    """If no check applied, there is no empty count, and training is not the next step."""
+    text = render_table([make_finding(NOT_APPLICABLE)], HERE)
 
     assert "()" not in text
     assert "envcheck train" not in text
@@ -123,16 +122,16 @@ def test_nothing_judged_is_said_plainly() -> None:
 
 def test_same_trouble_is_told_once() -> None:
     """Checks that could not read the same answer share one entry that names them all."""
-    same = [Finding(f"host.{name}", UNKNOWN, "could not be told (host: hung)") for name in ("memory", "swap", "kernel")]
-    text = text_of(same, HERE)
+    same = [Finding(f"host.{name}", UNKNOWN, "cannot determine (host: hung)") for name in ("memory", "swap", "kernel")]
+    text = render_table(same, HERE)
 
-    assert text.count("could not be told (host: hung)") == 1
+    assert text.count("cannot determine (host: hung)") == 1
     assert "host.memory, host.swap, host.kernel" in text
 
 
 def test_json_says_all() -> None:
     """One document with schema, verdict, exit code, findings in order, and plain ASCII."""
-    text = json_of([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))])
+    text = render_json([make_finding(OK), make_finding(FAIL, evidence=("\x1b[2J×",))])
     said = json.loads(text)
 
     assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (SCHEMA_VERSION, "FAIL", 1, ["cpu"])

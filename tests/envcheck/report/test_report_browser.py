@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.report import formats
 from tests.envcheck.report import browser, host_reports
-from tests.envcheck.report.report_helpers import FAULTY, hostile, report_of
+from tests.envcheck.report.report_helpers import FAULTY, make_doctor_report, make_hostile_report
 
 pytestmark = pytest.mark.real
 
@@ -24,15 +24,15 @@ return [document.documentElement.scrollWidth<=innerWidth, wide.slice(0,3).map(fu
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    browser.program()
+    browser.find_browser()
     folder = tmp_path_factory.mktemp("pages")
     reports = {
-        "healthy": report_of("atlas-800t-a2"),
-        "faulty": report_of("atlas-800t-a2", FAULTY),
-        "box16": report_of("atlas-200t-a2-box16", ("topology-degraded",)),
-        "hostile": hostile(),
-        "hosts": host_reports.faulty(),
-        "strange": host_reports.strange(),
+        "healthy": make_doctor_report("atlas-800t-a2"),
+        "faulty": make_doctor_report("atlas-800t-a2", FAULTY),
+        "box16": make_doctor_report("atlas-200t-a2-box16", ("topology-degraded",)),
+        "hostile": make_hostile_report(),
+        "hosts": host_reports.make_faulty_report(),
+        "strange": host_reports.make_strange_report(),
     }
     for name, report in reports.items():
         (folder / f"{name}.html").write_text(formats.render("html", report), encoding="utf-8")
@@ -42,9 +42,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", ["faulty", "hostile", "hosts", "strange"])
 def test_the_console_stays_silent(pages: dict[str, Path], kind: str) -> None:
     """The page as it is written, with its policy in force, draws without an error or a refusal in the console."""
-    done = browser.run(pages[kind], "--dump-dom", "--virtual-time-budget=3000")
+    done = browser.run_browser(pages[kind], "--dump-dom", "--virtual-time-budget=3000")
 
-    assert browser.console(done) == []
+    assert browser.read_console(done) == []
     assert 'id="verdict"' in done.stdout
     assert (
         '<button type="button" id="theme" data-script=""' in done.stdout
@@ -64,11 +64,11 @@ def test_folds_open(pages: dict[str, Path]) -> None:
     return [before, one, shown, all, said, open(), folds.length>10];
     """
 
-    assert browser.after(pages["faulty"], steps) == [0, 1, True, True, "Close all folds", 0, True]
+    assert browser.run_steps(pages["faulty"], steps) == [0, 1, True, True, "Collapse all", 0, True]
 
 
 def test_scheme_changes(pages: dict[str, Path]) -> None:
-    """The button goes from light to dark and back, says which is on, and colours follow."""
+    """The button toggles light and dark, shows which is active, and the colours change."""
     steps = """
     var ground=function(){return getComputedStyle(document.body).backgroundColor};
     var button=document.getElementById('theme');
@@ -76,7 +76,7 @@ def test_scheme_changes(pages: dict[str, Path]) -> None:
     var b=[ground(),button.getAttribute('aria-pressed')]; button.click();
     return [a,b,[ground(),button.getAttribute('aria-pressed')]];
     """
-    first, second, third = browser.after(pages["healthy"], steps)
+    first, second, third = browser.run_steps(pages["healthy"], steps)
 
     assert (first, second) == (["rgb(246, 247, 249)", "false"], ["rgb(16, 21, 27)", "true"])
     assert third == first
@@ -89,14 +89,15 @@ def test_fits_a_phone(pages: dict[str, Path], kind: str, tmp_path: Path) -> None
     frame.write_text(
         "<script>addEventListener('load',function(){var w=document.querySelector('iframe').contentWindow;"
         f"document.title=JSON.stringify(w.eval('(function(){{'+{WIDE!r}+'}})()'))}})</script>"
-        f'<iframe width="390" height="900" style="border:0" src="{copied(pages[kind], tmp_path).name}"></iframe>'
+        f'<iframe width="390" height="900" style="border:0" '
+        f'src="{copy_without_policy(pages[kind], tmp_path).name}"></iframe>'
     )
-    done = browser.run(frame, "--dump-dom", "--virtual-time-budget=4000", "--allow-file-access-from-files")
+    done = browser.run_browser(frame, "--dump-dom", "--virtual-time-budget=4000", "--allow-file-access-from-files")
 
     assert "<title>[true,[]]</title>" in done.stdout
 
 
-def copied(page: Path, folder: Path) -> Path:
+def copy_without_policy(page: Path, folder: Path) -> Path:
     """The page without its policy, which forbids to be asked."""
     text = page.read_text(encoding="utf-8")
     start = text.index('<meta http-equiv="Content-Security-Policy"')
@@ -114,14 +115,14 @@ def test_keyboard_reaches_all(pages: dict[str, Path]) -> None:
     return [all.length>20, lost.length, getComputedStyle(document.activeElement).outlineStyle];
     """
 
-    assert browser.after(pages["faulty"], steps) == [True, 0, "solid"]
+    assert browser.run_steps(pages["faulty"], steps) == [True, 0, "solid"]
 
 
 def test_pictures(pages: dict[str, Path], tmp_path: Path) -> None:
     """It is drawn as the system is, light or dark."""
     light, dark = tmp_path / "light.png", tmp_path / "dark.png"
     for picture, more in ((light, ()), (dark, ("--blink-settings=preferredColorScheme=0",))):
-        browser.run(pages["box16"], "--window-size=1280,1600", f"--screenshot={picture}", *more)
+        browser.run_browser(pages["box16"], "--window-size=1280,1600", f"--screenshot={picture}", *more)
 
     assert light.stat().st_size > 20_000 and dark.stat().st_size > 20_000
     assert light.read_bytes() != dark.read_bytes()
@@ -135,7 +136,7 @@ def test_print_opens_folds(pages: dict[str, Path], tmp_path: Path) -> None:
     for name, text in {"script": whole, "bare": bare, "none": bare.replace("<details>", "<details hidden>")}.items():
         page, paper = tmp_path / f"{name}.html", tmp_path / f"{name}.pdf"
         page.write_text(text, encoding="utf-8")
-        browser.run(page, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
+        browser.run_browser(page, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
         sizes[name] = paper.stat().st_size
 
     assert sizes["bare"] > 1.3 * sizes["none"]

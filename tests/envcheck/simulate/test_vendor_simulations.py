@@ -1,4 +1,4 @@
-"""A vendor that brings its own simulate.py is simulated; one that brings none is refused in one sentence."""
+"""A vendor with its own simulate.py is simulated; one without is refused with one message."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from envcheck.simulate import faults
-from envcheck.simulate.build import build
-from envcheck.simulate.machine_file import OWN, parse
+from envcheck.simulate.build import write_simulation
+from envcheck.simulate.machine_file import OWN, parse_machine
 from envcheck.vendors import VENDORS
 
 TEXT = (OWN / "h200x8.toml").read_text().replace('vendor = "nvidia"', 'vendor = "abacus"')
 SIMULATE = """
 from envcheck.core.simulate.fault import Fault, set_amiss
-from envcheck.core.simulate.reply import Program, Reply
+from envcheck.core.simulate.reply import SimulatedProgram, ProgramReply
 from envcheck.core.simulate.vendor_simulation import VendorSimulation
 
 SIMULATION = VendorSimulation(
-    programs=lambda machine, now: (Program("abacus-smi", {"": Reply("8 beads")}, ()),),
+    programs=lambda machine, now: (SimulatedProgram("abacus-smi", {"": ProgramReply("8 beads")}, ()),),
     faults={
         "bead-stuck": Fault("a bead does not move", set_amiss("bead-stuck"), after="hot"),
         "frame-bent": Fault("the frame is bent", set_amiss("frame-bent")),
@@ -32,7 +32,7 @@ SIMULATION = VendorSimulation(
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a made-up vendor `abacus`, without simulate.py."""
+    """Return the folder of a made-up vendor `abacus`, without simulate.py."""
     folder = tmp_path / "abacus_vendor"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -44,20 +44,20 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_vendor_without_simulation_is_refused(package: Path) -> None:
-    """A machine file that names it gets one sentence with the file, the vendor and what to add."""
+    """Its machine file gives one message with the file, the vendor and what to add."""
     with pytest.raises(UsageError) as refused:
-        parse(TEXT, "mine", "mine.toml")
+        parse_machine(TEXT, "mine", "mine.toml")
 
     assert refused.value.message == "mine.toml: envcheck has no simulated tools for vendor abacus"
     assert refused.value.next_step == "add simulate.py to abacus_vendor"
 
 
 def test_vendor_brings_its_tools_and_faults(package: Path, tmp_path: Path) -> None:
-    """Its program is written, its faults stand where they say, and every fault that applies can be built."""
+    """Its program is written, its faults apply in their order, and every fault that applies can be built."""
     (package / "simulate.py").write_text(SIMULATE)
-    machine = parse(TEXT, "mine", "mine.toml")
+    machine = parse_machine(TEXT, "mine", "mine.toml")
     known = list(faults.load_faults())
-    possible = faults.applicable(machine)
+    possible = faults.list_applicable_faults(machine)
 
     assert known[known.index("hot") + 1] == "bead-stuck"
     assert known[-1] == "frame-bent"
@@ -66,6 +66,6 @@ def test_vendor_brings_its_tools_and_faults(package: Path, tmp_path: Path) -> No
     assert faults.find_vendors("bead-stuck", faults.load_faults()["bead-stuck"]) == ("abacus",)
     for fault in possible:
         (tmp_path / fault).mkdir()
-        build(faults.apply(machine, [faults.asked(fault)]), tmp_path / fault, 1e9)
+        write_simulation(faults.apply_faults(machine, [faults.parse_fault(fault)]), tmp_path / fault, 1e9)
     assert (tmp_path / "card-lost/bin/abacus-smi").exists()
     assert not (tmp_path / "tool-missing/bin/abacus-smi").exists()

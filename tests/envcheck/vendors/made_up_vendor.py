@@ -1,4 +1,4 @@
-"""A vendor that nobody has: a distribution with the documented minimum, and a machine with its cards."""
+"""A made-up vendor: a distribution with the documented minimum, and a machine with its cards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 RECORD = '''"""Tyche cards, which nobody makes."""
 
-from envcheck.core.vendor import Vendor, run
+from envcheck.core.vendor import Vendor, run_question
 
 VENDOR = Vendor(
     name="tyche",
@@ -16,7 +16,7 @@ VENDOR = Vendor(
     parser="tyche_cards.parser",
     pci_vendor="7a7a",
     node_pattern="/dev/tyche[0-9]*",
-    devices=(run("tyche-smi"),),
+    devices=(run_question("tyche-smi"),),
 )
 '''
 PARSER = '''"""0, Tyche T1, 0000:3b:00.0, 12 MiB, 65536 MiB"""
@@ -41,8 +41,8 @@ ON_THE_BUS = """3b:00.0 Processing accelerators [1200]: Tyche T1 [7a7a:0001]
 5e:00.0 Processing accelerators [1200]: Tyche T1 [7a7a:0001]"""
 
 
-def install(folder: Path, record: str = RECORD, value: str = "tyche_cards") -> Path:
-    """A folder for PYTHONPATH that holds the distribution."""
+def install_vendor(folder: Path, record: str = RECORD, value: str = "tyche_cards") -> Path:
+    """A folder for PYTHONPATH that contains the distribution."""
     package, info = folder / "tyche_cards", folder / "tyche_cards-1.dist-info"
     package.mkdir(parents=True)
     info.mkdir()

@@ -25,21 +25,21 @@ from envcheck.vendors.names import accelerator_names, device_names, resolve_devi
     ],
 )
 def test_names_and_aliases(said: str, name: str) -> None:
-    """Whatever people call it, in any case."""
+    """Device names and aliases are accepted in any case."""
     assert resolve_device(said) == name
 
 
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
-        ("gpu", "write --device iluvatar for Iluvatar CoreX cards, or --device nvidia for NVIDIA cards"),
+        ("gpu", "specify --device iluvatar (Iluvatar CoreX) or --device nvidia (NVIDIA)"),
         ("nvida", "did you mean nvidia?"),
         ("acsend", "did you mean npu?"),
-        ("toaster", "choose one of npu, iluvatar, nvidia, cpu, auto"),
+        ("toaster", "choose one of npu, iluvatar, nvidia, xpu, cpu, auto"),
     ],
 )
 def test_what_is_refused(said: str, advice: str) -> None:
-    """A name that is none, or that several vendors claim, is answered with those that are meant."""
+    """An unknown or ambiguous name gives an error with the possible names."""
     with pytest.raises(UsageError) as refused:
         resolve_device(said)
 
@@ -47,14 +47,14 @@ def test_what_is_refused(said: str, advice: str) -> None:
 
 
 def test_names_come_from_the_records() -> None:
-    """There is no other list of vendors."""
+    """All names come from the vendor records."""
     assert device_names() == (*VENDORS, "auto")
     assert set(accelerator_names()) == set(VENDORS) - {"cpu"}
 
 
 def test_the_page_lists_them(request: pytest.FixtureRequest) -> None:
-    """docs/vendors.md has a row for each vendor, with the aliases that are its own, its title and its tool."""
-    page = (request.config.rootpath / "docs" / "vendors.md").read_text(encoding="utf-8")
+    """docs/supported.md has a row for each vendor with its aliases, title and tool."""
+    page = (request.config.rootpath / "docs" / "supported.md").read_text(encoding="utf-8")
     claimed = [alias for vendor in VENDORS.values() for alias in vendor.aliases]
 
     for name, vendor in VENDORS.items():

@@ -1,4 +1,4 @@
-"""What the vendors' records and checks name is there."""
+"""References in vendor records and checks resolve."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ NAMES = {check.name for check in CHECKS}
 
 
 def test_excluded_checks_are_generic_ones() -> None:
-    """A record excludes checks that would judge its cards otherwise."""
-    generic = {check.name for check in GENERIC if check.is_of_cards}
+    """Every check excluded by a record is a generic check."""
+    generic = {check.name for check in GENERIC if check.is_per_vendor}
 
     assert {name for vendor in VENDORS.values() for name in vendor.not_applicable} <= generic
 
 
 def test_no_check_is_left_without_a_vendor() -> None:
     """Each check of cards judges some vendor's, and no two have one name."""
-    assert [check.name for check in CHECKS if check.is_of_cards and not check.vendors] == []
+    assert [check.name for check in CHECKS if check.is_per_vendor and not check.vendors] == []
     assert len(NAMES) == len(CHECKS)
 
 
 def test_places_of_the_vendors_checks() -> None:
-    """A vendor's check stands before one of its own area that is there."""
+    """A vendor's check is placed before an existing check of the same area."""
     own = [check for _, module in load_modules("checks") for check in module.CHECKS]
 
     assert own

@@ -1,4 +1,4 @@
-"""Bundles: whole or not at all, refused before anything changes, and taken apart into what pip and the engine want."""
+"""Bundles: complete or absent, refused before anything changes, and unpacked for pip and the engine."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
-from installers.bundle import read_bundle
+from installers.bundle import archive_reader
 from installers.bundle import tar as bundle_tar
 from installers.bundle.format import BundleError
-from tests.installers.bundle.bundle_helpers import make, rewritten, sha256, tar
+from tests.installers.bundle.bundle_helpers import hash_sha256, make_bundle, make_tar, rewrite_bundle
 from tests.installers.provision_helpers import ROOT
 
 
@@ -33,10 +33,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def refusal(path: Path, architecture: str = "x86_64") -> str:
-    """Why it is refused.  Nothing may have been written by then."""
+def read_refusal(path: Path, architecture: str = "x86_64") -> str:
+    """Return why the bundle is refused; nothing may have been written."""
     with pytest.raises(BundleError) as refused:
-        read_bundle.verify(path, architecture)
+        archive_reader.verify_bundle(path, architecture)
     assert not (path.parent / "home").exists()
     assert refused.value.next_step
     assert "\n" not in refused.value.message
@@ -44,23 +44,23 @@ def refusal(path: Path, architecture: str = "x86_64") -> str:
 
 
 def test_whole_bundle(tmp_path: Path) -> None:
-    """A whole bundle is taken for one, and its parts come out as they were put in."""
-    path = make(tmp_path)
+    """A complete bundle is verified, and its parts are unpacked unchanged."""
+    path = make_bundle(tmp_path)
     seen: list[int] = []
-    found = read_bundle.verify(path, "x86_64", lambda event: seen.append(event.done))
-    parts = read_bundle.unpack(found)
+    found = archive_reader.verify_bundle(path, "x86_64", lambda event: seen.append(event.done))
+    parts = archive_reader.unpack_bundle(found)
 
     assert seen[-1] == sum(m.size for m in found.members.values())
     assert parts.recipe.name == parts.lock.recipe == "little"
-    assert [p.name for p in parts.wheels.iterdir()] == [parts.lock.wheels[0].file]
-    assert sha256((parts.wheels / parts.lock.wheels[0].file).read_bytes()) == parts.lock.wheels[0].sha256
+    assert [p.name for p in parts.wheels_folder.iterdir()] == [parts.lock.wheels[0].file]
+    assert hash_sha256((parts.wheels_folder / parts.lock.wheels[0].file).read_bytes()) == parts.lock.wheels[0].sha256
     assert found.image and parts.lock.image
     assert found.image.id == parts.lock.image.id
 
 
 def test_tar_reads_it(tmp_path: Path) -> None:
-    """Anybody's tar reads a bundle, so that envcheck can be taken out of it where there is none yet."""
-    path = make(tmp_path)
+    """Any tar reads a bundle, so that envcheck can be extracted on a machine without it."""
+    path = make_bundle(tmp_path)
     done = subprocess.run(["tar", "xf", path, "envcheck.pyz"], cwd=tmp_path, capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -68,20 +68,20 @@ def test_tar_reads_it(tmp_path: Path) -> None:
 
 
 def test_second_look_is_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle that was taken apart is not read again; one that was touched since is."""
-    path = make(tmp_path)
-    read_bundle.unpack(read_bundle.verify(path, "x86_64"))
+    """An unpacked bundle is not read again; one that changed since is."""
+    path = make_bundle(tmp_path)
+    archive_reader.unpack_bundle(archive_reader.verify_bundle(path, "x86_64"))
     read: list[str] = []
-    monkeypatch.setattr(read_bundle, "_read_all", lambda *_: read.append("all"))
-    read_bundle.verify(path, "x86_64")
+    monkeypatch.setattr(archive_reader, "_check_members", lambda *_: read.append("all"))
+    archive_reader.verify_bundle(path, "x86_64")
     untouched = list(read)
     os.utime(path)
-    read_bundle.verify(path, "x86_64")
+    archive_reader.verify_bundle(path, "x86_64")
 
     assert (untouched, read) == ([], ["all"])
 
 
-def flipped(path: Path, at: int) -> None:
+def flip_byte(path: Path, at: int) -> None:
     with path.open("r+b") as file:
         file.seek(at)
         byte = file.read(1)
@@ -89,14 +89,14 @@ def flipped(path: Path, at: int) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def offset(path: Path, name: str) -> int:
+def find_offset(path: Path, name: str) -> int:
     with path.open("rb", buffering=0) as file:
-        return next(m.offset for m in bundle_tar.walk(file, "b") if m.name.startswith(name))
+        return next(m.offset for m in bundle_tar.list_members(file, "b") if m.name.startswith(name))
 
 
-def link(path: Path, kind: bytes, target: str = "/etc/passwd") -> None:
-    """One member becomes something else under its own good name."""
-    at = offset(path, "wheels/") - 512
+def replace_by_link(path: Path, kind: bytes, target: str = "/etc/passwd") -> None:
+    """Turn one member into another kind under its valid name."""
+    at = find_offset(path, "wheels/") - 512
     info = tarfile.TarInfo("wheels/alpha-1.0-py3-none-any.whl")
     info.type, info.linkname = kind, target
     with path.open("r+b") as file:
@@ -104,9 +104,9 @@ def link(path: Path, kind: bytes, target: str = "/etc/passwd") -> None:
         file.write(info.tobuf(tarfile.GNU_FORMAT))
 
 
-def renamed(path: Path, name: str) -> None:
+def rename_member(path: Path, name: str) -> None:
     with path.open("r+b") as file:
-        at = offset(path, "wheels/")
+        at = find_offset(path, "wheels/")
         file.seek(at - 512)
         info = tarfile.TarInfo.frombuf(file.read(512), "utf-8", "strict")
         info.name = name
@@ -115,69 +115,69 @@ def renamed(path: Path, name: str) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "flipped": (lambda p: flipped(p, offset(p, "image/blobs/") + 100), "is damaged: image/blobs/sha256/"),
-    "flipped-wheel": (lambda p: flipped(p, offset(p, "wheels/") + 3), "is damaged: wheels/alpha"),
-    "flipped-header": (lambda p: flipped(p, offset(p, "wheels/") - 500), "does not end with its manifest"),
-    "cut-in-member": (lambda p: os.truncate(p, offset(p, "image/blobs/") + 10), "is cut off at"),
-    "cut-in-header": (lambda p: os.truncate(p, offset(p, "wheels/") - 500), "does not end with its manifest"),
-    "empty": (lambda p: os.truncate(p, 0), "is no bundle"),
-    "symlink": (lambda p: link(p, tarfile.SYMTYPE), "which is no plain file"),
-    "hardlink": (lambda p: link(p, tarfile.LNKTYPE), "which is no plain file"),
-    "device": (lambda p: link(p, tarfile.CHRTYPE), "which is no plain file"),
-    "fifo": (lambda p: link(p, tarfile.FIFOTYPE), "which is no plain file"),
-    "folder": (lambda p: link(p, tarfile.DIRTYPE), "which is no plain file"),
-    "pax": (lambda p: link(p, tarfile.XHDTYPE), "which is no plain file"),
-    "sparse": (lambda p: link(p, tarfile.GNUTYPE_SPARSE), "which is no plain file"),
-    "escape": (lambda p: renamed(p, "wheels/../../x.whl"), "which no bundle does"),
-    "absolute": (lambda p: renamed(p, "/etc/cron.d/x"), "which no bundle does"),
-    "option": (lambda p: renamed(p, "wheels/-x.whl"), "which no bundle does"),
-    "twice": (lambda p: renamed(p, "recipe.toml"), "holds recipe.toml twice"),
-    "unlisted": (lambda p: renamed(p, "wheels/beta-1.0-py3-none-any.whl"), "its manifest does not know it"),
-    "gzip": (lambda p: p.write_bytes(b"\x1f\x8b" + bytes(2000)), "is packed with gzip"),
-    "page": (lambda p: p.write_text("<html>" * 500), "is no bundle"),
+    "flipped": (lambda p: flip_byte(p, find_offset(p, "image/blobs/") + 100), "is corrupt: image/blobs/sha256/"),
+    "flipped-wheel": (lambda p: flip_byte(p, find_offset(p, "wheels/") + 3), "is corrupt: wheels/alpha"),
+    "flipped-header": (lambda p: flip_byte(p, find_offset(p, "wheels/") - 500), "the manifest at its end is missing"),
+    "cut-in-member": (lambda p: os.truncate(p, find_offset(p, "image/blobs/") + 10), "is truncated at"),
+    "cut-in-header": (lambda p: os.truncate(p, find_offset(p, "wheels/") - 500), "the manifest at its end is missing"),
+    "empty": (lambda p: os.truncate(p, 0), "is not an envcheck bundle"),
+    "symlink": (lambda p: replace_by_link(p, tarfile.SYMTYPE), "is not a regular file"),
+    "hardlink": (lambda p: replace_by_link(p, tarfile.LNKTYPE), "is not a regular file"),
+    "device": (lambda p: replace_by_link(p, tarfile.CHRTYPE), "is not a regular file"),
+    "fifo": (lambda p: replace_by_link(p, tarfile.FIFOTYPE), "is not a regular file"),
+    "folder": (lambda p: replace_by_link(p, tarfile.DIRTYPE), "is not a regular file"),
+    "pax": (lambda p: replace_by_link(p, tarfile.XHDTYPE), "is not a regular file"),
+    "sparse": (lambda p: replace_by_link(p, tarfile.GNUTYPE_SPARSE), "is not a regular file"),
+    "escape": (lambda p: rename_member(p, "wheels/../../x.whl"), "which does not belong in a bundle"),
+    "absolute": (lambda p: rename_member(p, "/etc/cron.d/x"), "which does not belong in a bundle"),
+    "option": (lambda p: rename_member(p, "wheels/-x.whl"), "which does not belong in a bundle"),
+    "twice": (lambda p: rename_member(p, "recipe.toml"), "contains recipe.toml twice"),
+    "unlisted": (lambda p: rename_member(p, "wheels/beta-1.0-py3-none-any.whl"), "is not listed in the manifest"),
+    "gzip": (lambda p: p.write_bytes(b"\x1f\x8b" + bytes(2000)), "is compressed with gzip"),
+    "page": (lambda p: p.write_text("<html>" * 500), "is not an envcheck bundle"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damage_is_refused(tmp_path: Path, name: str) -> None:
-    """A bundle that is damaged, cut off, or holds anything but plain files in their places is refused in a sentence."""
-    path = make(tmp_path)
+    """A bundle that is damaged, truncated, or has unexpected members is refused with a message."""
+    path = make_bundle(tmp_path)
     hurt, expected = DAMAGE[name]
     hurt(path)
 
-    assert expected in refusal(path)
+    assert expected in read_refusal(path)
 
 
 def test_foreign_architecture(tmp_path: Path) -> None:
-    """A bundle for another architecture is refused by its first lines, however big it is."""
-    path = make(tmp_path)
-    os.truncate(path, 4096)  # nothing behind the head is read
+    """A bundle for another architecture is refused by its head, whatever its size."""
+    path = make_bundle(tmp_path)
+    os.truncate(path, 4096)  # nothing after the head is read
 
-    assert refusal(path, "aarch64") == "little.tar was made for x86_64, this machine is aarch64"
+    assert read_refusal(path, "aarch64") == "little.tar was built for x86_64; this machine is aarch64"
 
 
-def head(**change: object) -> bytes:
+def make_head(**change: object) -> bytes:
     said = {"schema": 1, "envcheck": "1", "recipe": "little", "device": "cpu", "python": "3.11", "image": True}
     said["architecture"] = "x86_64"
     return json.dumps(said | change).encode()
 
 
-def locked_to_another_image() -> bytes:
-    """The lock of a whole bundle, but for the image's id."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(make(Path(folder))) as archive:
+def make_foreign_lock() -> bytes:
+    """Return the lock of a complete bundle with another image id."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(make_bundle(Path(folder))) as archive:
         file = archive.extractfile("envcheck.lock")
         assert file
         return re.sub(rb'(id = "sha256:)[0-9a-f]{64}', rb"\g<1>" + b"0" * 64, file.read())
 
 
-def bomb() -> bytes:
+def make_zip_bomb() -> bytes:
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("big", bytes(20 << 20))
     return raw.getvalue()
 
 
-def escaping() -> bytes:
+def make_escaping_zip() -> bytes:
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("../../x", b"x")
@@ -186,60 +186,61 @@ def escaping() -> bytes:
 
 WHEEL = "tools/alpha-1.0-py3-none-any.whl"
 FORGED: dict[str, tuple[Callable[[], dict[str, bytes | None]], str]] = {
-    "schema": (lambda: {"envcheck-bundle.json": head(schema=2)}, "of schema '2'; this envcheck reads 1"),
-    "schema-text": (lambda: {"envcheck-bundle.json": head(schema="1")}, "of schema"),
-    "head": (lambda: {"envcheck-bundle.json": head(image="yes")}, "image: expected true or false"),
-    "head-junk": (lambda: {"envcheck-bundle.json": b"[" * 5000}, "is no JSON table"),
-    "no-head": (lambda: {"envcheck-bundle.json": None}, "does not come first"),
-    "no-lock": (lambda: {"envcheck.lock": None}, "has no envcheck.lock"),
+    "schema": (lambda: {"envcheck-bundle.json": make_head(schema=2)}, "with schema '2'; this envcheck reads schema 1"),
+    "schema-text": (lambda: {"envcheck-bundle.json": make_head(schema="1")}, "with schema"),
+    "head": (lambda: {"envcheck-bundle.json": make_head(image="yes")}, "image: expected true or false"),
+    "head-junk": (lambda: {"envcheck-bundle.json": b"[" * 5000}, "not a JSON object"),
+    "no-head": (lambda: {"envcheck-bundle.json": None}, "its first entry is not envcheck-bundle.json"),
+    "no-lock": (lambda: {"envcheck.lock": None}, "envcheck.lock is missing"),
     "lock": (lambda: {"envcheck.lock": b"schema = 1"}, "envcheck.lock: envcheck: missing"),
     "recipe": (lambda: {"recipe.toml": b"name = 3"}, "recipe.toml: "),
-    "other-recipe": (lambda: {"envcheck-bundle.json": head(recipe="x")}, "contradicts itself about its recipe"),
-    "other-image": (lambda: {"envcheck.lock": locked_to_another_image()}, "its lock says"),
-    "no-image-said": (lambda: {"envcheck-bundle.json": head(image=False)}, "contradicts itself about its image"),
-    "no-wheel": (lambda: {"wheels/alpha-1.0-py3-none-any.whl": None}, "is not the one of its lock"),
-    "wheel": (lambda: {"wheels/alpha-1.0-py3-none-any.whl": b"x"}, "is not the one of its lock"),
-    "no-zip": (lambda: {WHEEL: b"x"}, "is no wheel"),
-    "bomb": (lambda: {WHEEL: bomb()}, "would unpack to"),
-    "zip-escape": (lambda: {WHEEL: escaping()}, "which leads out of it"),
-    "no-index": (lambda: {"image/index.json": None}, "contradicts itself about its image"),
-    "index": (lambda: {"image/index.json": b'{"manifests": [{"digest": "../../x"}]}'}, "image in it is not whole"),
+    "other-recipe": (lambda: {"envcheck-bundle.json": make_head(recipe="x")}, "values for recipe: 'x' and 'little'"),
+    "other-image": (lambda: {"envcheck.lock": make_foreign_lock()}, "its lock file lists"),
+    "no-image-said": (lambda: {"envcheck-bundle.json": make_head(image=False)}, "two values for image"),
+    "no-wheel": (lambda: {"wheels/alpha-1.0-py3-none-any.whl": None}, "does not match the lock file"),
+    "wheel": (lambda: {"wheels/alpha-1.0-py3-none-any.whl": b"x"}, "does not match the lock file"),
+    "no-zip": (lambda: {WHEEL: b"x"}, "is not a wheel"),
+    "bomb": (lambda: {WHEEL: make_zip_bomb()}, "would unpack to"),
+    "zip-escape": (lambda: {WHEEL: make_escaping_zip()}, "which points outside the archive"),
+    "no-index": (lambda: {"image/index.json": None}, "two values for image"),
+    "index": (lambda: {"image/index.json": b'{"manifests": [{"digest": "../../x"}]}'}, "image inside is incomplete"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Contents that contradict each other are refused, even under a manifest that is in order."""
+    """Inconsistent contents are refused, even under a valid manifest."""
     change, expected = FORGED[name]
-    monkeypatch.setattr(read_bundle, "SPARE_BYTES", 1 << 20)  # a bomb of 256 MiB takes seconds to make
+    monkeypatch.setattr(archive_reader, "SPARE_BYTES", 1 << 20)  # a bomb of 256 MiB takes seconds to make
 
-    assert expected in refusal(rewritten(make(tmp_path), change()))
+    assert expected in read_refusal(rewrite_bundle(make_bundle(tmp_path), change()))
 
 
 def test_layer_of_another_image(tmp_path: Path) -> None:
-    """A blob whose name is not its digest, and a packed layer that unpacks to something else, are refused."""
-    path = make(tmp_path)
+    """A blob whose name is not its digest, and a layer that unpacks to something else, are refused."""
+    path = make_bundle(tmp_path)
     with path.open("rb", buffering=0) as file:
-        name = next(m.name for m in bundle_tar.walk(file, "b") if m.name.startswith("image/blobs/"))
+        name = next(m.name for m in bundle_tar.list_members(file, "b") if m.name.startswith("image/blobs/"))
 
-    assert "has another sha256 than its name" in refusal(rewritten(path, {name: tar({"x": b"y"})}))
+    assert "does not match its name" in read_refusal(rewrite_bundle(path, {name: make_tar({"x": b"y"})}))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 1 << 32))
 def test_any_damage(tmp_path_factory: pytest.TempPathFactory, whole: bytes, seed: int) -> None:
-    """Wherever a bit is changed, the bundle is refused in a sentence: none of it is taken on trust.
+    """A bundle with one changed bit anywhere is refused with a message.
 
-    One, since two in the owner's or the time's field of a tar's header, which nobody reads, can leave its sum alone.
+    Only one bit, because two in the owner or time field of a tar header, which is not read, can cancel in its
+    checksum.
     """
     dice, raw = random.Random(seed), bytearray(whole)
     at = dice.randrange(len(raw))
     raw[at] ^= 1 << dice.randrange(8)
     path = tmp_path_factory.mktemp("any") / "x.tar"
     path.write_bytes(raw)
-    is_padding = not whole[at] or at % 512 == 155  # between members, and behind the sum in a header
+    is_padding = not whole[at] or at % 512 == 155  # between members, and after a header's checksum
     try:
-        read_bundle.verify(path, "x86_64")
+        archive_reader.verify_bundle(path, "x86_64")
     except BundleError as err:
         assert "\n" not in err.message
     else:
@@ -248,28 +249,28 @@ def test_any_damage(tmp_path_factory: pytest.TempPathFactory, whole: bytes, seed
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return make(tmp_path_factory.mktemp("whole")).read_bytes()
+    return make_bundle(tmp_path_factory.mktemp("whole")).read_bytes()
 
 
 def test_changed_between(tmp_path: Path) -> None:
-    """A bundle that is exchanged between the look and the use is not used."""
-    path = make(tmp_path)
-    found = read_bundle.verify(path, "x86_64")
-    flipped(path, offset(path, "wheels/") + 3)
+    """A bundle replaced between verification and use is not used."""
+    path = make_bundle(tmp_path)
+    found = archive_reader.verify_bundle(path, "x86_64")
+    flip_byte(path, find_offset(path, "wheels/") + 3)
 
-    with pytest.raises(BundleError, match="was changed"):
-        read_bundle.unpack(found)
-    with pytest.raises(BundleError, match="was changed"):
-        list(read_bundle.image_stream(found))
+    with pytest.raises(BundleError, match="changed while it was being read"):
+        archive_reader.unpack_bundle(found)
+    with pytest.raises(BundleError, match="changed after it was verified"):
+        list(archive_reader.stream_image(found))
     assert not found.folder.exists()
 
 
 def test_interrupted_writing_leaves_nothing(tmp_path: Path) -> None:
-    """An error or Ctrl-C leaves no half file, and what stood there before stays."""
+    """An error or Ctrl-C leaves no partial file, and an existing file stays."""
     path = tmp_path / "x.tar"
     path.write_text("before")
-    with pytest.raises(KeyboardInterrupt), bundle_tar.Writer(path) as writer:
-        writer.add("recipe.toml", [b"x"])
+    with pytest.raises(KeyboardInterrupt), bundle_tar.BundleWriter(path) as writer:
+        writer.add_member("recipe.toml", [b"x"])
         raise KeyboardInterrupt
 
     assert [p.name for p in tmp_path.iterdir()] == ["x.tar"]
@@ -277,21 +278,24 @@ def test_interrupted_writing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_two_writers(tmp_path: Path) -> None:
-    """Two runs do not write into one file."""
-    with bundle_tar.Writer(tmp_path / "x.tar"), pytest.raises(UsageError, match="another envcheck is writing"):
-        bundle_tar.Writer(tmp_path / "x.tar").__enter__()
+    """Two runs do not write to one file."""
+    with (
+        bundle_tar.BundleWriter(tmp_path / "x.tar"),
+        pytest.raises(UsageError, match="another envcheck process is writing"),
+    ):
+        bundle_tar.BundleWriter(tmp_path / "x.tar").__enter__()
 
 
 def test_disk_full(tmp_path: Path) -> None:
-    """A full disk is told in a sentence, and the half file is gone."""
+    """A full disk is reported with a message, and the partial file is deleted."""
     code = f"""
 import resource, signal
 from pathlib import Path
 from installers.bundle import tar
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-with tar.Writer(Path({str(tmp_path / "x.tar")!r})) as writer:
-    writer.add("recipe.toml", (bytes(1 << 18) for _ in range(16)))
+with tar.BundleWriter(Path({str(tmp_path / "x.tar")!r})) as writer:
+    writer.add_member("recipe.toml", (bytes(1 << 18) for _ in range(16)))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
 

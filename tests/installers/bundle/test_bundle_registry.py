@@ -1,4 +1,4 @@
-"""The image of a bundle straight from its registry; and out of the engine wherever the registry is in the way."""
+"""A bundle's image directly from its registry, or from the engine if the registry has a problem."""
 
 from __future__ import annotations
 
@@ -10,162 +10,171 @@ from pathlib import Path
 
 import pytest
 
-from installers.bundle import make, read_bundle, registry_layers
-from installers.bundle.make import BundlePlan, EngineSource
-from installers.bundle.read_bundle import Bundle
-from installers.images import engine as engines
-from installers.recipes import recipes_file
-from installers.state.progress import Event
+from installers.bundle import archive_reader, assembly, registry_layers
+from installers.bundle.archive_reader import Bundle
+from installers.bundle.assembly import BundlePlan, EngineImageSource
+from installers.images import docker_engine as engines
+from installers.recipes import loader
+from installers.state.progress import ProgressEvent
 from tests.installers.images import image_parts
-from tests.installers.images.engine_parts import Engine, Registry
-from tests.installers.images.registry_faults import Fault, Front, front
-from tests.installers.provision_helpers import recipe_file
+from tests.installers.images.engine_parts import DockerEngine, LocalRegistry
+from tests.installers.images.registry_faults import FaultyProxy, RegistryFault, start_proxy
+from tests.installers.provision_helpers import write_recipe
 
 pytestmark = pytest.mark.real
 
 MACHINE = platform.machine()
 CONTENT = os.urandom(3 << 20)
-LAYERS = ({"etc/mark": CONTENT}, {"etc/more": b"more" * 50_000}, {"etc/mark": CONTENT})  # the first one twice
+LAYERS = ({"etc/mark": CONTENT}, {"etc/more": b"more" * 50_000}, {"etc/mark": CONTENT})  # the first layer occurs twice
 BLOBS = "image/blobs/sha256/"
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def surroundings(tmp_path: Path, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
     for name in ("DOCKER_HOST", "DOCKER_CONFIG"):
-        monkeypatch.setenv(name, engine.environment[name])
+        monkeypatch.setenv(name, engine.child_environment[name])
 
 
 @pytest.fixture
-def door(registry: Registry) -> Iterator[Front]:
-    """In front of the registry, without a fault until one is added."""
-    with front(registry.url) as served:
+def door(registry: LocalRegistry) -> Iterator[FaultyProxy]:
+    """Return a proxy before the registry, without faults until one is added."""
+    with start_proxy(registry.base_url) as served:
         yield served
 
 
 @pytest.fixture
-def reference(door: Front, engine: Engine) -> Iterator[str]:
-    """An image of three layers that the engine has pulled through the door."""
-    name = f"{door.address}/envcheck/packed:1"
-    image_parts.push(name.replace(door.address, door.behind.removeprefix("http://")), layers())
-    engine.docker("pull", "--quiet", name)
+def reference(door: FaultyProxy, engine: DockerEngine) -> Iterator[str]:
+    """Return an image of three layers that the engine has pulled through the proxy."""
+    name = f"{door.host_port}/envcheck/packed:1"
+    image_parts.push_image(name.replace(door.host_port, door.behind.removeprefix("http://")), make_layers())
+    engine.run_docker("pull", "--quiet", name)
     yield name
-    engine.docker("rmi", "--force", name, check=False)
+    engine.run_docker("rmi", "--force", name, check=False)
 
 
-def layers() -> list[image_parts.Layer]:
-    return [image_parts.busybox(), *map(image_parts.layer, LAYERS)]
+def make_layers() -> list[image_parts.ImageLayer]:
+    return [image_parts.make_busybox(), *map(image_parts.make_layer, LAYERS)]
 
 
-class Exported(EngineSource):
-    """The engine, with a note of whether an image was copied out of it."""
+class CountingEngineSource(EngineImageSource):
+    """The engine, counting exports."""
 
     exports = 0
 
-    def export(self, reference: str) -> contextlib.AbstractContextManager[Iterable[bytes]]:
+    def open_export(self, reference: str) -> contextlib.AbstractContextManager[Iterable[bytes]]:
         self.exports += 1
-        return super().export(reference)
+        return super().open_export(reference)
 
 
 @contextlib.contextmanager
-def planned(folder: Path, reference: str) -> Iterator[tuple[BundlePlan, Exported]]:
-    recipes = recipe_file(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{reference}"\n')
-    seen = engines.look()
-    with contextlib.closing(engines.connect(seen)) as client:
-        source = Exported(client, seen)
-        recipe = recipes_file.load(recipes / "little.toml")
-        yield make.plan(recipe, MACHINE, folder / "little.tar", source), source
+def plan_bundle(folder: Path, reference: str) -> Iterator[tuple[BundlePlan, CountingEngineSource]]:
+    recipes = write_recipe(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{reference}"\n')
+    seen = engines.inspect_engine()
+    with contextlib.closing(engines.open_client(seen)) as client:
+        source = CountingEngineSource(client, seen)
+        recipe = loader.load_recipe(recipes / "little.toml")
+        yield assembly.plan_bundle(recipe, MACHINE, folder / "little.tar", source), source
 
 
-def made(plan: BundlePlan, source: EngineSource) -> tuple[Bundle, list[str]]:
-    """The bundle, verified, and what was said on the way."""
-    events: list[Event] = []
-    lock = make.make(plan, source, events.append)
-    found = read_bundle.verify(plan.path, MACHINE)
+def make_verified_bundle(plan: BundlePlan, source: EngineImageSource) -> tuple[Bundle, list[str]]:
+    """Return the verified bundle, and the messages on the way."""
+    events: list[ProgressEvent] = []
+    lock = assembly.make_bundle(plan, source, events.append)
+    found = archive_reader.verify_bundle(plan.path, MACHINE)
     assert lock.image and found.image and lock.image.id == found.image.id
     return found, [event.text for event in events if event.kind == "say"]
 
 
-def blobs(found: Bundle) -> set[str]:
+def list_blobs(found: Bundle) -> set[str]:
     return {name.removeprefix(BLOBS) for name in found.members if name.startswith(BLOBS)}
 
 
-def test_packed_layers_travel(tmp_path: Path, engine: Engine, reference: str) -> None:
-    """The bundle holds the registry's own packed layers, each once, without an export; from it alone the engine gets
-    the same image, which runs."""
-    with planned(tmp_path, reference) as (plan, source):
-        found, said = made(plan, source)
-    before = engine.docker("image", "inspect", "--format", "{{.Id}}", reference).stdout
-    engine.docker("rmi", "--force", reference)
-    (tmp_path / "stream").write_bytes(b"".join(read_bundle.image_stream(found)))
-    engine.docker("load", "--quiet", "--input", str(tmp_path / "stream"))
-    after = engine.docker("image", "inspect", "--format", "{{.Id}}", reference).stdout
-    ran = engine.docker("run", "--rm", "--network", "none", reference, "/bin/cat", "etc/more").stdout
+def test_packed_layers_travel(tmp_path: Path, engine: DockerEngine, reference: str) -> None:
+    """The bundle has the registry's own compressed layers, each once, without an export; the engine gets the same
+    image from it, which runs.
+    """
+    with plan_bundle(tmp_path, reference) as (plan, source):
+        found, said = make_verified_bundle(plan, source)
+    before = engine.run_docker("image", "inspect", "--format", "{{.Id}}", reference).stdout
+    engine.run_docker("rmi", "--force", reference)
+    (tmp_path / "stream").write_bytes(b"".join(archive_reader.stream_image(found)))
+    engine.run_docker("load", "--quiet", "--input", str(tmp_path / "stream"))
+    after = engine.run_docker("image", "inspect", "--format", "{{.Id}}", reference).stdout
+    ran = engine.run_docker("run", "--rm", "--network", "none", reference, "/bin/cat", "etc/more").stdout
 
-    assert plan.image and plan.image.part.where_from == "its registry, packed as it is there"
+    assert plan.image and plan.image.bundle_part.source == "registry, in its compressed form"
     assert (source.exports, said) == (0, [])
-    assert {image_parts._digest(each.data)[7:] for each in layers()} < blobs(found)
-    assert len(blobs(found)) == 3 + 2  # configuration and manifest
+    assert {image_parts._make_digest(each.packed_data)[7:] for each in make_layers()} < list_blobs(found)
+    assert len(list_blobs(found)) == 3 + 2  # configuration and manifest
     assert before == after
     assert ran == "more" * 50_000
 
 
-AT = f"/blobs/{image_parts._digest(image_parts.layer(LAYERS[0]).data)}"  # the second layer, after one that is whole
-FAULTS: dict[str, tuple[Fault, str]] = {
-    "cut": (Fault(AT, cut_after=1 << 20), "cut the connection"),
-    "gone": (Fault(AT, status=404), "has no envcheck/packed"),
-    "closed": (Fault(AT, status=401), "wants credentials"),
-    "broken": (Fault(AT, status=503), "HTTP status 503"),
-    "other": (Fault(AT, change=lambda body: body[:-1] + bytes([body[-1] ^ 1])), "gives something else under"),
-    "more": (Fault(AT, change=lambda body: body + bytes(5 << 20)), "gives more than"),
-    "zstd": (Fault(AT, change=lambda body: b"\x28\xb5\x2f\xfd" + body[4:]), "packed in another way"),
+# The second layer, after a complete one.
+AT = f"/blobs/{image_parts._make_digest(image_parts.make_layer(LAYERS[0]).packed_data)}"
+FAULTS: dict[str, tuple[RegistryFault, str]] = {
+    "cut": (RegistryFault(AT, cut_after=1 << 20), "closed the connection"),
+    "gone": (RegistryFault(AT, status=404), " not found on 127.0.0.1:"),
+    "closed": (RegistryFault(AT, status=401), "requires credentials"),
+    "broken": (RegistryFault(AT, status=503), "HTTP status 503"),
+    "other": (
+        RegistryFault(AT, change=lambda body: body[:-1] + bytes([body[-1] ^ 1])),
+        "sent content that does not match",
+    ),
+    "more": (RegistryFault(AT, change=lambda body: body + bytes(5 << 20)), " sent more than "),
+    "zstd": (
+        RegistryFault(AT, change=lambda body: b"\x28\xb5\x2f\xfd" + body[4:]),
+        "layers that are not gzip-compressed",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_registry_in_the_way(tmp_path: Path, door: Front, reference: str, name: str) -> None:
-    """A registry that cuts a layer off, refuses it, or gives another is told of in a sentence; the engine's own copy
-    is taken, and nothing of what came before is left in the bundle."""
+def test_registry_in_the_way(tmp_path: Path, door: FaultyProxy, reference: str, name: str) -> None:
+    """A registry that interrupts, refuses or replaces a layer is reported; the engine's copy is used, and nothing of
+    the attempt is left in the bundle.
+    """
     fault, expected = FAULTS[name]
-    with planned(tmp_path, reference) as (plan, source):
+    with plan_bundle(tmp_path, reference) as (plan, source):
         door.faults.append(fault)
-        found, said = made(plan, source)
-    bare = {each.diff_id[7:] for each in layers()}
+        found, said = make_verified_bundle(plan, source)
+    bare = {each.diff_id[7:] for each in make_layers()}
 
-    assert len(said) == 1 and expected in said[0] and said[0].endswith(": the engine's own copy is taken")
+    assert len(said) == 1 and expected in said[0] and said[0].endswith("; using the engine's copy")
     assert source.exports == 1
-    assert bare < blobs(found) and len(blobs(found)) == len(bare) + 2
+    assert bare < list_blobs(found) and len(list_blobs(found)) == len(bare) + 2
 
 
-def test_slow_registry(tmp_path: Path, door: Front, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry that would take longer than the engine for all of it is left after a trial."""
+def test_slow_registry(tmp_path: Path, door: FaultyProxy, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry that is slower than the engine's export is abandoned after a trial."""
     monkeypatch.setattr(registry_layers, "TRIAL_S", 0.2)
-    door.faults.append(Fault("/blobs/", pace_s=0.05))
-    with planned(tmp_path, reference) as (plan, source):
-        found, said = made(plan, source)
+    door.faults.append(RegistryFault("/blobs/", pace_s=0.05))
+    with plan_bundle(tmp_path, reference) as (plan, source):
+        found, said = make_verified_bundle(plan, source)
 
-    assert len(said) == 1 and "its registry would take another" in said[0]
+    assert len(said) == 1 and "from its registry would take another" in said[0]
     assert source.exports == 1
-    assert len(blobs(found)) == 3 + 2
+    assert len(list_blobs(found)) == 3 + 2
 
 
-def test_registry_does_not_answer(tmp_path: Path, door: Front, reference: str) -> None:
-    """Where the registry has another image under the digest, or none, the plan says the engine from the beginning."""
-    door.faults.append(Fault("/manifests/", status=404))
-    with planned(tmp_path, reference) as (plan, source):
-        _, said = made(plan, source)
+def test_registry_does_not_answer(tmp_path: Path, door: FaultyProxy, reference: str) -> None:
+    """If the registry has no image under the digest, the plan uses the engine from the start."""
+    door.faults.append(RegistryFault("/manifests/", status=404))
+    with plan_bundle(tmp_path, reference) as (plan, source):
+        _, said = make_verified_bundle(plan, source)
 
-    assert plan.image and plan.image.part.where_from == "the engine of this machine"
+    assert plan.image and plan.image.bundle_part.source == "this machine's container engine"
     assert (source.exports, said) == (1, [])
 
 
-def test_image_made_here(tmp_path: Path, engine: Engine, door: Front, reference: str) -> None:
-    """An image that no registry gave (built here, under the registry's name) asks no registry."""
-    engine.docker("tag", reference, "registry.invalid/made:1")
+def test_image_made_here(tmp_path: Path, engine: DockerEngine, door: FaultyProxy, reference: str) -> None:
+    """An image that no registry provided (built here under the registry's name) causes no request."""
+    engine.run_docker("tag", reference, "registry.invalid/made:1")
     asked = len(door.asked)
-    with planned(tmp_path, "registry.invalid/made:1") as (plan, source):
-        made(plan, source)
-    engine.docker("rmi", "registry.invalid/made:1")
+    with plan_bundle(tmp_path, "registry.invalid/made:1") as (plan, source):
+        make_verified_bundle(plan, source)
+    engine.run_docker("rmi", "registry.invalid/made:1")
 
     assert plan.image and plan.image.distant is None
     assert (source.exports, len(door.asked)) == (1, asked)

@@ -1,4 +1,4 @@
-"""Small models with real safetensors files, and a hub on the loopback interface that speaks enough for its client."""
+"""Small models with real safetensors files, and a loopback hub that supports its client."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from typing import Any
 COMMIT = "c0ffee" + "0" * 34
 
 
-def header(tensors: Mapping[str, Any], **more: Any) -> bytes:
+def make_header(tensors: Mapping[str, Any], **more: Any) -> bytes:
     raw = json.dumps({**tensors, **more}).encode()
     return len(raw).to_bytes(8, "little") + raw
 
 
-def shard(path: Path, *names: str, rows: int = 64) -> Path:
-    """A safetensors file: each tensor `rows` x 8 of BF16."""
+def write_shard(path: Path, *names: str, rows: int = 64) -> Path:
+    """Write a safetensors file: each tensor `rows` x 8 of BF16."""
     size = rows * 8 * 2
     table = {
         name: {"dtype": "BF16", "shape": [rows, 8], "data_offsets": [i * size, (i + 1) * size]}
         for i, name in enumerate(names)
     }
     data = b"".join(bytes([65 + i % 26]) * size for i in range(len(names)))
-    path.write_bytes(header(table, __metadata__={"format": "pt"}) + data)
+    path.write_bytes(make_header(table, __metadata__={"format": "pt"}) + data)
     return path
 
 
-def model(folder: Path, rows: int = 64) -> Path:
-    """A whole model of two shards."""
+def write_model(folder: Path, rows: int = 64) -> Path:
+    """Write a complete model of two shards."""
     folder.mkdir(parents=True)
     placed: dict[str, str] = {}
     for number in (1, 2):
         name = f"model-0000{number}-of-00002.safetensors"
         tensors = [f"layers.{number}.{part}.weight" for part in ("q", "k", "v")]
-        shard(folder / name, *tensors, rows=rows)
+        write_shard(folder / name, *tensors, rows=rows)
         placed |= dict.fromkeys(tensors, name)
     index = {"metadata": {"total_size": 6 * rows * 16}, "weight_map": placed}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
@@ -48,29 +48,29 @@ def model(folder: Path, rows: int = 64) -> Path:
     return folder
 
 
-class Hub(http.server.ThreadingHTTPServer):
-    """Serves the folders below `root` as OWNER/NAME repositories; `cut` bytes of a file are sent, then nothing.
+class LocalHub(http.server.ThreadingHTTPServer):
+    """Serves the folders below `root` as OWNER/NAME repositories; closes after `cut` bytes of a file.
 
-    `sent` are the files that were asked for, not only looked at.
+    `sent` are the files that were downloaded, not only inspected.
     """
 
     daemon_threads = True
 
     def __init__(self, root: Path) -> None:
         self.root, self.cut, self.status, self.sent = root, 0, 0, list[str]()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _HubHandler)
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is no news."""
+        """Ignore clients that disconnect."""
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _HubHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Hub
+    server: LocalHub
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -83,33 +83,33 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         info = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/[^/]+|/tree/[^/]+)?", path)
         file = re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/([\w.-]+)", path)
         if self.server.status:
-            self._send(self.server.status, b"{}", {})
+            self._send_response(self.server.status, b"{}", {})
         elif info and (folder := self.server.root / info[1]).is_dir():
-            self._send(200, json.dumps(self._listing(folder, "/tree/" in path)).encode(), {})
+            self._send_response(200, json.dumps(self._make_listing(folder, "/tree/" in path)).encode(), {})
         elif file and (there := self.server.root / file[1] / file[2]).is_file():
-            self._file(there)
+            self._send_file(there)
         else:
-            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            self._send_response(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
-    def _listing(self, folder: Path, tree: bool) -> Any:
+    def _make_listing(self, folder: Path, tree: bool) -> Any:
         files = sorted(folder.iterdir())
         if tree:
-            return [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": _etag(f)} for f in files]
+            return [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": _make_etag(f)} for f in files]
         siblings = [{"rfilename": f.name} for f in files]
         return {"id": folder.name, "modelId": folder.name, "sha": COMMIT, "siblings": siblings, "tags": []}
 
-    def _file(self, path: Path) -> None:
+    def _send_file(self, path: Path) -> None:
         content, status = path.read_bytes(), 200
         wanted = self.headers.get("Range")
-        known = {"ETag": f'"{_etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        known = {"ETag": f'"{_make_etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         if self.command == "GET":
             self.server.sent.append(path.name)
         if wanted and (found := re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)):
             known["Content-Range"] = f"bytes {found[1]}-{len(content) - 1}/{len(content)}"
             content, status = content[int(found[1]) :], 206
-        self._send(status, content, known)
+        self._send_response(status, content, known)
 
-    def _send(self, status: int, content: bytes, more: Mapping[str, str]) -> None:
+    def _send_response(self, status: int, content: bytes, more: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {**more, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -123,13 +123,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def _etag(path: Path) -> str:
+def _make_etag(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:40]
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[Hub]:
-    hub = Hub(root)
+def serve_hub(root: Path) -> Iterator[LocalHub]:
+    hub = LocalHub(root)
     threading.Thread(target=hub.serve_forever, daemon=True).start()
     try:
         yield hub

@@ -1,4 +1,4 @@
-"""The container as it is to be, and against what is there: plain data, no engine."""
+"""The planned container and its comparison with an existing one: plain data, no engine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from envcheck.core import errors
-from installers.containers.compare import Action, compare, standing
-from installers.containers.inspect_document import Defaults
-from installers.targets.container_errors import sentence
-from tests.installers.containers.container_helpers import SPEC, Scene, scene
+from installers.containers.compare import ContainerAction, compare_container, decide_action
+from installers.containers.inspect_document import EngineDefaults
+from installers.targets.container_errors import explain_error
+from tests.installers.containers.container_helpers import SPEC, ContainerScene, make_scene
 
-KNOWN = Defaults("sha256:ab", "runc", "/root", {"PATH": "/bin"})
+KNOWN = EngineDefaults("sha256:ab", "runc", "/root", {"PATH": "/bin"})
 
 
-def document() -> dict[str, Any]:
-    """What an engine says of a container that is as SPEC wants it, in its own spellings."""
+def make_inspection() -> dict[str, Any]:
+    """Return an engine's document about a container equal to SPEC, in the engine's notation."""
     return {
         "Id": "c0",
         "Name": "/box",
@@ -61,9 +61,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def changed(path: str, value: Any) -> dict[str, Any]:
-    """`document` with one value at Config.Env, State.Running and so on."""
-    made = copy.deepcopy(document())
+def change_inspection(path: str, value: Any) -> dict[str, Any]:
+    """Return `make_inspection` with one value changed, at a path like Config.Env or State.Running."""
+    made = copy.deepcopy(make_inspection())
     *folders, last = path.split(".")
     inner = made
     for name in folders:
@@ -73,77 +73,77 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def box16(tmp_path: Path) -> Scene:
-    return scene("ernie-300b-npu", "atlas-200t-a2-box16", tmp_path)
+def box16(tmp_path: Path) -> ContainerScene:
+    return make_scene("ernie-300b-npu", "atlas-200t-a2-box16", tmp_path)
 
 
-def test_a_missing_source_is_named(box16: Scene) -> None:
-    """The mounts' sources that are not there are named in one sentence with a next step, exit 1."""
+def test_a_missing_source_is_named(box16: ContainerScene) -> None:
+    """Missing mount sources are listed in one error with a next step, exit code 1."""
     (box16.root / "etc/ascend_install.info").unlink()
     (box16.root / "usr/local/bin/npu-smi").unlink()
-    (found,) = box16.drawn().obstacles
+    (found,) = box16.draw_plan().obstacles
 
-    assert found.why.startswith("/usr/local/bin/npu-smi and /etc/ascend_install.info are not on this host")
+    assert found.why.startswith("/usr/local/bin/npu-smi and /etc/ascend_install.info do not exist on this host")
     assert "envcheck doctor --device npu" in found.remedy
-    assert found.code == errors.UNFIT
+    assert found.code == errors.CHECK_FAILED
 
 
-def test_a_folder_that_an_engine_once_made(box16: Scene) -> None:
-    """A folder in the place of npu-smi is what an earlier `docker run -v` left, and is said to be."""
+def test_a_folder_that_an_engine_once_made(box16: ContainerScene) -> None:
+    """A folder in place of npu-smi, left by an earlier `docker run -v`, is reported."""
     (box16.root / "usr/local/bin/npu-smi").unlink()
     (box16.root / "usr/local/bin/npu-smi").mkdir()
-    (found,) = box16.drawn().obstacles
+    (found,) = box16.draw_plan().obstacles
 
-    assert found.why.startswith("/usr/local/bin/npu-smi is a folder")
-    assert found.remedy.startswith("rmdir /usr/local/bin/npu-smi")
+    assert found.why.startswith("/usr/local/bin/npu-smi is a folder but should be a file")
+    assert found.remedy.startswith("run `rmdir /usr/local/bin/npu-smi`")
 
 
 def test_missing_cards_are_one_sentence(tmp_path: Path) -> None:
-    """Nodes that the recipe's jobs take and the machine lacks are refused together."""
-    at = scene("ernie-300b-npu", "atlas-800t-a2", tmp_path).with_runtimes("runc")
-    (found,) = at.drawn().obstacles
+    """Device nodes that the recipe needs and the machine lacks are reported together."""
+    at = make_scene("ernie-300b-npu", "atlas-800t-a2", tmp_path).set_runtimes("runc")
+    (found,) = at.draw_plan().obstacles
 
-    assert found.why == "/dev/davinci8, /dev/davinci9, /dev/davinci10 and 5 more are not on this host"
-    assert found.code == errors.UNFIT
+    assert found.why == "/dev/davinci8, /dev/davinci9, /dev/davinci10 and 5 more do not exist on this host"
+    assert found.code == errors.CHECK_FAILED
 
 
 def test_own_folders_are_made_not_missed(tmp_path: Path) -> None:
-    """A source below the user's folder is no obstacle but a folder to make; a file in its place is one."""
-    at = scene("qwen-7b-npu-llamafactory", "atlas-800t-a2", tmp_path)
-    before = at.drawn()
+    """A missing source below the user's folder is created; a file in its place is an obstacle."""
+    at = make_scene("qwen-7b-npu-llamafactory", "atlas-800t-a2", tmp_path)
+    before = at.draw_plan()
     (at.work / "hf_cache").mkdir()
     (at.work / "output").write_text("")
-    after = at.drawn()
+    after = at.draw_plan()
 
     assert before.folders == tuple(str(at.work / name) for name in ("hf_cache", "ms_cache", "output"))
     assert before.obstacles == ()
     assert after.folders == (str(at.work / "ms_cache"),)
     assert [obstacle.why for obstacle in after.obstacles] == [
-        f"{at.work / 'output'} is a file, and the container wants a folder there"
+        f"{at.work / 'output'} is a file, but the container needs a folder there"
     ]
 
 
 def test_no_way_into_a_container(tmp_path: Path) -> None:
-    """NVIDIA's nodes alone are no use in a container: without CDI and runtime it is refused, not begun."""
-    at = scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path).with_runtimes("runc")
+    """NVIDIA device nodes alone do not work in a container: without CDI and runtime the plan is blocked."""
+    at = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path).set_runtimes("runc")
     at = replace(at, recipe=replace(at.recipe, device="nvidia"), facts=replace(at.facts, vendors=()))
 
-    assert "no CDI name, no runtime nvidia" in at.drawn().obstacles[-1].why
+    assert "no CDI name and no runtime nvidia" in at.draw_plan().obstacles[-1].why
 
 
 def test_missing_files_of_the_published_container(tmp_path: Path) -> None:
-    """What --as-published mounts and the host lacks is named; the derived container does without the host's /dev."""
-    at = scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
-    derived, published = at.drawn(), at.drawn(as_published=True)
+    """A mount of --as-published that the host lacks is reported; the derived container does not need /dev."""
+    at = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    derived, published = at.draw_plan(), at.draw_plan(as_published=True)
 
     assert (derived.obstacles, published.obstacles) == ((), ())
     assert [m.source for m in published.spec.mounts if m not in derived.spec.mounts] == ["/dev"]
 
 
 def test_the_engines_spellings_are_no_difference() -> None:
-    """Order, slashes at the end, CAP_, 0.0.0.0, the image's own variables and volumes: the same container."""
-    assert compare(document(), SPEC, KNOWN) == ()
-    assert compare(document(), SPEC) == ()
+    """Order, trailing slashes, CAP_, 0.0.0.0, and the image's variables and volumes make no difference."""
+    assert compare_container(make_inspection(), SPEC, KNOWN) == ()
+    assert compare_container(make_inspection(), SPEC) == ()
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,16 @@ def test_the_engines_spellings_are_no_difference() -> None:
     ),
 )
 def test_one_field_that_differs(path: str, value: Any, field: str) -> None:
-    """Each field that differs is named, and no other."""
-    found = compare(changed(path, value), SPEC, KNOWN)
+    """Each differing field is reported, and no other."""
+    found = compare_container(change_inspection(path, value), SPEC, KNOWN)
 
     assert [difference.field for difference in found] == [field]
     assert found[0].wanted != found[0].there
 
 
 def test_a_list_shows_what_differs() -> None:
-    """Of a list only the differing lines are shown, and no secret."""
-    (found,) = compare(changed("Config.Env", ["PATH=/bin", "A=1", "API_TOKEN=hidden"]), SPEC, KNOWN)
+    """For a list, only the differing items are shown, without secrets."""
+    (found,) = compare_container(change_inspection("Config.Env", ["PATH=/bin", "A=1", "API_TOKEN=hidden"]), SPEC, KNOWN)
 
     assert (found.wanted, found.there) == ("", "API_TOKEN=***")
 
@@ -190,27 +190,27 @@ def test_a_list_shows_what_differs() -> None:
 @pytest.mark.parametrize(
     ("found", "recreate", "action"),
     (
-        (None, False, Action.CREATE),
-        (document(), False, Action.REUSE),
-        (document(), True, Action.REUSE),
-        (changed("State.Running", False), False, Action.START),
-        (changed("HostConfig.ShmSize", 1), False, Action.REFUSE),
-        (changed("HostConfig.ShmSize", 1), True, Action.RECREATE),
-        (changed("Config.Labels", None), False, Action.REFUSE),
-        (changed("Config.Labels", {}), True, Action.REFUSE),
-        ({"Name": "/box"}, True, Action.REFUSE),
+        (None, False, ContainerAction.CREATE),
+        (make_inspection(), False, ContainerAction.REUSE),
+        (make_inspection(), True, ContainerAction.REUSE),
+        (change_inspection("State.Running", False), False, ContainerAction.START),
+        (change_inspection("HostConfig.ShmSize", 1), False, ContainerAction.REFUSE),
+        (change_inspection("HostConfig.ShmSize", 1), True, ContainerAction.RECREATE),
+        (change_inspection("Config.Labels", None), False, ContainerAction.REFUSE),
+        (change_inspection("Config.Labels", {}), True, ContainerAction.REFUSE),
+        ({"Name": "/box"}, True, ContainerAction.REFUSE),
     ),
 )
-def test_what_follows(found: dict[str, Any] | None, recreate: bool, action: Action) -> None:
-    """The same is used, the stopped is started, the different wants --recreate, a stranger's is refused even then."""
-    now = standing(found, SPEC, KNOWN, recreate=recreate)
+def test_what_follows(found: dict[str, Any] | None, recreate: bool, action: ContainerAction) -> None:
+    """An equal container is reused, a stopped one started; a differing one needs --recreate, a foreign one is kept."""
+    now = decide_action(found, SPEC, KNOWN, recreate=recreate)
 
     assert now.action is action
-    assert bool(now.obstacle) is (action is Action.REFUSE)
+    assert bool(now.obstacle) is (action is ContainerAction.REFUSE)
 
 
 def test_the_digest_knows_the_container() -> None:
-    """The order of the environment is no other container; a value is."""
+    """The digest does not depend on the order of environment variables, but on their values."""
     two = replace(SPEC, environment={"A": "1", "B": "2"})
 
     assert replace(two, environment={"B": "2", "A": "1"}).digest == two.digest
@@ -220,24 +220,24 @@ def test_the_digest_knows_the_container() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     (
-        ('Conflict. The container name "/x" is already in use by container "5"', "another container has the name x"),
+        ('Conflict. The container name "/x" is already in use by container "5"', "another container is named x"),
         ("driver failed programming external connectivity on endpoint b (1): Bind for 0.0.0.0:7860 failed: port is "
-         "already allocated", "the port 0.0.0.0:7860 of this host is taken"),
+         "already allocated", "port 0.0.0.0:7860 on this host is in use"),
         ("driver failed programming external connectivity on endpoint b (1): Error starting userland proxy: "
-         "listen tcp4 127.0.0.1:7860: bind: address already in use", "the port 127.0.0.1:7860 of this host is taken"),
+         "listen tcp4 127.0.0.1:7860: bind: address already in use", "port 127.0.0.1:7860 on this host is in use"),
         ('error gathering device information while adding custom device "/dev/x": no such file or directory',
-         "the device node /dev/x is not on this host"),
+         "device node /dev/x is missing on this host"),
         ("failed to inject CDI devices: unresolvable CDI devices a.com/gpu=0",
-         "the engine does not know the CDI names a.com/gpu=0"),
+         "the container engine does not know the CDI devices a.com/gpu=0"),
         ('could not select device driver "cdi" with capabilities: []',
-         "the engine cannot give cards to a container (cdi)"),
-        ("Something new\nand more", "the engine refused: Something new"),
-        ("", "the engine refused: nothing"),
+         "the container engine cannot pass devices to containers (cdi)"),
+        ("Something new\nand more", "the container engine reported an error: Something new"),
+        ("", "the container engine reported an error: no reason given"),
     ),
 )  # fmt: skip
 def test_sentences(said: str, message: str) -> None:
-    """What engines of several versions say becomes one sentence, with a next step."""
-    found, next_step = sentence(said)
+    """Error messages of several engine versions become one sentence with a next step."""
+    found, next_step = explain_error(said)
 
     assert found == message
     assert next_step

@@ -1,6 +1,6 @@
-"""`envcheck provision --driver` as a user types it: recipes of the test's own, real .run files, a real terminal.
+"""Run `envcheck provision --install-driver` as a user would: own recipes, real .run files, a real terminal.
 
-A driver is refused in a container, and the tests may run in one: the command is started with what is said of the host.
+Drivers are refused in a container, where the tests may run, so the command starts with modified host facts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pexpect
 
-from tests.installers.drivers.driver_helpers import archive, installer_processes, is_all_gone
+from tests.installers.drivers.driver_helpers import is_all_gone, list_installer_processes, make_run_file
 
 ROOT = Path(__file__).parents[3]
 COMMAND = """
@@ -52,7 +52,7 @@ title = "Demo driver"
 source = "a test"
 files = ["demo-driver_{version}.run"]
 arguments = ["--", "MODE", "ROOT"]
-versions = [{ read = "ROOT/version.info", says = "Version={version}" }]
+versions = [{ read = "ROOT/version.info", pattern = "Version={version}" }]
 reboot = ["reboot now"]
 undo = ["demo-uninstall --all"]
 caution = ["power must stay on"]
@@ -77,14 +77,14 @@ meaning = "load the module"
 """
 
 
-class Bench:
-    """One .run file, where it installs to, and the command; `say` writes the recipe anew."""
+class DriverCommand:
+    """One .run file, its installation folder, and the command; `write_recipe` replaces the recipe."""
 
     def __init__(self, folder: Path, file: Path | None = None) -> None:
         self.folder, self.root, self.scratch = folder, folder / "root", folder / "scratch"
         for each in (self.root, self.scratch, folder / "recipes", folder / "run"):
             each.mkdir()
-        self.file = file or archive(folder / "run", "demo-driver_2.0.run")
+        self.file = file or make_run_file(folder / "run", "demo-driver_2.0.run")
         self.env = {
             **os.environ,
             "ENVCHECK_HOME": str(folder / "home"),
@@ -92,59 +92,59 @@ class Bench:
             "PYTHONPATH": str(ROOT),
             "NO_COLOR": "1",
         }
-        self.say("quick")
+        self.write_recipe("quick")
 
-    def say(self, mode: str, more: str = "", silence_s: int = 15, after: str = "") -> None:
-        """`more` are keys of the driver, `after` further tables of it."""
+    def write_recipe(self, mode: str, more: str = "", silence_s: int = 15, after: str = "") -> None:
+        """Write the recipe; `more` are keys of the driver, `after` further tables."""
         text = RECIPE.replace("MODE", mode).replace("ROOT", str(self.root)).replace("MORE", more)
         (self.folder / "recipes" / "demo.toml").write_text(text.replace("SILENCE", str(silence_s)) + after)
 
-    def argv(self, *more: str, file: str = "") -> list[str]:
+    def make_argv(self, *more: str, file: str = "") -> list[str]:
         base = ["provision", "--recipes", str(self.folder / "recipes"), "--recipe", "demo"]
-        return [sys.executable, "-c", COMMAND, *base, "--driver", file or str(self.file), *more]
+        return [sys.executable, "-c", COMMAND, *base, "--install-driver", file or str(self.file), *more]
 
-    def run(self, *more: str, file: str = "") -> subprocess.CompletedProcess[str]:
+    def run_command(self, *more: str, file: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.argv(*more, file=file), cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60,
+            self.make_argv(*more, file=file), cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def given(self, *more: str, file: str = "") -> subprocess.CompletedProcess[str]:
-        """With all that a person would answer."""
-        return self.run("--yes", "--accept-licence", "--sha256", self.sha256, *more, file=file)
+    def run_with_answers(self, *more: str, file: str = "") -> subprocess.CompletedProcess[str]:
+        """Run with an option for every question."""
+        return self.run_command("--yes", "--accept-licence", "--sha256", self.file_sha256, *more, file=file)
 
-    def terminal(self, *more: str, file: str = "") -> pexpect.spawn[str]:
-        argv = self.argv(*more, file=file)
+    def open_terminal(self, *more: str, file: str = "") -> pexpect.spawn[str]:
+        argv = self.make_argv(*more, file=file)
         return pexpect.spawn(
             argv[0], argv[1:], cwd=str(ROOT), env=self.env, encoding="utf-8", timeout=120, dimensions=(100, 300)
         )  # type: ignore[arg-type]
 
     @property
-    def sha256(self) -> str:
+    def file_sha256(self) -> str:
         import hashlib
 
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         return (self.root / "version.info").exists()
 
-    def journal(self) -> list[dict[str, Any]]:
+    def read_journal(self) -> list[dict[str, Any]]:
         path = self.folder / "home" / "environments" / "demo" / ".envcheck" / "journal.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def events(self) -> list[str]:
-        return [entry["event"] for entry in self.journal()]
+    def list_events(self) -> list[str]:
+        return [entry["event"] for entry in self.read_journal()]
 
-    def nothing_left(self) -> bool:
+    def has_nothing_left(self) -> bool:
         return is_all_gone(self.root, self.scratch)
 
-    def processes(self) -> list[int]:
-        return installer_processes(self.root, self.scratch)
+    def list_processes(self) -> list[int]:
+        return list_installer_processes(self.root, self.scratch)
 
-    def interrupted(self, *more: str, sign: signal.Signals) -> int:
-        """The exit code of a run that was told to stop in the midst of the dialogue."""
-        child = subprocess.Popen(self.argv(*more), cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL)
+    def interrupt_dialogue(self, *more: str, sign: signal.Signals) -> int:
+        """Return the exit code of a run that is interrupted during the dialogue."""
+        child = subprocess.Popen(self.make_argv(*more), cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
         while not (self.root / "unpacked").exists() and time.monotonic() < deadline:
             time.sleep(0.05)

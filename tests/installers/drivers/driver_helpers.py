@@ -1,4 +1,4 @@
-"""Real .run files made by makeself, and a recipe whose installer they are."""
+"""Real .run files made by makeself, and a recipe for them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envcheck.collect import machine
-from envcheck.collect.machine import Machine
+from envcheck.collect import answer_sources
+from envcheck.collect.answer_sources import AnswerSource
 from envcheck.core.model import Answer, Question
-from installers.drivers import driver
-from installers.drivers.dialogue import Dialogue
+from installers.drivers import installation
+from installers.drivers.dialogue import InstallerDialogue
 from installers.recipes import catalogue
-from installers.recipes.recipe import Driver, Prompt, Recipe, VersionQuery
+from installers.recipes.recipe import DriverInstaller, Prompt, Recipe, VersionQuery
 
 # What a vendor's installer may do: `sh FILE.run -- MODE FOLDER`.
 SCRIPT = r"""#!/bin/bash
@@ -56,7 +56,7 @@ stubborn) trap '' INT TERM HUP; echo "stubborn"; while :; do sleep 1; done;;
 daemon) setsid sleep 120 & put;;
 esac
 """
-DRIVER = Driver(
+DRIVER = DriverInstaller(
     name="driver",
     title="Demo driver",
     files=("demo-driver_{version}_{architecture}.run", "demo-driver_{version}.run"),
@@ -73,13 +73,13 @@ DRIVER = Driver(
 )
 
 
-def needs_makeself() -> None:
+def require_makeself() -> None:
     if not shutil.which("makeself"):
         pytest.skip("needs makeself (tests/system-packages.sh)")
 
 
-def archive(folder: Path, name: str, *options: str) -> Path:
-    """A .run file whose script is SCRIPT."""
+def make_run_file(folder: Path, name: str, *options: str) -> Path:
+    """Return a .run file whose script is SCRIPT."""
     inside = folder / "inside"
     inside.mkdir(exist_ok=True)
     (inside / "install.sh").write_text(SCRIPT)
@@ -89,11 +89,11 @@ def archive(folder: Path, name: str, *options: str) -> Path:
     return folder / name
 
 
-def host(**more: object) -> Machine:
-    """This machine, but for what is said of it: the tests run as root in a container, or not."""
+def make_host(**more: object) -> AnswerSource:
+    """Return this machine with modified facts, because the tests may run as root in a container."""
 
     def ask(question: Question) -> Answer:
-        answer = machine.live()(question)
+        answer = answer_sources.live_machine()(question)
         if question.key != "ask host":
             return answer
         said = {**json.loads(answer.out), "euid": 0, "in_container": False, **more}
@@ -103,48 +103,48 @@ def host(**more: object) -> Machine:
 
 
 @dataclass
-class Bench:
-    """One .run file, where it installs to, and what was heard."""
+class DriverFile:
+    """One .run file, its installation folder, and the recorded dialogues."""
 
     file: Path
     root: Path
     scratch: Path
-    kept: list[Dialogue]
+    kept: list[InstallerDialogue]
 
-    def recipe(self, mode: str, **changes: object) -> Recipe:
+    def make_recipe(self, mode: str, **changes: object) -> Recipe:
         query = VersionQuery("Version={version}", read=str(self.root / "version.info"))
         own = replace(DRIVER, arguments=("--", mode, str(self.root)), versions=(query,), **changes)  # type: ignore[arg-type]
-        return replace(catalogue.by_name(catalogue.load_all(), "tiny-nvidia"), driver_minimum="1.0", drivers=(own,))
+        return replace(catalogue.find_recipe(catalogue.load_all(), "tiny-nvidia"), driver_minimum="1.0", drivers=(own,))
 
-    def look(self, mode: str, **changes: object) -> driver.DriverState:
-        return driver.look(self.recipe(mode, **changes), self.file, machine=host())
+    def inspect_file(self, mode: str, **changes: object) -> installation.DriverState:
+        return installation.inspect_installer(self.make_recipe(mode, **changes), self.file, machine=make_host())
 
-    def install(
+    def install_driver(
         self, mode: str, ask: Callable[[str], bool] = lambda text: True, accept: bool = False, **changes: object
     ) -> str:
-        seen = self.look(mode, **changes)
-        return driver.install(
+        seen = self.inspect_file(mode, **changes)
+        return installation.install_driver(
             seen,
             sha256=seen.sha256,
             ask_licence=ask,
-            keep=self.kept.append,
+            on_dialogue=self.kept.append,
             accept_licence=accept,
-            machine=host(),
+            machine=make_host(),
         )
 
     @property
-    def said(self) -> str:
-        return self.kept[-1].said
+    def last_output(self) -> str:
+        return self.kept[-1].output
 
-    def nothing_left(self) -> bool:
+    def has_nothing_left(self) -> bool:
         return is_all_gone(self.root, self.scratch)
 
-    def processes(self) -> list[int]:
-        return installer_processes(self.root, self.scratch)
+    def list_processes(self) -> list[int]:
+        return list_installer_processes(self.root, self.scratch)
 
 
-def installer_processes(root: Path, scratch: Path) -> list[int]:
-    """Those that name the installer's folder, or stand where it unpacks."""
+def list_installer_processes(root: Path, scratch: Path) -> list[int]:
+    """Return processes that name the installer's folder or run where it unpacks."""
     found = []
     for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
         if str(root) in " ".join(process.info["cmdline"] or []) or str(scratch) in (process.info["cwd"] or ""):
@@ -153,18 +153,18 @@ def installer_processes(root: Path, scratch: Path) -> list[int]:
 
 
 def is_all_gone(root: Path, scratch: Path) -> bool:
-    """No process of the installer's, and nothing of what it unpacked."""
+    """Return whether no process and no unpacked file of the installer remains."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        if not installer_processes(root, scratch) and not list(scratch.iterdir()):
+        if not list_installer_processes(root, scratch) and not list(scratch.iterdir()):
             return True
         time.sleep(0.05)
     return False
 
 
 @contextmanager
-def published(file: Path) -> Iterator[str]:
-    """The address of the file on a vendor's server."""
+def serve_file(file: Path) -> Iterator[str]:
+    """Yield the file's URL on a vendor's server."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:

@@ -1,4 +1,4 @@
-"""provision --hosts over real ssh: one plan, each host's own journal, hosts that fail in the middle."""
+"""`provision --hosts` over real ssh: one plan, a journal on each host, hosts that fail midway."""
 
 from __future__ import annotations
 
@@ -17,78 +17,78 @@ import pytest
 
 from envcheck.cli import schemas
 from tests.envcheck.fleet import fleet_parts
-from tests.envcheck.fleet.fleet_parts import Fleet, Host
-from tests.installers.provision_helpers import Index, recipe_file, serving, stock, until
+from tests.envcheck.fleet.fleet_parts import SshFleet, SshHost
+from tests.installers.provision_helpers import PackageIndex, serve_index, stock_index, wait_until, write_recipe
 
 pytestmark = pytest.mark.real
 
 
-class Site:
-    """Two hosts, an index of packages that they reach, and a recipe that only this side has."""
+class ProvisionedFleet:
+    """Two hosts, a package index that they can reach, and a recipe that only this machine has."""
 
-    def __init__(self, fleet: Fleet, index: Index, recipes: Path) -> None:
+    def __init__(self, fleet: SshFleet, index: PackageIndex, recipes: Path) -> None:
         self.fleet, self.index, self.recipes = fleet, index, recipes
 
-    def words(self, *more: str, hosts: str = "node[01-02]") -> tuple[str, ...]:
+    def make_options(self, *more: str, hosts: str = "node[01-02]") -> tuple[str, ...]:
         return ("provision", "--recipe", "little", "--recipes", str(self.recipes), "--hosts", hosts, *more)
 
-    def run(self, *more: str, hosts: str = "node[01-02]") -> subprocess.CompletedProcess[str]:
-        return self.fleet.run(*self.words(*more, hosts=hosts))
+    def run_command(self, *more: str, hosts: str = "node[01-02]") -> subprocess.CompletedProcess[str]:
+        return self.fleet.run_envcheck(*self.make_options(*more, hosts=hosts))
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "envcheck", *self.words(*more)]
+    def start_command(self, *more: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "envcheck", *self.make_options(*more)]
         return subprocess.Popen(
-            argv, cwd=fleet_parts.ROOT, env=self.fleet.environment(), stdin=subprocess.DEVNULL,
+            argv, cwd=fleet_parts.ROOT, env=self.fleet.make_environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
-    def begin(self, host: Host) -> None:
-        host.stop()
+    def start_host(self, host: SshHost) -> None:
+        host.stop_sshd()
         host.variables = {
             "ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(host.home / "data"), "PIP_CONFIG_FILE": os.devnull,
             "LANG": "zh_CN.UTF-8",  # of these machines; who asks them speaks English
-            "PIP_INDEX_URL": self.index.url, "PIP_TRUSTED_HOST": self.index.address, "PIP_RETRIES": "1",
+            "PIP_INDEX_URL": self.index.base_url, "PIP_TRUSTED_HOST": self.index.address, "PIP_RETRIES": "1",
         }  # fmt: skip
-        host.start(self.fleet.key)
-        self.fleet.wait(host)
+        host.start_sshd(self.fleet.key)
+        self.fleet.wait_for_sshd(host)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProvisionedFleet]:
     folder = tmp_path_factory.mktemp("site")
-    stock(folder / "index")
-    recipes = recipe_file(folder / "recipes", "alpha ==1.0", "beta <2")
+    stock_index(folder / "index")
+    recipes = write_recipe(folder / "recipes", "alpha ==1.0", "beta <2")
     with (
-        fleet_parts.fleet(folder / "fleet", 2, "cpu") as made,
-        serving(folder / "index", f"{made.net}.254") as index,
+        fleet_parts.start_fleet(folder / "fleet", 2, "cpu") as made,
+        serve_index(folder / "index", f"{made.net}.254") as index,
     ):
-        yield Site(made, index, recipes)
+        yield ProvisionedFleet(made, index, recipes)
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment, made once: most of a provisioning's work."""
+    """A virtual environment, created once because it is most of the work."""
     folder = tmp_path_factory.mktemp("empty") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     return folder
 
 
-def given(site: Site, empty: Path) -> None:
-    """Both hosts have the environment already, without packages."""
+def make_environments(site: ProvisionedFleet, empty: Path) -> None:
+    """Give both hosts the environment without packages."""
     for host in site.fleet.hosts:
         shutil.copytree(empty, host.home / "data" / "environments" / "little", symlinks=True)
 
 
 @pytest.fixture(autouse=True)
-def well(site: Site) -> None:
-    """Hosts that run, with nothing provisioned."""
+def well(site: ProvisionedFleet) -> None:
+    """Running hosts on which nothing is provisioned."""
     site.index.mode = ""
     for host in site.fleet.hosts:
-        site.begin(host)
+        site.start_host(host)
         shutil.rmtree(host.home / "data", ignore_errors=True)
 
 
-def versions(host: Host) -> str:
+def read_versions(host: SshHost) -> str:
     python = host.home / "data" / "environments" / "little" / "bin" / "python"
     code = "import alpha, beta; print(alpha.__version__, beta.__version__)"
     done = (
@@ -97,103 +97,102 @@ def versions(host: Host) -> str:
     return done.stdout.strip() if done else ""
 
 
-def journal(host: Host) -> list[dict[str, Any]]:
+def read_journal(host: SshHost) -> list[dict[str, Any]]:
     path = host.home / "data" / "environments" / "little" / ".envcheck" / "journal.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def pips(host: Host) -> bool:
-    """Its pip is in the middle of installing."""
-    lines = [path.read_bytes() for pid in host.running() if (path := Path(f"/proc/{pid}/cmdline")).exists()]
-    begun = any(line["step"] == "packages" for line in journal(host))
+def is_pip_running(host: SshHost) -> bool:
+    """Return whether pip is installing on the host."""
+    lines = [path.read_bytes() for pid in host.list_processes() if (path := Path(f"/proc/{pid}/cmdline")).exists()]
+    begun = any(line["step"] == "packages" for line in read_journal(host))
     return begun and any(b"pip" in line and b"install" in line and b"pyz-" not in line for line in lines)
 
 
-def test_from_the_plan_to_the_undo(site: Site) -> None:
-    """A host that does not answer is left out and named, and the other one is done; then the plan shows it apart,
-    --resume does it alone, and --undo takes everything back on both."""
-    site.fleet.hosts[1].stop()
-    done = site.run("--yes")
-    site.begin(site.fleet.hosts[1])
-    planned = site.run("--dry-run")
-    later = site.run("--yes", "--resume", "--json")
+def test_from_the_plan_to_the_undo(site: ProvisionedFleet) -> None:
+    """An unreachable host is excluded and named, the other one is done; then the plan shows the difference, --resume
+    completes it, and --undo removes everything on both."""
+    site.fleet.hosts[1].stop_sshd()
+    done = site.run_command("--yes")
+    site.start_host(site.fleet.hosts[1])
+    planned = site.run_command("--dry-run")
+    later = site.run_command("--yes", "--resume", "--json")
     said = json.loads(later.stdout)
-    there = [versions(host) for host in site.fleet.hosts]
-    last = site.run("--yes", "--resume", "--lang", "zh")
-    undone = site.run("--undo", "--yes")
+    there = [read_versions(host) for host in site.fleet.hosts]
+    last = site.run_command("--yes", "--resume", "--lang", "zh")
+    undone = site.run_command("--undo", "--yes")
 
     assert done.returncode == 1
     assert "node01:\n  little in " in done.stdout
-    assert "node02, left out: nobody listens at its ssh port" in done.stdout
+    assert "node02 excluded: ssh port refuses connections" in done.stdout
     assert "done        node01" in done.stdout
     assert "node01: -> install alpha==1.0, beta<2" in done.stderr
     assert "--hosts node[01-02] --resume" in done.stdout
     assert planned.returncode == 0
-    assert "otherwise:" in planned.stdout
-    assert "step 1       make a virtual environment" in planned.stdout
+    assert "differences:" in planned.stdout
+    assert "step 1       create a virtual environment" in planned.stdout
     assert later.returncode == 0, later.stderr
     assert {name: one["state"] for name, one in said["hosts"].items()} == {"node02": "done"}
-    jsonschema.validate(said, schemas.schema("provision-hosts"))
+    jsonschema.validate(said, schemas.build_schema("provision-hosts"))
     assert there == ["1.0 1.5", "1.0 1.5"]
     assert last.stdout == "所有主机均已完成\n"
     assert undone.returncode == 0, undone.stderr
     assert "removed     node[01-02]" in undone.stdout
-    assert [versions(host) for host in site.fleet.hosts] == ["", ""]
+    assert [read_versions(host) for host in site.fleet.hosts] == ["", ""]
 
 
-def test_a_reboot_in_the_middle(site: Site, empty: Path) -> None:
-    """A host whose processes are all killed is named with the step that it was at; the other one is done; --resume
-    repairs it."""
-    given(site, empty)
+def test_a_reboot_in_the_middle(site: ProvisionedFleet, empty: Path) -> None:
+    """A host whose processes are killed is reported with its step; the other one is done; --resume repairs it."""
+    make_environments(site, empty)
     site.index.mode = "slow"
-    child = site.start("--yes")
-    until(lambda: all(pips(host) for host in site.fleet.hosts))
-    site.fleet.hosts[1].stop()
+    child = site.start_command("--yes")
+    wait_until(lambda: all(is_pip_running(host) for host in site.fleet.hosts))
+    site.fleet.hosts[1].stop_sshd()
     site.index.mode = ""
     out, err = child.communicate(timeout=120)
-    site.begin(site.fleet.hosts[1])
-    later = site.run("--yes", "--resume")
+    site.start_host(site.fleet.hosts[1])
+    later = site.run_command("--yes", "--resume")
 
     assert child.returncode == 4, err
     assert "done        node01" in out
-    assert "lost        node02: after it had begun, the connection broke off" in out
-    assert "(at: install alpha==1.0, beta<2)" in out
+    assert "lost        node02: after the check started: connection lost" in out
+    assert "(step: install alpha==1.0, beta<2)" in out
     assert later.returncode == 0, later.stderr
     assert "done        node02" in later.stdout
     assert "node01" not in later.stdout.split("done ")[1]
-    assert [versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
+    assert [read_versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
 
 
-def test_ctrl_c(site: Site, empty: Path) -> None:
-    """A terminal's Ctrl-C, which goes to all that runs in it, is one on every host: each notes it and ends; where each
-    stands is said; --resume goes on."""
-    given(site, empty)
+def test_ctrl_c(site: ProvisionedFleet, empty: Path) -> None:
+    """Ctrl-C in the terminal interrupts every host once; each records it and ends, the states are reported, and
+    --resume continues."""
+    make_environments(site, empty)
     site.index.mode = "slow"
-    child = site.start("--yes")
-    until(lambda: all(pips(host) for host in site.fleet.hosts))
+    child = site.start_command("--yes")
+    wait_until(lambda: all(is_pip_running(host) for host in site.fleet.hosts))
     os.killpg(child.pid, signal.SIGINT)
     out, err = child.communicate(timeout=120)
     site.index.mode = ""
-    left = [pips(host) for host in site.fleet.hosts]
-    noted = [journal(host)[-1] for host in site.fleet.hosts]
-    later = site.run("--yes", "--resume")
+    left = [is_pip_running(host) for host in site.fleet.hosts]
+    noted = [read_journal(host)[-1] for host in site.fleet.hosts]
+    later = site.run_command("--yes", "--resume")
 
     assert child.returncode == 130, err
-    assert "interrupted node[01-02]: (at: install alpha==1.0, beta<2)" in out
+    assert "interrupted node[01-02]: (step: install alpha==1.0, beta<2)" in out
     assert left == [False, False]
     assert [(line["step"], line["event"]) for line in noted] == [("packages", "interrupted")] * 2
     assert later.returncode == 0, later.stderr
-    assert [versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
+    assert [read_versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
 
 
-def test_a_full_disk_on_one(site: Site) -> None:
-    """The host without room fails with its reason and the place of its journal; the other is not held up."""
+def test_a_full_disk_on_one(site: ProvisionedFleet) -> None:
+    """A host without disk space fails with the reason and the path of its journal; the other one is not affected."""
     full = site.fleet.hosts[1]
     (full.home / "data").mkdir()
     assert full.child
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full.home / "data")]
     subprocess.run(["nsenter", "-t", str(full.child.pid), "-m", *mount], check=True)
-    done = site.run("--yes", "--json")
+    done = site.run_command("--yes", "--json")
     said = json.loads(done.stdout)["hosts"]
 
     assert done.returncode in (1, 4), done.stderr
@@ -202,14 +201,14 @@ def test_a_full_disk_on_one(site: Site) -> None:
     assert "MiB" in said["node02"]["seen"] or "full" in said["node02"]["seen"], said["node02"]
 
 
-def test_nobody_to_ask(site: Site) -> None:
-    """Without --yes and without a person nothing is done; a recipe that is none is each host's own word, exit 2."""
-    done = site.run()
-    none = site.fleet.run("provision", "--recipe", "none-such", "--hosts", "node[01-02]", "--yes")
+def test_nobody_to_ask(site: ProvisionedFleet) -> None:
+    """Without --yes and a terminal nothing is done; an unknown recipe is reported by each host, exit code 2."""
+    done = site.run_command()
+    none = site.fleet.run_envcheck("provision", "--recipe", "none-such", "--hosts", "node[01-02]", "--yes")
 
     assert done.returncode == 2
-    assert "there is nobody to ask" in done.stderr
-    assert [versions(host) for host in site.fleet.hosts] == ["", ""]
+    assert "cannot ask for confirmation: no terminal" in done.stderr
+    assert [read_versions(host) for host in site.fleet.hosts] == ["", ""]
     assert none.returncode == 2
     assert "none-such" in none.stdout + none.stderr
 
@@ -219,32 +218,32 @@ FLOOD = "#!/bin/sh\ncase $* in *version_info*) exit 0;; esac\nexec tr '\\0' x < 
 HANG = "#!/bin/sh\ncase $* in *version_info*) exit 0;; esac\nexec sleep 60\n"
 
 
-def test_hosts_that_answer_oddly(site: Site) -> None:
-    """A line without an end and a silence are ended and named; so is a host whose Pythons are all too old."""
+def test_hosts_that_answer_oddly(site: ProvisionedFleet) -> None:
+    """A line without an end and a silent host are stopped and named; so is a host with old Pythons only."""
     first, second = site.fleet.hosts
-    first.tool("python3", FLOOD)
-    second.tool("python3", HANG)
-    odd = site.run("--dry-run", "--deadline", "4")
+    first.write_tool("python3", FLOOD)
+    second.write_tool("python3", HANG)
+    odd = site.run_command("--dry-run", "--host-timeout", "4")
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 15))):
-        second.tool(name, NO_PYTHON)
-    old = site.run("--dry-run", "--deadline", "20", hosts="node02")
+        second.write_tool(name, NO_PYTHON)
+    old = site.run_command("--dry-run", "--host-timeout", "20", hosts="node02")
     for host in (first, second):
         shutil.rmtree(host.bin)
         host.bin.mkdir()
 
     assert odd.returncode == 1
-    assert "node01, left out: it sent more than" in odd.stdout
-    assert "node02, left out: no answer within 4 s" in odd.stdout
-    assert "node02, left out: it has no Python 3.10 or newer" in old.stdout
+    assert "node01 excluded: output exceeds 8 MiB or 20000 lines" in odd.stdout
+    assert "node02 excluded: no response within 4 s" in odd.stdout
+    assert "node02 excluded: Python 3.10 or newer not found on the host" in old.stdout
 
 
-def test_nothing_is_left_where_that_is_asked(site: Site) -> None:
-    """What travels lies in the host's cache, whole; with --forget all is gone afterwards."""
+def test_nothing_is_left_where_that_is_asked(site: ProvisionedFleet) -> None:
+    """The payload is complete in the host's cache; with --forget it is removed afterwards."""
     cache = site.fleet.hosts[0].home / ".cache" / "envcheck"
     shutil.rmtree(cache, ignore_errors=True)
-    site.run("--dry-run", hosts="node01")
+    site.run_command("--dry-run", hosts="node01")
     kept = sorted(path.name.rpartition("-")[0] for path in cache.iterdir())
-    done = site.run("--dry-run", "--forget", hosts="node01")
+    done = site.run_command("--dry-run", "--forget", hosts="node01")
 
     assert done.returncode == 0, done.stderr
     assert kept == ["attachments", "pyz"]

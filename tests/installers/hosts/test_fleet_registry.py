@@ -1,4 +1,4 @@
-"""provision --hosts --registry over real ssh, with an engine on each host: the image comes from the site's mirror."""
+"""`provision --hosts --registry` over real ssh, with an engine on each host: the image comes from the mirror."""
 
 from __future__ import annotations
 
@@ -15,116 +15,90 @@ import pytest
 
 from envcheck.cli import schemas
 from tests.envcheck.fleet import fleet_parts
-from tests.envcheck.fleet.fleet_parts import Fleet, Host
+from tests.envcheck.fleet.fleet_parts import SshFleet, SshHost
+from tests.installers.containers.container_helpers import render_recipe
 from tests.installers.images import engine_parts, image_parts
-from tests.installers.images.engine_parts import Engine, Registry
-from tests.installers.images.registry_faults import Front, front
+from tests.installers.images.engine_parts import DockerEngine, LocalRegistry
+from tests.installers.images.registry_faults import FaultyProxy, start_proxy
 
 pytestmark = pytest.mark.real
 
-RECIPE = """
-name = "mirrored"
-title = "A small recipe in a container"
-device = "cpu"
-framework = "envcheck"
-models = ["mirrored"]
-source = "a test"
-interpreter = "python3"
-python = ">=3.9"
-workdir = "/root"
-verify = [["{{python}}", "-c", "import json"]]
-[hardware]
-product = "any"
-source = "a test"
-[image.references]
-x86_64 = "{image}"
-[container]
-name = "envcheck-test-mirrored"
-workdir = "/root"
-network = "host"
-shm_size = "64m"
-source = "a test"
-[[jobs]]
-method = "lora"
-title = "none"
-source = "a test"
-launcher = ["true"]
-"""
 HOSTS = "node[01-02]"
 
 
 @dataclass(frozen=True)
-class Site:
-    """Two hosts with an engine each; the registry `outside`, and a `mirror` of it that the hosts reach, too."""
+class RegistryFleet:
+    """Two hosts with an engine each, the registry `outside`, and a `mirror` of it that the hosts can reach."""
 
-    fleet: Fleet
-    engines: list[Engine]
-    outside: Front
-    mirror: Front
+    fleet: SshFleet
+    engines: list[DockerEngine]
+    outside: FaultyProxy
+    mirror: FaultyProxy
     recipes: Path
 
-    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+    def run_command(self, *more: str) -> subprocess.CompletedProcess[str]:
         words = ("--recipe", "mirrored", "--recipes", str(self.recipes), "--hosts", HOSTS, *more)
-        return self.fleet.run("provision", *words)
+        return self.fleet.run_envcheck("provision", *words)
 
-    def done(self, host: Host) -> list[str]:
-        """The steps that ended well there."""
+    def list_done_steps(self, host: SshHost) -> list[str]:
+        """Return the steps that were completed on the host."""
         path = host.home / "data" / "environments" / "mirrored" / ".envcheck" / "journal.jsonl"
         events = map(json.loads, path.read_text().splitlines())
         return [event["step"] for event in events if event["event"] == "done"]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, registry: Registry) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, registry: LocalRegistry) -> Iterator[RegistryFleet]:
     folder = tmp_path_factory.mktemp("mirrored")
     with contextlib.ExitStack() as stack:
-        fleet = stack.enter_context(fleet_parts.fleet(folder / "fleet", 2, "cpu"))
-        engines = [stack.enter_context(_engine(fleet, host)) for host in fleet.hosts]
-        fronts = [stack.enter_context(front(registry.url, host=f"{fleet.net}.254")) for _ in range(2)]
+        fleet = stack.enter_context(fleet_parts.start_fleet(folder / "fleet", 2, "cpu"))
+        engines = [stack.enter_context(_start_engine(fleet, host)) for host in fleet.hosts]
+        fronts = [stack.enter_context(start_proxy(registry.base_url, host=f"{fleet.net}.254")) for _ in range(2)]
         (folder / "recipes").mkdir()
-        yield Site(fleet, engines, *fronts, folder / "recipes")
+        yield RegistryFleet(fleet, engines, *fronts, folder / "recipes")
 
 
 @contextlib.contextmanager
-def _engine(fleet: Fleet, host: Host) -> Iterator[Engine]:
-    """In the host's own network; its sshd, started anew, knows of it."""
-    host.stop()
+def _start_engine(fleet: SshFleet, host: SshHost) -> Iterator[DockerEngine]:
+    """Start an engine in the host's network, and restart its sshd with the engine's address."""
+    host.stop_sshd()
     options = ("--insecure-registry", f"{fleet.net}.0/24")
-    with engine_parts.running_engine(*options, space=host.space) as engine:
-        host.variables = {"ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(host.home / "data"), "DOCKER_HOST": engine.url,
-                          "DOCKER_CONFIG": str(engine.folder)}  # fmt: skip
-        host.start(fleet.key)
-        fleet.wait(host)
+    with engine_parts.start_engine(*options, space=host.space) as engine:
+        host.variables = {"ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(host.home / "data"),
+                          "DOCKER_HOST": engine.docker_host, "DOCKER_CONFIG": str(engine.folder)}  # fmt: skip
+        host.start_sshd(fleet.key)
+        fleet.wait_for_sshd(host)
         yield engine
 
 
 @dataclass(frozen=True)
-class Small:
-    """An image by the name that it has outside."""
+class SmallImage:
+    """An image by its name in the outside registry."""
 
     name: str
     digest: str
 
 
 @pytest.fixture
-def small(site: Site, registry: Registry) -> Small:
-    """An image that nobody has yet.  There is nothing in it to start: the step after its pull fails on every host."""
+def small(site: RegistryFleet, registry: LocalRegistry) -> SmallImage:
+    """A new image with nothing to start in it: the step after the pull fails on every host."""
     path = f"envcheck/mirrored:{secrets.token_hex(4)}"
-    digest = image_parts.push(f"{registry.address}/{path}", image_parts.random_layers(1, 1 << 20))
-    name = f"{site.outside.address}/{path}"
-    (site.recipes / "mirrored.toml").write_text(RECIPE.format(image=name))
-    return Small(name, digest)
+    digest = image_parts.push_image(f"{registry.address}/{path}", image_parts.make_random_layers(1, 1 << 20))
+    name = f"{site.outside.host_port}/{path}"
+    text = render_recipe("mirrored", name, "envcheck-test-mirrored", "/root", "import json", 'shm_size = "64m"')
+    (site.recipes / "mirrored.toml").write_text(text)
+    return SmallImage(name, digest)
 
 
-def test_all_pull_from_the_mirror(site: Site, small: Small) -> None:
-    """With --registry both hosts have the image from the site's mirror, under the recipe's digest; nothing of it comes
-    from outside, and a second run finds it there."""
-    done = site.run("--yes", "--registry", site.mirror.address)
-    there = [e.docker("image", "ls", "--digests", "--format", "{{.Digest}}").stdout.split() for e in site.engines]
-    again = json.loads(site.run("--dry-run", "--json", "--registry", site.mirror.address).stdout)
+def test_all_pull_from_the_mirror(site: RegistryFleet, small: SmallImage) -> None:
+    """With --registry both hosts pull the image from the mirror, with the recipe's digest, and nothing from outside; a
+    second run finds it."""
+    done = site.run_command("--yes", "--registry", site.mirror.host_port)
+    there = [e.run_docker("image", "ls", "--digests", "--format", "{{.Digest}}").stdout.split() for e in site.engines]
+    again = json.loads(site.run_command("--dry-run", "--json", "--registry", site.mirror.host_port).stdout)
 
-    assert [site.done(host) for host in site.fleet.hosts] == [["image"]] * 2, done.stdout + done.stderr
+    assert [site.list_done_steps(host) for host in site.fleet.hosts] == [["image"]] * 2, done.stdout + done.stderr
     assert [set(digests) for digests in there] == [{small.digest}] * 2
     assert not any("/blobs/" in path for path in site.outside.sent)
     assert [one["document"]["steps"][0]["name"] for one in again["hosts"].values()] == ["container"] * 2
-    jsonschema.validate(again, schemas.schema("provision-hosts"))
+    jsonschema.validate(again, schemas.build_schema("provision-hosts"))

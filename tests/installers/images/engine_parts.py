@@ -1,10 +1,10 @@
-"""A real Docker engine and a real registry of the tests' own, and a small real Debian with a Python as an image.
+"""A real Docker engine and registry for tests, and a small Debian with Python as an image.
 
-    def test_something(engine: Engine, registry: Registry, python_image: str) -> None: ...
+    def test_something(engine: DockerEngine, registry: LocalRegistry, python_image: str) -> None: ...
 
-`engine` and `registry` live as long as the session.  A test that wants an odd one takes `running_engine(...)` or
-`running_registry()`.  Everything stands in one folder below /tmp, runs in a mount namespace of its own, and ends with
-us, even when we are killed; a folder that a killed session left is swept away by the next.
+`engine` and `registry` live as long as the session.  A test that needs a special one uses `start_engine(...)` or
+`start_registry()`.  All files are in one folder below /tmp; the processes run in their own mount namespace and end
+with the session, even if it is killed.  The folder of a killed session is removed by the next one.
 """
 
 from __future__ import annotations
@@ -38,54 +38,54 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A running dockerd; `url` is what DOCKER_HOST wants, `root` its data, `pid` the daemon's own."""
+class DockerEngine:
+    """A running dockerd; `docker_host` is for DOCKER_HOST, `root` its data folder, `pid` that of the daemon."""
 
     folder: Path
     root: Path
     pid: int
 
     @property
-    def socket(self) -> Path:
+    def socket_path(self) -> Path:
         return self.folder / "s"
 
     @property
-    def url(self) -> str:
-        return f"unix://{self.socket}"
+    def docker_host(self) -> str:
+        return f"unix://{self.socket_path}"
 
     @property
-    def log(self) -> Path:
+    def log_path(self) -> Path:
         return self.folder / "log"
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment of a child that shall use this engine, and nobody's stored credentials."""
-        return {**os.environ, "DOCKER_HOST": self.url, "DOCKER_CONFIG": str(self.folder)}
+    def child_environment(self) -> dict[str, str]:
+        """Return the environment of a child process for this engine, without stored credentials."""
+        return {**os.environ, "DOCKER_HOST": self.docker_host, "DOCKER_CONFIG": str(self.folder)}
 
-    def docker(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """The docker command against this engine."""
+    def run_docker(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the docker command with this engine."""
         done = subprocess.run(
-            ["docker", *words], env=self.environment, capture_output=True, text=True, timeout=300, check=False
+            ["docker", *words], env=self.child_environment, capture_output=True, text=True, timeout=300, check=False
         )
         assert not check or done.returncode == 0, done.stderr
         return done
 
 
 @dataclass(frozen=True)
-class Registry:
-    """A running registry; `address` is HOST:PORT, the first part of its images' names."""
+class LocalRegistry:
+    """A running registry; `address` is HOST:PORT, the first part of its image names."""
 
     folder: Path
     address: str
     pid: int
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         return f"http://{self.address}"
 
 
-def why_no_engine() -> str:
-    """Why no engine can be started here; "" when one can."""
+def find_engine_obstacle() -> str:
+    """Return why no engine can be started here; "" if one can."""
     if os.geteuid() != 0:
         return "an engine of our own needs root"
     missing = [name for name in ("dockerd", "docker", "runc", "docker-registry", "ip") if not shutil.which(name)]
@@ -96,34 +96,34 @@ def why_no_engine() -> str:
     return "an engine of our own needs a machine that lets root mount" if refused else ""
 
 
-def needs_engine() -> None:
-    """Skip the test where no engine can be started."""
+def require_engine() -> None:
+    """Skip the test if no engine can be started."""
     not_in_fast("a container engine")
-    if why := why_no_engine():
+    if why := find_engine_obstacle():
         pytest.skip(why)
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder with a short path, removed with all that is mounted below it; the owner's pid stands in it."""
-    _sweep()
+def make_scratch() -> Iterator[Path]:
+    """A folder with a short path, removed with everything mounted below it; it contains the owner's pid."""
+    _sweep_leftovers()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))
     folder.chmod(0o711)  # whether somebody may use the engine, its socket decides
     (folder / "owner").write_text(str(os.getpid()))
     try:
         yield folder
     finally:
-        _remove(folder)
+        _remove_folder(folder)
 
 
 @contextlib.contextmanager
-def running_engine(*options: str, root: Path | None = None, space: str = "") -> Iterator[Engine]:
-    """A dockerd with its own socket, data folder, bridge and cgroup; `root`: its data stand there instead.
+def start_engine(*options: str, root: Path | None = None, space: str = "") -> Iterator[DockerEngine]:
+    """A dockerd with its own socket, data folder, bridge and cgroup; with `root` its data is stored there.
 
-    `space`: in this network namespace, without a bridge.
+    With `space` it runs in this network namespace, without a bridge.
     """
-    needs_engine()
-    with scratch() as folder, contextlib.nullcontext("none") if space else _bridge() as bridge:
+    require_engine()
+    with make_scratch() as folder, contextlib.nullcontext("none") if space else _make_bridge() as bridge:
         data = root or folder / "data"
         words = (
             *("dockerd", "--data-root", str(data), "--exec-root", str(folder / "x"), "--pidfile", str(folder / "pid")),
@@ -131,26 +131,26 @@ def running_engine(*options: str, root: Path | None = None, space: str = "") -> 
             *("--ip-forward=false", "--ip-masq=false", "--cgroup-parent", f"/{folder.name}"),
             *("--add-runtime", f"trimmed={WRAPPER}", "--default-runtime", "trimmed", "--shutdown-timeout", "2"),
         )
-        with _etc_docker(), (folder / "log").open("wb") as log:
+        with _keep_etc_docker(), (folder / "log").open("wb") as log:
             there = ["nsenter", f"--net=/run/netns/{space}"] if space else []
-            child = _start([*there, *_with_private_mounts([*words, *options])], log)
+            child = _start_process([*there, *_add_private_mounts([*words, *options])], log)
             try:
-                _wait_for(lambda: _answers(folder / "s"), child, folder / "log")
-                yield Engine(folder, data, child.pid)
+                _wait_for(lambda: _is_answering(folder / "s"), child, folder / "log")
+                yield DockerEngine(folder, data, child.pid)
             finally:
                 _remove_containers(folder / "s")
                 child.kill()  # nothing of it is kept; asked to end, 20.10 at times waits for ever
                 child.wait()
-                _end_below(folder)
+                _end_processes_below(folder)
                 _remove_cgroup(folder.name)
 
 
 @contextlib.contextmanager
-def running_registry() -> Iterator[Registry]:
-    """An empty registry on a free port of loopback, without TLS, as engines take it from loopback alone."""
-    needs_engine()
-    with scratch() as folder:
-        address = f"127.0.0.1:{free_port()}"
+def start_registry() -> Iterator[LocalRegistry]:
+    """An empty registry on a free loopback port, without TLS, which engines accept on loopback only."""
+    require_engine()
+    with make_scratch() as folder:
+        address = f"127.0.0.1:{find_free_port()}"
         config = folder / "config.yml"
         config.write_text(
             f"version: 0.1\nlog: {{level: warn, accesslog: {{disabled: true}}}}\n"
@@ -158,55 +158,55 @@ def running_registry() -> Iterator[Registry]:
             f"http: {{addr: '{address}'}}\n"
         )
         with (folder / "log").open("wb") as log:
-            child = _start(["docker-registry", "serve", str(config)], log)
+            child = _start_process(["docker-registry", "serve", str(config)], log)
             try:
-                _wait_for(lambda: _serves(f"http://{address}/v2/"), child, folder / "log")
-                yield Registry(folder, address, child.pid)
+                _wait_for(lambda: _is_serving(f"http://{address}/v2/"), child, folder / "log")
+                yield LocalRegistry(folder, address, child.pid)
             finally:
-                _end(child)
+                _end_process(child)
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    """The session's engine.  Tests give their containers and tags names of their own and leave others' alone."""
-    with running_engine() as made:
+def engine() -> Iterator[DockerEngine]:
+    """The session's engine.  Tests use unique names for containers and tags."""
+    with start_engine() as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def registry() -> Iterator[Registry]:
-    """The session's registry, empty at first."""
-    with running_registry() as made:
+def registry() -> Iterator[LocalRegistry]:
+    """The session's registry, initially empty."""
+    with start_registry() as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def python_image(registry: Registry) -> str:
+def python_image(registry: LocalRegistry) -> str:
     """A reference in the session's registry, not pulled yet: Debian with python3, pip, venv, git and a C++ runtime.
 
-    `python` and `python3` are Debian's, pip may install into it as into the vendors' images.
+    `python` and `python3` are Debian's; pip may install into it, as in the vendors' images.
     """
     reference = f"{registry.address}/envcheck/python:debian12"
-    image_parts.push(reference, [image_parts.debian()], config=image_parts.PYTHON_CONFIG)
+    image_parts.push_image(reference, [image_parts.load_debian()], config=image_parts.PYTHON_CONFIG)
     return reference
 
 
 @pytest.fixture(scope="session")
-def python_image_here(engine: Engine, python_image: str) -> str:
-    """The same, pulled into the session's engine."""
-    engine.docker("pull", "--quiet", python_image)
+def python_image_here(engine: DockerEngine, python_image: str) -> str:
+    """The same image, pulled into the session's engine."""
+    engine.run_docker("pull", "--quiet", python_image)
     return python_image
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on at the moment."""
+def find_free_port() -> int:
+    """Return a loopback port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _start(argv: Sequence[str], log: object) -> subprocess.Popen[bytes]:
-    """In a session of its own; asked to end when the thread that started it ends."""
+def _start_process(argv: Sequence[str], log: object) -> subprocess.Popen[bytes]:
+    """Start a process in its own session; it gets a signal when the thread that started it ends."""
     libc = ctypes.CDLL(None)
 
     def follow_us() -> None:
@@ -218,15 +218,15 @@ def _start(argv: Sequence[str], log: object) -> subprocess.Popen[bytes]:
     )
 
 
-def _with_private_mounts(argv: Sequence[str]) -> list[str]:
-    """What the engine mounts, the machine does not see, and the engine's own files in /etc/docker go nowhere."""
+def _add_private_mounts(argv: Sequence[str]) -> list[str]:
+    """Start a mount namespace: mounts of the engine are invisible to the machine, and /etc/docker is its own."""
     script = 'mount -t tmpfs none /etc/docker && exec "$@"'
     return ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, "sh", *argv]
 
 
 @contextlib.contextmanager
-def _etc_docker() -> Iterator[None]:
-    """dockerd makes /etc/docker in any case."""
+def _keep_etc_docker() -> Iterator[None]:
+    """dockerd always creates /etc/docker."""
     folder, there = Path("/etc/docker"), Path("/etc/docker").is_dir()
     folder.mkdir(exist_ok=True)
     yield
@@ -236,23 +236,23 @@ def _etc_docker() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bridge() -> Iterator[str]:
-    """A bridge of our own.  Where the machine has a docker0, that one: any other word makes dockerd delete it."""
+def _make_bridge() -> Iterator[str]:
+    """Return a bridge name.  If the machine has docker0, use that: with any other option dockerd would delete it."""
     if Path("/sys/class/net/docker0").exists():
         yield "docker0"
         return
-    name = f"ec{os.getpid()}x{free_port()}"  # at most 15 letters; the owner's pid, for the sweep
-    _ip("link", "add", name, "type", "bridge")
+    name = f"ec{os.getpid()}x{find_free_port()}"  # at most 15 letters; the owner's pid, for the sweep
+    _run_ip("link", "add", name, "type", "bridge")
     try:
-        _ip("address", "add", f"{_free_network()}.1/24", "dev", name)
-        _ip("link", "set", name, "up")
+        _run_ip("address", "add", f"{_find_free_network()}.1/24", "dev", name)
+        _run_ip("link", "set", name, "up")
         yield name
     finally:
-        _ip("link", "delete", name)
+        _run_ip("link", "delete", name)
 
 
-def _free_network() -> str:
-    """The first three numbers of a network that no interface of this machine has."""
+def _find_free_network() -> str:
+    """Return the first three numbers of a network that no interface of this machine uses."""
     said = subprocess.run(["ip", "-o", "-4", "address"], capture_output=True, text=True, check=True).stdout
     words = (line.split() for line in said.splitlines())
     taken = [ipaddress.ip_network(word[3], strict=False) for word in words]
@@ -264,12 +264,12 @@ def _free_network() -> str:
     raise AssertionError("no network is free below 10.211")
 
 
-def _ip(*words: str) -> None:
+def _run_ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def _answers(path: Path) -> bool:
-    """Whether an engine answers on the socket."""
+def _is_answering(path: Path) -> bool:
+    """Return whether an engine answers on the socket."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(2)
@@ -280,7 +280,7 @@ def _answers(path: Path) -> bool:
         return False
 
 
-def _serves(url: str) -> bool:
+def _is_serving(url: str) -> bool:
     try:
         return requests.get(url, timeout=2).status_code == 200
     except requests.RequestException:
@@ -296,7 +296,7 @@ def _wait_for(ready: Callable[[], bool], child: subprocess.Popen[bytes], log: Pa
 
 
 def _remove_containers(path: Path) -> None:
-    """By force: dockerd would wait for each of them."""
+    """Remove all containers by force; otherwise dockerd would wait for each of them."""
     argv = ["docker", "-H", f"unix://{path}"]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         there = subprocess.run([*argv, "ps", "-aq"], capture_output=True, text=True, timeout=20).stdout.split()
@@ -304,7 +304,7 @@ def _remove_containers(path: Path) -> None:
             subprocess.run([*argv, "rm", "--force", *there], capture_output=True, timeout=60)
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _end_process(child: subprocess.Popen[bytes]) -> None:
     child.terminate()
     try:
         child.wait(END_S)
@@ -313,8 +313,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _end_below(folder: Path) -> None:
-    """Kill what was left of an engine: containerd by its pid file, shims by the folder in their command line."""
+def _end_processes_below(folder: Path) -> None:
+    """Kill what an engine left: containerd by its pid file, shims by the folder in their command line."""
     for own in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (own / "cmdline").read_bytes()
@@ -326,7 +326,7 @@ def _end_below(folder: Path) -> None:
                 os.kill(int(own.name), signal.SIGKILL)
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for path in sorted((m for m in mounted if m.startswith(f"{folder}/")), reverse=True):
         subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
@@ -340,17 +340,17 @@ def _remove_cgroup(name: str) -> None:
                 path.rmdir()
 
 
-def _sweep() -> None:
-    """What a session that was killed has left: its processes got its end as theirs, the rest goes here."""
+def _sweep_leftovers() -> None:
+    """Remove what a killed session left; its processes have already ended with it."""
     for bridge in Path("/sys/class/net").glob("ec*x*"):
         owner = re.fullmatch(r"ec(\d+)x\d+", bridge.name)
         if owner and not Path(f"/proc/{owner[1]}").exists():
             with contextlib.suppress(subprocess.CalledProcessError):  # another session sweeps as well
-                _ip("link", "delete", bridge.name)
+                _run_ip("link", "delete", bridge.name)
     for folder in Path("/tmp").glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             owner = int((folder / "owner").read_text())
             if not Path(f"/proc/{owner}").exists():
-                _end_below(folder)
+                _end_processes_below(folder)
                 _remove_cgroup(folder.name)
-                _remove(folder)
+                _remove_folder(folder)

@@ -1,5 +1,5 @@
-"""Images for the tests: made here, pushed to a registry by its own protocol, of any architecture and in any number of
-layers; and the one real image, a small Debian with a Python."""
+"""Images for tests: created here and pushed with the registry protocol, for any architecture and number of layers; and
+one real image, a small Debian with Python."""
 
 from __future__ import annotations
 
@@ -39,50 +39,50 @@ _GO = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A compressed tar as it travels, and the digest of the bare one."""
+class ImageLayer:
+    """Return a compressed tar, and the digest of the uncompressed one."""
 
     file: Path | bytes
     diff_id: str
 
     @property
-    def data(self) -> bytes:
+    def packed_data(self) -> bytes:
         return self.file if isinstance(self.file, bytes) else self.file.read_bytes()
 
 
-def layer(files: Mapping[str, bytes]) -> Layer:
-    """A layer that holds these files."""
+def make_layer(files: Mapping[str, bytes]) -> ImageLayer:
+    """Return a layer with these files."""
     bare = io.BytesIO()
     with tarfile.open(fileobj=bare, mode="w") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o755
             tar.addfile(member, io.BytesIO(content))
-    return Layer(gzip.compress(bare.getvalue(), 1, mtime=0), _digest(bare.getvalue()))
+    return ImageLayer(gzip.compress(bare.getvalue(), 1, mtime=0), _make_digest(bare.getvalue()))
 
 
-def random_layers(count: int, size: int) -> list[Layer]:
-    """Layers that cannot be compressed, no two alike; `size` is in bytes."""
-    return [layer({f"layer-{number}": os.urandom(size)}) for number in range(count)]
+def make_random_layers(count: int, size: int) -> list[ImageLayer]:
+    """Return different layers that cannot be compressed; `size` is in bytes."""
+    return [make_layer({f"layer-{number}": os.urandom(size)}) for number in range(count)]
 
 
-def busybox() -> Layer:
-    """The smallest thing that runs: a static busybox as sh, sleep, echo, cat."""
+def make_busybox() -> ImageLayer:
+    """Return a layer with a static busybox as sh, sleep, echo and cat, the smallest image that runs."""
     path = Path("/bin/busybox")
     if not path.exists():
         pytest.skip("busybox-static is not installed: tests/system-packages.sh")
-    return layer({f"bin/{name}": path.read_bytes() for name in ("sh", "sleep", "echo", "cat")})
+    return make_layer({f"bin/{name}": path.read_bytes() for name in ("sh", "sleep", "echo", "cat")})
 
 
-def push(
+def push_image(
     reference: str,
-    layers: Sequence[Layer],
+    layers: Sequence[ImageLayer],
     *,
     architecture: str = "",
     config: Mapping[str, Any] | None = None,
 ) -> str:
-    """Put an image into the registry that the reference names; `architecture` as Go says it.  Its digest."""
-    base, tag = _address(reference)
+    """Push an image under the reference; `architecture` as in GOARCH.  Returns its digest."""
+    base, tag = _split_reference(reference)
     document = {
         "architecture": architecture or _GO.get(platform.machine(), platform.machine()),
         "os": "linux",
@@ -97,14 +97,14 @@ def push(
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": {"mediaType": CONFIG, **_push_blob(link, base, json.dumps(document).encode())},
-            "layers": [{"mediaType": LAYER, **_push_blob(link, base, one.data)} for one in layers],
+            "layers": [{"mediaType": LAYER, **_push_blob(link, base, one.packed_data)} for one in layers],
         }
         return put_manifest(reference, json.dumps(manifest).encode(), MANIFEST) if tag else ""
 
 
-def push_list(reference: str, digests: Mapping[str, str]) -> str:
-    """A manifest list of images that the repository holds, by Go's word for the architecture.  Its digest."""
-    base, _ = _address(reference)
+def push_manifest_list(reference: str, digests: Mapping[str, str]) -> str:
+    """Push a manifest list of images in the repository, by GOARCH.  Returns its digest."""
+    base, _ = _split_reference(reference)
     entries = []
     for architecture, digest in digests.items():
         body = requests.get(f"{base}/manifests/{digest}", headers={"Accept": MANIFEST}, timeout=20).content
@@ -115,32 +115,32 @@ def push_list(reference: str, digests: Mapping[str, str]) -> str:
 
 
 def put_manifest(reference: str, body: bytes, kind: str) -> str:
-    """The bytes under the reference's tag, whatever they say.  Their digest."""
-    base, tag = _address(reference)
+    """Push these bytes as the manifest of the reference's tag.  Returns their digest."""
+    base, tag = _split_reference(reference)
     said = requests.put(f"{base}/manifests/{tag}", data=body, headers={"Content-Type": kind}, timeout=60)
     assert said.status_code == 201, said.text
-    return _digest(body)
+    return _make_digest(body)
 
 
-def debian() -> Layer:
-    """A Debian with a Python, made once by mmdebstrap (half a minute) and kept in tests/.cache."""
+def load_debian() -> ImageLayer:
+    """Create a Debian with Python by mmdebstrap (30 s), once, and keep it in tests/.cache."""
     kept = Path(os.environ.get("ENVCHECK_TEST_CACHE") or ROOT / "tests" / ".cache").absolute() / "debian-image"
     kept.mkdir(parents=True, exist_ok=True)
-    wanted, made = kept / f"{_digest(repr((PACKAGES, UNWANTED)).encode())[7:19]}.tar.gz", kept / "diff_id"
+    wanted, made = kept / f"{_make_digest(repr((PACKAGES, UNWANTED)).encode())[7:19]}.tar.gz", kept / "diff_id"
     with (kept / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs on one machine
         if not wanted.exists():
             made.write_text(_make_debian(wanted))
-        return Layer(wanted, made.read_text())
+        return ImageLayer(wanted, made.read_text())
 
 
 def _make_debian(wanted: Path) -> str:
-    """The digest of the bare tar; the packed one lies at `wanted` afterwards."""
+    """Return the digest of the uncompressed tar; the compressed one is written to `wanted`."""
     if not shutil.which("mmdebstrap"):
         pytest.skip("mmdebstrap is not installed: tests/system-packages.sh")
     bare = wanted.with_name("bare.tar")
     options = [f"--dpkgopt=path-exclude=/{path}/*" for path in UNWANTED]
-    argv = ["mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", *options, "bookworm", str(bare), _mirror()]
+    argv = ["mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", *options, "bookworm", str(bare), _find_mirror()]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_S)
     if done.returncode != 0:
         pytest.fail(f"the Debian image could not be made:\n{done.stderr[-2000:]}", pytrace=False)
@@ -156,15 +156,15 @@ def _make_debian(wanted: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _mirror() -> str:
-    """The machine's own package archive; Debian's where it does not say."""
-    for path in _sources():
+def _find_mirror() -> str:
+    """Return the package archive of this machine, else Debian's."""
+    for path in _list_sources():
         if found := re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s*)?)(https?://\S+)", path.read_text(), re.M):
             return found[1]
     return "http://deb.debian.org/debian"
 
 
-def _sources() -> Iterable[Path]:
+def _list_sources() -> Iterable[Path]:
     place = Path("/etc/apt")
     return [p for p in (place / "sources.list", *sorted(place.glob("sources.list.d/*"))) if _is_source(p)]
 
@@ -173,16 +173,16 @@ def _is_source(path: Path) -> bool:
     return path.is_file() and path.suffix in (".list", ".sources")
 
 
-def _address(reference: str) -> tuple[str, str]:
-    """The repository's address in the protocol, and the tag."""
+def _split_reference(reference: str) -> tuple[str, str]:
+    """Return the URL of the repository, and the tag."""
     host, _, rest = reference.partition("/")
     name, _, tag = rest.rpartition(":")
     return f"http://{host}/v2/{name}", tag
 
 
 def _push_blob(link: requests.Session, base: str, data: bytes) -> dict[str, Any]:
-    """Upload; its descriptor's digest and size."""
-    digest = _digest(data)
+    """Upload a blob and return digest and size of its descriptor."""
+    digest = _make_digest(data)
     if link.head(f"{base}/blobs/{digest}", timeout=20).status_code != 200:
         place = link.post(f"{base}/blobs/uploads/", timeout=20).headers["Location"]
         said = link.put(
@@ -192,5 +192,5 @@ def _push_blob(link: requests.Session, base: str, data: bytes) -> dict[str, Any]
     return {"digest": digest, "size": len(data)}
 
 
-def _digest(data: bytes) -> str:
+def _make_digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -16,11 +16,11 @@ PIECE = 1 << 14
 
 
 @dataclass
-class Fault:
-    """What happens to requests whose path matches, as often as `times` says.
+class RegistryFault:
+    """The fault for requests whose path matches, up to `times` times.
 
-    `status` with `headers` and `body` are an answer instead of the registry's; `cut_after` bytes the connection ends,
-    or hangs when `hang` is set; `pace_s` is a pause after every 16 KiB; `change` is applied to the registry's answer.
+    `status` with `headers` and `body` replaces the response; after `cut_after` bytes the connection ends, or hangs
+    with `hang`; `pace_s` is a pause after every 16 KiB; `change` is applied to the registry's response.
     """
 
     match: str
@@ -35,49 +35,49 @@ class Fault:
     unless_header: str = ""
 
 
-class Front(ThreadingHTTPServer):
-    """Passes on what no fault is meant for; counts the bytes of blobs that went out, by path."""
+class FaultyProxy(ThreadingHTTPServer):
+    """Forwards requests without a fault; counts the bytes of blobs sent, by path."""
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, behind: str, host: str = "127.0.0.1") -> None:
-        super().__init__((host, 0), _Handler)
+        super().__init__((host, 0), _ProxyHandler)
         self.behind, self.faults, self.asked = behind, [], []  # type: ignore[var-annotated]
         self.sent: dict[str, int] = {}
         self.over = threading.Event()
 
     @property
-    def address(self) -> str:
+    def host_port(self) -> str:
         return f"{self.server_address[0]!s}:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away, as they do here."""
+        """Ignore clients that disconnect."""
 
-    def fault_for(self, path: str, headers: object) -> Fault:
+    def find_fault(self, path: str, headers: object) -> RegistryFault:
         for fault in self.faults:
             spared = fault.unless_header and fault.unless_header in str(headers)
             if fault.times > 0 and re.search(fault.match, path) and not spared:
                 fault.times -= 1
                 return fault
-        return Fault("")
+        return RegistryFault("")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Front
+    server: FaultyProxy
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
     def do_GET(self) -> None:
         self.server.asked.append((self.command, self.path, dict(self.headers)))
-        fault = self.server.fault_for(self.path, self.headers)
+        fault = self.server.find_fault(self.path, self.headers)
         if fault.status:
-            return self._answer(fault.status, fault.headers, [fault.body], len(fault.body), fault)
+            return self._send_answer(fault.status, fault.headers, [fault.body], len(fault.body), fault)
         names = ("Accept", "Range", "Authorization")
         passed = {name: ", ".join(self.headers.get_all(name, ())) for name in names if self.headers.get(name)}
         with requests.request(
@@ -87,11 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {name: said.headers[name] for name in kept if name in said.headers}
             if fault.change:
                 body = fault.change(said.content)
-                return self._answer(said.status_code, headers, [body], len(body), fault)
+                return self._send_answer(said.status_code, headers, [body], len(body), fault)
             length = int(said.headers.get("Content-Length", 0))
-            return self._answer(said.status_code, headers, said.iter_content(PIECE), length, fault)
+            return self._send_answer(said.status_code, headers, said.iter_content(PIECE), length, fault)
 
-    def _answer(self, status: int, headers: dict[str, str], body: object, length: int, fault: Fault) -> None:
+    def _send_answer(
+        self, status: int, headers: dict[str, str], body: object, length: int, fault: RegistryFault
+    ) -> None:
         self.send_response(status)
         for name, value in ({"Content-Length": str(length)} | headers).items():
             self.send_header(name, value)
@@ -116,9 +118,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def front(behind: str, *faults: Fault, host: str = "127.0.0.1") -> Iterator[Front]:
-    """A running proxy at one of this machine's addresses; `behind` is the registry's URL."""
-    server = Front(behind, host)
+def start_proxy(behind: str, *faults: RegistryFault, host: str = "127.0.0.1") -> Iterator[FaultyProxy]:
+    """A running proxy at an address of this machine; `behind` is the URL of the registry."""
+    server = FaultyProxy(behind, host)
     server.faults.extend(faults)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -ISE
-"""An OCI runtime for test machines: takes out of a container's specification what this machine cannot grant, then is
+"""An OCI runtime for test machines: removes from a container's specification what this machine cannot grant, then runs
 runc.
 
-A virtual machine for tests often lacks a capability; runc refuses `--privileged` and `--cap-add=ALL` there.  Docker
-hands the specification over as BUNDLE/config.json for `create` and as the file of --process for `exec`.
+Virtual machines for tests often lack a capability; runc then refuses `--privileged` and `--cap-add=ALL`.  Docker
+passes the specification as BUNDLE/config.json for `create` and as the file of --process for `exec`.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE A
 MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"""
 
 
-def grantable():
-    """The capabilities in this process's bounding set."""
+def list_grantable():
+    """Return the capabilities in this process's bounding set."""
     status = Path("/proc/self/status").read_text()
     mask = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapBnd"))
     return {f"CAP_{name}" for number, name in enumerate(NAMES.split()) if mask & 1 << number}
 
 
 def trim_process(process):
-    """What cannot be granted goes; without SYS_RESOURCE neither a hard limit can rise nor an OOM score fall."""
-    granted = grantable()
+    """Remove what cannot be granted; without SYS_RESOURCE no hard limit can be raised and no OOM score lowered."""
+    granted = list_grantable()
     sets = process.get("capabilities") or {}
     for name, wanted in sets.items():
         sets[name] = [capability for capability in wanted or () if capability in granted]
@@ -43,15 +43,15 @@ def trim_process(process):
             limit.update(hard=min(limit["hard"], highest), soft=min(limit["soft"], highest))
 
 
-def rewrite(path, where):
-    """Trim the process in the JSON file, which `where` finds in it."""
+def rewrite_process(path, where):
+    """Trim the process in the JSON file at the key `where`."""
     document = json.loads(path.read_text())
     trim_process(where(document))
     path.write_text(json.dumps(document))
 
 
-def value_of(arguments, *options):
-    """The value of the first of the options, written `--x v` or `--x=v`."""
+def find_option_value(arguments, *options):
+    """Return the value of the first of the options, written `--x v` or `--x=v`."""
     for before, word in zip(["", *arguments], arguments, strict=False):
         name, equals, value = word.partition("=")
         if equals and name in options:
@@ -62,13 +62,13 @@ def value_of(arguments, *options):
 
 
 def main(arguments):
-    """Trim what this call brings, and become runc."""
+    """Trim the specification of this call, then exec runc."""
     with contextlib.suppress(OSError, ValueError, KeyError):  # runc says better what is wrong
         if "create" in arguments or "run" in arguments:
-            bundle = value_of(arguments, "--bundle", "-b") or "."
-            rewrite(Path(bundle) / "config.json", lambda spec: spec["process"])
+            bundle = find_option_value(arguments, "--bundle", "-b") or "."
+            rewrite_process(Path(bundle) / "config.json", lambda spec: spec["process"])
         elif "exec" in arguments:
-            rewrite(Path(value_of(arguments, "--process", "-p") or ""), lambda process: process)
+            rewrite_process(Path(find_option_value(arguments, "--process", "-p") or ""), lambda process: process)
     runc = shutil.which("runc", path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     os.execv(runc or "/usr/sbin/runc", ["runc", *arguments])
 

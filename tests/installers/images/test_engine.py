@@ -1,4 +1,4 @@
-"""The door to the engine: its facts, and every way in which it is closed."""
+"""Access to the engine: its facts, and every way in which access fails."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import pytest
 import requests
 
 from envcheck.core.errors import STEP_FAILED, StepError
-from installers.images import engine, engine_problems
-from tests.installers.images.engine_parts import Engine as Part
+from installers.images import docker_engine, engine_problems
+from tests.installers.images.engine_parts import DockerEngine as Part
 
 NOBODY = 65534
 
 
 def test_facts(engine_here: Part) -> None:
-    """A running engine tells its version, this machine's architecture, where images lie and how much is free there."""
-    said = engine.look()
+    """A running engine reports its version, the architecture, where images are stored, and the free space there."""
+    said = docker_engine.inspect_engine()
 
     assert said.problem is None
     assert said.version[:1].isdigit()
@@ -37,26 +37,26 @@ def test_facts(engine_here: Part) -> None:
 
 
 def test_connect(engine_here: Part) -> None:
-    """An engine that was looked at can be talked to."""
-    client = engine.connect(engine.look())
+    """An inspected engine can be used through a client."""
+    client = docker_engine.open_client(docker_engine.inspect_engine())
 
     assert client.ping()
     client.close()
 
 
 def test_a_removal_has_its_time(fake: Callable[..., None]) -> None:
-    """Whoever waits for an engine that deletes files may give it more time than other answers have."""
+    """The timeout can be raised for requests that delete files."""
     fake({"Api-Version": "1.41"}, {"ServerVersion": "28.2.2"})
-    said = engine.look()
+    said = docker_engine.inspect_engine()
 
-    with contextlib.closing(engine.connect(said, 0.1)) as hasty, pytest.raises(requests.ReadTimeout):
+    with contextlib.closing(docker_engine.open_client(said, 0.1)) as hasty, pytest.raises(requests.ReadTimeout):
         hasty.api.remove_image("large")
-    with contextlib.closing(engine.connect(said, 60.0)) as patient:
+    with contextlib.closing(docker_engine.open_client(said, 60.0)) as patient:
         assert patient.api.remove_image("large") == []
 
 
 def test_no_permission(engine_here: Part) -> None:
-    """Another user than root, outside of the docker group, is told about the group."""
+    """A user outside of the docker group gets the advice to join it."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -64,7 +64,7 @@ def test_no_permission(engine_here: Part) -> None:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            problem = engine_problems.knock(engine_here.url)
+            problem = engine_problems.probe_socket(engine_here.docker_host)
             os.write(tell, json.dumps([problem.kind, problem.next_step] if problem else []).encode())
         finally:
             os._exit(0)
@@ -79,12 +79,12 @@ def test_no_permission(engine_here: Part) -> None:
 
 
 def test_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither a socket nor a dockerd: it has to be installed."""
+    """Without socket and dockerd, the advice is to install docker."""
     default = f"unix://{tmp_path / 'docker.sock'}"
     monkeypatch.setattr(engine_problems, "DEFAULT", default)
     monkeypatch.setattr(engine_problems, "_has_daemon", lambda: False)
 
-    problem = engine_problems.knock(default)
+    problem = engine_problems.probe_socket(default)
 
     assert problem
     assert (problem.kind, "install Docker" in problem.next_step) == ("absent", True)
@@ -92,31 +92,31 @@ def test_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stale", (False, True))
 def test_not_running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stale: bool) -> None:
-    """No socket, or one that a dead engine left: it has to be started, and whoever connects all the same learns why."""
+    """Without a socket, or with one of a dead engine, the advice is to start it; a client gives the same reason."""
     path = tmp_path / "s"
     if stale:
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
 
-    said = engine.look()
+    said = docker_engine.inspect_engine()
 
     assert said.problem
     assert said.problem.kind == "stopped"
     with pytest.raises(StepError, match="not running") as caught:
-        engine.connect(said)
+        docker_engine.open_client(said)
     assert caught.value.code == STEP_FAILED
 
 
 def test_hung(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An engine that takes the call and never answers is given up."""
-    monkeypatch.setattr(engine, "ANSWER_S", 0.3)
+    """An engine that accepts the connection but never answers times out."""
+    monkeypatch.setattr(docker_engine, "ANSWER_S", 0.3)
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "s"))
         deaf.listen()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 's'}")
 
-        said = engine.look()
+        said = docker_engine.inspect_engine()
 
     assert said.problem
     assert said.problem.kind == "hung"
@@ -134,19 +134,19 @@ def test_hung(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ),
 )
 def test_too_old(fake: Callable[..., None], version: str, api: str, kind: str | None) -> None:
-    """Engines whose seccomp profile or API is too old are refused; a version that says nothing is not."""
+    """Engines with an old seccomp profile or API are refused; an unreadable version is accepted."""
     fake({"Api-Version": api}, {"ServerVersion": version})
 
-    problem = engine.look().problem
+    problem = docker_engine.inspect_engine().problem
 
     assert (problem.kind if problem else None) == kind
 
 
 def test_podman_counts_otherwise(fake: Callable[..., None]) -> None:
-    """Podman 4 is not an old Docker."""
+    """Podman 4 is not taken for an old Docker."""
     fake({"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1"}, {"ServerVersion": "4.3.1"})
 
-    assert engine.look().problem is None
+    assert docker_engine.inspect_engine().problem is None
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,16 @@ def test_podman_counts_otherwise(fake: Callable[..., None]) -> None:
     ),
 )
 def test_strange_answers(fake: Callable[..., None], headers: dict[str, str], info: object) -> None:
-    """Answers of another shape end in facts that are not said, or in a sentence."""
+    """Responses of another structure give empty facts or one message."""
     fake(headers, info)
 
-    said = engine.look()
+    said = docker_engine.inspect_engine()
 
     assert said.problem is None or said.problem.message
 
 
 def test_newer_stores_and_cdi() -> None:
-    """Engines with containerd's store keep images in its folder; CDI's devices and folders are told."""
+    """With the containerd store, images are in its folder; CDI devices and folders are reported."""
     info = {
         "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]],
         "DockerRootDir": "/var/lib/docker",
@@ -177,7 +177,7 @@ def test_newer_stores_and_cdi() -> None:
         "Architecture": "arm64",
     }
 
-    said = engine.described("unix:///run/docker.sock", {"Api-Version": "1.52"}, info)
+    said = docker_engine.parse_engine("unix:///run/docker.sock", {"Api-Version": "1.52"}, info)
 
     assert said.root == "/var/lib/containerd"
     assert (said.cdi, said.cdi_folders, said.architecture) == (("iluvatar.com/gpu=0",), ("/etc/cdi",), "aarch64")
@@ -185,10 +185,10 @@ def test_newer_stores_and_cdi() -> None:
 
 @pytest.mark.parametrize("url", ("nonsense", "tcp://127.0.0.1:1", f"unix:///{'x' * 200}", "tcp://u:word@127.0.0.1:1"))
 def test_strange_addresses(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """A DOCKER_HOST that leads nowhere is a sentence without the password in it."""
+    """A wrong DOCKER_HOST is reported without the password in it."""
     monkeypatch.setenv("DOCKER_HOST", url)
 
-    problem = engine.look().problem
+    problem = docker_engine.inspect_engine().problem
 
     assert problem
     assert "word" not in problem.message
@@ -196,21 +196,21 @@ def test_strange_addresses(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 @pytest.fixture
 def engine_here(engine: Part, monkeypatch: pytest.MonkeyPatch) -> Part:
-    """The session's engine, as the one that DOCKER_HOST names."""
-    monkeypatch.setenv("DOCKER_HOST", engine.url)
+    """Set DOCKER_HOST to the session's engine."""
+    monkeypatch.setenv("DOCKER_HOST", engine.docker_host)
     monkeypatch.setenv("DOCKER_CONFIG", str(engine.folder))
     return engine
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """An engine that says of itself what it is told to: those that are too old cannot be had."""
+    """An engine that reports chosen facts, because real ones that old are not available."""
     answers: dict[str, object] = {"_ping": "OK", "version": {}, "large": []}
     headers: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
         def address_string(self) -> str:
             return "unix"

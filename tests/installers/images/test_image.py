@@ -1,4 +1,4 @@
-"""An image from a real registry into a real engine: found before, pulled by digest, taken up again, taken back."""
+"""Images from a real registry in a real engine: look up, pull by digest, resume, remove."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ import pytest
 
 from envcheck.core.errors import StepError
 from installers import container_facts
-from installers.images import engine as engines
-from installers.images import image, image_pull, pull_resume, reference
+from installers.images import docker_engine as engines
+from installers.images import local_image, pull, pull_resume, reference
 from installers.images import registry as registries
 from installers.images.manifest import ResolvedImage
-from installers.state.progress import Event
+from installers.state.progress import ProgressEvent
 from tests.installers.images import image_parts
-from tests.installers.images.engine_parts import Engine, Registry
-from tests.installers.images.registry_faults import Fault, front
+from tests.installers.images.engine_parts import DockerEngine, LocalRegistry
+from tests.installers.images.registry_faults import RegistryFault, start_proxy
 
 MIB = 1 << 20
 MEMORY_MIB = 150
 
 
-def quiet(event: Event) -> None:
-    """Nobody listens."""
+def ignore_event(event: ProgressEvent) -> None:
+    """Ignore progress."""
 
 
 @pytest.fixture
-def client(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[docker.DockerClient]:
-    """A client of the session's engine, which is also the one that DOCKER_HOST names."""
-    monkeypatch.setenv("DOCKER_HOST", engine.url)
+def client(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[docker.DockerClient]:
+    """A client of the session's engine, which is also in DOCKER_HOST."""
+    monkeypatch.setenv("DOCKER_HOST", engine.docker_host)
     monkeypatch.setenv("DOCKER_CONFIG", str(engine.folder))
     with contextlib.closing(docker.from_env(version="auto")) as made:
         yield made
@@ -45,38 +45,43 @@ def client(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[docker.D
 
 @pytest.fixture
 def find(client: docker.DockerClient) -> Callable[[str], ResolvedImage]:
-    """What a name leads to."""
-    return lambda name: registries.resolve([reference.parse(name)], engines.look(), image.credentials(client))
+    """Return a function that resolves an image name."""
+    return lambda name: registries.resolve_image(
+        [reference.parse_reference(name)], engines.inspect_engine(), local_image.registry_credentials(client)
+    )
 
 
 @pytest.fixture
-def hello(registry: Registry) -> str:
-    """A reference to an image of three layers that nobody has pulled."""
+def hello(registry: LocalRegistry) -> str:
+    """A reference to an image of three layers that was never pulled."""
     name = f"{registry.address}/envcheck/hello-{os.urandom(4).hex()}:1"
-    image_parts.push(name, [image_parts.busybox(), *image_parts.random_layers(2, MIB)])
+    image_parts.push_image(name, [image_parts.make_busybox(), *image_parts.make_random_layers(2, MIB)])
     return name
 
 
 def test_pulled_by_digest(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """What was found is there after the pull under its digest and its tag, and can be run by that digest."""
+    """After a pull the image has its digest and tag, and can be run by the digest."""
     found = find(hello)
-    assert image.here(client, found) is None
+    assert local_image.find_resolved(client, found) is None
 
-    there = image_pull.pull(client, found, quiet)
+    there = pull.pull_image(client, found, ignore_event)
 
     assert there.digest == found.digest
-    assert there.names == (hello, str(found.pinned))
+    assert there.names == (hello, str(found.pinned_reference))
     assert client.images.get(hello).id == there.image_id == found.image_id
-    said = client.containers.run(str(found.pinned), ["echo", "it runs"], remove=True, network_mode="host")
+    said = client.containers.run(str(found.pinned_reference), ["echo", "it runs"], remove=True, network_mode="host")
     assert said == b"it runs\n"
 
 
 def test_second_time(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """What is there is found there: by asking the registry, and without it by its name."""
+    """An existing image is found, by asking the registry and by its name alone."""
     found = find(hello)
-    there = image_pull.pull(client, found, quiet)
+    there = pull.pull_image(client, found, ignore_event)
 
-    again, named = image.here(client, found), image.named_here(client, [found.reference], engines.look())
+    again, named = (
+        local_image.find_resolved(client, found),
+        local_image.find_named(client, [found.reference], engines.inspect_engine()),
+    )
 
     assert again
     assert again.image_id == there.image_id
@@ -85,29 +90,29 @@ def test_second_time(client: docker.DockerClient, find: Callable[[str], Resolved
 
 
 def test_progress(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """The whole and each layer move forward only, and end complete."""
-    found, events = find(hello), list[Event]()
+    """The progress of the whole and of each layer only increases, and ends complete."""
+    found, events = find(hello), list[ProgressEvent]()
 
-    image_pull.pull(client, found, events.append)
+    pull.pull_image(client, found, events.append)
 
     whole = [event.done for event in events if event.kind == "bytes"]
     assert whole == sorted(whole)
     assert whole[-1] == found.compressed_bytes
-    ended = {event.text for event in events if event.kind == "layer" and event.text.endswith(" done")}
-    assert ended == {f"{part.digest[7:19]} done" for part in found.layers}
+    ended = {event.layer for event in events if event.kind == "layer" and event.over}
+    assert ended == {part.digest[7:19] for part in found.layers}
 
 
 def test_list_of_architectures(
-    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: Registry
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: LocalRegistry
 ) -> None:
-    """Of a list of manifests this host's is taken, and what was pulled is known by the list's digest as well."""
+    """From a manifest list the host's image is chosen, and the pulled image is also found by the list's digest."""
     name = f"{registry.address}/envcheck/many"
-    layers = [image_parts.busybox()]
-    digests = {go: image_parts.push(f"{name}:{go}", layers, architecture=go) for go in ("amd64", "arm64")}
-    listed = image_parts.push_list(f"{name}:1", digests)
+    layers = [image_parts.make_busybox()]
+    digests = {go: image_parts.push_image(f"{name}:{go}", layers, architecture=go) for go in ("amd64", "arm64")}
+    listed = image_parts.push_manifest_list(f"{name}:1", digests)
 
     found = find(f"{name}:1")
-    there = image_pull.pull(client, found, quiet)
+    there = pull.pull_image(client, found, ignore_event)
 
     own = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
     assert (found.digest, found.list_digest) == (digests[own], listed)
@@ -116,42 +121,42 @@ def test_list_of_architectures(
 
 
 def test_what_another_pulled(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """An image that docker pull brought counts as there."""
+    """An image pulled with docker pull is found."""
     client.images.pull(hello)
 
-    assert image.here(client, find(hello))
+    assert local_image.find_resolved(client, find(hello))
 
 
 def test_under_another_name(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """An image that the engine has under another name alone is there, and called by its id: its own leads nowhere."""
+    """An image that exists only under another name is found, and named by its id."""
     found = find(hello)
-    own = image_pull.pull(client, found, quiet)
+    own = pull.pull_image(client, found, ignore_event)
     client.images.get(hello).tag("somebody/else", "1")
     client.images.remove(hello)  # and with its tag its digest
-    there = image.here(client, found)
+    there = local_image.find_resolved(client, found)
     client.images.remove("somebody/else:1")
 
-    assert container_facts._name(found.reference, own, found) == str(found.pinned)
-    assert there and container_facts._name(found.reference, there, found) == found.image_id
+    assert container_facts._pinned_name(found.reference, own, found) == str(found.pinned_reference)
+    assert there and container_facts._pinned_name(found.reference, there, found) == found.image_id
 
 
 def test_undo(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """What the pull brought goes, once; a second undo has nothing to do."""
-    there = image_pull.pull(client, find(hello), quiet)
+    """An undo removes what the pull added; a second undo does nothing."""
+    there = pull.pull_image(client, find(hello), ignore_event)
 
-    assert image.undo(client, there.image_id, there.names) == "removed"
-    assert image.undo(client, there.image_id, there.names) == "it is gone already"
-    assert image.here(client, find(hello)) is None
+    assert local_image.remove_image(client, there.image_id, there.names) == "removed"
+    assert local_image.remove_image(client, there.image_id, there.names) == "already removed"
+    assert local_image.find_resolved(client, find(hello)) is None
 
 
 def test_undo_leaves_others_names(
     client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str
 ) -> None:
-    """An image that somebody gave a name of their own meanwhile stays under that name."""
-    there = image_pull.pull(client, find(hello), quiet)
+    """An image that was given another name in the meantime stays under that name."""
+    there = pull.pull_image(client, find(hello), ignore_event)
     client.images.get(there.image_id).tag("somebody/own", "1")
 
-    said = image.undo(client, there.image_id, there.names)
+    said = local_image.remove_image(client, there.image_id, there.names)
 
     assert "somebody/own:1" in said
     assert client.images.get("somebody/own:1").id == there.image_id
@@ -159,60 +164,63 @@ def test_undo_leaves_others_names(
 
 
 def test_undo_while_it_is_used(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """An image that a container uses is not torn away: the container is named."""
-    there = image_pull.pull(client, find(hello), quiet)
+    """An image in use is not removed, and the error names the container."""
+    there = pull.pull_image(client, find(hello), ignore_event)
     user = client.containers.create(there.image_id, ["sleep", "1"])
 
     with pytest.raises(StepError) as caught:
-        image.undo(client, there.image_id, there.names)
+        local_image.remove_image(client, there.image_id, there.names)
 
     assert "container" in caught.value.next_step
     user.remove()
-    assert image.undo(client, there.image_id, there.names) == "removed"
+    assert local_image.remove_image(client, there.image_id, there.names) == "removed"
 
 
 def test_a_name_that_is_taken_stays(
     client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str
 ) -> None:
-    """The tag of an older image here is not moved to the new one, which is there by its digest."""
-    before = image_pull.pull(client, find(hello), quiet)
-    image_parts.push(hello, [image_parts.busybox()])
+    """A tag of an older local image is not moved to the new one, which is available by digest."""
+    before = pull.pull_image(client, find(hello), ignore_event)
+    image_parts.push_image(hello, [image_parts.make_busybox()])
 
-    there = image_pull.pull(client, find(hello), quiet)
+    there = pull.pull_image(client, find(hello), ignore_event)
 
     assert client.images.get(hello).id == before.image_id
-    assert there.names == (str(find(hello).pinned),)
+    assert there.names == (str(find(hello).pinned_reference),)
 
 
 PULL = """
 import contextlib, json, re, sys
-from installers.images import engine, image, image_pull, reference, registry
-seen = engine.look()
-with contextlib.closing(engine.connect(seen)) as client:
-    found = registry.resolve([reference.parse(sys.argv[1])], seen, image.credentials(client))
-    there = image_pull.pull(client, found, lambda event: print(event.done, flush=True), every_s=0)
+from installers.images import docker_engine, local_image, pull, reference, registry
+seen = docker_engine.inspect_engine()
+with contextlib.closing(docker_engine.open_client(seen)) as client:
+    wanted = [reference.parse_reference(sys.argv[1])]
+    found = registry.resolve_image(wanted, seen, local_image.registry_credentials(client))
+    there = pull.pull_image(client, found, lambda event: print(event.done, flush=True), every_s=0)
 with open("/proc/self/status") as status:  # ru_maxrss begins with the memory of whoever started us
     used_kib = re.search(r"VmHWM:\\s+(\\d+)", status.read())[1]
 print(json.dumps([there.image_id, int(used_kib) >> 10]))
 """
 
 
-def test_on_a_terminal(engine: Engine, registry: Registry) -> None:
-    """On a terminal the whole and the layers on their way are seen moving."""
+def test_on_a_terminal(engine: DockerEngine, registry: LocalRegistry) -> None:
+    """On a terminal the progress of the whole and of the current layers is shown."""
     name = f"envcheck/seen-{os.urandom(4).hex()}:1"
-    image_parts.push(f"{registry.address}/{name}", image_parts.random_layers(2, 2 * MIB))
+    image_parts.push_image(f"{registry.address}/{name}", image_parts.make_random_layers(2, 2 * MIB))
     shown = (
-        PULL.replace("lambda event: print(event.done, flush=True)", "screen.show")
+        PULL.replace("lambda event: print(event.done, flush=True)", "screen.show_event")
         .replace(
             "with contextlib",
-            "from installers.state import progress\nfrom installers.output.plan_text import Screen\n"
-            "with Screen() as screen, contextlib",
+            "from installers.state import progress\nfrom installers.output.plan_text import ProgressScreen\n"
+            "with ProgressScreen() as screen, contextlib",
         )
-        .replace("    found =", "    screen.show(progress.Event('begin', 'the image'))\n    found =")
+        .replace("    found =", "    screen.show_event(progress.ProgressEvent('begin', 'the image'))\n    found =")
     )
-    with front(registry.url, Fault("/blobs/", pace_s=0.02)) as between:
-        argv = ["-c", shown, f"{between.address}/{name}"]
-        child = pexpect.spawn(sys.executable, argv, env={**engine.environment, "TERM": "xterm"}, dimensions=(40, 160))
+    with start_proxy(registry.base_url, RegistryFault("/blobs/", pace_s=0.02)) as between:
+        argv = ["-c", shown, f"{between.host_port}/{name}"]
+        child = pexpect.spawn(
+            sys.executable, argv, env={**engine.child_environment, "TERM": "xterm"}, dimensions=(40, 160)
+        )
 
         child.expect(r"image [12] of 4 MiB", timeout=120)
         child.expect(r"[0-9a-f]{12} downloading [12] of 2 MiB", timeout=120)
@@ -222,57 +230,57 @@ def test_on_a_terminal(engine: Engine, registry: Registry) -> None:
 
 
 def test_killed_and_taken_up(
-    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: Registry
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: LocalRegistry
 ) -> None:
-    """After kill -9 in the middle of the last layer, the next run fetches that one alone, and leaves no trace of it."""
+    """After kill -9 during the last layer, the next run fetches only that one and leaves no trace."""
     name = f"envcheck/cut-{os.urandom(4).hex()}:1"
-    image_parts.push(f"{registry.address}/{name}", image_parts.random_layers(4, MIB))
-    with front(registry.url) as between:
-        found = find(f"{between.address}/{name}")
+    image_parts.push_image(f"{registry.address}/{name}", image_parts.make_random_layers(4, MIB))
+    with start_proxy(registry.base_url) as between:
+        found = find(f"{between.host_port}/{name}")
         last = found.layers[-1].digest
-        between.faults.append(Fault(last, cut_after=MIB // 2, hang=True))
+        between.faults.append(RegistryFault(last, cut_after=MIB // 2, hang=True))
         with subprocess.Popen(
-            [sys.executable, "-c", PULL, f"{between.address}/{name}"], stdout=subprocess.PIPE
+            [sys.executable, "-c", PULL, f"{between.host_port}/{name}"], stdout=subprocess.PIPE
         ) as child:
-            _until(lambda: pull_resume.kept(client, found) == 3)
+            _wait_until(lambda: pull_resume.count_kept_layers(client, found) == 3)
             child.send_signal(signal.SIGKILL)
         between.faults.clear()
         between.sent.clear()
 
-        image_pull.pull(client, found, quiet)
+        pull.pull_image(client, found, ignore_event)
 
         blobs = {path.rpartition("/")[2] for path in between.sent if "/blobs/" in path}
         assert blobs == {last, found.image_id}
-    assert image.here(client, found)
+    assert local_image.find_resolved(client, found)
     assert not client.images.list(pull_resume.REPOSITORY)
 
 
 def test_room_counts_what_is_kept(find: Callable[[str], ResolvedImage], hello: str) -> None:
-    """An image that does not fit is refused with both figures; layers that are there already need no room."""
+    """An image that does not fit is refused with both sizes; existing layers need no space."""
     found = find(hello)
-    needs = image.needed_bytes(found)
+    needs = local_image.needed_bytes(found)
 
-    tight = engines.Engine("", root="/r", free_bytes=needs - 1)
+    tight = engines.DockerEngine("", root="/r", free_bytes=needs - 1)
 
-    problem = image.room(found, tight)
+    problem = local_image.check_space(found, tight)
     assert problem
     assert "/r" in problem.message
-    assert image.room(found, engines.Engine("", free_bytes=needs)) is None
-    assert image.room(found, engines.Engine("", free_bytes=None)) is None
-    assert image.room(found, tight, kept=1) is None
+    assert local_image.check_space(found, engines.DockerEngine("", free_bytes=needs)) is None
+    assert local_image.check_space(found, engines.DockerEngine("", free_bytes=None)) is None
+    assert local_image.check_space(found, tight, kept=1) is None
 
 
-def test_memory(engine: Engine, python_image: str) -> None:
-    """The memory of a pull does not depend on the image's size: 84 MiB of a real one in less than 150 MiB."""
+def test_memory(engine: DockerEngine, python_image: str) -> None:
+    """The memory of a pull does not depend on the image's size: 84 MiB of a real one need less than 150 MiB."""
     argv = [sys.executable, "-c", PULL, python_image]
 
-    done = subprocess.run(argv, env=engine.environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(argv, env=engine.child_environment, capture_output=True, text=True, check=True)
 
     _, used_mib = json.loads(done.stdout.splitlines()[-1])
     assert used_mib < MEMORY_MIB
 
 
-def _until(ready: Callable[[], bool], limit_s: float = 120) -> None:
+def _wait_until(ready: Callable[[], bool], limit_s: float = 120) -> None:
     end = time.monotonic() + limit_s
     while not ready():
         assert time.monotonic() < end, "it did not happen"

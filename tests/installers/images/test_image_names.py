@@ -1,4 +1,4 @@
-"""Names of images and what registries say of them, without any registry: pure functions, hostile input."""
+"""Image names and registry documents, without a registry: pure functions, hostile input."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
-from installers.images import image_progress, manifest, registry
-from installers.images.manifest import Bad, ResolvedImage
-from installers.images.reference import candidates, parse
+from installers.images import manifest, pull_progress, registry
+from installers.images.manifest import InvalidManifest, ResolvedImage
+from installers.images.reference import list_candidates, parse_reference
 from installers.recipes import catalogue
-from installers.recipes.recipe import Image
+from installers.recipes.recipe import RecipeImage
 
 SHA = "sha256:" + "a" * 64
-IMAGE = Image({"x86_64": "quay.io/ascend/tool:1"}, {"x86_64": ("other.example.com/ascend/tool:1",)})
+IMAGE = RecipeImage({"x86_64": "quay.io/ascend/tool:1"}, {"x86_64": ("other.example.com/ascend/tool:1",)})
 KEYS = (
     *("schemaVersion", "mediaType", "config", "layers", "manifests", "platform", "architecture", "os", "digest"),
     *("size", "rootfs", "diff_ids"),
@@ -43,8 +43,8 @@ JSON = st.recursive(
     ),
 )
 def test_names(text: str, host: str, repository: str, tag: str, written: str) -> None:
-    """A name is read as docker reads it, and written as the engine writes it."""
-    read = parse(text)
+    """Names are parsed like docker does, and written like the engine does."""
+    read = parse_reference(text)
 
     assert (read.host, read.repository, read.tag, str(read)) == (host, repository, tag, written)
 
@@ -53,22 +53,22 @@ def test_names(text: str, host: str, repository: str, tag: str, written: str) ->
     "text", ("", "A/b", "a b", "http://quay.io/a", "quay.io/a:", "a@sha256:12", "../a", "a//b", "-a")
 )
 def test_no_names(text: str) -> None:
-    """What is no name is a usage error."""
-    with pytest.raises(UsageError, match="is no name of an image"):
-        parse(text)
+    """An invalid name is a usage error."""
+    with pytest.raises(UsageError, match="is not a valid image name"):
+        parse_reference(text)
 
 
 @given(st.text(max_size=80) | st.from_regex(r"[a-z0-9./:@_-]{1,80}", fullmatch=True))
 def test_any_text(text: str) -> None:
-    """Any text is a name or refused, and a name is stable: what is written reads as itself."""
+    """Any text is a name or refused; a name that is written parses to itself."""
     with contextlib.suppress(UsageError):
-        read = parse(text)
-        assert parse(str(read)) == read
+        read = parse_reference(text)
+        assert parse_reference(str(read)) == read
 
 
 def test_order() -> None:
-    """Asked-for registries come first, each with the recipe's repository, then the recipe's own names."""
-    named = candidates(IMAGE, "x86_64", ("mirror.example.com", "127.0.0.1:5000/copies/"))
+    """Requested registries come first, with the recipe's repository, then the recipe's own names."""
+    named = list_candidates(IMAGE, "x86_64", ("mirror.example.com", "127.0.0.1:5000/copies/"))
 
     assert list(map(str, named)) == [
         "mirror.example.com/ascend/tool:1",
@@ -79,45 +79,47 @@ def test_order() -> None:
 
 
 def test_no_image_for_this_machine() -> None:
-    """A recipe without an image for the architecture says for which it has one: no foreign one is taken."""
+    """A recipe without an image for the architecture lists those it has, and none of them is used."""
     with pytest.raises(UsageError, match="no image for aarch64, only for x86_64"):
-        candidates(IMAGE, "aarch64")
+        list_candidates(IMAGE, "aarch64")
 
 
 @pytest.mark.parametrize("place", ("https://mirror.example.com", "mirror", "", "mirror.example.com/UP", "a b.com"))
 def test_no_registries(place: str) -> None:
-    """What is no registry is a usage error."""
+    """An invalid registry is a usage error."""
     with pytest.raises(UsageError):
-        candidates(IMAGE, "x86_64", (place,))
+        list_candidates(IMAGE, "x86_64", (place,))
 
 
 def test_recipes_names() -> None:
-    """Every image that our recipes name is a name."""
+    """Every image name in the recipes is valid."""
     images = [recipe.image for recipe in catalogue.load_all() if recipe.image]
 
     assert images
-    assert all(candidates(image, architecture) for image in images for architecture in image.references)
+    assert all(list_candidates(image, architecture) for image in images for architecture in image.references)
 
 
 @given(JSON)
 def test_hostile_documents(document: object) -> None:
-    """Any JSON is read or refused with a sentence; what is read has digests and sizes that can be believed."""
+    """Any JSON is parsed or refused with a message; parsed values have valid digests and sizes."""
     body = json.dumps(document).encode()
-    with contextlib.suppress(Bad):
-        read = manifest.document(body)
+    with contextlib.suppress(InvalidManifest):
+        read = manifest.parse_document(body)
         manifest.is_list(read, "")
-        with contextlib.suppress(Bad):
-            assert manifest.choose(read, "x86_64").startswith("sha256:")
-        with contextlib.suppress(Bad):
-            assert all(part.size >= 0 and part.digest.startswith("sha256:") for part in manifest.single(body).layers)
-        manifest.layers(body, "x86_64", 1)
+        with contextlib.suppress(InvalidManifest):
+            assert manifest.choose_digest(read, "x86_64").startswith("sha256:")
+        with contextlib.suppress(InvalidManifest):
+            assert all(
+                part.size >= 0 and part.digest.startswith("sha256:") for part in manifest.parse_manifest(body).layers
+            )
+        manifest.parse_diff_ids(body, "x86_64", 1)
 
 
 @given(st.binary(max_size=200))
 def test_no_documents(body: bytes) -> None:
-    """Any bytes, too."""
-    with contextlib.suppress(Bad):
-        manifest.document(body)
+    """Any bytes are parsed or refused."""
+    with contextlib.suppress(InvalidManifest):
+        manifest.parse_document(body)
 
 
 @pytest.mark.parametrize(
@@ -134,35 +136,35 @@ def test_no_documents(body: bytes) -> None:
     ),
 )
 def test_without_tls(host: str, ranges: tuple[str, ...], plain: bool) -> None:
-    """Only loopback and what the engine names is asked without TLS."""
-    assert registry.insecure(host, ranges) is plain
+    """Only loopback and the engine's insecure registries are accessed without TLS."""
+    assert registry.is_insecure(host, ranges) is plain
 
 
 @pytest.mark.parametrize(
     ("said", "words", "passing"),
     (
-        ("failed to register layer: write /usr/lib/x: no space left on device", "the disk filled up", False),
-        ("unauthorized: authentication required", "wants credentials", False),
-        ("pull access denied for x, repository does not exist", "wants credentials", False),
+        ("failed to register layer: write /usr/lib/x: no space left on device", "no space left on the disk", False),
+        ("unauthorized: authentication required", "requires credentials", False),
+        ("pull access denied for x, repository does not exist", "requires credentials", False),
         ("open /var/lib/docker/tmp/x: permission denied", "open /var/lib/docker", False),
-        ("manifest for x:1 not found: manifest unknown", "any more", False),
-        ("filesystem layer verification failed for digest sha256:abc", "damaged", False),
+        ("manifest for x:1 not found: manifest unknown", "no longer has this image", False),
+        ("filesystem layer verification failed for digest sha256:abc", "is corrupt", False),
         ("x509: certificate signed by unknown authority", "not trusted", False),
-        ("toomanyrequests: You have reached your pull rate limit", "too many requests", False),
-        ("Get https://x/v2/: dial tcp: lookup x: no such host", "cannot be reached", True),
-        ("Get https://x/v2/: net/http: TLS handshake timeout", "broke off", True),
-        ("unexpected EOF", "broke off", True),
-        ("received unexpected HTTP status: 503 Service Unavailable", "broke off", True),
-        (f"x@sha256:{'404' * 20}abcd: connection reset by peer", "broke off", True),
-        ("error parsing HTTP 404 response body", "any more", False),
+        ("toomanyrequests: You have reached your pull rate limit", "rate limit was exceeded", False),
+        ("Get https://x/v2/: dial tcp: lookup x: no such host", "cannot reach the registry", True),
+        ("Get https://x/v2/: net/http: TLS handshake timeout", "connection lost", True),
+        ("unexpected EOF", "connection lost", True),
+        ("received unexpected HTTP status: 503 Service Unavailable", "connection lost", True),
+        (f"x@sha256:{'404' * 20}abcd: connection reset by peer", "connection lost", True),
+        ("error parsing HTTP 404 response body", "no longer has this image", False),
         ("something that nobody has seen", "something that nobody has seen", False),
     ),
 )
 def test_what_engines_say(said: str, words: str, passing: bool) -> None:
-    """The engine's sentences (as seen in 20.10 and 28) are told by what they mean; only some are worth another try."""
-    found = ResolvedImage(parse("quay.io/a/b:1"), SHA, "x86_64", SHA, (), ())
+    """Error messages of engines (20.10 and 28) are interpreted; only some are worth a retry."""
+    found = ResolvedImage(parse_reference("quay.io/a/b:1"), SHA, "x86_64", SHA, (), ())
 
-    broken = image_progress.meaning(said, found)
+    broken = pull_progress.interpret_error(said, found)
 
     assert words in broken.message
     assert broken.passing is passing

@@ -1,4 +1,4 @@
-"""Recipes that leave values to others: what they take, what they change, and every way of being wrong."""
+"""Recipes that inherit from others: inherited and replaced values, and every error."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from envcheck.core.errors import UsageError
-from installers.recipes import catalogue, likeness
-from installers.recipes.recipes_file import load, parse
+from installers.recipes import catalogue, inheritance
+from installers.recipes.loader import load_recipe, parse_recipe
 
 BASE = """
 name = "base"
@@ -57,8 +57,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_takes_and_changes(folder: Path) -> None:
-    """Values come from the other recipe save those that the file says; name, title, models and usual never do."""
-    made = load(folder / "own.toml")
+    """Values are inherited unless the file sets them; name, title, models and usual never are."""
+    made = load_recipe(folder / "own.toml")
 
     assert (made.name, made.title, made.models, made.usual, made.like) == ("own", "mine", ("mine",), False, "base")
     assert (made.device, made.hardware.product, made.hardware.cards) == ("cpu", "a machine", 4)
@@ -66,8 +66,8 @@ def test_takes_and_changes(folder: Path) -> None:
 
 
 def test_jobs(folder: Path) -> None:
-    """An option takes the place of its namesake, a new one comes last, a dropped one goes, and notes come along."""
-    made = load(folder / "own.toml")
+    """An option replaces the one of its name, new ones are appended, removed ones are gone, and notes are inherited."""
+    made = load_recipe(folder / "own.toml")
     lora, longer = made.jobs
 
     assert lora.arguments == ("--steps", "9", "--rate", "1e-5", "--rank", "8")
@@ -78,18 +78,18 @@ def test_jobs(folder: Path) -> None:
 
 
 def test_all_jobs_where_none_is_named(folder: Path) -> None:
-    """A recipe that names no job has those of the other."""
+    """A recipe without jobs inherits all of them."""
     (folder / "bare.toml").write_text('like = "base"\nname = "bare"\ntitle = "t"\nmodels = ["m"]\n')
 
-    assert [job.method for job in load(folder / "bare.toml").jobs] == ["sft"]
+    assert [job.method for job in load_recipe(folder / "bare.toml").jobs] == ["sft"]
 
 
 def test_like_one_of_ours(tmp_path: Path) -> None:
-    """A recipe of one's own may be like one of ours, which need not lie beside it."""
+    """A user's recipe may inherit from a built-in one, which need not be in the same folder."""
     (tmp_path / "mine.toml").write_text(
         'like = "ernie-300b-npu"\nname = "mine"\ntitle = "t"\nmodels = ["mine"]\n[hardware]\ncards = 8\n'
     )
-    made, ours = load(tmp_path / "mine.toml"), catalogue.by_name(catalogue.load_all(), "ernie-300b-npu")
+    made, ours = load_recipe(tmp_path / "mine.toml"), catalogue.find_recipe(catalogue.load_all(), "ernie-300b-npu")
 
     assert (made.hardware.cards, made.hardware.product) == (8, ours.hardware.product)
     assert made.jobs == ours.jobs
@@ -97,12 +97,12 @@ def test_like_one_of_ours(tmp_path: Path) -> None:
 
 
 WRONG = (
-    ('like = "base"', 'like = "gone"', "there is no recipe 'gone'"),
-    ('like = "base"', 'like = "../own"', "no name of a recipe"),
+    ('like = "base"', 'like = "gone"', "like: unknown recipe 'gone'"),
+    ('like = "base"', 'like = "../own"', "is not a valid recipe name"),
     ('like = "base"', "like = 7", "expected text"),
-    ('like = "base"', 'like = "own"', "and so on"),
-    ('like = "sft"', 'like = "dpo"', "there is no job 'dpo'"),
-    ('without = ["--full"]', 'without = ["--half"]', "'--half' is no option of 'sft'"),
+    ('like = "base"', 'like = "own"', "exceeds the limit of 4 levels of inheritance"),
+    ('like = "sft"', 'like = "dpo"', "jobs.lora.like: unknown job 'dpo'"),
+    ('without = ["--full"]', 'without = ["--half"]', "'--half' is not an option of 'sft'"),
     ('without = ["--full"]', "without = 7", "expected a list of texts"),
     ('instead = { "train.py" = "lora.py" }', "instead = { a = 7 }", "expected a table of texts"),
     ('like = "sft"', "", "without"),
@@ -112,32 +112,32 @@ WRONG = (
 
 @pytest.mark.parametrize(("old", "new", "words"), WRONG, ids=[new or "no like" for _, new, _ in WRONG])
 def test_wrong(old: str, new: str, words: str, folder: Path) -> None:
-    """Whatever is wrong about it is one sentence and wrong usage."""
+    """Every error is one sentence and wrong usage."""
     (folder / "own.toml").write_text(OWN.replace(old, new))
     with pytest.raises(UsageError) as caught:
-        load(folder / "own.toml")
+        load_recipe(folder / "own.toml")
 
     assert words in f"{caught.value.message} {caught.value.next_step}"
 
 
 @pytest.mark.parametrize("jobs", (7, [7], [{"like": 7}], {"like": "x"}, [{"method": 7, "like": "sft"}]))
 def test_hostile_jobs(jobs: Any) -> None:
-    """Jobs of any kind end in a sentence, never in a traceback."""
+    """Jobs of any type end in a message, not in a traceback."""
     table = {"name": "x", "title": "t", "models": ["m"], "like": "tiny-cpu", "jobs": jobs}
 
     with pytest.raises(UsageError):
-        from_our_table(table)
+        parse_table(table)
 
 
-def from_our_table(table: dict[str, Any]) -> None:
-    from installers.recipes.recipes_file import from_table
+def parse_table(table: dict[str, Any]) -> None:
+    from installers.recipes.loader import build_recipe
 
-    from_table(table, "x.toml")
+    build_recipe(table, "x.toml")
 
 
 def test_a_variant_has_a_key_of_its_own() -> None:
-    """Two jobs of one method stand apart by their variant; the same twice is refused."""
-    text = (Path(likeness.__file__).parent / "tiny-cpu.toml").read_text()
+    """Two jobs of one method differ by their variant; duplicates are refused."""
+    text = (Path(inheritance.__file__).parent / "tiny-cpu.toml").read_text()
     twice = f'{text}\n[[jobs]]\nlike = "lora"\nvariant = "more"\n'
 
-    assert [job.variant for job in parse(twice, "x").jobs if job.method == "lora"] == ["", "more"]
+    assert [job.variant for job in parse_recipe(twice, "x").jobs if job.method == "lora"] == ["", "more"]

@@ -1,4 +1,4 @@
-"""Recipes: ours load and hold none of the published documents' traps; anybody's are read or refused by name."""
+"""Built-in recipes load and avoid the errors of the published documents; any recipe is loaded or refused by name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from envcheck.cli import main
 from envcheck.cli.commands.recipes import recipes as recipes_command
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.job.command import TrainingCommand, render
+from envcheck.job.command import TrainingCommand, render_command
 from installers.recipes import catalogue
-from installers.recipes.recipe import Recipe, RecipeJob, wanted
-from installers.recipes.recipe_notes import leaves
-from installers.recipes.recipe_rules import TOKENS, options
+from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
+from installers.recipes.validation import TOKENS, list_options
+from installers.recipes.value_notes import list_values
 
 OURS = catalogue.load_all()
 OFFERS = [(recipe, job) for recipe in OURS for job in recipe.jobs]
@@ -47,11 +47,15 @@ JOBS = {
     },
     **{f"tiny-{device}": {("lora", 1, 2), ("chat", 1, 1)} for device in ("cpu", "npu", "iluvatar")},
     "tiny-nvidia": {("lora", 1, 1), ("chat", 1, 1)},
+    "ernie-300b-xpu": {("sft", 12, 8), ("lora", 2, 8)},
+    "ernie-21b-xpu": {("sft", 1, 8), ("lora", 1, 4)},
+    "ernie-0.3b-xpu": {("sft", 1, 1), ("lora", 1, 1)},
+    "tiny-xpu": {("lora", 1, 2), ("chat", 1, 1)},
 }
 
 
-def values_of(arguments: tuple[str, ...]) -> dict[str, str]:
-    """Each option with the argument that follows it."""
+def read_option_values(arguments: tuple[str, ...]) -> dict[str, str]:
+    """Return each option with the argument after it."""
     after = (*arguments[1:], "")
     return {a: ("" if b.startswith("--") else b) for a, b in zip(arguments, after, strict=True) if a.startswith("--")}
 
@@ -65,46 +69,48 @@ def test_systems() -> None:
 
 @each_recipe
 def test_numbers_have_sources(recipe: Recipe) -> None:
-    """Whatever a recipe says with a digit in it, it says where from; and with a trap's value, why it is one."""
-    said = [(leaf, json.dumps(leaf.value)) for leaf in leaves(recipe)]
+    """Every value with a digit has a source; a value with a published error has a reason."""
+    said = [(leaf, json.dumps(leaf.value)) for leaf in list_values(recipe)]
 
     assert [leaf.key for leaf, text in said if re.search(r"\d", text) and not leaf.note.source] == []
-    assert [leaf.key for leaf, _ in said if leaf.note.seed_value is not None and not leaf.note.reason] == []
+    assert [leaf.key for leaf, _ in said if leaf.note.published is not None and not leaf.note.reason] == []
 
 
 @each_recipe
 def test_short_source_names_are_explained(recipe: Recipe) -> None:
-    """Who reads "seed 003:28" finds in the same recipe which document that is."""
-    sources = " ".join(note.source for note in recipe.notes.values())
+    """Every guide that a source names, and the words tested and computed, are explained in the recipe's documents."""
+    sources = "; ".join([*(note.source for note in recipe.notes.values()), *(trap.where for trap in recipe.traps)])
+    named = re.findall(r"[\w-]+ (?:NPU|Iluvatar|XPU|Paddle) guide\b|\b(?:tested|computed)(?=: )", sources)
 
-    assert set(re.findall(r"\bseed \d{3}\b", sources)) <= set(recipe.documents)
+    assert set(named) <= set(recipe.documents)
+    assert not re.search(r"\bseed \d", sources)
 
 
 @each_job
 def test_no_option_twice(recipe: Recipe, job: RecipeJob) -> None:
-    """Each option of a launcher and of its program stands once: the last would win silently."""
-    made = render(recipe, job)
+    """Each option of a launcher and its program occurs once: the last one would silently win."""
+    made = render_command(recipe, job)
 
     for part in (made.launcher, made.arguments):
-        assert [name for name, number in Counter(options(part)).items() if number > 1] == []
+        assert [name for name, number in Counter(list_options(part)).items() if number > 1] == []
 
 
 @each_job
 def test_wanted_fits_the_job(recipe: Recipe, job: RecipeJob) -> None:
-    """The checks are asked for as many devices as there are processes, and never for more shared than host memory."""
-    asked = wanted(recipe, job)
+    """As many devices are required as there are processes, and no more shared than host memory."""
+    asked = derive_requirements(recipe, job)
 
     assert asked.cards is None or asked.cards >= job.processes
-    assert asked.device == catalogue.device_of((recipe, job))
+    assert asked.device == catalogue.job_device((recipe, job))
     assert recipe.device == "cpu" or asked.driver_minimum
     assert recipe.device == "cpu" or (asked.memory_gib or 0) > 0
 
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
 def test_layout(recipe: Recipe, job: RecipeJob) -> None:
-    """The degrees multiply to the world, heads and sequence divide by the tensor degree, options say what data say."""
+    """The degrees multiply to the world size, the tensor degree divides the heads, options match the values."""
     _, heads, key_heads = MODELS[recipe.name.rpartition("-")[0]]
-    said = values_of(job.arguments)
+    said = read_option_values(job.arguments)
     tensor = job.parallel["tensor"]
 
     assert math.prod(job.parallel.values()) == job.nodes * job.processes
@@ -116,8 +122,8 @@ def test_layout(recipe: Recipe, job: RecipeJob) -> None:
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
 def test_steps(recipe: Recipe, job: RecipeJob) -> None:
-    """Warm-up ends before the job does, something is saved, and the options say what the data say."""
-    said = values_of(job.arguments)
+    """Warm-up ends before the job, something is saved, and the options match the values."""
+    said = read_option_values(job.arguments)
     steps = job.steps
 
     assert steps["warmup"] < steps["max"]
@@ -130,8 +136,8 @@ def test_steps(recipe: Recipe, job: RecipeJob) -> None:
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
 def test_data_sets_match(recipe: Recipe, job: RecipeJob) -> None:
-    """As many probabilities and kinds as files, summing to one; and every file is asked for before the start."""
-    said = values_of(job.arguments)
+    """There are as many probabilities and kinds as files, summing to one; every file is checked before the start."""
+    said = read_option_values(job.arguments)
     for part in ("train", "eval") if "--eval_dataset_path" in said else ("train",):
         files, chances, kinds = (said[f"--{part}_dataset_{what}"].split(",") for what in ("path", "prob", "type"))
 
@@ -142,31 +148,31 @@ def test_data_sets_match(recipe: Recipe, job: RecipeJob) -> None:
 
 @each_job
 def test_nodes_are_told_apart(recipe: Recipe, job: RecipeJob) -> None:
-    """More than one node: rank, own address and the master are said and are nobody's; one node: none of them."""
-    said = values_of(job.launcher)
+    """Jobs on several nodes set rank, own address and master and have no default; jobs on one node set none of them."""
+    said = read_option_values(job.launcher)
 
     if job.nodes == 1:
         assert not {"--master", "--rank", "--host"} & set(said)
     else:
         assert (said["--master"], said["--rank"], said["--host"]) == ("{master}:{port}", "{rank}", "{host}")
-        assert {"master", "host"} <= set(render(recipe, job).missing)
-        assert "rank" in render(recipe, job).missing or job.rank is not None
+        assert {"master", "host"} <= set(render_command(recipe, job).missing)
+        assert "rank" in render_command(recipe, job).missing or job.rank is not None
 
 
-def _everything(made: TrainingCommand) -> str:
+def _dump_job(made: TrainingCommand) -> str:
     return json.dumps([made.argv, dict(made.environment), made.requires, made.workdir, made.scripts, made.container])
 
 
 TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
     "a flag that does not exist": lambda r, c: "FLAGS_allocator_strategy_kernel" not in c.environment,
-    "nothing is removed": lambda r, c: "rm -rf" not in _everything(c),
-    "somebody's addresses": lambda r, c: not re.search(r"141\.61|10\.1\.15|ens22f0|ens11f0np0|tianshu", _everything(c)),
-    "the clone's name": lambda r, c: "ERRNIEKit" not in _everything(c),
-    "a cut-off model name": lambda r, c: not re.search(r"-Paddl\b|ERNIE-4\.5-Lite", _everything(c)),
+    "nothing is removed": lambda r, c: "rm -rf" not in _dump_job(c),
+    "somebody's addresses": lambda r, c: not re.search(r"141\.61|10\.1\.15|ens22f0|ens11f0np0|tianshu", _dump_job(c)),
+    "the clone's name": lambda r, c: "ERRNIEKit" not in _dump_job(c),
+    "a cut-off model name": lambda r, c: not re.search(r"-Paddl\b|ERNIE-4\.5-Lite", _dump_job(c)),
     "an image by a moving tag": lambda r, c: (
         not c.container or (":" in c.container[-2] and ":latest" not in c.container[-2])
     ),
-    "a tag taken for a repository": lambda r, c: "device/cann80RC1" not in _everything(c),
+    "a tag taken for a repository": lambda r, c: "device/cann80RC1" not in _dump_job(c),
     "the old options of ms-swift": lambda r, c: (
         not {"--sft_type", "--model_type", "--ckpt_dir", "--load_dataset_config"} & set(c.argv)
         and not {"blossom-math-zh", "default-zero2", "default-zero3"} & set(c.argv)
@@ -175,7 +181,7 @@ TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
     "a custom device without its collectives": lambda r, c: (
         "paddle.distributed.launch" not in c.argv
         or c.environment.get("PADDLE_XCCL_BACKEND")
-        == {"npu": "npu", "iluvatar_gpu": "iluvatar_gpu"}.get(values_of(c.arguments)["--device"])
+        == {"npu": "npu", "iluvatar_gpu": "iluvatar_gpu"}.get(read_option_values(c.arguments)["--device"])
     ),
     "left-over variables of the launcher": lambda r, c: (
         "paddle.distributed.launch" not in c.argv
@@ -195,7 +201,7 @@ TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
     ),
     "a preloaded library that must exist": lambda r, c: c.environment.get("LD_PRELOAD", "") in ("", *c.requires),
     "fp16 on a card that computes bf16": lambda r, c: "--fp16" not in c.argv,
-    "the data folder of LLaMA-Factory hidden": lambda r, c: "target=/app/data" not in _everything(c),
+    "the data folder of LLaMA-Factory hidden": lambda r, c: "target=/app/data" not in _dump_job(c),
     "no cards for the launcher on the CPU": lambda r, c: (
         r.device != "cpu" or not {"--npus", "--gpus", "--xpus", "--devices", "--master"} & set(c.argv)
     ),
@@ -215,23 +221,23 @@ TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
 @pytest.mark.parametrize("trap", TRAPS)
 @each_job
 def test_trap(recipe: Recipe, job: RecipeJob, trap: str) -> None:
-    """No rendered job holds this error of the published documents."""
-    assert TRAPS[trap](recipe, render(recipe, job))
+    """No rendered job has this error of the published documents."""
+    assert TRAPS[trap](recipe, render_command(recipe, job))
 
 
 @each_recipe
 def test_show(recipe: Recipe) -> None:
-    """`recipes show` prints every trap, every published value beside ours, and every job's command."""
+    """`recipes show` prints every trap, every published value, and every job's command."""
     page = " ".join(CliRunner().invoke(recipes_command, ["show", recipe.name]).output.split())
 
     for note in recipe.notes.values():
-        assert note.seed_value is None or note.reason in page
-    assert all(" ".join(trap.seed_value.split()) in page for trap in recipe.traps)
+        assert note.published is None or note.reason in page
+    assert all(" ".join(trap.published.split()) in page for trap in recipe.traps)
     assert all(f"jobs.{job.method}" in page for job in recipe.jobs)
 
 
 def test_shared_source_is_said_once() -> None:
-    """Where a whole table has one source it stands at the heading, and not on each line."""
+    """A source that a whole table shares is in the heading, not on each line."""
     page = CliRunner().invoke(recipes_command, ["show", "tiny-npu"]).output
     heading = next(line for line in page.splitlines() if line.startswith("jobs.lora"))
 
@@ -241,14 +247,14 @@ def test_shared_source_is_said_once() -> None:
 
 @pytest.mark.parametrize("argv", ([], ["show", "ernie-300b-npu"]))
 def test_narrow_terminal(argv: list[str]) -> None:
-    """On 60 columns every line fits, but for words that are longer themselves."""
+    """On 60 columns every line fits, except for longer words."""
     lines = CliRunner(env={"COLUMNS": "60"}).invoke(recipes_command, argv).output.splitlines()
 
     assert [x for x in lines if len(x) > 60 and max(map(len, x.split())) < 45 and not x.startswith("file: ")] == []
 
 
 def test_json() -> None:
-    """--json is one document with a schema number, the same for all recipes and for one."""
+    """--json prints one document with a schema number, for all recipes and for one."""
     every = json.loads(CliRunner().invoke(recipes_command, ["--json"]).output)
     one = json.loads(CliRunner().invoke(recipes_command, ["show", "tiny-cpu", "--json"]).output)
 
@@ -257,7 +263,7 @@ def test_json() -> None:
 
 
 def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown name is wrong usage, answered with the names that there are."""
+    """An unknown name is wrong usage, answered with the available names."""
     with pytest.raises(SystemExit) as caught:
         main.entry(["recipes", "show", "tiny"])
 
@@ -266,8 +272,8 @@ def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_documented() -> None:
-    """docs/recipes.md names every recipe, every job, and every token."""
-    page = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+    """The reference of recipes names every recipe, job and placeholder."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "recipes.md").read_text()
     jobs = {word for _, job in OFFERS for word in (job.method, job.variant) if word}
     words = {*(recipe.name for recipe in OURS), *jobs, *(f"{{{t}}}" for t in TOKENS)}
 

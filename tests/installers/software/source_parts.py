@@ -1,4 +1,4 @@
-"""Projects that are built: a C extension by gcc, a setuptools project for an editable clone, a source archive."""
+"""Projects to build: a C extension for gcc, a setuptools project for an editable clone, a source archive."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.installers.provision_helpers import page
+from tests.installers.provision_helpers import write_page
 
 HEADERS = Path(sysconfig.get_paths()["include"]) / "Python.h"
-# An archive and a clone whose builder stands in themselves, so that it asks no index.
+# An archive and a clone with their own build backend, so that no index is needed.
 BACKEND = """
 import os, zipfile
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -30,7 +30,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     return name
 """
 IN_TREE = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-# As the many projects have it: setuptools, and what it needs from the index.
+# The usual project: setuptools and its requirements from the index.
 SETUPTOOLS = {
     "pyproject.toml": '[build-system]\nrequires = ["setuptools>=61"]\nbuild-backend = "setuptools.build_meta"\n'
     '[project]\nname = "worker"\nversion = "0.1"\ndependencies = ["delta>=1"]\n'
@@ -39,13 +39,13 @@ SETUPTOOLS = {
 }
 
 
-def needs_gcc() -> None:
+def require_gcc() -> None:
     if not all(map(shutil.which, ("git", "gcc"))) or not HEADERS.exists():
         pytest.skip("git, gcc or Python's headers are missing")
 
 
-def project(folder: Path, files: Mapping[str, str]) -> str:
-    """A repository with one commit, tagged v1; the commit."""
+def make_project(folder: Path, files: Mapping[str, str]) -> str:
+    """Create a repository with one commit, tagged v1; return the commit."""
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -57,8 +57,8 @@ def project(folder: Path, files: Mapping[str, str]) -> str:
     ).stdout.strip()
 
 
-def archive(index: Path) -> Path:
-    """gamma 1.0 as a source archive alone."""
+def write_source_archive(index: Path) -> Path:
+    """Write gamma 1.0 as a source archive only."""
     folder = index / "gamma"
     folder.mkdir(parents=True)
     path = folder / "gamma-1.0.tar.gz"
@@ -68,19 +68,19 @@ def archive(index: Path) -> Path:
             info = tarfile.TarInfo(f"gamma-1.0/{name}")
             info.size = len(text)
             packed.addfile(info, io.BytesIO(text.encode()))
-    page(folder)
+    write_page(folder)
     return path
 
 
 PKG_INFO = "Metadata-Version: 2.1\nName: gamma\nVersion: 1.0\n"
 
 
-def setuptools(index: Path) -> None:
-    """The real one, into an index of ours."""
+def copy_setuptools(index: Path) -> None:
+    """Copy the real setuptools into the test index."""
     for name in ("setuptools", "wheel"):
         folder = index / name
         folder.mkdir(parents=True)
         argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", f"--dest={folder}"]
         if subprocess.run([*argv, name], capture_output=True).returncode:
             pytest.skip("no index to fetch setuptools from")
-        page(folder)
+        write_page(folder)

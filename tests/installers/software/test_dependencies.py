@@ -1,4 +1,4 @@
-"""Which packages a recipe needs, by the metadata of what is installed."""
+"""Which packages a recipe needs, by the metadata of installed packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from installers.software.dependencies import closure, look
+from installers.software.dependencies import compute_closure, inspect_dependencies
 from installers.targets.target import VenvTarget
 
 REQUIRES = {
@@ -35,16 +35,16 @@ REQUIRES = {
     ),
 )
 def test_closure(roots: list[str], expected: set[str]) -> None:
-    """Round a cycle, through extras, by markers, of which a strange one holds; to what is installed alone."""
-    assert closure(roots, REQUIRES, "3.11.2") == expected
+    """The closure follows cycles, extras and markers (unknown ones apply), and has installed packages only."""
+    assert compute_closure(roots, REQUIRES, "3.11.2") == expected
 
 
 def test_an_older_python() -> None:
-    """A marker is of the environment's Python, not of ours."""
-    assert "old" in closure(["alpha"], REQUIRES, "3.8.10")
+    """A marker applies to the environment's Python, not to envcheck's."""
+    assert "old" in compute_closure(["alpha"], REQUIRES, "3.8.10")
 
 
-def installed(site: Path, name: str, requires: str = "", url: str = "") -> None:
+def write_metadata(site: Path, name: str, requires: str = "", url: str = "") -> None:
     info = site / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
     more = f"Requires-Dist: {requires}\n" if requires else ""
@@ -54,17 +54,18 @@ def installed(site: Path, name: str, requires: str = "", url: str = "") -> None:
 
 
 def test_asked_of_a_python(tmp_path: Path) -> None:
-    """An environment's own Python tells what is required there, and what is installed editable from the folders that
-    are asked for, also by a link; of a Python that is not there nothing is known."""
+    """The environment's Python reports requirements and what is installed editable from the given folders, also
+    through a link; a missing Python reports nothing.
+    """
     site = tmp_path / f"v/lib/python3.{sys.version_info.minor}/site-packages"
     (tmp_path / "v/bin").mkdir(parents=True)
     (tmp_path / "v/bin/python").symlink_to(sys.executable)
     (tmp_path / "v/pyvenv.cfg").write_text(f"home = {sys.base_prefix}/bin\ninclude-system-site-packages = false\n")
     (tmp_path / "link").symlink_to(tmp_path / "clone")
-    installed(site, "Mine", "beta>=1", (tmp_path / "clone").as_uri())
-    installed(site, "theirs", "", (tmp_path / "clone2").as_uri())
-    requires, editable = look(VenvTarget(tmp_path / "v"), [str(tmp_path / "link")])
+    write_metadata(site, "Mine", "beta>=1", (tmp_path / "clone").as_uri())
+    write_metadata(site, "theirs", "", (tmp_path / "clone2").as_uri())
+    requires, editable = inspect_dependencies(VenvTarget(tmp_path / "v"), [str(tmp_path / "link")])
 
     assert requires == {"mine": ["beta>=1"], "theirs": []}
     assert editable == ("Mine",)
-    assert look(VenvTarget(tmp_path / "none"), []) == ({}, ())
+    assert inspect_dependencies(VenvTarget(tmp_path / "none"), []) == ({}, ())

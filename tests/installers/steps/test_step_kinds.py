@@ -1,4 +1,4 @@
-"""Each kind of step is a module with its own dataclass and the same functions, and a plan may hold each of them."""
+"""Each kind of step is a module with its own data class and the same functions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,26 @@ from typing import Any, cast
 import pytest
 
 from envcheck.core.units import MIB
-from envcheck.job.container import CardGrant, JobContainer
+from envcheck.job.container_privileges import CardGrant, JobContainer
 from installers import steps
 from installers.bundle.sources import Supply
-from installers.bundle.weights_fetch import Fetch
+from installers.bundle.weights_fetch import HubDownload
 from installers.bundle.weights_plan import WeightsState
 from installers.containers.host_paths import ContainerPlan
-from installers.images.engine import Engine
+from installers.images.docker_engine import DockerEngine
 from installers.plan.host_facts import HostFacts
 from installers.plan.step import Step
-from installers.recipes.container_spec import as_written
-from installers.recipes.recipe import Build, Checkout, Container, Hardware, Library, Package, Recipe, Weights
+from installers.recipes.container_spec import build_spec
+from installers.recipes.recipe import (
+    Checkout,
+    Hardware,
+    Package,
+    Recipe,
+    RecipeBuild,
+    RecipeContainer,
+    SystemLibrary,
+    Weights,
+)
 from installers.state.environment import Environment, FolderKind
 from installers.state.state_file import EnvironmentState
 from installers.steps.container_state import ContainerState
@@ -51,59 +60,59 @@ RECIPE = Recipe(
     jobs=(),
     python=">=3.10",
     packages=(Package("numpy", "<2.4"),),
-    libraries=(Library("libgomp.so.1", "torch", "", "libgomp*", "libgomp.so.1"),),
+    libraries=(SystemLibrary("libgomp.so.1", "torch", "", "libgomp*", "libgomp.so.1"),),
     checkouts=(Checkout("https://x.org/a.git", "main", "/clone"),),
-    builds=(Build("demo", "/clone", (("make",),), "*.so"),),
-    container=Container("box"),
+    builds=(RecipeBuild("demo", "/clone", (("make",),), "*.so"),),
+    container=RecipeContainer("box"),
     weights=Weights("little", size_gib=1.0),
 )
-WEIGHTS = WeightsState(fetches=(cast("Fetch", SimpleNamespace(repository="x/little", hub="hub")),))
-SPEC = as_written(cast("Container", RECIPE.container), "image@sha256:" + "1" * 64, "/w")
+WEIGHTS = WeightsState(fetches=(cast("HubDownload", SimpleNamespace(repository="x/little", hub="hub")),))
+SPEC = build_spec(cast("RecipeContainer", RECIPE.container), "image@sha256:" + "1" * 64, "/w")
 DRAWN = ContainerPlan(JobContainer(SPEC, CardGrant("")))
 
 
-def venv() -> TargetState:
-    """An environment of ours in which a run was cut off, on a host that lacks a library."""
+def make_venv_state() -> TargetState:
+    """An interrupted environment of envcheck, on a host that lacks a library."""
     mark = EnvironmentState(made=True, doing="packages")
     env = Environment(Path("/e"), FolderKind.ENVIRONMENT, "3.11.2", True, {"pip": "23"}, mark=mark)
     host = HostFacts("python3", "3.11.2", True, 10_000 * MIB, True, lacking=frozenset(("libgomp.so.1",)))
     return VenvState(env, host, RECIPE.python, weights=WEIGHTS)
 
 
-def container() -> TargetState:
-    """Neither image nor container."""
-    return ContainerState(Engine(""), None, "python3", DRAWN, weights=WEIGHTS)
+def make_container_state() -> TargetState:
+    """A container state with neither image nor container."""
+    return ContainerState(DockerEngine(""), None, "python3", DRAWN, weights=WEIGHTS)
 
 
-def planned(current: TargetState, bundle: object = None) -> set[type[Step]]:
+def list_planned_kinds(current: TargetState, bundle: object = None) -> set[type[Step]]:
     supply = Supply(RECIPE, fetch=True, bundle=cast("Any", bundle))
     return {type(step) for step in plan_steps(DesiredState(RECIPE, supply), current)}
 
 
-def step_classes(file: Path) -> list[str]:
+def list_step_classes(file: Path) -> list[str]:
     classes = [node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
     return [node.name for node in classes if "Step" in map(ast.unparse, node.bases)]
 
 
-def module_of(step: type[Step]) -> ModuleType:
+def find_module(step: type[Step]) -> ModuleType:
     return sys.modules[step.__module__]
 
 
 def test_each_kind_is_in_the_table() -> None:
-    """A module of a kind has one class of steps, and the table has each with its module and with a name of its own."""
-    found = {file.stem: step_classes(file) for file in MODULES if step_classes(file)}
+    """A module of a kind has one class of steps, and the table has each with a unique name."""
+    found = {file.stem: list_step_classes(file) for file in MODULES if list_step_classes(file)}
 
-    assert found == {module_of(step).__name__.rpartition(".")[2]: [step.__name__] for step in KINDS}
-    assert all(KINDS[step] is module_of(step) for step in KINDS)
+    assert found == {find_module(step).__name__.rpartition(".")[2]: [step.__name__] for step in KINDS}
+    assert all(KINDS[step] is find_module(step) for step in KINDS)
     assert len(BY_NAME) == len(KINDS)
     assert all(step.__bases__ == (Step,) for step in KINDS)
 
 
 @pytest.mark.parametrize("step", KINDS, ids=lambda step: step.name)
 def test_each_kind_has_its_functions(step: type[Step]) -> None:
-    """Plan, apply, verify, undo and script are functions of its own module, and one that does nothing says why."""
+    """plan, apply, verify, undo and script are functions of the module; a function that does nothing says why."""
     for name, parameters in SIGNATURES.items():
-        function = vars(module_of(step))[name]
+        function = vars(find_module(step))[name]
 
         assert inspect.isfunction(function)
         assert function.__module__ == step.__module__
@@ -118,9 +127,9 @@ def test_each_kind_has_its_functions(step: type[Step]) -> None:
 
 @pytest.mark.parametrize("step", KINDS, ids=lambda step: step.name)
 def test_each_field_is_the_kinds_own(step: type[Step]) -> None:
-    """No step has a field that is read by another kind alone: its module reads each that it adds."""
+    """Each field of a step is read by its own module."""
     own = {field.name for field in fields(step)} - FOR_PEOPLE
-    tree = ast.parse(inspect.getsource(module_of(step)))
+    tree = ast.parse(inspect.getsource(find_module(step)))
     read = {
         node.attr
         for node in ast.walk(tree)
@@ -132,9 +141,13 @@ def test_each_field_is_the_kinds_own(step: type[Step]) -> None:
 
 
 def test_each_kind_is_planned() -> None:
-    """By a virtual environment, a container, or a container from a bundle; and in the order of the table."""
+    """Plans for a virtual environment, a container and a bundle follow the order of the table."""
     bundle = SimpleNamespace(path=Path("x.bundle"), image=SimpleNamespace(reference="image:1", layers=()))
-    of_venv, of_container, of_bundle = planned(venv()), planned(container()), planned(container(), bundle)
+    of_venv, of_container, of_bundle = (
+        list_planned_kinds(make_venv_state()),
+        list_planned_kinds(make_container_state()),
+        list_planned_kinds(make_container_state(), bundle),
+    )
 
     assert of_venv | of_container | of_bundle == set(KINDS)
     assert {step.name for step in of_container - of_venv} == {"image", "container"}
@@ -143,7 +156,7 @@ def test_each_kind_is_planned() -> None:
 
 
 def test_what_is_there_is_not_planned() -> None:
-    """Of a target that has everything nothing is planned but what nobody has looked at."""
+    """For a complete target only unknown parts are planned."""
     bare = replace(RECIPE, packages=(), libraries=(), checkouts=(), builds=(), weights=None)
     env = Environment(Path("/e"), FolderKind.ENVIRONMENT, "3.11.2", True, {"pip": "23"})
     host = HostFacts("python3", "3.11.2", True, None, True)

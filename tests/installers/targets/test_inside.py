@@ -1,4 +1,4 @@
-"""Commands and files in a real container, as packages and proof use them."""
+"""Commands and files in a real container, as packages and verification use them."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import pytest
 
 from envcheck.core.errors import StepError
 from installers.targets.exec_target import OWN, ContainerTarget
-from installers.targets.target import answer
-from tests.installers.images.engine_parts import Engine
+from installers.targets.target import read_answer
+from tests.installers.images.engine_parts import DockerEngine
 
 
 @pytest.fixture(scope="module")
-def client(engine: Engine) -> Iterator[docker.DockerClient]:
-    made = docker.DockerClient(engine.url, version="auto", timeout=120)
+def client(engine: DockerEngine) -> Iterator[docker.DockerClient]:
+    made = docker.DockerClient(engine.docker_host, version="auto", timeout=120)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
 def target(
-    engine: Engine, python_image_here: str, client: docker.DockerClient, tmp_path_factory
+    engine: DockerEngine, python_image_here: str, client: docker.DockerClient, tmp_path_factory
 ) -> Iterator[ContainerTarget]:  # type: ignore[no-untyped-def]
-    """A running container with a Python, and a folder of this host for our notes."""
+    """A running container with Python, and a folder on this host for records."""
     name = "envcheck-test-inside"
-    engine.docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
+    engine.run_docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
     yield ContainerTarget(client.api, name, "python3", tmp_path_factory.mktemp("notes"))
-    engine.docker("rm", "-f", name)
+    engine.run_docker("rm", "-f", name)
 
 
 def test_a_command(target: ContainerTarget) -> None:
-    """Both streams, each line as it comes, the status, and the variables that were given."""
+    """Both output streams, each line as it comes, the exit status, and the given variables."""
     seen: list[str] = []
-    done = target.run(
+    done = target.run_command(
         ("bash", "-c", "echo $WORD; echo no >&2; pwd; exit 7"), timeout_s=60, env={"WORD": "yes"}, on_line=seen.append
     )
 
@@ -47,12 +47,12 @@ def test_a_command(target: ContainerTarget) -> None:
 
 
 def test_a_program_that_is_missing(target: ContainerTarget) -> None:
-    """It is an answer, as on the host."""
-    assert target.run(("no-such-program",), timeout_s=60, env={}).absent
+    """A missing program is a result, as on the host."""
+    assert target.run_command(("no-such-program",), timeout_s=60, env={}).absent
 
 
 def test_an_end_that_the_engine_learns_of_later(target: ContainerTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy engine hands out a command's last words before it knows that it ended: its status is waited for."""
+    """A busy engine may return the last output before the command ended: its status is waited for."""
     real, asked = target.api.exec_inspect, []
 
     def late(command: str) -> dict[str, object]:
@@ -61,14 +61,14 @@ def test_an_end_that_the_engine_learns_of_later(target: ContainerTarget, monkeyp
 
     monkeypatch.setattr(target.api, "exec_inspect", late)
 
-    assert target.run(("bash", "-c", "echo done; exit 3"), timeout_s=60, env={}).status == 3
+    assert target.run_command(("bash", "-c", "echo done; exit 3"), timeout_s=60, env={}).status == 3
     assert len(asked) == 3
 
 
-def until_it_fails(target: ContainerTarget) -> str:
-    """What is said once commands, one after the other, no longer succeed."""
+def run_until_failure(target: ContainerTarget) -> str:
+    """Run commands until one fails; return the message."""
     try:
-        while (done := target.run(("true",), timeout_s=60, env={})).status == 0:
+        while (done := target.run_command(("true",), timeout_s=60, env={})).status == 0:
             pass
     except StepError as err:
         return str(err)
@@ -76,103 +76,102 @@ def until_it_fails(target: ContainerTarget) -> str:
 
 
 def test_a_container_that_is_removed_under_commands(
-    target: ContainerTarget, engine: Engine, python_image_here: str
+    target: ContainerTarget, engine: DockerEngine, python_image_here: str
 ) -> None:
-    """At whatever moment of a command the container ends, that is what is said, not what the engine says of itself."""
+    """If the container ends during a command, that is the message, not the engine's own error."""
     said: list[str] = []
     for number in range(6):
         name = f"envcheck-test-removed-{number}"
-        engine.docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
+        engine.run_docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
         one = replace(target, container=name)
-        threads = [threading.Thread(target=lambda one=one: said.append(until_it_fails(one))) for _ in range(4)]
+        threads = [threading.Thread(target=lambda one=one: said.append(run_until_failure(one))) for _ in range(4)]
         for each in threads:
             each.start()
         time.sleep(0.05 * number)
-        engine.docker("rm", "-f", name)
+        engine.run_docker("rm", "-f", name)
         for each in threads:
             each.join(300)
 
     assert len(said) == 24
-    assert all(each.startswith("the container envcheck-test-removed-") for each in said), said
+    assert all(each.startswith("container envcheck-test-removed-") for each in said), said
 
 
-def left(engine: Engine, word: str) -> bool:
-    return word in engine.docker("top", "envcheck-test-inside").stdout
+def is_running(engine: DockerEngine, word: str) -> bool:
+    return word in engine.run_docker("top", "envcheck-test-inside").stdout
 
 
-def test_a_deadline(target: ContainerTarget, engine: Engine) -> None:
-    """At its deadline a command is ended with what it started, and said to have hung."""
+def test_a_deadline(target: ContainerTarget, engine: DockerEngine) -> None:
+    """At its timeout a command is ended with its child processes, and reported as hung."""
     began = time.monotonic()
-    done = target.run(("bash", "-c", "sleep 4711 & sleep 4711"), timeout_s=1, env={})
+    done = target.run_command(("bash", "-c", "sleep 4711 & sleep 4711"), timeout_s=1, env={})
 
     assert done.hung
     assert time.monotonic() - began < 600
-    assert not left(engine, "4711")
+    assert not is_running(engine, "4711")
 
 
-def test_an_interruption(target: ContainerTarget, engine: Engine) -> None:
-    """Whatever ends the wait ends the command in the container, too."""
+def test_an_interruption(target: ContainerTarget, engine: DockerEngine) -> None:
+    """An interrupted wait ends the command in the container, too."""
 
     def stop(line: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        target.run(("bash", "-c", "echo on; sleep 4712"), timeout_s=60, env={}, on_line=stop)
+        target.run_command(("bash", "-c", "echo on; sleep 4712"), timeout_s=60, env={}, on_line=stop)
     until = time.monotonic() + 60
-    while left(engine, "4712") and time.monotonic() < until:
+    while is_running(engine, "4712") and time.monotonic() < until:
         time.sleep(0.1)
 
-    assert not left(engine, "4712")
+    assert not is_running(engine, "4712")
 
 
-def test_what_a_killed_envcheck_left(target: ContainerTarget, engine: Engine) -> None:
-    """`end` ends a command that nobody waits for any more."""
-    thread = threading.Thread(target=lambda: target.run(("sleep", "4713"), timeout_s=60, env={}), daemon=True)
+def test_what_a_killed_envcheck_left(target: ContainerTarget, engine: DockerEngine) -> None:
+    """`end_commands` ends a command that nobody waits for any more."""
+    thread = threading.Thread(target=lambda: target.run_command(("sleep", "4713"), timeout_s=60, env={}), daemon=True)
     thread.start()
     until = time.monotonic() + 60
-    while not left(engine, "4713") and time.monotonic() < until:
+    while not is_running(engine, "4713") and time.monotonic() < until:
         time.sleep(0.1)
-    target.end()
+    target.end_commands()
     thread.join(300)
 
-    assert not left(engine, "4713")
+    assert not is_running(engine, "4713")
 
 
 def test_files(target: ContainerTarget) -> None:
-    """What is written is read, a folder is empty at first, and what is not there is no error."""
-    folder = target.fresh("some thing")
-    target.write(f"{folder}/a b.txt", "ü\n")
+    """A written file is read back, a new folder is empty, and a missing file is no error."""
+    folder = target.make_empty_folder("some thing")
+    target.write_file(f"{folder}/a b.txt", "ü\n")
 
-    assert target.names(folder) == ["a b.txt"]
-    assert target.read(f"{folder}/a b.txt") == "ü\n"
-    assert target.names(target.fresh("some thing")) == []
-    assert (target.read(f"{folder}/gone"), target.names("/gone")) == ("", [])
+    assert target.list_folder(folder) == ["a b.txt"]
+    assert target.read_file(f"{folder}/a b.txt") == "ü\n"
+    assert target.list_folder(target.make_empty_folder("some thing")) == []
+    assert (target.read_file(f"{folder}/gone"), target.list_folder("/gone")) == ("", [])
 
 
 @pytest.mark.parametrize(("losses", "whole"), ((1, True), (9, False)))
 @pytest.mark.parametrize("way", ("read", "names", "answer"))
 def test_lost_words(target: ContainerTarget, way: str, losses: int, whole: bool) -> None:
-    """A file, a folder or an answer whose words the engine lost on their way is asked for again, and not for ever:
-    no words would be an answer, too."""
-    place = target.fresh("lost")
-    target.write(f"{place}/file", "here")
-    lossy = replace(target, api=Lossy(target.api, losses))
+    """Output lost by the engine is requested again, a limited number of times; empty output is valid."""
+    place = target.make_empty_folder("lost")
+    target.write_file(f"{place}/file", "here")
+    lossy = replace(target, api=LossyApi(target.api, losses))
     asked: dict[str, tuple[Callable[[], object], object]] = {
-        "read": (lambda: lossy.read(f"{place}/file"), "here"),
-        "names": (lambda: lossy.names(place), ["file"]),
-        "answer": (lambda: answer(lossy, ("ls", place), timeout_s=60, env={}), (0, "file")),
+        "read": (lambda: lossy.read_file(f"{place}/file"), "here"),
+        "names": (lambda: lossy.list_folder(place), ["file"]),
+        "answer": (lambda: read_answer(lossy, ("ls", place), timeout_s=60, env={}), (0, "file")),
     }
     ask, right = asked[way]
 
     if whole:
         assert ask() == right
     else:
-        with pytest.raises(StepError, match="whole"):
+        with pytest.raises(StepError, match="incomplete output"):
             ask()
 
 
-class Lossy:
-    """An engine whose next so many commands say nothing."""
+class LossyApi:
+    """An engine that loses the output of the next commands."""
 
     def __init__(self, api: docker.APIClient, losses: int) -> None:
         self._api, self._losses = api, losses
@@ -187,9 +186,9 @@ class Lossy:
 
 
 def test_its_packages(target: ContainerTarget) -> None:
-    """The container's own Python tells its version, and what pip put there with it."""
-    before = target.environment()
-    done = target.run(
+    """The container's Python reports its version and its packages."""
+    before = target.read_environment()
+    done = target.run_command(
         (target.python, "-c", """
 import pathlib, sysconfig
 info = pathlib.Path(sysconfig.get_paths()['purelib'], 'some_thing-1.2.dist-info')
@@ -204,11 +203,11 @@ info.with_name('half-1.dist-info').mkdir(exist_ok=True)
 
     assert done.status == 0, done.err
     assert before.python.startswith("3.")
-    assert target.environment().packages["some-thing"] == "1.2"
-    assert target.environment().torn == ("half",)
+    assert target.read_environment().packages["some-thing"] == "1.2"
+    assert target.read_environment().torn == ("half",)
 
 
 def test_no_such_python(target: ContainerTarget) -> None:
-    """A Python that the image lacks is one sentence."""
-    with pytest.raises(StepError, match="python9 in the container"):
-        ContainerTarget(target.api, target.container, "python9", Path("/tmp")).environment()
+    """A Python that the image lacks is reported."""
+    with pytest.raises(StepError, match="cannot run python9 in container"):
+        ContainerTarget(target.api, target.container, "python9", Path("/tmp")).read_environment()

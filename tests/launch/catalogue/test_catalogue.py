@@ -1,4 +1,4 @@
-"""launch/catalogue/models.toml and the counts made from it."""
+"""launch/catalogue/models.toml and its parameter counts."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import pytest
 from envcheck.core.errors import UsageError
 from launch.catalogue import models
 
-# The one count that its publisher gives differently: a rotary buffer is counted there (27 layers x 64).
+# The only count that differs from the publisher's, which includes a rotary buffer (27 layers x 64).
 KNOWN_RESIDUAL = {"moonlight-16b-a3b": -1728}
 
 
-@pytest.mark.parametrize("name", models.tables())
+@pytest.mark.parametrize("name", models.load_tables())
 def test_count_is_the_published_one(name: str) -> None:
     """Parameters recomputed from the dimensions equal the published count."""
-    model = models.load(name)
+    model = models.load_model(name)
     if model.published_params is None:
-        return  # only the rounded figure of the name is published; the next test holds it
+        return  # only a rounded figure is published; see the next test
 
     assert model.params - model.published_params == KNOWN_RESIDUAL.get(name, 0)
 
@@ -34,14 +34,14 @@ def test_count_is_the_published_one(name: str) -> None:
     ],
 )
 def test_nominal_counts(name: str, total: int) -> None:
-    """Models whose publisher gives a rounded figure count to what the dimensions say."""
-    assert models.load(name).params == total
+    """Models with a rounded published figure have the count of their dimensions."""
+    assert models.load_model(name).params == total
 
 
-@pytest.mark.parametrize("name", models.tables())
+@pytest.mark.parametrize("name", models.load_tables())
 def test_every_shape_has_a_source(name: str) -> None:
-    """Each shape says where it comes from."""
-    assert models.load(name).source
+    """Each model cites its source."""
+    assert models.load_model(name).source
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_every_shape_has_a_source(name: str) -> None:
 )
 def test_names(asked: str, found: str) -> None:
     """Short names and hub ids resolve."""
-    assert models.find(asked).name == found
+    assert models.find_model(asked).name == found
 
 
 @pytest.mark.parametrize("asked", ["qwen", "no-such-model", "", "../../etc/passwd"])
 def test_unclear_names_lead_to_the_choices(asked: str) -> None:
-    """A name that fits several models or none is answered in a line, with the command that names all."""
+    """A name that matches several models or none gets a short answer with the command that lists all."""
     with pytest.raises(UsageError) as caught:
-        models.find(asked)
+        models.find_model(asked)
 
     assert "envcheck plan --list-models" in caught.value.next_step
     assert len(caught.value.next_step) < 250

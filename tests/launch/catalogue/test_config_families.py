@@ -1,4 +1,4 @@
-"""config.json of many families against the counts of their published weights; files that are none."""
+"""config.json of many families compared with their published weights; invalid files."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
-from launch.catalogue import configs
+from launch.catalogue import model_config
 from launch.catalogue.architecture import Model
 from launch.planner import machines, resolve, verdict
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data/configs/published.json").read_text())
-# Vision towers of Llama 4 join by a pixel shuffle and two matrices that are not counted.
+# The vision towers of Llama 4 have a pixel shuffle and two matrices that are not counted.
 PART_COUNTED = {"llama4-scout": 0.001, "llama4-maverick": 0.001}
-# Classes of transformers 5.23 with their defaults, and what torch counted of them on its meta device.
+# Classes of transformers 5.23 with their defaults, and their parameters counted by torch on the meta device.
 DEFAULTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data/configs/defaults.json").read_text())
 SMALL = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 99}
 
 
 @pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: str(case["name"]))
 def test_count_of_the_published_weights(case: dict[str, Any]) -> None:
-    """The parameters that a configuration makes are those of its weights."""
-    counted = configs.parse(case["config"], case["name"], "config.json").params
+    """The parameters of a configuration equal those of its weights."""
+    counted = model_config.parse_model(case["config"], case["name"], "config.json").params
 
     assert abs(counted - case["parameters"]) <= PART_COUNTED.get(case["name"], 0) * case["parameters"]
 
 
 @pytest.mark.parametrize("case", DEFAULTS, ids=lambda case: str(case["name"]))
 def test_count_of_default_classes(case: dict[str, Any]) -> None:
-    """Activations, norms' epsilons and lists of layers tell what the type does not, to the last parameter."""
-    assert configs.parse(case["config"], case["name"], "config.json").params == case["parameters"]
+    """Default configurations of transformers classes have exactly the parameters that torch counts."""
+    assert model_config.parse_model(case["config"], case["name"], "config.json").params == case["parameters"]
 
 
 @pytest.mark.parametrize("fields", [{"layer_types": ["linear_attention", "full_attention"]}, {"mamba_d_state": 16}])
 def test_layers_that_are_not_modelled(fields: dict[str, Any]) -> None:
-    """A model with such layers gets a verdict only where twice and half of the figure agree on it, and says why."""
-    known, odd = (configs.parse({**SMALL, **more}, "x", "config.json") for more in ({}, fields))
-    job = resolve.build(machines.described("nvidia", 1, 80), "llama-2-7b", "lora", {})
-    tight = replace(job, memory_gib=1.3 * verdict.answer(job).need_gib)
+    """A model with unmodelled layers gets a verdict only if half and twice the figure agree; the reason names them."""
+    known, odd = (model_config.parse_model({**SMALL, **more}, "x", "config.json") for more in ({}, fields))
+    job = resolve.build_planned_job(machines.build_described_machine("nvidia", 1, 80), "llama-2-7b", "lora", {})
+    tight = replace(job, memory_gib=1.3 * verdict.evaluate_job(job).need_gib)
 
-    assert not known.foreign and odd.foreign in str(configs.assumptions({**SMALL, **fields}))
-    assert verdict.answer(tight).verdict == "fits"
-    told = verdict.answer(replace(tight, model=replace(job.model, foreign=odd.foreign)))
-    assert told.verdict == "cannot-tell" and told.reason.endswith(f"{odd.foreign} layers")
+    assert not known.foreign and odd.foreign in str(model_config.list_assumptions({**SMALL, **fields}))
+    assert verdict.evaluate_job(tight).verdict == "fits"
+    plan = verdict.evaluate_job(replace(tight, model=replace(job.model, foreign=odd.foreign)))
+    assert plan.verdict == "unknown" and plan.reason.endswith(f"{odd.foreign} layers")
 
 
 @pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: str(case["name"]))
 def test_published_configurations_are_known(case: dict[str, Any]) -> None:
-    """No field of a family that is known is called unknown."""
-    assert not [text for text in configs.assumptions(case["config"]) if "known" in text or "Llama's" in text]
+    """A configuration of a known family has no unknown fields."""
+    assert not [text for text in model_config.list_assumptions(case["config"]) if "unknown" in text]
 
 
 def test_unknown_fields_are_named() -> None:
-    """A size that is not read is named with its value, and a type that is not known."""
-    said = configs.assumptions({**SMALL, "model_type": "frob", "memory_layer_size": 512})
+    """An ignored size is listed with its value, and so is an unknown type."""
+    assumed = model_config.list_assumptions({**SMALL, "model_type": "frob", "memory_layer_size": 512})
 
-    assert any("frob" in text for text in said)
-    assert any("memory_layer_size = 512" in text for text in said)
+    assert any("frob" in text for text in assumed)
+    assert any("memory_layer_size = 512" in text for text in assumed)
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,19 @@ def test_unknown_fields_are_named() -> None:
     ],
 )
 def test_soft_capping(fields: dict[str, Any], caps: tuple[bool, bool]) -> None:
-    """Capped logits and scores are read from their fields, of Gemma 2 also where the file is silent."""
-    model = configs.parse({**SMALL, **fields}, "small", "config.json")
+    """Soft capping is read from its fields; Gemma 2 has it by default."""
+    model = model_config.parse_model({**SMALL, **fields}, "small", "config.json")
 
     assert (model.caps_logits, model.caps_scores) == caps
 
 
-def write(folder: Path, text: str | bytes) -> Path:
+def write_config(folder: Path, text: str | bytes) -> Path:
     (folder / "config.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"hidden_size": "64"}, "hidden_size is '64'"),
         ({"hidden_size": 64.5}, "hidden_size is 64.5"),
@@ -108,64 +108,64 @@ def write(folder: Path, text: str | bytes) -> Path:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_fields_that_cannot_be(change: dict[str, Any], said: str) -> None:
-    """A size that is no size is refused with its field and value."""
+def test_invalid_sizes(change: dict[str, Any], message: str) -> None:
+    """An invalid size is rejected with its field and value."""
     with pytest.raises(UsageError) as refused:
-        configs.parse({**SMALL, **change}, "m", "config.json")
+        model_config.parse_model({**SMALL, **change}, "m", "config.json")
 
-    assert said in refused.value.message
+    assert message in refused.value.message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        (json.dumps(SMALL)[:-1] + ', "hidden_size": 8}', "'hidden_size' stands there twice"),
-        (json.dumps(SMALL)[:-1] + ', "x": NaN}', "NaN is no number"),
+        (json.dumps(SMALL)[:-1] + ', "hidden_size": 8}', "'hidden_size' is listed twice"),
+        (json.dumps(SMALL)[:-1] + ', "x": NaN}', "NaN is not a number"),
         ("[" * 100_000, "nested too deeply"),
-        ("{" * 5000, "is no config.json"),
-        ('"text"', "not an object"),
-        (b"\xff\xfe\x00", "is no config.json"),
-        ('{"hidden_size": ' + "9" * 5000 + "}", "is no config.json"),
+        ("{" * 5000, "is not a valid config.json"),
+        ('"text"', "not a JSON object"),
+        (b"\xff\xfe\x00", "is not a valid config.json"),
+        ('{"hidden_size": ' + "9" * 5000 + "}", "is not a valid config.json"),
         (b" " * ((16 << 20) + 1), "larger than 16 MiB"),
     ],
     ids=["twice", "nan", "deep", "open", "text", "binary", "digits", "huge"],
 )
-def test_files_that_are_none(text: str | bytes, said: str, tmp_path: Path) -> None:
-    """What is no configuration is refused in one sentence, however large or odd."""
+def test_invalid_files(text: str | bytes, message: str, tmp_path: Path) -> None:
+    """An invalid file is rejected with one short message."""
     with pytest.raises(UsageError) as refused:
-        configs.read(write(tmp_path, text))
+        model_config.read_model(write_config(tmp_path, text))
 
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert "\n" not in refused.value.message
     assert len(refused.value.message) < 600
 
 
 def test_devices_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
-    """An endless device, a pipe that nobody writes to, a folder and a dangling link end at once."""
+    """An endless device, a pipe without a writer, a folder and a dangling link are rejected at once."""
     for name, make in (("zero", lambda p: p.symlink_to("/dev/zero")), ("pipe", os.mkfifo), ("folder", Path.mkdir),
                        ("dangling", lambda p: p.symlink_to("nowhere"))):  # fmt: skip
         place = tmp_path / name
         place.mkdir()
         make(place / "config.json")
         with pytest.raises(UsageError):
-            configs.read(place)
+            model_config.read_model(place)
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(configs.READ | {"model_type", "mlp_only_layers"})),
+        st.sampled_from(sorted(model_config.READ | {"model_type", "mlp_only_layers"})),
         st.none() | st.booleans() | st.integers(-3, 1 << 70) | st.text(max_size=5) | st.floats(allow_nan=False)
         | st.lists(st.integers(-2, 300) | st.text(max_size=2), max_size=3)
-        | st.dictionaries(st.sampled_from(sorted(configs.READ)), st.integers(-1, 4096) | st.text(max_size=2)),
+        | st.dictionaries(st.sampled_from(sorted(model_config.READ)), st.integers(-1, 4096) | st.text(max_size=2)),
         max_size=8,
     )
 )  # fmt: skip
 def test_any_fields(fields: dict[str, Any]) -> None:
-    """Whatever stands in the fields, the answer is a model or a refusal."""
+    """Any fields give a model or a UsageError."""
     try:
-        made = configs.parse({**SMALL, **fields}, "m", "config.json")
-        configs.assumptions({**SMALL, **fields})
+        made = model_config.parse_model({**SMALL, **fields}, "m", "config.json")
+        model_config.list_assumptions({**SMALL, **fields})
     except UsageError:
         return
 

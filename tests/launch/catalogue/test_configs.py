@@ -1,4 +1,4 @@
-"""A model's shape from config.json: counts of published models from the fields that their configurations have."""
+"""Models from config.json: parameter counts of published models from their configurations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launch.catalogue import configs, models
+from launch.catalogue import model_config, models
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
          "intermediate_size": 11008, "vocab_size": 32000, "max_position_embeddings": 4096}  # fmt: skip
@@ -48,28 +48,28 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "data"), CASES, ids=[name for name, _ in CASES])
 def test_counts_from_a_configuration(name: str, data: dict[str, Any]) -> None:
-    """Parameters counted from a config.json are those of the catalogue's model."""
-    assert configs.parse(data, name, "config.json").params == models.load(name).params
+    """A config.json has the same parameter count as the model in the catalogue."""
+    assert model_config.parse_model(data, name, "config.json").params == models.load_model(name).params
 
 
 def test_text_tower_of_a_vision_model() -> None:
-    """The language model inside a vision configuration is read, and the tower counted by its shape."""
+    """The language model inside a vision configuration is read, and the parameters of the tower are counted."""
     data = {"model_type": "some_vl", "text_config": LLAMA, "vision_config": {"depth": 32, "embed_dim": 1280}}
-    model = configs.parse(data, "vl", "config.json")
+    model = model_config.parse_model(data, "vl", "config.json")
 
     assert model.layers == 32
     assert model.vision_params == 32 * (12 * 1280**2 + 13 * 1280)
 
 
 def test_multi_token_prediction_is_read_and_not_counted() -> None:
-    """The published count leaves those layers out; training holds them."""
-    model = configs.parse(dict(CASES)["deepseek-v3"], "v3", "config.json")
+    """The published count excludes these layers; training needs them."""
+    model = model_config.parse_model(dict(CASES)["deepseek-v3"], "v3", "config.json")
 
     assert model.mtp_layers == 1
     assert model.params == 671_026_419_200
 
 
-def test_unknown_types_say_what_was_assumed() -> None:
-    """A type that is not known is planned as Llama's modules, and that is said."""
-    assert configs.assumptions({"model_type": "frob"})
-    assert not configs.assumptions({"model_type": "llama"})
+def test_unknown_types_are_assumptions() -> None:
+    """An unknown type is planned like Llama, and that is listed."""
+    assert model_config.list_assumptions({"model_type": "frob"})
+    assert not model_config.list_assumptions({"model_type": "llama"})

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 
-from installers.recipes import catalogue, recipe_digest
+from installers.recipes import catalogue, fingerprint
 from installers.recipes.recipe import Recipe, RecipeJob
 from installers.state import environment, state_file
 from tests.launch.gates.test_gates_machines import BOX16, CLOSES, NEWER, NOTED
-from tests.launch.rendering.test_rendered_real import own_address
+from tests.launch.rendering.test_rendered_real import find_own_address
 from tests.tiers import thin_out
 
 pytestmark = pytest.mark.slow
@@ -84,17 +84,30 @@ PAIRS = [
 
 
 @dataclass(frozen=True)
-class Seats:
-    """A home in which each of the five is provisioned, as far as envcheck's own notes tell."""
+class ProvisionedHome:
+    """A home in which envcheck's state files say that all five systems are provisioned."""
 
     home: Path
 
-    def gates(self, name: str, job: RecipeJob, *wishes: str, boxed: bool = False) -> tuple[int, dict[str, Any], str]:
-        """(exit code, the gates by name, what was said to a person); `boxed`: in the recipe's own container."""
+    def run_gates(
+        self, name: str, job: RecipeJob, *wishes: str, boxed: bool = False
+    ) -> tuple[int, dict[str, Any], str]:
+        """Return (exit code, gates by name, text output); `boxed`: in the recipe's container."""
         device = job.device or RECIPES[name].device
         machine = "bi-v150x8" if device == "iluvatar" else MACHINES[name]
         around = [word for wish in wishes for word in ("--fault", wish)]
-        words = [*ENVCHECK, "simulate", machine, *around, "--", *ENVCHECK, "train", "--recipe", name, *said(job)]
+        words = [
+            *ENVCHECK,
+            "simulate",
+            machine,
+            *around,
+            "--",
+            *ENVCHECK,
+            "train",
+            "--recipe",
+            name,
+            *make_options(job),
+        ]
         words += [] if boxed else ["--into", str(self.home / name)]
         words += [word for gate in LACKING for word in ("--waive", gate, "--because", "no machine holds them")]
         env = {**os.environ, "ENVCHECK_HOME": str(self.home / "own"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
@@ -104,68 +117,70 @@ class Seats:
         return done.returncode, {gate["name"].removeprefix("gate."): gate for gate in found}, done.stderr
 
 
-def said(job: RecipeJob) -> Iterator[str]:
-    """The options that mean this job, and on several nodes this node of it."""
+def make_options(job: RecipeJob) -> Iterator[str]:
+    """Return the options that select this job, and on several nodes this node."""
     yield from ("--method", job.method)
     yield from ("--variant", job.variant) if job.variant else ()
     yield from ("--node-role", job.role) if job.role else ()
     if job.nodes > 1:
         rank = str(1 if job.rank is None else job.rank)
-        yield from ("--rank", rank, "--master", "192.0.2.1", "--host", own_address())
+        yield from ("--rank", rank, "--master", "192.0.2.1", "--host", find_own_address())
 
 
 @pytest.fixture(scope="module")
-def seats(tmp_path_factory: pytest.TempPathFactory) -> Seats:
+def seats(tmp_path_factory: pytest.TempPathFactory) -> ProvisionedHome:
     home = tmp_path_factory.mktemp("five")
     for name in MACHINES:
-        provisioned(RECIPES[name], home / name)
-    return Seats(home)
+        make_environment(RECIPES[name], home / name)
+    return ProvisionedHome(home)
 
 
-def provisioned(recipe: Recipe, folder: Path) -> None:
-    """An environment in which all of the recipe stands, by its files, and was proved, by envcheck's mark."""
+def make_environment(recipe: Recipe, folder: Path) -> None:
+    """Create the files of an environment in which the recipe is installed and verified."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").symlink_to(sys.executable)
     (folder / "pyvenv.cfg").write_text("version = 3.10.12\n")
     proven = {}
     for package in recipe.packages:
         name, versions = package.name.partition("[")[0], re.findall(r"\d[\w.]*", package.specifier)
-        version = next(v for v in (*versions, "0.1", "1") if environment.within(v, package.specifier))
+        version = next(v for v in (*versions, "0.1", "1") if environment.is_allowed_version(v, package.specifier))
         place = folder / "lib/python3.10/site-packages" / f"{name}-{version}.dist-info"
         place.mkdir(parents=True)
         for file in ("RECORD", "METADATA"):
             (place / file).touch()
         proven[str(canonicalize_name(name))] = version
-    proof = state_file.Proof(recipe_digest.digest(recipe), packages=proven)
-    state_file.save(folder, state_file.EnvironmentState(False, {recipe.name: proof}))
+    proof = state_file.RecipeProof(fingerprint.compute_fingerprint(recipe), packages=proven)
+    state_file.save_state(folder, state_file.EnvironmentState(False, {recipe.name: proof}))
 
 
-def job_of(name: str, method: str, which: str) -> RecipeJob:
+def find_job(name: str, method: str, which: str) -> RecipeJob:
     return next(j for j in RECIPES[name].jobs if j.method == method and which in (j.variant, j.role))
 
 
-def healthy(name: str) -> tuple[str, ...]:
+def list_allowed_failures(name: str) -> tuple[str, ...]:
     return (NEWER,) if MACHINES[name] == "atlas-800t-a2" else ()
 
 
-def shut(found: dict[str, Any]) -> set[str]:
+def list_closed_gates(found: dict[str, Any]) -> set[str]:
     return {name for name, gate in found.items() if gate["status"] == "FAIL"}
 
 
 @pytest.mark.parametrize(("name", "method", "variant", "role"), thin_out(5, JOBS))
-def test_all_gates_are_open(seats: Seats, name: str, method: str, variant: str, role: str) -> None:
-    """Each method of each published system may start on its own machine: exit 0, no gate is closed, none is unknown,
-    and what was waived is what a simulation lacks."""
-    code, found, err = seats.gates(name, job_of(name, method, variant or role), *healthy(name))
+def test_all_gates_are_open(seats: ProvisionedHome, name: str, method: str, variant: str, role: str) -> None:
+    """Every method of every published system passes on its machine: exit code 0, no gate failed or unknown.
+
+    Waivers are needed only for facts that a simulation lacks.
+    """
+    code, found, err = seats.run_gates(name, find_job(name, method, variant or role), *list_allowed_failures(name))
     waived = {gate for gate, finding in found.items() if finding["seen"].startswith("waived")}
 
-    assert (code, shut(found)) == (0, set()), (err, found)
+    assert (code, list_closed_gates(found)) == (0, set()), (err, found)
     assert not [gate for gate, finding in found.items() if finding["status"] == "UNKNOWN"]
     assert waived <= set(LACKING)
 
 
-def gate_of(fault: str, name: str) -> tuple[str, str]:
-    """The gate that the fault closes, and the beginning of its evidence where that is doctor's."""
+def find_gate(fault: str, name: str) -> tuple[str, str]:
+    """Return the gate that the fault fails, and for gate.doctor the beginning of its evidence."""
     wanted = "driver.tool" if (fault, name) == ("library-mismatch", "ernie-21b-hetero") else CLOSES.get(fault, "")
     return ("doctor", wanted) if "." in wanted else (wanted, "")
 
@@ -173,18 +188,17 @@ def gate_of(fault: str, name: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("wish", "system"), thin_out(7, PAIRS), ids=[f"{fault}-{system[0]}" for fault, system in PAIRS]
 )
-def test_a_fault_closes_its_gate(seats: Seats, wish: str, system: tuple[str, str, str]) -> None:
-    """The gate of the fault is closed with exit 1, its evidence, and what opens it; one that leaves the training able
-    to run closes none, and is said."""
+def test_a_fault_closes_its_gate(seats: ProvisionedHome, wish: str, system: tuple[str, str, str]) -> None:
+    """A fault fails its gate, with exit code 1, evidence and remedy; a harmless fault is only reported."""
     name, method, which = system
     fault = wish.partition("=")[0]
-    usual = () if fault == "driver-old" else healthy(name)
-    code, found, _ = seats.gates(name, job_of(name, method, which), *usual, wish, boxed=fault == "docker-absent")
-    gate, check = gate_of(fault, name)
+    usual = () if fault == "driver-old" else list_allowed_failures(name)
+    code, found, _ = seats.run_gates(name, find_job(name, method, which), *usual, wish, boxed=fault == "docker-absent")
+    gate, check = find_gate(fault, name)
 
     if not gate:
         assert fault in NOTED
-        assert (code, shut(found)) == (NOTED[fault][1], set()), found
+        assert (code, list_closed_gates(found)) == (NOTED[fault][1], set()), found
         assert any(NOTED[fault][0] in line for line in found["doctor"]["evidence"]), found["doctor"]
         return
     closed = found[gate]
@@ -193,18 +207,20 @@ def test_a_fault_closes_its_gate(seats: Seats, wish: str, system: tuple[str, str
     assert not check or any(line.startswith(f"{check}: ") for line in closed["evidence"]), closed
     assert closed["seen"]
     assert closed["remedy"]["words"]
-    assert shut(found) - {gate} <= {"devices", "container"}  # the cards that are lost; a box without an engine
+    assert list_closed_gates(found) - {gate} <= {
+        "devices",
+        "container",
+    }  # the cards that are lost; a box without an engine
 
 
 def test_each_system_has_faults() -> None:
-    """Each of the five systems has faults here, and each fault here is one of the tables, which have more of them; what
-    else can be wrong with a machine is doctor's to find."""
+    """Each system has faults here, and each fault is in the tables of test_gates_machines.py."""
     assert {wish.partition("=")[0] for wish, _ in PAIRS} <= {*CLOSES, *NOTED}
     assert {system[0] for _, system in PAIRS} == set(MACHINES)
 
 
-def test_for_a_person(seats: Seats) -> None:
-    """A line for each gate with what it saw, what opens the closed one, and the verdict; nothing is started."""
+def test_for_a_person(seats: ProvisionedHome) -> None:
+    """The output has a line per gate, remedies of failed ones, and the verdict; nothing is started."""
     argv = [*ENVCHECK, "simulate", "bi-v150x8", "--fault", "shm-small", "--", *ENVCHECK, "train", "--gates"]
     argv += ["--recipe", "ernie-21b-iluvatar", "--method", "lora", "--into", str(seats.home / "ernie-21b-iluvatar")]
     env = {**os.environ, "ENVCHECK_HOME": str(seats.home / "own"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
@@ -216,13 +232,13 @@ def test_for_a_person(seats: Seats) -> None:
     assert "[✓] gate.devices: this job needs 16 devices; 16 found (2" in lines
     assert any(line.startswith("[✗] gate.shm: this job needs 64.0 GiB of /dev/shm;") for line in lines)
     assert next(line for line in lines if "$ sudo mount" in line).startswith("        $ ")
-    assert lines[-1].startswith("4 gates are closed:")
+    assert " ".join(lines[-2:]).startswith("4 preflight checks failed;")
     assert all(len(line) < 60 for line in lines if "$ " not in line and "/" not in line)
     assert not list(seats.home.glob("runs/*/run.json"))
 
 
-def test_looking_starts_nothing(seats: Seats) -> None:
-    """--gates beside an option that starts or installs something, or only shows the command, is wrong usage."""
+def test_looking_starts_nothing(seats: ProvisionedHome) -> None:
+    """--gates with an option that starts or installs something, or shows the command, is exit code 2."""
     for more in ("--provision", "--detach", "--dry-run", "--as-script"):
         argv = [*ENVCHECK, "train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--gates", more]
         done = subprocess.run(argv, cwd=seats.home, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""One judge: doctor, provision and the gates of train say the same of a machine, in the same words."""
+"""doctor, provision and the gates of train report the same problems in the same words."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from envcheck import checks
 from envcheck.collect import facts
 from envcheck.core.facts import Disk, Facts
 from envcheck.core.model import Finding, Status
-from envcheck.core.simulate.machine import Machine
+from envcheck.core.simulate.machine import SimulatedSystem
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve_offer
 from envcheck.simulate import faults, machine_file
 from installers.plan import preconditions
+from installers.provision_run import narrow_to_node
 from installers.recipes import catalogue
-from installers.recipes.catalogue import Offer, device_of
-from installers.session import narrow_to_node
+from installers.recipes.catalogue import Offer, job_device
 from launch import gates
 from launch.gates import job_requirements
 from launch.gates.context import GateContext
-from launch.run import choose
-from tests.envcheck.checks.doctor_helpers import simulated
-from tests.launch.gates.gate_parts import SIGHT, command, situated
+from launch.run import stage_choice
+from tests.envcheck.checks.doctor_helpers import simulate_machine
+from tests.launch.gates.gate_parts import SIGHT, make_command, make_context
 
 RECIPES = catalogue.load_all(None)
 # Requirements, and the gates that hold them; of the others gate.doctor tells.
@@ -45,41 +45,41 @@ QUICK = ("atlas-800t-a2", "bi-v150x8")
 JUDGED = (Status.WARN, Status.FAIL)
 
 
-def cases() -> Iterator[object]:
-    """Each machine with each fault that it can have; the jobs are those of all recipes for its cards."""
-    for name in machine_file.names():
-        described = machine_file.load(name)
-        known = {"", *faults.applicable(described)}
+def make_cases() -> Iterator[object]:
+    """Every machine with every fault, and the jobs of all recipes for its cards."""
+    for name in machine_file.list_machines():
+        described = machine_file.load_machine(name)
+        known = {"", *faults.list_applicable_faults(described)}
         for fault in (wish for wish in FAULTS if wish in known):
             marks = () if name in QUICK else pytest.mark.slow
-            yield pytest.param(name, _sized(fault, described), id=f"{name}-{fault}", marks=marks)
+            yield pytest.param(name, _add_size(fault, described), id=f"{name}-{fault}", marks=marks)
 
 
-def _sized(fault: str, described: Machine) -> str:
-    """The fault, where it fills a card with nearly all that the card has."""
+def _add_size(fault: str, described: SimulatedSystem) -> str:
+    """The fault that fills a card almost completely."""
     if fault != "memory-held" or described.devices is None:
         return fault
     return f"{fault}={described.devices.memory_mib - described.chips[0].memory_used_mib - 2048}"
 
 
-def offers(vendor: str) -> list[Offer]:
-    return [(recipe, job) for recipe in RECIPES for job in recipe.jobs if device_of((recipe, job)) == vendor]
+def list_offers(vendor: str) -> list[Offer]:
+    return [(recipe, job) for recipe in RECIPES for job in recipe.jobs if job_device((recipe, job)) == vendor]
 
 
 @cache
-def machine(name: str, fault: str) -> Facts:
-    with simulated(name, (fault,) if fault else ()) as here:
-        return facts.gather(here, machine_file.load(name).vendor)
+def gather_facts(name: str, fault: str) -> Facts:
+    with simulate_machine(name, (fault,) if fault else ()) as here:
+        return facts.gather_facts(here, machine_file.load_machine(name).vendor)
 
 
-def in_doctor(known: Facts) -> dict[str, Finding]:
-    """What doctor says of the job by itself, where it is not told in the place of another check."""
-    found = {finding.name: finding for finding in checks.run_all(known) if finding.name.startswith("job.")}
+def run_doctor(known: Facts) -> dict[str, Finding]:
+    """Return doctor's findings for the job that are not reported by another check."""
+    found = {finding.name: finding for finding in checks.run_checks(known) if finding.name.startswith("job.")}
     return {name: finding for name, finding in found.items() if finding.status in JUDGED}
 
 
-def in_train(offer: Offer, known: Facts) -> GateContext:
-    """The gates' context before anything is provisioned: the place is as the machine is."""
+def make_train_context(offer: Offer, known: Facts) -> GateContext:
+    """Return the context of the gates before provisioning."""
     recipe, job = offer
     disks = known.disks or {}
     shared, here = disks.get("/dev/shm", Disk()), disks.get(".") or disks.get("/") or Disk()
@@ -90,22 +90,22 @@ def in_train(offer: Offer, known: Facts) -> GateContext:
         shm_bytes=shared.total_bytes,
         shm_free_bytes=shared.free_bytes,
     )
-    stage = choose.choose(recipe, job, Path("/venv"), False, Facts())
-    made = command(job, recipe)
-    seen = situated(
-        recipe=recipe, job=job, device=device_of(offer), facts=known, stage=stage, command=made, sight=sight
+    stage = stage_choice.choose_stage(recipe, job, Path("/venv"), False, Facts())
+    made = make_command(job, recipe)
+    seen = make_context(
+        recipe=recipe, job=job, device=job_device(offer), facts=known, stage=stage, command=made, sight=sight
     )
-    return job_requirements.judge_machine(job_requirements.require(seen))
+    return job_requirements.judge_machine(job_requirements.add_requirements(seen))
 
 
-@pytest.mark.parametrize(("name", "fault"), tuple(cases()))
-def test_train_says_what_doctor_says(name: str, fault: str) -> None:
-    """For every job of the machine's cards: the gate of a requirement that doctor fails has its sentence and remedy."""
-    for offer in offers(machine_file.load(name).vendor):
-        job = resolve_offer(JobRequest(), offer, machine(name, fault), "/work")
-        seen = in_train(offer, replace(machine(name, fault), wanted=job.wanted))
+@pytest.mark.parametrize(("name", "fault"), tuple(make_cases()))
+def test_train_reports_what_doctor_reports(name: str, fault: str) -> None:
+    """For every job: the gate of a requirement that doctor fails has the same message and remedy."""
+    for offer in list_offers(machine_file.load_machine(name).vendor):
+        job = resolve_offer(JobRequest(), offer, gather_facts(name, fault), "/work")
+        seen = make_train_context(offer, replace(gather_facts(name, fault), wanted=job.wanted))
         told = {finding.name: finding for finding in job.findings}
-        doctor = in_doctor(replace(machine(name, fault), wanted=job.wanted))
+        doctor = run_doctor(replace(gather_facts(name, fault), wanted=job.wanted))
 
         for requirement, finding in doctor.items():
             assert (told[requirement].seen, told[requirement].remedy) == (finding.seen, finding.remedy)
@@ -117,22 +117,21 @@ def test_train_says_what_doctor_says(name: str, fault: str) -> None:
                 assert f"{requirement}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}" in lines
 
 
-@pytest.mark.parametrize(("name", "fault"), tuple(cases()))
-def test_provision_says_what_doctor_says(name: str, fault: str) -> None:
-    """For every job of the machine's cards: what is in the way of provisioning it is what doctor fails, and the driver
-    that is left to a person is doctor's sentence."""
-    for recipe, job in offers(machine_file.load(name).vendor):
-        known = machine(name, fault)
+@pytest.mark.parametrize(("name", "fault"), tuple(make_cases()))
+def test_provision_reports_what_doctor_reports(name: str, fault: str) -> None:
+    """For every job: obstacles of provision are failures of doctor, and the manual driver step has doctor's message."""
+    for recipe, job in list_offers(machine_file.load_machine(name).vendor):
+        known = gather_facts(name, fault)
         resolved = resolve_offer(JobRequest(), (recipe, job), known, "/work")
         told = {f.seen: f.remedy for f in resolved.findings if f.status is Status.FAIL}
         alone = replace(recipe, jobs=(job,))
 
-        for obstacle in preconditions.obstacles(alone, known, job.role):
+        for obstacle in preconditions.find_obstacles(alone, known, job.role):
             remedy = told[obstacle.why]
             assert remedy and obstacle.remedy.startswith(remedy.words)
         blocking = {f.name for f in resolved.findings if f.status is Status.FAIL} & {"job.cards", "job.architecture"}
-        assert bool(blocking) <= bool(list(preconditions.obstacles(alone, known, job.role)))
+        assert bool(blocking) <= bool(list(preconditions.find_obstacles(alone, known, job.role)))
         driver = next((f for f in resolved.findings if f.name == "job.driver" and f.status is Status.FAIL), None)
         version = known.vendors[0].document.driver_version if known.vendors and known.vendors[0].document else None
-        hands = [hand.why for hand in preconditions.driver_by_hand(narrow_to_node(recipe, resolved), version)]
-        assert driver is None or hands == [f"{driver.seen}; with the vendor's file:"]
+        hands = [hand.why for hand in preconditions.list_manual_driver(narrow_to_node(recipe, resolved), version)]
+        assert driver is None or hands == [f"{driver.seen}; install the vendor's file:"]

@@ -1,4 +1,4 @@
-"""Stand-ins for programs that talk: `python talkers.py KIND` behaves like one on its terminal, in one of many ways."""
+"""Stand-ins for chat programs: `python talkers.py STYLE KIND` behaves like one on its terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 BUSY = "\x1b]0;a title\x07\x1b[?25lLoading checkpoint shards:  50%\rLoading checkpoint shards: 100%\r\n\x1b[?25h"
-# As LLaMA-Factory, ms-swift 4 and ERNIEKit print them: prompt, what stands before an answer, and what after it.
+# Prompt, text before an answer and text after it, as printed by LLaMA-Factory, ms-swift 4 and ERNIEKit.
 STYLES = {
     "llamafactory": ("\nUser: ", "Assistant: ", ""),
     "swift": ("<<< ", "", f"{'-' * 50}\n"),
@@ -35,10 +35,10 @@ def main() -> None:
         time.sleep(600)
     if kind == "readline":
         import readline  # noqa: F401  # it does its own echo from now on
-    talk(style, "answer" if kind == "readline" else kind)
+    run_dialogue(style, "answer" if kind == "readline" else kind)
 
 
-def talk(style: str, kind: str) -> None:
+def run_dialogue(style: str, kind: str) -> None:
     prompt, reply, rule = STYLES[style]
     while (said := input(prompt)) != "exit":
         Path(os.environ["HEARD"]).write_text(said)

@@ -1,4 +1,4 @@
-"""One question to a program on a real terminal: stand-ins of the upstreams', each way that it can go."""
+"""One question to stand-ins of chat programs on a real terminal: every outcome."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from envcheck.core import process
 from envcheck.core.errors import UsageError
-from launch.infer import chat_text, dialogue, talks
+from launch.infer import chat_programs, chat_text, dialogue
+from launch.infer.chat_programs import ChatProgram
 from launch.infer.dialogue import DialogueOutcome
-from launch.infer.talks import ChatProgram
 
 pytestmark = pytest.mark.slow
 
@@ -26,17 +26,19 @@ COMMANDS = {
 QUESTION = "Who are you, and what is 2 < 3? Straße, 你好"
 
 
-def talk_of(style: str) -> ChatProgram:
-    found = talks.of(COMMANDS[style], {})
+def find_chat_program(style: str) -> ChatProgram:
+    found = chat_programs.find_program(COMMANDS[style], {})
     assert found
     return found
 
 
-def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 300) -> DialogueOutcome:
+def ask_question(
+    style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 300
+) -> DialogueOutcome:
     argv = (sys.executable, str(TALKERS), style, kind)
     env = {**os.environ, "HEARD": str(heard), "TERM": "dumb"}
-    with process.converse(argv, env=env, columns=8192) as terminal:
-        outcome = dialogue.ask(terminal, talk_of(style), question, deadline_s)
+    with process.open_terminal(argv, env=env, columns=8192) as terminal:
+        outcome = dialogue.ask_question(terminal, find_chat_program(style), question, deadline_s)
         assert outcome.status is not None or terminal.pid
     assert not Path(f"/proc/{terminal.pid}").exists()
     return outcome
@@ -45,8 +47,8 @@ def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s
 @pytest.mark.parametrize("style", COMMANDS)
 @pytest.mark.parametrize("kind", ("answer", "readline"))
 def test_answer(style: str, kind: str, tmp_path: Path) -> None:
-    """The answer comes whole, without echo, prompt, line or progress bar, the question arrived as it was asked."""
-    outcome = ask(style, kind, tmp_path / "heard")
+    """The answer is complete, without echo, prompt, separator or progress bar; the question arrives unchanged."""
+    outcome = ask_question(style, kind, tmp_path / "heard")
 
     assert (outcome.how, outcome.status) == ("answered", 0)
     assert outcome.answer == "I am a stand-in.\nIn two lines: User: is no prompt in the middle of one."
@@ -55,9 +57,9 @@ def test_answer(style: str, kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ("answer", "readline"))
 def test_long_question(kind: str, tmp_path: Path) -> None:
-    """A question of 2900 characters arrives whole, and its echo is no part of the answer."""
+    """A question of 2900 characters arrives complete; its echo is not part of the answer."""
     question = ("word " * 580).strip()
-    outcome = ask("swift", kind, tmp_path / "heard", question)
+    outcome = ask_question("swift", kind, tmp_path / "heard", question)
 
     assert (tmp_path / "heard").read_text() == question
     assert outcome.answer.startswith("I am a stand-in.")
@@ -75,8 +77,8 @@ def test_long_question(kind: str, tmp_path: Path) -> None:
     ],
 )
 def test_no_answer(style: str, kind: str, how: str, words: str, tmp_path: Path) -> None:
-    """Nothing, a traceback, an end at the start or in the middle: each is told by its name, with the last words."""
-    outcome = ask(style, kind, tmp_path / "heard")
+    """An empty answer, a traceback and an early exit are different outcomes with the last output."""
+    outcome = ask_question(style, kind, tmp_path / "heard")
 
     assert outcome.how == how
     assert words in outcome.said
@@ -85,64 +87,67 @@ def test_no_answer(style: str, kind: str, how: str, words: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(("kind", "how"), [("silent", "silent"), ("never", "unready")])
 def test_deadline(kind: str, how: str, tmp_path: Path) -> None:
-    """Who never asks, or never answers, is ended at the deadline."""
+    """A program that never prompts or never answers is ended at the deadline."""
     began = time.monotonic()
-    outcome = ask("llamafactory", kind, tmp_path / "heard", deadline_s=12)
+    outcome = ask_question("llamafactory", kind, tmp_path / "heard", deadline_s=12)
 
     assert (outcome.how, outcome.status) == (how, None)
     assert 11 < time.monotonic() - began < 300
 
 
 def test_stuck_after_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that fell over and says nothing more is not waited for until the deadline."""
-    monkeypatch.setattr(dialogue, "GRIEF_S", 1.0)
+    """A program that printed a traceback and hangs is ended before the deadline."""
+    monkeypatch.setattr(dialogue, "TRACEBACK_WAIT_S", 1.0)
     began = time.monotonic()
-    outcome = ask("llamafactory", "stuck", tmp_path / "heard", deadline_s=1200)
+    outcome = ask_question("llamafactory", "stuck", tmp_path / "heard", deadline_s=1200)
 
     assert time.monotonic() - began < 600
     assert (outcome.how, outcome.lines[-1]) == ("traceback", "RuntimeError: out of words")
 
 
 def test_flood(tmp_path: Path) -> None:
-    """Who prints without end is ended, with what is kept of it bounded."""
-    outcome = ask("llamafactory", "floods", tmp_path / "heard", deadline_s=300)
+    """A program that prints endlessly is ended; the kept output is bounded."""
+    outcome = ask_question("llamafactory", "floods", tmp_path / "heard", deadline_s=300)
 
     assert outcome.how == "flood"
     assert len(outcome.said) <= dialogue.LOG
 
 
 def test_large_answer(tmp_path: Path) -> None:
-    """An answer of a megabyte comes whole."""
-    outcome = ask("llamafactory", "large", tmp_path / "heard")
+    """An answer of one megabyte is complete."""
+    outcome = ask_question("llamafactory", "large", tmp_path / "heard")
 
     assert (outcome.how, len(outcome.answer)) == ("answered", len("many words and no end " * 50_000) - 1)
 
 
 def test_escapes_and_secrets(tmp_path: Path) -> None:
-    """No character of an answer moves a cursor, and no token in it is shown."""
-    assert ask("swift", "escapes", tmp_path / "heard").answer == "bold and a link, plain"
-    assert ask("swift", "secret", tmp_path / "heard").answer == "your token=*** is safe with me"
+    """Control sequences and secrets are removed from answers."""
+    assert ask_question("swift", "escapes", tmp_path / "heard").answer == "bold and a link, plain"
+    assert ask_question("swift", "secret", tmp_path / "heard").answer == "your token=*** is safe with me"
 
 
 def test_prompt_must_be_followed_by_nothing() -> None:
-    """What looks like the prompt in the middle of an answer is part of the answer."""
+    """Text like the prompt within an answer is part of the answer."""
     said = "hi\r\nAssistant: one\r\nUser: two\r\nAssistant: three\r\n\r\nUser: "
 
-    assert dialogue.extract(said, talk_of("llamafactory"), "hi", True) == "one\nUser: two\nAssistant: three"
+    assert (
+        dialogue.extract_answer(said, find_chat_program("llamafactory"), "hi", True)
+        == "one\nUser: two\nAssistant: three"
+    )
 
 
-@pytest.mark.parametrize("talk", talks.talks(), ids=lambda talk: " ".join(talk.words))
+@pytest.mark.parametrize("talk", chat_programs.load_programs(), ids=lambda talk: " ".join(talk.words))
 def test_table(talk: ChatProgram) -> None:
-    """Every entry is found by its own words, names its source, and leaves by a word that it takes for an order."""
-    assert talks.of(talk.words, {}) == talk
+    """Every entry matches its own words, has a source, and leaves with one of its commands."""
+    assert chat_programs.find_program(talk.words, {}) == talk
     assert talk.source and talk.prompt and talk.leave in talk.commands
 
 
 def test_other_versions_and_programs_are_not_known() -> None:
-    """For a version outside the table's range, or another program, nothing is pretended."""
-    assert talks.of(COMMANDS["swift"], {"ms-swift": "1.7.0"}) is None
-    assert talks.of(COMMANDS["swift"], {"ms-swift": "4.6.0"}) is not None
-    assert talks.of(("paddleformers-cli", "train", "chat.yaml"), {}) is None
+    """Versions outside the table and other programs have no entry."""
+    assert chat_programs.find_program(COMMANDS["swift"], {"ms-swift": "1.7.0"}) is None
+    assert chat_programs.find_program(COMMANDS["swift"], {"ms-swift": "4.6.0"}) is not None
+    assert chat_programs.find_program(("paddleformers-cli", "train", "chat.yaml"), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -158,18 +163,18 @@ def test_other_versions_and_programs_are_not_known() -> None:
         ("llamafactory", "ß" * 1501),
     ],
 )
-def test_what_is_no_question(style: str, question: str) -> None:
-    """Orders of the program, what it would evaluate, keys and lines too long for a terminal are refused."""
+def test_refused_questions(style: str, question: str) -> None:
+    """Commands of the program, text that it evaluates, control characters and long lines are refused."""
     with pytest.raises(UsageError, match="--ask"):
-        talks.question(question, talk_of(style))
+        chat_programs.check_question(question, find_chat_program(style))
 
 
 @pytest.mark.parametrize("terminal", (True, False))
-def test_interrupted_stands_below_the_terminals_sign(
+def test_interrupted_starts_a_new_line(
     terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A terminal writes ^C behind the prompt, without an end of line: our words begin on the next."""
+    """The terminal prints ^C without a line break: the message starts on a new line."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    chat_text.end(tmp_path, "interrupted", 130, None, "")
+    chat_text.print_end(tmp_path, "interrupted", 130, None, "")
 
-    assert capsys.readouterr().err.startswith("\n" * terminal + "interrupted, and it ended with status 130\n")
+    assert capsys.readouterr().err.startswith("\n" * terminal + "interrupted (exit status 130)\n")

@@ -1,4 +1,4 @@
-"""launch/logs: steps from the logs of trainings, recorded from real runs; and how long a run still takes."""
+"""Parsing of recorded training logs, and the estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch.logs import eta
-from launch.logs.reader import LogReader, read
-from launch.logs.step import TrainingStep, duration, words
+from launch.logs.reader import LogReader, parse_step_line
+from launch.logs.training_step import TrainingStep, describe_step, format_duration
 
 DATA = Path(__file__).parents[2] / "data" / "training_logs"
 
 
-def steps_of(text: str) -> list[TrainingStep]:
+def read_steps(text: str) -> list[TrainingStep]:
     reader = LogReader()
-    found = [step for line in text.replace("\r", "\n").split("\n") for step in reader.feed(line)]
-    return found + reader.rest()
+    found = [step for line in text.replace("\r", "\n").split("\n") for step in reader.feed_line(line)]
+    return found + reader.flush_waiting()
 
 
-def recorded(name: str) -> list[TrainingStep]:
-    return steps_of((DATA / f"{name}.txt").read_bytes().decode())
+def read_recording(name: str) -> list[TrainingStep]:
+    return read_steps((DATA / f"{name}.txt").read_bytes().decode())
 
 
 TO_24, TO_12 = list(range(2, 25, 2)), list(range(2, 13, 2))
@@ -45,9 +45,9 @@ RECORDED = {  # the steps' numbers, how many there are in all, the first and the
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_log(name: str) -> None:
-    """Every step of a real log is found once, with its number; evaluations, summaries and other bars are none."""
+    """Each step of a recorded log is found once with its number; evaluations, summaries and other bars are not."""
     numbers, of, first, last, rate = RECORDED[name]
-    steps = recorded(name)
+    steps = read_recording(name)
 
     assert [step.step for step in steps] == numbers
     assert {step.of for step in steps} == {of}
@@ -56,14 +56,14 @@ def test_recorded_log(name: str) -> None:
 
 
 def test_every_recording_is_read() -> None:
-    """No recorded log without what it holds."""
+    """Each recorded log has an expected result."""
     assert {path.stem for path in DATA.glob("*.txt")} == set(RECORDED)
 
 
 def test_what_else_a_real_log_tells() -> None:
-    """Norm, epoch, speed and time of a step come along where the program tells them."""
+    """Gradient norm, epoch, speed and time of a step are parsed if present."""
     swift, paddle, factory = (
-        recorded(name)[0] for name in ("ms_swift_4.6", "paddleformers_0.2", "llamafactory_trainer_log")
+        read_recording(name)[0] for name in ("ms_swift_4.6", "paddleformers_0.2", "llamafactory_trainer_log")
     )
 
     assert (swift.grad_norm, swift.epoch, swift.seconds) == (0.7829, 0.08333, 0.03251)
@@ -125,8 +125,8 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "expected"), LINES)
 def test_line(line: str, expected: TrainingStep | None) -> None:
-    """Steps are read in the words of each framework, whatever stands before; other lines are none."""
-    step = read(line)
+    """Lines of all frameworks are parsed with any prefix; other lines are not steps."""
+    step = parse_step_line(line)
 
     assert (step is None) == (expected is None)
     if step and expected:
@@ -134,17 +134,17 @@ def test_line(line: str, expected: TrainingStep | None) -> None:
 
 
 def test_bars_of_torchtune_hold_the_loss() -> None:
-    """A bar with the loss in its title is a step, once however often it is drawn."""
+    """A progress bar with the loss in its title is one step, however often it is redrawn."""
     bars = (
         "1|1|Loss: 2.5:  10%|█         | 1/10 [00:01<00:09]\r" * 3
         + "1|2|Loss: 2.25:  20%|██        | 2/10 [00:02<00:08]"
     )
 
-    assert [(step.step, step.of, step.loss) for step in steps_of(bars)] == [(1, 10, 2.5), (2, 10, 2.25)]
+    assert [(step.step, step.of, step.loss) for step in read_steps(bars)] == [(1, 10, 2.5), (2, 10, 2.25)]
 
 
 def test_other_bars_do_not_number_steps() -> None:
-    """Shards that load, data that is mapped and an evaluation's batches move no step."""
+    """Progress bars of loading, mapping and evaluation are not steps."""
     text = "\n".join(
         [
             "Loading checkpoint shards:  50%|█████     | 1/2 [00:01<00:01]",
@@ -157,34 +157,34 @@ def test_other_bars_do_not_number_steps() -> None:
         ]
     )
 
-    assert [(step.step, step.loss) for step in steps_of(text)] == [(4, 2.5), (8, 2.4)]
+    assert [(step.step, step.loss) for step in read_steps(text)] == [(4, 2.5), (8, 2.4)]
 
 
 def test_one_rank_tells() -> None:
-    """Where several ranks write into one log, the lines of the first that tells a step count."""
+    """If several ranks write into one log, only the first with a step counts."""
     text = "".join(
         f"[rank{rank}]: {{'loss': {loss}, 'epoch': {n}}}\n" for n in (1, 2) for rank, loss in ((3, n), (0, 9))
     )
 
-    assert [step.loss for step in steps_of(text)] == [1, 2]
+    assert [step.loss for step in read_steps(text)] == [1, 2]
 
 
 def test_warning_of_another_rank_on_the_line() -> None:
-    """A step behind a piece of another rank's warning is the step of who wrote it; those that follow count."""
+    """A step after a fragment of another rank's warning is parsed, as are the following ones."""
     warning = "[rank1]:[W1121 10:48:48.589371640 reducer.cpp:1529] Warning: find_unused_parameters=True was"
     text = f"{warning}{{'loss': 4.7, 'epoch': 1}} specified\n{{'loss': 4.6, 'epoch': 2}}\n"
 
-    assert [step.loss for step in steps_of(text)] == [4.7, 4.6]
+    assert [step.loss for step in read_steps(text)] == [4.7, 4.6]
 
 
 @given(
     st.text() | st.from_regex(r"\{.{0,20}['\"]loss['\"]: .{0,20}\}") | st.from_regex(r".{0,9}%\|.{0,9}\| \d/\d \[.*")
 )
 def test_never_fails(line: str) -> None:
-    """Whatever a program prints, it is a step or it is not."""
+    """Any text yields a step or None."""
     reader = LogReader()
 
-    assert all(isinstance(step, TrainingStep) for step in [*reader.feed(line), *reader.rest()])
+    assert all(isinstance(step, TrainingStep) for step in [*reader.feed_line(line), *reader.flush_waiting()])
 
 
 HOSTILE = (
@@ -205,10 +205,10 @@ HOSTILE = (
 
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_lines_cost_little(line: str) -> None:
-    """A line made to confuse takes no longer than its length deserves."""
+    """Parsing time is linear for adversarial lines."""
     reader, began = LogReader(), time.process_time()
     for _ in range(100):
-        reader.feed(line)
+        reader.feed_line(line)
 
     assert time.process_time() - began < 60  # one that backtracks takes for ever
 
@@ -216,53 +216,53 @@ def test_hostile_lines_cost_little(line: str) -> None:
 # ---- words and time left
 
 
-def test_words() -> None:
-    """One line for a person: what is known, in order, nothing of what is not."""
-    assert words(TrainingStep(4.272, 3, 4963, 376), 50) == "step 3 of 50, loss 4.2720, 4963 tokens/s, 376 MiB"
-    assert words(TrainingStep(1.5, 7, of=9, learning_rate=2e-5, seconds=12.25), left_s=7500) == (
-        "step 7 of 9, loss 1.5000, lr 2e-05, 12.2 s a step, 2 h 5 min left"
+def test_described_step() -> None:
+    """A step is described by its known values in order."""
+    assert describe_step(TrainingStep(4.272, 3, 4963, 376), 50) == "step 3 of 50, loss 4.2720, 4963 tokens/s, 376 MiB"
+    assert describe_step(TrainingStep(1.5, 7, of=9, learning_rate=2e-5, seconds=12.25), left_s=7500) == (
+        "step 7 of 9, loss 1.5000, lr 2e-05, 12.2 s per step, 2 h 5 min left"
     )
-    assert words(TrainingStep(math.nan)) == "loss nan"
+    assert describe_step(TrainingStep(math.nan)) == "loss nan"
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"), ((4, "4 s"), (89, "89 s"), (300, "5 min"), (3599, "1 h 0 min"), (200_000, "2 d 7 h"))
 )
 def test_duration(seconds: float, expected: str) -> None:
-    """Rounded as people say it."""
-    assert duration(seconds) == expected
+    """Durations are rounded."""
+    assert format_duration(seconds) == expected
 
 
 def test_time_left() -> None:
-    """So many steps at the pace of the latest; a checkpoint's pause counts for the rest, not for the pace."""
+    """The remaining time includes checkpoints; the time per step does not."""
     even = [(10.0 * n, n) for n in range(1, 6)]
     paused = [*even, (150.0, 6)]
 
-    assert eta.left_s(even, 105) == 1000
-    assert eta.step_s(paused) == 10
-    assert eta.left_s(paused, 106) == 2800  # 140 s for 5 steps
-    assert eta.left_s(even, None) is None
-    assert eta.left_s(even, 3) is None
-    assert eta.left_s(even[:1], 10) is None
-    assert eta.left_s([], 10) is None
-    assert eta.left_s([(5.0, 1), (5.0, 1)], 10) is None
+    assert eta.remaining_s(even, 105) == 1000
+    assert eta.median_step_s(paused) == 10
+    assert eta.remaining_s(paused, 106) == 2800  # 140 s for 5 steps
+    assert eta.remaining_s(even, None) is None
+    assert eta.remaining_s(even, 3) is None
+    assert eta.remaining_s(even[:1], 10) is None
+    assert eta.remaining_s([], 10) is None
+    assert eta.remaining_s([(5.0, 1), (5.0, 1)], 10) is None
 
 
 def test_steps_that_are_read_at_once_tell_no_pace() -> None:
-    """Who begins to follow a run at its thousandth step is told no end in a second."""
+    """Steps that were read at once give no estimate."""
     marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
     for number in range(1, 1001):
-        eta.marked(marks, 5 + number / 1e5, number)
+        eta.add_mark(marks, 5 + number / 1e5, number)
 
-    assert eta.left_s(tuple(marks), 2000) is None
+    assert eta.remaining_s(tuple(marks), 2000) is None
     for number in range(1, 5):
-        eta.marked(marks, 5.01 + 10 * number, 1000 + number)
-    assert eta.left_s(tuple(marks), 2000) == pytest.approx(9960)
+        eta.add_mark(marks, 5.01 + 10 * number, 1000 + number)
+    assert eta.remaining_s(tuple(marks), 2000) == pytest.approx(9960)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 10**9)), max_size=8), st.none() | st.integers(0, 10**9))
 def test_time_left_is_never_negative(marks: list[tuple[float, int]], of: int | None) -> None:
-    """Whatever the order of marks: a number of seconds, or not known."""
-    left = eta.left_s(marks, of)
+    """Any marks yield a number of seconds or None."""
+    left = eta.remaining_s(marks, of)
 
     assert left is None or left >= 0

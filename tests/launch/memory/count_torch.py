@@ -1,11 +1,11 @@
-"""Count what one real training step keeps on the CPU: transformers' own models, PEFT's own adapters, torch's own AdamW.
+"""Measure the memory of one real training step on the CPU, with transformers' models, PEFT's adapters, torch's AdamW.
 
     python count_torch.py < cases.json            (needs torch, transformers and peft; prints one JSON document)
 
 A case is {"type": model type, "config": {...}, "rank": 0 for full training, "targets": [...], "attention": "sdpa",
-"recompute": false, "batch": 2, "tokens": 256}.  It runs under autocast, as trainers have it.  Every storage that the
-step brings to life is followed from birth to death by a dispatch mode, and every tensor that autograd saves goes by
-a hook; each storage counts once, parameters are left out.
+"recompute": false, "batch": 2, "tokens": 256}.  It runs with autocast, as trainers do.  A dispatch mode tracks the
+lifetime of every storage that the step allocates, and a hook every tensor that autograd saves; each storage counts
+once, without parameters.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Ledger(TorchDispatchMode):
-    """Births and deaths of storages in order; `saved` those that autograd keeps, `wide` those with vocabulary rows."""
+class StorageLedger(TorchDispatchMode):
+    """Allocations and releases of storages in order; `saved`: kept by autograd, `wide`: as wide as the vocabulary."""
 
     def __init__(self, known: Iterable[torch.Tensor], vocab: int) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Ledger(TorchDispatchMode):
         self.keep: list[Any] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = multiplied(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
+        result = multiply_in_fp32(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
-                self.see(leaf, str(func))
+                self.record_storage(leaf, str(func))
         return result
 
-    def see(self, tensor: torch.Tensor, by: str = "") -> int | None:
-        """The number of the tensor's storage, given at first sight."""
+    def record_storage(self, tensor: torch.Tensor, by: str = "") -> int | None:
+        """Return the number of the tensor's storage, assigned on its first use; None for parameters."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self.own:
@@ -55,27 +55,27 @@ class Ledger(TorchDispatchMode):
             self.sizes.append(storage.nbytes())
             self.shapes.append(f"{by} {tuple(tensor.shape)} {tensor.dtype}")
             self.events.append((number, 1))
-            weakref.finalize(storage, self.gone, key, number)
+            weakref.finalize(storage, self.record_end, key, number)
         if tensor.dim() > 1 and tensor.shape[-1] == self.vocab:
             self.wide.add(self.names[key])
         return self.names[key]
 
-    def gone(self, key: int, number: int) -> None:
+    def record_end(self, key: int, number: int) -> None:
         if self.names.get(key) == number:
             del self.names[key]
         self.events.append((number, -1))
 
-    def pack(self, tensor: torch.Tensor) -> torch.Tensor:
-        number = self.see(tensor, "saved")
+    def record_saved(self, tensor: torch.Tensor) -> torch.Tensor:
+        number = self.record_storage(tensor, "saved")
         if number is not None and tensor.numel() > 1:
             self.saved.add(number)
         return tensor
 
-    def total(self, numbers: Iterable[int]) -> int:
+    def sum_sizes(self, numbers: Iterable[int]) -> int:
         return sum(self.sizes[n] for n in numbers)
 
-    def peak(self, left_out: set[int], start: int = 0) -> tuple[int, list[int]]:
-        """The most that lives at once from event `start` on, storages of `left_out` not counted."""
+    def find_peak(self, left_out: set[int], start: int = 0) -> tuple[int, list[int]]:
+        """Return the peak bytes from event `start` on, and its storages, without those in `left_out`."""
         alive: set[int] = set()
         now = most = 0
         at: list[int] = []
@@ -92,10 +92,10 @@ class Ledger(TorchDispatchMode):
 PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm", "baddbmm")}
 
 
-def multiplied(func: Any, args: Any) -> torch.Tensor:
-    """A product of matrices in bf16, computed in fp32: a processor without bf16 takes twenty times as long for it.
+def multiply_in_fp32(func: Any, args: Any) -> torch.Tensor:
+    """Compute a bf16 matrix product in fp32: a CPU without bf16 is twenty times slower in bf16.
 
-    The ledger sees the same storage come to life; what is between lives and dies unseen in here.
+    The ledger records the same result; the temporaries in here are not recorded.
     """
     kinds = {each.dtype for each in args if isinstance(each, torch.Tensor)}
     if kinds != {torch.bfloat16}:
@@ -105,8 +105,8 @@ def multiplied(func: Any, args: Any) -> torch.Tensor:
     return result.to(torch.bfloat16)
 
 
-def build(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The model of a case in bf16 with random weights, adapters on it where asked; and its configuration."""
+def build_model(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the model of a case in bf16 with random weights and optional adapters, and its configuration."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(1)
@@ -126,17 +126,17 @@ def build(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return model, config.to_dict()
 
 
-def count(case: dict[str, Any], explain: bool = False) -> dict[str, Any]:
-    """Bytes of one step: states, what autograd saved, the most that the loss and the backward pass held at once."""
-    model, config = build(case)
+def count_step(case: dict[str, Any], explain: bool = False) -> dict[str, Any]:
+    """Return the bytes of one step: states, saved activations, and the peaks of loss and backward pass."""
+    model, config = build_model(case)
     learners = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(learners, lr=1e-4)
     ids = torch.randint(0, config["vocab_size"], (case["batch"], case["tokens"]))
-    ledger = Ledger([*model.parameters(), *model.buffers(), ids], config["vocab_size"])
+    ledger = StorageLedger([*model.parameters(), *model.buffers(), ids], config["vocab_size"])
     with (
         ledger,
         torch.autocast("cpu", torch.bfloat16),
-        torch.autograd.graph.saved_tensors_hooks(ledger.pack, lambda t: t),
+        torch.autograd.graph.saved_tensors_hooks(ledger.record_saved, lambda t: t),
     ):
         loss = model(input_ids=ids, labels=ids).loss
     with ledger:
@@ -148,24 +148,24 @@ def count(case: dict[str, Any], explain: bool = False) -> dict[str, Any]:
     moments = [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t) and t.numel() > 1]
     saved = ledger.saved - ledger.wide
     everything = set(range(len(ledger.sizes)))
-    backward, at = ledger.peak(gradients | ledger.wide, ledger.backward_from)
+    backward, at = ledger.find_peak(gradients | ledger.wide, ledger.backward_from)
     found = {
         "weights": sum(p.nbytes for p in model.parameters()),
         "gradients": counted,
         "moments": sum(t.nbytes for t in moments),
         "learners": sum(p.numel() for p in learners),
-        "activations": ledger.total(saved),
+        "activations": ledger.sum_sizes(saved),
         "backward": backward,
-        "loss": ledger.peak(everything - ledger.wide)[0],
+        "loss": ledger.find_peak(everything - ledger.wide)[0],
     }
     if explain:
-        tell(ledger, "saved", saved, case)
-        tell(ledger, "backward peak", at, case)
+        print_storages(ledger, "saved", saved, case)
+        print_storages(ledger, "backward peak", at, case)
     return {"config": json.loads(json.dumps(config, default=str)), "bytes": found}
 
 
-def tell(ledger: Ledger, title: str, numbers: Iterable[int], case: dict[str, Any]) -> None:
-    """The storages one by one, in bytes per token, for people."""
+def print_storages(ledger: StorageLedger, title: str, numbers: Iterable[int], case: dict[str, Any]) -> None:
+    """Print the storages one by one, in bytes per token, to standard error."""
     print(title, file=sys.stderr)
     for number in sorted(numbers):
         each = ledger.sizes[number] / case["tokens"] / case["batch"]
@@ -176,7 +176,7 @@ def tell(ledger: Ledger, title: str, numbers: Iterable[int], case: dict[str, Any
 def main() -> None:
     explain = "--explain" in sys.argv
     torch.set_num_threads(1)
-    json.dump([count(case, explain) for case in json.load(sys.stdin)], sys.stdout)
+    json.dump([count_step(case, explain) for case in json.load(sys.stdin)], sys.stdout)
 
 
 if __name__ == "__main__":

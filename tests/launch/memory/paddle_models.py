@@ -1,7 +1,7 @@
-"""Small decoders of paddle's own layers, written as PaddleFormers writes its models where nothing is fused by hand.
+"""Small decoders of paddle's layers, written like PaddleFormers' models without fused kernels.
 
-The CPU has no bf16 kernels: every type is one step wider, NARROW for bf16 and WIDE for what is computed in fp32, so
-that all bytes are twice those of a card.  Needs paddle alone; tests/launch/memory/count_paddle.py runs it.
+The CPU has no bf16 kernels: every type is the next wider one, NARROW for bf16 and WIDE for fp32, so all bytes are twice
+those of a card.  Needs only paddle; tests/launch/memory/count_paddle.py runs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NARROW, WIDE = "float32", "float64"
 
 
 class Linear(nn.Linear):  # type: ignore[misc, unused-ignore]
-    """y = x W + b, and under adapters + (x A) B alpha / rank beside a frozen W."""
+    """y = x W + b, with adapters + (x A) B alpha / rank and a frozen W."""
 
     def __init__(self, inner: int, outer: int, rank: int, bias: bool = False) -> None:
         super().__init__(inner, outer, bias_attr=None if bias else False)
@@ -39,7 +39,7 @@ class Linear(nn.Linear):  # type: ignore[misc, unused-ignore]
 
 
 class Norm(nn.Layer):  # type: ignore[misc, unused-ignore]
-    """Root mean square in the wide type; the second operand of the product is widened once more."""
+    """RMS norm in the wide type; the second operand of the product is cast once more."""
 
     def __init__(self, size: int, learns: bool) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Norm(nn.Layer):  # type: ignore[misc, unused-ignore]
 
 
 class Attention(nn.Layer):  # type: ignore[misc, unused-ignore]
-    """One matrix for queries, keys and values; plain products and a softmax in the wide type."""
+    """Attention with one matrix for queries, keys and values; plain products and a softmax in the wide type."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__()
@@ -68,21 +68,21 @@ class Attention(nn.Layer):  # type: ignore[misc, unused-ignore]
         query, key, value = paddle.split(joined, [times * self.size, self.size, self.size], axis=-1)
         query = query.reshape([batch, length, self.heads, self.size])
         query, key, value = (t.transpose([0, 2, 1, 3]) for t in (query, key, value))
-        query, key = turn(query, cosine, sine), turn(key, cosine, sine)
-        key, value = spread(key, times), spread(value, times)
+        query, key = rotate_half(query, cosine, sine), rotate_half(key, cosine, sine)
+        key, value = repeat_heads(key, times), repeat_heads(value, times)
         scores = paddle.matmul(query, key.transpose([0, 1, 3, 2])) / math.sqrt(self.size) + mask
         shares = functional.softmax(scores.astype(WIDE), axis=-1).astype(NARROW)
         mixed = paddle.matmul(shares, value).transpose([0, 2, 1, 3])
         return self.out(mixed.reshape([batch, length, self.heads * self.size]))
 
 
-def turn(x: Any, cosine: Any, sine: Any) -> Any:
+def rotate_half(x: Any, cosine: Any, sine: Any) -> Any:
     left, right = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
     return x * cosine + paddle.concat([-right, left], axis=-1) * sine
 
 
-def spread(x: Any, times: int) -> Any:
-    """Each key and value head once for every query head of its group."""
+def repeat_heads(x: Any, times: int) -> Any:
+    """Repeat each key and value head for every query head of its group."""
     if times == 1:
         return x
     batch, heads, length, size = x.shape
@@ -90,7 +90,7 @@ def spread(x: Any, times: int) -> Any:
 
 
 class Mlp(nn.Layer):  # type: ignore[misc, unused-ignore]
-    """Gate and up in one matrix; silu and product one after the other, or paddle's fused swiglu."""
+    """MLP with gate and up in one matrix; separate silu and product, or paddle's fused swiglu."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Layer(nn.Layer):  # type: ignore[misc, unused-ignore]
 
 
 class Decoder(nn.Layer):  # type: ignore[misc, unused-ignore]
-    """Tokens to the normalised states in front of the head, and from those to the loss."""
+    """Computes the normalised states before the head from tokens, and the loss from these."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__()
@@ -142,12 +142,12 @@ class Decoder(nn.Layer):  # type: ignore[misc, unused-ignore]
         given = paddle.cos(angle), paddle.sin(angle), ahead.expand([ids.shape[0], 1, length, length])
         x = functional.embedding(ids, self.embedding)
         if self.case["rank"] and self.case["recompute"]:
-            x.stop_gradient = False  # or nothing behind it would have a gradient
+            x.stop_gradient = False  # otherwise no later tensor would have a gradient
         for layer in self.layers:
             x = recompute(layer, x, *given) if self.case["recompute"] else layer(x, *given)
         return self.norm(x)
 
-    def loss(self, states: Any, labels: Any) -> Any:
+    def compute_loss(self, states: Any, labels: Any) -> Any:
         weight, across = (self.embedding, True) if self.head is None else (self.head, False)
         logits = paddle.matmul(states, weight, transpose_y=across)
         return functional.cross_entropy(logits.astype(WIDE), labels.unsqueeze(-1), reduction="none").sum()

@@ -1,6 +1,7 @@
-"""Real training steps of decoders made of paddle's own layers, counted on the CPU, against the planner's terms for
-Paddle.  tests/launch/memory/count_paddle.py counts in the environment of tiny-cpu,
-tests/launch/memory/paddle_models.py has the models."""
+"""Compare real training steps of decoders of paddle's layers, measured on the CPU, with the planner's terms for Paddle.
+
+count_paddle.py measures in the environment of tiny-cpu, paddle_models.py has the models.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import pytest
 from launch.catalogue import frameworks
 from launch.catalogue.architecture import Model
 from launch.memory import activations, adapters
-from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
-from launch.memory.parts import parts
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from launch.memory.stage_parts import build_stage_parts
 from tests.launch.planner.planner_helpers import A100
 
 ROOT = Path(__file__).parents[3]
@@ -43,28 +44,28 @@ WAYS: dict[str, dict[str, Any]] = {
 CASES = [(shape, way) for shape in SHAPES for way in WAYS]
 
 
-def case(shape: str, way: str) -> dict[str, Any]:
-    """What count_paddle.py is asked."""
+def make_case(shape: str, way: str) -> dict[str, Any]:
+    """Return the input of count_paddle.py."""
     return {"rank": 0, "recompute": False, "swiglu": False, **SHAPES[shape], **WAYS[way]}
 
 
 @pytest.fixture(scope="module")
 def counts(paddle_environment: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """Every case's bytes."""
+    """Return the bytes of every case."""
     argv = [str(paddle_environment / "bin" / "python"), str(PROGRAM)]
-    asked = json.dumps([case(*one) for one in CASES])
+    asked = json.dumps([make_case(*one) for one in CASES])
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, input=asked, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
 
-def job(one: tuple[str, str]) -> PlannedJob:
-    """The planner's question for the same step: bf16 throughout, nothing fused but what the case says."""
-    asked = case(*one)
+def make_job(one: tuple[str, str]) -> PlannedJob:
+    """Return the planner's job for the same step: bf16, unfused except as in the case."""
+    asked = make_case(*one)
     names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "tied")
-    plain = frameworks.frameworks()["paddle-plain"]
-    fused = replace(plain, kernels=replace(plain.kernels, mlp_keep=4.0))  # gate and up alone
+    plain = frameworks.load_frameworks()["paddle-plain"]
+    fused = replace(plain, kernels=replace(plain.kernels, mlp_keep=4.0))  # gate and up only
     return PlannedJob(
         model=Model("counted", **{name: asked[name] for name in names}, qkv_bias=asked["bias"]),
         framework=fused if asked["swiglu"] else plain, device=A100, memory_gib=80, precision=Precision(2, 2, 0, 4),
@@ -76,10 +77,10 @@ def job(one: tuple[str, str]) -> PlannedJob:
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Weights, gradients and moments are the planner's to the byte, adapters to the parameter."""
-    asked, bytes_of = job(one), counts[one]
-    states = parts(asked, 0).states
-    learners = sum(adapters.adapters(asked.model, Layout(), asked.adapter, 0, fused=True))
+    """Weights, gradients and moments equal the planner's to the byte, adapters to the parameter."""
+    asked, bytes_of = make_job(one), counts[one]
+    states = build_stage_parts(asked, 0).states
+    learners = sum(adapters.count_adapter_params(asked.model, ParallelLayout(), asked.adapter, 0, fused=True))
 
     if asked.trains_all:
         assert (states.weights, states.gradients, states.moments) == (
@@ -94,18 +95,17 @@ def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, fl
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_saved_activations(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
-    """What paddle's allocator holds between forward and backward pass, or the checkpoints and the arguments that
-    recompute keeps instead, within 0.5 %."""
-    asked = job(one)
-    kept = sum(size for _, size in parts(asked, 0).kept)
+    """The allocator's bytes after the forward pass, or the checkpoints of recompute, are predicted within 0.5 %."""
+    asked = make_job(one)
+    kept = sum(size for _, size in build_stage_parts(asked, 0).kept)
 
     assert kept == pytest.approx(counts[one]["activations"], rel=MARGIN)
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_two_meters(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
-    """The allocator holds what the graph's nodes keep by autograd's own hooks, and the output: nothing else."""
-    asked = job(one)
+    """The allocator holds exactly what autograd's hooks record, and the output."""
+    asked = make_job(one)
     output = 2 * asked.model.hidden * asked.tokens
 
     assert counts[one]["hooks"] + output == pytest.approx(counts[one]["activations"], rel=MARGIN)
@@ -113,19 +113,18 @@ def test_two_meters(one: tuple[str, str], counts: dict[tuple[str, str], dict[str
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_loss(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
-    """The most that head and loss hold at once, forward and backward: logits, their wide copy and the softmax, within
-    0.5 %."""
-    asked = job(one)
+    """The peak of head and loss (logits, their wide copy and the softmax) is predicted within 0.5 %."""
+    asked = make_job(one)
 
-    assert parts(asked, 0).loss == pytest.approx(counts[one]["loss"], rel=MARGIN)
+    assert build_stage_parts(asked, 0).loss == pytest.approx(counts[one]["loss"], rel=MARGIN)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_frozen_products_keep_their_inputs(shape: str, counts: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Adapters save hardly any activations in paddle: without that mechanism the planner would miss by over 5 %."""
-    asked = job((shape, "lora"))
+    """Paddle keeps the inputs of frozen products; without that term the prediction would be off by over 5 %."""
+    asked = make_job((shape, "lora"))
     forgetful = replace(asked.framework, kernels=replace(asked.kernels, frozen_inputs=False))
-    kept = sum(size for _, size in parts(replace(asked, framework=forgetful), 0).kept)
+    kept = sum(size for _, size in build_stage_parts(replace(asked, framework=forgetful), 0).kept)
 
-    assert activations.keeps(asked)
+    assert activations.keeps_inputs(asked)
     assert kept < 0.95 * counts[shape, "lora"]["activations"]

@@ -1,6 +1,7 @@
-"""Real training steps of transformers' models, counted on the CPU, against the planner's terms: they do not depend on
-the device.  tests/launch/memory/count_torch.py counts in an environment of its own; what is planned comes from
-the config alone."""
+"""Compare real training steps of transformers' models, measured on the CPU, with the planner's terms.
+
+They do not depend on the device.  count_torch.py measures in a separate environment; the plan uses only the config.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from launch.catalogue import configs
+from launch.catalogue import model_config
 from launch.memory import activations, adapters
-from launch.memory.job import Adapter, PlannedJob, Precision, Recompute
-from launch.memory.parts import parts
+from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
+from launch.memory.stage_parts import build_stage_parts
 from tests.launch.planner.planner_helpers import A100, GENERIC
 
 PROGRAM = Path(__file__).parent / "count_torch.py"
@@ -49,8 +50,8 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT_ATTENTION = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
-# PEFT's all-linear means something else for each family of experts (Mixtral's as one fused matrix of twice the rank,
-# Qwen2-MoE's not at all): there adapters stand on attention.
+# PEFT's all-linear differs between families of experts (Mixtral: one fused matrix of twice the rank, Qwen2-MoE: none):
+# for these, adapters are on attention only.
 TARGETS = {"mixtral": ATTENTION, "qwen3-moe": ATTENTION, "qwen2-moe": ATTENTION, "deepseek-v3": LATENT_ATTENTION}
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -64,15 +65,15 @@ WAYS: dict[str, dict[str, Any]] = {
     "lora, recomputed": {"rank": 8, "recompute": True},
     "lora, eager attention, recomputed": {"rank": 8, "attention": "eager", "recompute": True},
 }
-# transformers caps Gemma 2's scores in its eager attention alone, and offers it no other.
+# transformers caps Gemma 2's scores in its eager attention only, and supports no other for it.
 LEFT_OUT = {("deepseek-v3", "lora on queries and values")} | {
     ("gemma2", way) for way, asked in WAYS.items() if asked.get("attention") != "eager"
 }
 CASES = [(shape, way) for shape in SHAPES for way in WAYS if (shape, way) not in LEFT_OUT]
 
 
-def case(shape: str, way: str) -> dict[str, Any]:
-    """What count_torch.py is asked."""
+def make_case(shape: str, way: str) -> dict[str, Any]:
+    """Return the input of count_torch.py."""
     kind, config = SHAPES[shape]
     plain = {
         "type": kind, "config": config, "rank": 0, "targets": TARGETS.get(shape, "all-linear"), "attention": "sdpa",
@@ -83,55 +84,59 @@ def case(shape: str, way: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def counts(torch_environment: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every case's configuration, as transformers completes it, and bytes."""
+    """Return the bytes of every case, and its configuration as completed by transformers."""
     argv = [str(torch_environment / "bin" / "python"), str(PROGRAM)]
-    asked = json.dumps([case(*one) for one in CASES])
+    asked = json.dumps([make_case(*one) for one in CASES])
     done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
 
-def job(asked: dict[str, Any], config: dict[str, Any]) -> PlannedJob:
-    """The planner's question for the same step: bf16 throughout, fp32 adapters."""
+def make_job(asked: dict[str, Any], config: dict[str, Any]) -> PlannedJob:
+    """Return the planner's job for the same step: bf16, fp32 adapters."""
     targets = "all-linear" if asked["targets"] == "all-linear" else "qv" if len(asked["targets"]) == 2 else "attn"
     return PlannedJob(
-        model=configs.parse(config, "counted", "config.json"), framework=GENERIC, device=A100, memory_gib=80,
+        model=model_config.parse_model(config, "counted", "config.json"), framework=GENERIC, device=A100, memory_gib=80,
         precision=Precision(2, 2, 0, 4), recompute=Recompute("full" if asked["recompute"] else "none"),
         seq_len=TOKENS, micro_batch=BATCH, method="lora" if asked["rank"] else "full",
         adapter=Adapter(asked["rank"], targets), flash=asked["attention"] == "sdpa",
     )  # fmt: skip
 
 
-def correction_bias(asked: PlannedJob) -> int:
-    """Parameters that the planner counts as the checkpoint's, and transformers keeps as a buffer."""
+def count_correction_bias(asked: PlannedJob) -> int:
+    """Return the parameters of the checkpoint that transformers keeps as a buffer."""
     moe = asked.model.moe
     return moe.experts * (asked.model.layers - moe.first_dense) if moe and moe.router_bias else 0
 
 
-def planned(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> tuple[PlannedJob, dict[str, int]]:
+def find_planned(
+    one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]
+) -> tuple[PlannedJob, dict[str, int]]:
     found = counts[one]
-    return job(case(*one), found["config"]), found["bytes"]
+    return make_job(make_case(*one), found["config"]), found["bytes"]
 
 
-def kept(asked: PlannedJob) -> float:
-    return sum(size for _, size in parts(asked, 0).kept)
+def sum_kept(asked: PlannedJob) -> float:
+    return sum(size for _, size in build_stage_parts(asked, 0).kept)
 
 
-def saved(asked: PlannedJob) -> float:
-    """What goes through autograd's hooks: arguments that recompute calls a layer with again do not."""
+def sum_saved(asked: PlannedJob) -> float:
+    """Return the bytes that go through autograd's hooks: not the arguments with which recompute calls a layer again."""
     again = asked.recompute.kind == "full"
-    return kept(asked) - (activations.masks(asked) + activations.positions(asked) if again else 0.0)
+    return sum_kept(asked) - (
+        activations.causal_mask_bytes(asked) + activations.rotary_table_bytes(asked) if again else 0.0
+    )
 
 
-def backward(asked: PlannedJob) -> float:
-    return kept(asked) + parts(asked, 0).working + parts(asked, 0).gradient
+def sum_backward(asked: PlannedJob) -> float:
+    return sum_kept(asked) + build_stage_parts(asked, 0).working + build_stage_parts(asked, 0).gradient
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Weights, gradients and moments are the planner's to the byte, adapters to the parameter."""
-    asked, bytes_of = planned(one, counts)
-    states, bias = parts(asked, 0).states, correction_bias(asked)
+    """Weights, gradients and moments equal the planner's to the byte, adapters to the parameter."""
+    asked, bytes_of = find_planned(one, counts)
+    states, bias = build_stage_parts(asked, 0).states, count_correction_bias(asked)
     trained = 8 if asked.trains_all else 2
 
     assert states.total - trained * bias == bytes_of["weights"] + bytes_of["gradients"] + bytes_of["moments"]
@@ -139,30 +144,31 @@ def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, An
         assert states.weights - 2 * bias == bytes_of["weights"]
         assert states.gradients - 2 * bias == bytes_of["gradients"]
     else:
-        assert sum(adapters.adapters(asked.model, asked.layout, asked.adapter, 0)) == bytes_of["learners"]
+        assert sum(adapters.count_adapter_params(asked.model, asked.layout, asked.adapter, 0)) == bytes_of["learners"]
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_saved_activations(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """What autograd keeps for the backward pass, or the checkpoints that are kept instead, within 0.5 %."""
-    asked, bytes_of = planned(one, counts)
+    """Activations that autograd keeps, or the checkpoints of recompute, are predicted within 0.5 %."""
+    asked, bytes_of = find_planned(one, counts)
 
-    assert saved(asked) == pytest.approx(bytes_of["activations"], rel=MARGIN)
+    assert sum_saved(asked) == pytest.approx(bytes_of["activations"], rel=MARGIN)
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_backward_peak(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """The most that lives at once in the backward pass beside states and loss: the recomputed layer's working set and
-    the gradients of what is differentiated are among it, within 0.5 %."""
-    asked, bytes_of = planned(one, counts)
+    """The peak of the backward pass beside states and loss is predicted within 0.5 %.
 
-    assert backward(asked) == pytest.approx(bytes_of["backward"], rel=MARGIN)
+    It includes the recomputed layer and the gradients of activations.
+    """
+    asked, bytes_of = find_planned(one, counts)
+
+    assert sum_backward(asked) == pytest.approx(bytes_of["backward"], rel=MARGIN)
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_loss(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Logits, log-softmax and their gradients: the most that lives at once of tensors as wide as the vocabulary, within
-    0.5 %."""
-    asked, bytes_of = planned(one, counts)
+    """The peak of tensors as wide as the vocabulary (logits, log-softmax, gradients) is predicted within 0.5 %."""
+    asked, bytes_of = find_planned(one, counts)
 
-    assert parts(asked, 0).loss == pytest.approx(bytes_of["loss"], rel=MARGIN)
+    assert build_stage_parts(asked, 0).loss == pytest.approx(bytes_of["loss"], rel=MARGIN)

@@ -1,4 +1,4 @@
-"""Each mechanism against the formula that its paper or manual gives."""
+"""Compare each term with the formula of its paper or manual."""
 
 from __future__ import annotations
 
@@ -8,40 +8,52 @@ import pytest
 
 from launch.catalogue import frameworks, models
 from launch.catalogue.architecture import Model
-from launch.memory import GIB, activations, adapters, gather, holdings, loss, meter, phases, pipeline, quantised, states
-from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
-from launch.memory.parts import parts
-from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, job
+from launch.memory import (
+    GIB,
+    activations,
+    adapters,
+    loss,
+    meter,
+    parameter_shares,
+    phases,
+    pipeline,
+    quantised,
+    sharding_buffers,
+    states,
+)
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from launch.memory.stage_parts import build_stage_parts
+from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
 
-KNOWN = frameworks.frameworks()
+KNOWN = frameworks.load_frameworks()
 GPT = Model("gpt", layers=12, hidden=1024, heads=16, kv_heads=16, head_dim=64, ffn=4096, vocab=51200, gated=False,
             norm="layernorm")  # fmt: skip
 
 
 def test_published_activation_formula() -> None:
-    """f = 4h, k = a, dropout on: 34 h bytes a token and layer without parallelism (arXiv 2205.05198)."""
-    asked = job("0.3b", model=GPT, framework=MEGATRON, dropout=0.1, recompute=Recompute("none"))
-    kept = activations.layer(asked, False)
+    """With f = 4h, k = a and dropout: 34 h bytes per token and layer without parallelism (arXiv 2205.05198)."""
+    asked = make_job("0.3b", model=GPT, framework=MEGATRON, dropout=0.1, recompute=Recompute("none"))
+    kept = activations.layer_activations(asked, False)
 
-    assert kept.on_card(1, False) / GPT.hidden == pytest.approx(34, abs=0.2)
+    assert kept.bytes_on_card(1, False) / GPT.hidden == pytest.approx(34, abs=0.2)
 
 
 def test_sequence_parallelism_divides_everything() -> None:
     """With sequence parallelism a card keeps 1/T of a layer."""
-    asked = job("0.3b", model=GPT, framework=MEGATRON, recompute=Recompute("none"))
-    kept = activations.layer(asked, False)
+    asked = make_job("0.3b", model=GPT, framework=MEGATRON, recompute=Recompute("none"))
+    kept = activations.layer_activations(asked, False)
 
-    assert kept.on_card(4, True) == pytest.approx(kept.on_card(1, False) / 4)
-    assert kept.on_card(4, False) > kept.on_card(4, True)
+    assert kept.bytes_on_card(4, True) == pytest.approx(kept.bytes_on_card(1, False) / 4)
+    assert kept.bytes_on_card(4, False) > kept.bytes_on_card(4, True)
 
 
 def test_score_matrix() -> None:
     """A fused softmax without flash keeps 2 a s, dropout adds 3 a s: the 5 a s of arXiv 2205.05198."""
-    asked = job("0.3b", model=GPT, framework=MEGATRON, flash=False, recompute=Recompute("none"), seq_len=1024)
+    asked = make_job("0.3b", model=GPT, framework=MEGATRON, flash=False, recompute=Recompute("none"), seq_len=1024)
 
-    assert activations.score(asked) == 2 * 16 * 1024
-    assert activations.score(replace(asked, dropout=0.1)) == 5 * 16 * 1024
-    assert activations.score(replace(asked, recompute=Recompute("selective"))) == 0
+    assert activations.score_bytes(asked) == 2 * 16 * 1024
+    assert activations.score_bytes(replace(asked, dropout=0.1)) == 5 * 16 * 1024
+    assert activations.score_bytes(replace(asked, recompute=Recompute("selective"))) == 0
 
 
 @pytest.mark.parametrize(
@@ -59,7 +71,7 @@ def test_score_matrix() -> None:
 )
 def test_bytes_per_parameter(precision: Precision, scheme: str, shards: int, each: float) -> None:
     """The table of model states (arXiv 1910.02054; Megatron's distributed optimizer guide)."""
-    assert states.sharded(1000, precision, scheme, shards).total == pytest.approx(1000 * each)
+    assert states.shard_states(1000, precision, scheme, shards).total == pytest.approx(1000 * each)
 
 
 @pytest.mark.parametrize(
@@ -68,113 +80,120 @@ def test_bytes_per_parameter(precision: Precision, scheme: str, shards: int, eac
 )
 def test_micro_batches_in_flight(stages: int, stage: int, chunks: int, batches: int, loads: float) -> None:
     """min(P - p, m) for 1F1B, (2 (P - p - 1) + (v - 1) P + 1)/v with chunks (arXiv 2104.04473)."""
-    assert pipeline.in_flight(stages, stage, chunks, batches) == loads
+    assert pipeline.count_loads_in_flight(stages, stage, chunks, batches) == loads
 
 
 def test_54_layers_on_16_stages() -> None:
     """The largest stage has 4 layers, and a card of it 2.896e9 parameters (research note, example A)."""
-    model, layout = models.find("300b"), Layout(8, 16, cards=128)
-    counts = holdings.stage_layers(54, 16)
+    model, layout = models.find_model("300b"), ParallelLayout(8, 16, cards=128)
+    counts = parameter_shares.split_layers(54, 16)
 
     assert sum(counts) == 54
     assert max(counts) == 4
-    assert holdings.holding(model, layout, 1).total == pytest.approx(2.896e9, rel=0.001)
+    assert parameter_shares.compute_parameter_share(model, layout, 1).total == pytest.approx(2.896e9, rel=0.001)
 
 
 def test_tied_head_is_a_second_copy_only_with_a_pipeline() -> None:
-    """A tied head costs nothing beside its embedding, and a copy on another stage."""
-    model = models.find("21b")
+    """A tied head needs no memory on the stage of its embedding, and a copy on another stage."""
+    model = models.find_model("21b")
 
-    assert holdings.holding(model, Layout(1, 1), 0).head == 0
-    assert holdings.holding(model, Layout(1, 4, cards=4), 3).head == model.vocab * model.hidden
+    assert parameter_shares.compute_parameter_share(model, ParallelLayout(1, 1), 0).head == 0
+    assert (
+        parameter_shares.compute_parameter_share(model, ParallelLayout(1, 4, cards=4), 3).head
+        == model.vocab * model.hidden
+    )
 
 
 def test_stages_add_up_to_the_model() -> None:
-    """All stages and ranks together hold every parameter once; norms and router stand on each of the T ranks."""
-    model, layout = models.find("300b"), Layout(8, 16, cards=128)
-    held = sum(holdings.holding(model, layout, stage).total for stage in range(16)) * 8
+    """All stages and ranks together hold every parameter once; norms and router are on each of the T ranks."""
+    model, layout = models.find_model("300b"), ParallelLayout(8, 16, cards=128)
+    held = sum(parameter_shares.compute_parameter_share(model, layout, stage).total for stage in range(16)) * 8
     doubled = 7 * (model.trunk.replicated + model.final_norm.replicated)
 
     assert held == model.params + doubled
 
 
 def test_experts_divide_by_ep_and_their_own_tensor_degree() -> None:
-    """E x Te; Te is 1 where the cards do not suffice for T (Megatron-LM issue 4050)."""
-    small, large = Layout(4, 2, ep=4, cards=8), Layout(4, 2, ep=4, cards=64)
+    """E x Te; Te is 1 if there are too few cards for T (Megatron-LM issue 4050)."""
+    small, large = ParallelLayout(4, 2, ep=4, cards=8), ParallelLayout(4, 2, ep=4, cards=64)
 
     assert (small.expert_tp, large.expert_tp) == (1, 4)
-    assert holdings.held(models.find("21b").expert_mlp, large)[1] == 754_974_720 / 16
+    assert parameter_shares.divide_group(models.find_model("21b").expert_mlp, large)[1] == 754_974_720 / 16
 
 
 def test_lora_counts() -> None:
-    """r (in + out) a matrix: rank 32 on all linear layers of 300B with separate gate and up is 3.7e9 parameters."""
-    model = models.find("300b")
-    dense, experts = adapters.adapters(model, Layout(), Adapter(32), 0)
+    """r (in + out) per matrix: rank 32 on all linear layers of 300B with separate gate and up is 3.7e9 parameters."""
+    model = models.find_model("300b")
+    dense, experts = adapters.count_adapter_params(model, ParallelLayout(), Adapter(32), 0)
 
     assert dense + experts == pytest.approx(3.7e9, rel=0.04)
 
 
 def test_fused_adapters_of_megatron() -> None:
     """One pair on qkv and one on gate-up: rank 16 on Llama-2-7B is 33.7e6, 0.565 GiB at 18 bytes (mindspeed-st-016)."""
-    dense, _ = adapters.adapters(models.find("llama-2-7b"), Layout(), Adapter(16), 0, fused=True)
+    dense, _ = adapters.count_adapter_params(
+        models.find_model("llama-2-7b"), ParallelLayout(), Adapter(16), 0, fused=True
+    )
 
     assert dense * 18 / GIB == pytest.approx(13.117 - 6738415616 * 2 / GIB, abs=0.01)
 
 
 def test_quantised_base() -> None:
-    """NF4 takes 0.5625 bytes of the blocks, what is not quantised 2 or, lifted, 4."""
-    held = holdings.holding(models.find("qwen-7b"), Layout(), 0)
-    packed, rest = quantised.weights(held, "bnb-nf4", 4.0)
+    """NF4 needs 0.5625 bytes per parameter of the matrices; other parameters need 2, or 4 if cast to fp32."""
+    held = parameter_shares.compute_parameter_share(models.find_model("qwen-7b"), ParallelLayout(), 0)
+    packed, rest = quantised.base_weight_bytes(held, "bnb-nf4", 4.0)
 
     assert packed == pytest.approx(0.5625 * (held.dense - held.norms))
     assert rest == 4.0 * (held.embedding + held.head + held.norms)
-    assert quantised.weights(held, "gptq-int4", 2.0)[1] == rest / 2
+    assert quantised.base_weight_bytes(held, "gptq-int4", 2.0)[1] == rest / 2
 
 
 def test_the_residual_stream_is_lifted() -> None:
-    """PEFT's preparation makes checkpoints fp32 under bitsandbytes' types, not under GPTQ, FSDP or litgpt."""
-    trainer = job("qwen-7b", method="lora", quant="bnb-nf4", framework=GENERIC, recompute=Recompute("full"))
+    """PEFT's preparation makes checkpoints fp32 for bitsandbytes' types, but not with GPTQ, FSDP or litgpt."""
+    trainer = make_job("qwen-7b", method="lora", quant="bnb-nf4", framework=GENERIC, recompute=Recompute("full"))
     plain = [
         replace(trainer, quant="gptq-int4"),
         replace(trainer, sharding="fsdp"),
         replace(trainer, framework=KNOWN["litgpt"]),
     ]
 
-    assert activations.checkpoint(trainer) == 4.0 * trainer.model.hidden
-    assert {activations.checkpoint(other) for other in plain} == {2.0 * trainer.model.hidden}
+    assert activations.checkpoint_bytes(trainer) == 4.0 * trainer.model.hidden
+    assert {activations.checkpoint_bytes(other) for other in plain} == {2.0 * trainer.model.hidden}
 
 
 def test_watched_inputs() -> None:
-    """FSDP1 keeps the inputs of recomputed frozen units once more; in full training, and as FSDP2, it does not."""
-    under = job(
+    """FSDP1 keeps the inputs of recomputed frozen units twice; not in full training, and FSDP2 does not."""
+    under = make_job(
         "llama-2-7b",
         method="lora",
         framework=GENERIC,
         sharding="fsdp",
-        layout=Layout(cards=2),
+        layout=ParallelLayout(cards=2),
         recompute=Recompute("full"),
     )
 
-    assert parts(under, 0).watched == dict(parts(under, 0).kept)["checkpoints"] > 0
-    assert parts(replace(under, method="full"), 0).watched == 0
-    assert parts(replace(under, framework=KNOWN["torchtune"]), 0).watched == 0
+    assert build_stage_parts(under, 0).watched == dict(build_stage_parts(under, 0).kept)["checkpoints"] > 0
+    assert build_stage_parts(replace(under, method="full"), 0).watched == 0
+    assert build_stage_parts(replace(under, framework=KNOWN["torchtune"]), 0).watched == 0
 
 
 def test_shards_inside_a_pipeline() -> None:
-    """torchtitan holds a stage's weights in 16 bit and its gradients in fp32 whole between micro batches."""
-    titan = job("llama-2-7b", framework=KNOWN["torchtitan"], sharding="fsdp", layout=Layout(pp=4, cards=16))
-    held = holdings.holding(titan.model, titan.layout, 1)
+    """torchtitan keeps a stage's 16-bit weights and fp32 gradients unsharded between micro batches."""
+    titan = make_job(
+        "llama-2-7b", framework=KNOWN["torchtitan"], sharding="fsdp", layout=ParallelLayout(pp=4, cards=16)
+    )
+    held = parameter_shares.compute_parameter_share(titan.model, titan.layout, 1)
 
-    assert parts(titan, 1).gathered == 6.0 * held.total
-    assert parts(replace(titan, layout=Layout(cards=4)), 0).gathered < 2.0 * held.total
+    assert build_stage_parts(titan, 1).gathered == 6.0 * held.total
+    assert build_stage_parts(replace(titan, layout=ParallelLayout(cards=4)), 0).gathered < 2.0 * held.total
 
 
 def test_gradients_come_and_go() -> None:
-    """A trainer that sets gradients to None has none in the first forward pass; with two micro batches it has."""
-    trainer = job("llama-2-7b", framework=GENERIC, grad_accum=1)
+    """A trainer that sets gradients to None has none in the first forward pass, but has with two micro batches."""
+    trainer = make_job("llama-2-7b", framework=GENERIC, grad_accum=1)
 
     def gradients(other: PlannedJob) -> float:
-        return dict(phases.phases(other, 0)[1].terms)["gradients"]
+        return dict(phases.list_phases(other, 0)[1].terms)["gradients"]
 
     assert gradients(trainer) == 0
     assert gradients(replace(trainer, grad_accum=2)) > 0
@@ -182,41 +201,46 @@ def test_gradients_come_and_go() -> None:
 
 
 def test_vocabulary_parallel_loss() -> None:
-    """Megatron's loss takes 6 bytes a token and entry of its share of the vocabulary."""
-    asked = job("0.3b", tp=2, framework=MEGATRON, fused_loss=False, seq_len=1000)
+    """Megatron's loss needs 6 bytes per token and entry of its share of the vocabulary."""
+    asked = make_job("0.3b", tp=2, framework=MEGATRON, fused_loss=False, seq_len=1000)
 
-    assert loss.loss(asked) == 6 * 1000 * 103424 / 2
+    assert loss.loss_bytes(asked) == 6 * 1000 * 103424 / 2
 
 
 def test_chunked_loss_is_far_smaller() -> None:
-    """Liger's logits exist for tokens x h/V at a time."""
-    asked = job("qwen2.5-7b", framework=GENERIC, precision=Precision())
+    """Liger computes the logits of tokens x h/V at a time."""
+    asked = make_job("qwen2.5-7b", framework=GENERIC, precision=Precision())
 
-    assert loss.loss(asked) < 0.2 * loss.loss(replace(asked, fused_loss=False))
+    assert loss.loss_bytes(asked) < 0.2 * loss.loss_bytes(replace(asked, fused_loss=False))
 
 
 def test_zero3_gathers_at_most_what_there_is() -> None:
-    """2 bytes of a billion parameters, and never more than the model has."""
-    large = job("qwen2.5-7b", framework=GENERIC, sharding="zero3")
-    small = job("qwen2-0.5b", framework=GENERIC, sharding="zero3")
-    held = holdings.holding(small.model, small.layout, 0)
+    """ZeRO-3 gathers up to a billion parameters of 2 bytes, at most those of the model."""
+    large = make_job("qwen2.5-7b", framework=GENERIC, sharding="zero3")
+    small = make_job("qwen2-0.5b", framework=GENERIC, sharding="zero3")
+    held = parameter_shares.compute_parameter_share(small.model, small.layout, 0)
 
-    assert gather.unsharded(large, holdings.holding(large.model, large.layout, 0), 0) == 2e9
-    assert gather.unsharded(small, held, 0) == 2 * held.total
+    assert (
+        sharding_buffers.unsharded_bytes(
+            large, parameter_shares.compute_parameter_share(large.model, large.layout, 0), 0
+        )
+        == 2e9
+    )
+    assert sharding_buffers.unsharded_bytes(small, held, 0) == 2 * held.total
 
 
 def test_meters_stack() -> None:
-    """Reserved memory is no less than allocated, what a tool shows no less than reserved."""
-    asked = job("qwen2.5-7b", framework=GENERIC, sharding="zero3", cards=8)
-    phase = max(phases.phases(asked, 0), key=lambda p: p.total)
-    shown = [phases.read(replace(asked, meter=kind), phase).total for kind in ("allocated", "reserved", "smi")]
+    """Reserved memory is at least the allocated memory, and the vendor's tool shows at least the reserved memory."""
+    asked = make_job("qwen2.5-7b", framework=GENERIC, sharding="zero3", cards=8)
+    phase = max(phases.list_phases(asked, 0), key=lambda p: p.total)
+    shown = [phases.apply_meter(replace(asked, meter=kind), phase).total for kind in ("allocated", "reserved", "smi")]
 
     assert shown == sorted(shown)
     assert shown[0] < shown[2]
 
 
-def test_an_idle_910b_has_lost_three_gibibytes() -> None:
-    """64 GiB less 3.2 in use, context and communicators: what the tensors may take."""
-    asked = job("300b", 8, 16)
+def test_usable_memory_of_a_910b() -> None:
+    """64 GiB minus 3.2 in use, context and communicators are available for tensors."""
+    asked = make_job("300b", 8, 16)
 
-    assert meter.usable(asked) / GIB == pytest.approx(58.6, abs=0.3)
+    assert meter.usable_bytes(asked) / GIB == pytest.approx(58.6, abs=0.3)

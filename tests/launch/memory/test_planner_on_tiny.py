@@ -1,4 +1,4 @@
-"""The bytes of a real training step of the bundled program, counted in paddle, against the planner's terms."""
+"""Compare a real training step of the bundled program, measured in paddle, with the planner's terms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model, Moe
-from launch.memory import adapters, holdings, states
-from launch.memory.job import Adapter, Layout, PlannedJob, Precision
-from launch.memory.parts import parts
+from launch.memory import adapters, parameter_shares, states
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision
+from launch.memory.stage_parts import build_stage_parts
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("count_tiny.py")
 FP32 = Precision(weight=4, gradient=4, master=0, moments=8)
-# The program computes every expert for every token: all are active.
+# The program computes every expert for every token, so all are active.
 TINY = Model("tiny", layers=3, hidden=96, heads=6, kv_heads=2, head_dim=16, ffn=192, vocab=256,
              moe=Moe(experts=4, active=4, ffn=64, shared_ffn=96, first_dense=1))  # fmt: skip
 WIDER = Model("wider", layers=4, hidden=160, heads=5, kv_heads=1, head_dim=32, ffn=448, vocab=512,
@@ -27,18 +27,18 @@ WIDER = Model("wider", layers=4, hidden=160, heads=5, kv_heads=1, head_dim=32, f
 CASES = [(model, method, tokens) for model, tokens in ((TINY, 64), (WIDER, 96)) for method in ("full", "lora")]
 IDS = [f"{model.name}, {method}" for model, method, _ in CASES]
 
-# How launch/programs/tiny_model.py is written, in 16-bit units (it computes in fp32 throughout: all bytes are twice
-# these).  A norm keeps its input, the normalised copy and its result; the rotation the two halves of queries and keys;
-# the softmax its result; a mixture each expert's result (their input is one for all), and for each expert the mask, the
-# chosen share, the normalised share and its slice.
-PADDLE = frameworks.frameworks()["paddle"]
+# Kernels of launch/programs/tiny_model.py in 16-bit units (it computes in fp32: all bytes are twice these).  A norm
+# keeps its input, the normalised copy and its result; the rotation the two halves of queries and keys; the softmax its
+# result; a mixture the result of each expert (they share one input), and per expert the mask, the chosen weight, the
+# normalised weight and its slice.
+PADDLE = frameworks.load_frameworks()["paddle"]
 WRITTEN = replace(
     PADDLE.kernels, norm_in=2.0, norm_copy=2.0, norm_out=2.0, rotated=2.0, score=2.0, expert_copies=2.0, choice=8.0
 )
 
 
-def asked(model: Model, method: str, tokens: int) -> dict[str, object]:
-    """What count_tiny.py is asked: the sizes by the program's own words."""
+def make_case(model: Model, method: str, tokens: int) -> dict[str, object]:
+    """Return the input of count_tiny.py, with the program's own names."""
     assert model.moe
     return {
         "method": method, "batch": 2, "tokens": tokens, "vocabulary": model.vocab, "hidden": model.hidden,
@@ -49,9 +49,9 @@ def asked(model: Model, method: str, tokens: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def counts(paddle_environment: Path) -> list[dict[str, float]]:
-    """Bytes, and the adapters' number, of one step of each case."""
+    """Return the bytes of one step of each case, and its number of adapter parameters."""
     argv = [str(paddle_environment / "bin" / "python"), str(PROGRAM)]
-    cases = json.dumps([asked(*one) for one in CASES])
+    cases = json.dumps([make_case(*one) for one in CASES])
     path = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "launch" / "programs")))}
     done = subprocess.run(argv, input=cases, env=path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -59,39 +59,44 @@ def counts(paddle_environment: Path) -> list[dict[str, float]]:
     return found
 
 
-def job(model: Model, method: str, tokens: int = 64) -> PlannedJob:
-    """Under adapters the program trains embedding, head and norms as well."""
+def make_job(model: Model, method: str, tokens: int = 64) -> PlannedJob:
+    """Return the planner's job; with adapters the program also trains embedding, head and norms."""
     return PlannedJob(
-        model=model, framework=replace(PADDLE, kernels=WRITTEN, fused_adapters=False), device=devices.devices()[-1],
-        memory_gib=8, precision=FP32, method=method, adapter=Adapter(8, saved=("embed", "head")), seq_len=tokens,
+        model=model, framework=replace(PADDLE, kernels=WRITTEN, fused_adapters=False),
+        device=devices.load_devices()[-1], memory_gib=8, precision=FP32, method=method,
+        adapter=Adapter(8, saved=("embed", "head")), seq_len=tokens,
         micro_batch=2, flash=False,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=IDS)
 def test_states(case: int, counts: list[dict[str, float]]) -> None:
-    """Weights and moments of full training are the planner's to the byte, gradients within 1 %; adapters on all linear
-    layers, every expert's included, are as many as it counts."""
+    """Weights and moments of full training equal the planner's to the byte, gradients within 1 %.
+
+    The number of adapter parameters on all linear layers, experts included, is equal.
+    """
     model, method, _ = CASES[case]
-    planned = states.full(job(model, "full"), holdings.holding(model, Layout(), 0))
+    planned = states.full_training_states(
+        make_job(model, "full"), parameter_shares.compute_parameter_share(model, ParallelLayout(), 0)
+    )
 
     if method == "full":
         assert planned.weights == counts[case]["weights"]
         assert planned.moments == counts[case]["moments"]
         assert planned.gradients == pytest.approx(counts[case]["gradients"], rel=0.01)
     else:
-        assert sum(adapters.adapters(model, Layout(), Adapter(8), 0)) == counts[case]["adapters"]
+        assert sum(adapters.count_adapter_params(model, ParallelLayout(), Adapter(8), 0)) == counts[case]["adapters"]
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=IDS)
 def test_saved_activations(case: int, counts: list[dict[str, float]]) -> None:
-    """What paddle's allocator holds between forward and backward pass, logits left out, within 1 %."""
-    kept = 2 * sum(size for _, size in parts(job(*CASES[case]), 0).kept)
+    """The allocator's bytes between forward and backward pass, without logits, are predicted within 1 %."""
+    kept = 2 * sum(size for _, size in build_stage_parts(make_job(*CASES[case]), 0).kept)
 
     assert kept == pytest.approx(counts[case]["activations"], rel=0.01)
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=IDS)
 def test_two_meters(case: int, counts: list[dict[str, float]]) -> None:
-    """Autograd's own hooks see the same bytes as the allocator, within 1 %."""
+    """Autograd's hooks record the same bytes as the allocator, within 1 %."""
     assert counts[case]["hooks"] == pytest.approx(counts[case]["activations"], rel=0.01)

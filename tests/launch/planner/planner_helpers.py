@@ -1,4 +1,4 @@
-"""Jobs of the published configurations that several test files use."""
+"""Jobs of published configurations, used by several test files."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from launch.catalogue import devices, frameworks, models
-from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 
-PADDLE = frameworks.frameworks()["paddle"]
-MEGATRON = frameworks.frameworks()["megatron"]
-GENERIC = frameworks.frameworks()["generic"]
-ASCEND = devices.of_vendor("npu")
-ILUVATAR = devices.of_vendor("iluvatar")
-A100 = devices.find("A100")
+PADDLE = frameworks.load_frameworks()["paddle"]
+MEGATRON = frameworks.load_frameworks()["megatron"]
+GENERIC = frameworks.load_frameworks()["generic"]
+ASCEND = devices.find_default_device("npu")
+ILUVATAR = devices.find_default_device("iluvatar")
+A100 = devices.find_device("A100")
 
 
-def job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: Any) -> PlannedJob:
-    """An ERNIE job as its recipes have it: 8192 tokens, full recompute, sequence parallel, fp32 gradients."""
+def make_job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: Any) -> PlannedJob:
+    """Return an ERNIE job as in its recipes: 8192 tokens, full recompute, sequence parallel, fp32 gradients."""
     base = PlannedJob(
-        model=models.find(name),
+        model=models.find_model(name),
         framework=PADDLE,
         device=ASCEND,
         memory_gib=64,
-        layout=Layout(tp, pp, cards=cards or tp * pp),
+        layout=ParallelLayout(tp, pp, cards=cards or tp * pp),
         precision=Precision(2, 4, 4, 8),
         recompute=Recompute("full"),
         seq_len=8192,
@@ -33,5 +33,5 @@ def job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: A
     return replace(base, **more)
 
 
-def lora(name: str, tp: int, pp: int, **more: Any) -> PlannedJob:
-    return job(name, tp, pp, method="lora", adapter=Adapter(32), **more)
+def make_lora_job(name: str, tp: int, pp: int, **more: Any) -> PlannedJob:
+    return make_job(name, tp, pp, method="lora", adapter=Adapter(32), **more)

@@ -1,4 +1,4 @@
-"""Pictures of a plan, a search, a sweep and a loss: readable in both colour schemes, with a name and a description."""
+"""Pictures of a plan, a search, a sweep and a loss are readable in both colour schemes and have descriptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.planner.output import svg
 from launch.run import loss_plot
 
@@ -18,10 +18,10 @@ PLAN = ("plan", "--model", "21b", "--method", "lora", "--device", "npu", "--card
 NAME = "{http://www.w3.org/2000/svg}"
 
 
-def draw(tmp_path: Path, *options: str) -> str:
+def draw_picture(tmp_path: Path, *options: str) -> str:
     picture = tmp_path / "picture.svg"
     if options == ("loss",):
-        return loss_plot.svg([TrainingStep(4 - 0.03 * n) for n in range(90)], "the loss of <tiny>")
+        return loss_plot.render_svg([TrainingStep(4 - 0.03 * n) for n in range(90)], "the loss of <tiny>")
     done = CliRunner().invoke(main.main, [*PLAN, *options, "-o", str(picture)], standalone_mode=False)
     assert done.exit_code == 0, done.output
     return picture.read_text()
@@ -29,8 +29,8 @@ def draw(tmp_path: Path, *options: str) -> str:
 
 @pytest.mark.parametrize("options", [(), ("--search",), ("--sweep", "seq_len=1024,2048"), ("loss",)])
 def test_a_picture_has_a_name_and_two_schemes(options: tuple[str, ...], tmp_path: Path) -> None:
-    """Each has a role, a title and a description that name it, a dark scheme, and no ink that knows but one scheme."""
-    text = draw(tmp_path, *options)
+    """Each has a role, a title, a description and a dark scheme, and no colour for one scheme only."""
+    text = draw_picture(tmp_path, *options)
     root = ElementTree.fromstring(text)
     labels = [root.findtext(f"{NAME}{tag}") for tag in ("title", "desc")]
 
@@ -40,8 +40,8 @@ def test_a_picture_has_a_name_and_two_schemes(options: tuple[str, ...], tmp_path
     assert not re.search(r'(fill|stroke)="(#fff|#333|#ddd|white|black)"', text)
 
 
-def contrast(one: str, other: str) -> float:
-    """WCAG 2.2, 1.4.3: of two colours #rrggbb."""
+def compute_contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours #rrggbb (WCAG 2.2, 1.4.3)."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
@@ -54,9 +54,11 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_words_are_readable(scheme: int) -> None:
-    """Text stands out from its ground by 4.5 to 1 in both schemes, lines by 3 to 1."""
-    ground = svg.INKS["ground"][1 + scheme]
+    """In both schemes text has a contrast of at least 4.5 to 1, lines of 3 to 1."""
+    ground = svg.COLOUR_CLASSES["ground"][1 + scheme]
 
-    assert contrast(svg.TEXT[scheme], ground) >= 4.5
-    assert contrast(svg.INKS["soft"][1 + scheme], ground) >= 4.5
-    assert all(contrast(svg.INKS[name][1 + scheme], ground) >= 3 for name in ("axis", "curve", "mark"))
+    assert compute_contrast(svg.TEXT[scheme], ground) >= 4.5
+    assert compute_contrast(svg.COLOUR_CLASSES["soft"][1 + scheme], ground) >= 4.5
+    assert all(
+        compute_contrast(svg.COLOUR_CLASSES[name][1 + scheme], ground) >= 3 for name in ("axis", "curve", "mark")
+    )

@@ -1,4 +1,4 @@
-"""Tables of jobs are hostile input: whatever a cell holds, a row gets an answer or a sentence."""
+"""Tables of jobs are untrusted input: any row gets a verdict or a note."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from launch import planner
 from launch.catalogue import frameworks
-from launch.planner import table
+from launch.planner import job_table
 
 BASE = {
     "id": "1", "framework": "Megatron-LM", "model": "llama-2-7b", "method": "full", "cards": "8", "device": "A100-80G",
@@ -24,8 +24,8 @@ WORDS = ("", "0", "1", "-1", "3", "13", "1000000", "nan", "inf", "1e99", "zero3"
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(WORDS), max_size=6))
 def test_any_cell_is_answered(cells: dict[str, str]) -> None:
-    """No mix of odd cells ends in anything but a verdict, with a note where no job could be made."""
-    answer = table.predict({**BASE, **cells})
+    """Any combination of cells gives a verdict, with a note if the row is invalid."""
+    answer = job_table.predict_row({**BASE, **cells})
 
     assert answer["predicted_verdict"] in (planner.FITS, planner.NOT, planner.UNTOLD)
     assert answer["predicted_gib"] or answer["note"]
@@ -34,24 +34,24 @@ def test_any_cell_is_answered(cells: dict[str, str]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_text_for_names(framework: str, model: str) -> None:
-    """Names of frameworks and models may be anything."""
-    answer = table.predict({**BASE, "framework": framework, "model": model})
+    """Any names of frameworks and models are accepted."""
+    answer = job_table.predict_row({**BASE, "framework": framework, "model": model})
 
     assert float(answer["predicted_gib"]) > 0
 
 
-def test_zero_is_no_length() -> None:
-    """A batch, length or degree of 0 is told by its column, with no figure."""
+def test_zero_is_rejected() -> None:
+    """A batch, length or degree of 0 is rejected with its column."""
     for key in ("cards", "tp", "pp", "seq_len", "micro_batch"):
-        answer = table.predict({**BASE, key: "0"})
+        answer = job_table.predict_row({**BASE, key: "0"})
 
         assert (answer["predicted_gib"], answer["predicted_verdict"]) == ("", planner.UNTOLD)
-        assert answer["note"] == f"row 1: {key} is '0'"
+        assert answer["note"] == f"row 1: {key} is '0'; {key} must be at least 1, or empty"
 
 
 def test_unknown_words_leave_a_figure_and_no_verdict() -> None:
-    """A method or sharding that nobody knows is named, and nothing is promised."""
-    answer = table.predict({**BASE, "sharding": "moon", "method": "frob"})
+    """An unknown method or sharding is named; there is a figure but no verdict."""
+    answer = job_table.predict_row({**BASE, "sharding": "moon", "method": "frob"})
 
     assert float(answer["predicted_gib"]) > 0
     assert answer["predicted_verdict"] == planner.UNTOLD
@@ -59,45 +59,50 @@ def test_unknown_words_leave_a_figure_and_no_verdict() -> None:
 
 
 def test_a_model_by_its_dimensions() -> None:
-    """Dimensions make a model of any name; heads that are not told apart are all alike, and of hidden/heads."""
+    """Dimensions define a model of any name; key/value heads default to heads, their size to hidden/heads."""
     plain = {**BASE, "model": "mine", "kv_heads": "32", "head_dim": "128"}
 
-    assert table.predict(plain) == table.predict({**plain, "kv_heads": "", "head_dim": ""})
+    assert job_table.predict_row(plain) == job_table.predict_row({**plain, "kv_heads": "", "head_dim": ""})
 
 
-def peak(**cells: str) -> float:
+def predict_peak(**cells: str) -> float:
     base = {**BASE, "framework": "HF Trainer", "tp": "1", "pp": "1", "sharding": "none", "cards": "1"}
-    return float(table.predict({**base, "metric": "max_allocated", **cells})["predicted_gib"])
+    return float(job_table.predict_row({**base, "metric": "max_allocated", **cells})["predicted_gib"])
 
 
 def test_optimizer_of_adapters() -> None:
-    """Adapters in fp32 keep 8 bytes of moments a parameter, 2.03 under an 8-bit optimizer."""
+    """Adapters in fp32 keep 8 bytes of moments per parameter, 2.03 with an 8-bit optimizer."""
     lora = {"method": "lora", "lora_rank": "64", "recompute": "full"}
     trained = 32 * 64 * (4 * (4096 + 4096) + 3 * (4096 + 11008))
 
-    saved = peak(**lora, optimizer="adamw") - peak(**lora, optimizer="adamw8bit")
+    saved = predict_peak(**lora, optimizer="adamw") - predict_peak(**lora, optimizer="adamw8bit")
 
     assert abs(saved * 2**30 - trained * (8 - 2.03)) < 2e6
 
 
 def test_second_fsdp_reduces_every_micro_batch() -> None:
-    """Accumulation costs whole gradients, 2 bytes a parameter, under the first FSDP and nothing under the second."""
-    said = {"cards": "8", "recompute": "full", "weight_dtype": "bf16", "optimizer": "adamw"}
-    whole = {way: peak(**said, sharding=way, grad_accum="2") - peak(**said, sharding=way) for way in ("fsdp", "fsdp2")}
+    """Accumulation needs unsharded gradients, 2 bytes per parameter, with the first FSDP but not with the second."""
+    cells = {"cards": "8", "recompute": "full", "weight_dtype": "bf16", "optimizer": "adamw"}
+    whole = {
+        way: predict_peak(**cells, sharding=way, grad_accum="2") - predict_peak(**cells, sharding=way)
+        for way in ("fsdp", "fsdp2")
+    }
 
     assert whole["fsdp"] > 12 and whole["fsdp2"] < 2
 
 
-def test_automodel_is_no_megatron() -> None:
-    """NeMo's trainer of transformers' models is told from NeMo on Megatron."""
-    found = [frameworks.find(name) for name in ("NeMo Automodel (FSDP2)", "NeMo 2.0")]
+def test_automodel_is_not_megatron() -> None:
+    """NeMo Automodel is distinguished from NeMo on Megatron."""
+    found = [frameworks.find_framework(name) for name in ("NeMo Automodel (FSDP2)", "NeMo 2.0")]
 
     assert [f and f.name for f in found] == ["automodel", "megatron"]
 
 
 def test_answers_are_never_read() -> None:
-    """A row's own reading changes nothing."""
-    honest = table.predict(BASE)
-    told = table.predict({**BASE, "peak_gib": "1", "static_gib": "1", "verdict": "oom", "published": "1", "notes": "x"})
+    """Measured results in a row do not change its prediction."""
+    honest = job_table.predict_row(BASE)
+    other = job_table.predict_row(
+        {**BASE, "peak_gib": "1", "static_gib": "1", "verdict": "oom", "published": "1", "notes": "x"}
+    )
 
-    assert honest == told
+    assert honest == other

@@ -1,4 +1,4 @@
-"""The planner on the configurations that vendors published: verdicts, deciding phases, worked examples."""
+"""The planner on published configurations: verdicts, deciding phases, worked examples."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from envcheck.core.model import Device
 from envcheck.vendors import VENDORS
 from launch import planner
 from launch.catalogue import devices, frameworks
-from launch.memory import GIB, adapters, bounds
-from launch.memory.job import Adapter, PlannedJob, Precision, Recompute
+from launch.memory import GIB, adapters, uncertainty
 from launch.memory.phases import Phase
+from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
 from launch.planner.output.terms import TERMS
-from tests.launch.planner.planner_helpers import A100, ILUVATAR, job, lora
+from tests.launch.planner.planner_helpers import A100, ILUVATAR, make_job, make_lora_job
 
 OFFLOADED = frozenset({"optimizer"})
 
 
-def tensors(phase: Phase) -> float:
-    """GiB of the phase without the constant that Paddle keeps for itself."""
+def tensors_gib(phase: Phase) -> float:
+    """Return the GiB of the phase without Paddle's own buffers."""
     return (phase.total - dict(phase.terms).get("framework buffers", 0.0)) / GIB
 
 
-def peak_of(job: PlannedJob, name: str) -> float:
-    return max(tensors(p) for p in planner.plan(None, job).phases if p.name == name)
+def find_peak(job: PlannedJob, name: str) -> float:
+    return max(tensors_gib(p) for p in planner.plan(None, job).phases if p.name == name)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def peak_of(job: PlannedJob, name: str) -> float:
 )
 def test_300b_sft_on_64_gib(pp: int, cards: int, verdict: str) -> None:
     """300B SFT with plain offload fits on 128 and 160 cards of 64 GiB, not on 96; the optimizer step decides."""
-    answer = planner.plan(None, job("300b", 8, pp, cards, offload=OFFLOADED, sharding="dist_opt"))
+    answer = planner.plan(None, make_job("300b", 8, pp, cards, offload=OFFLOADED, sharding="dist_opt"))
 
     assert answer.verdict == verdict
     assert answer.deciding.name == "optimizer step"
@@ -43,16 +43,16 @@ def test_300b_sft_on_64_gib(pp: int, cards: int, verdict: str) -> None:
 
 def test_300b_sft_worked_example() -> None:
     """128 cards: 18.6 GiB of tensors while computing, 48.5 in the optimizer step (research note, example A)."""
-    asked = job("300b", 8, 16, offload=OFFLOADED)
+    asked = make_job("300b", 8, 16, offload=OFFLOADED)
 
-    assert peak_of(asked, "optimizer step") == pytest.approx(48.5, rel=0.01)
-    assert peak_of(asked, "backward") == pytest.approx(18.6, rel=0.08)
+    assert find_peak(asked, "optimizer step") == pytest.approx(48.5, rel=0.01)
+    assert find_peak(asked, "backward") == pytest.approx(18.6, rel=0.08)
 
 
 def test_plain_offload_is_worthless_at_this_length() -> None:
-    """The reload makes the peak with plain offload what it is without, but for a gibibyte."""
+    """The reload before the step makes the peak with plain offload almost that without it."""
     with_it, without = (
-        planner.plan(None, job("300b", 8, 16, offload=o)).need_gib for o in (OFFLOADED, frozenset[str]())
+        planner.plan(None, make_job("300b", 8, 16, offload=o)).need_gib for o in (OFFLOADED, frozenset[str]())
     )
 
     assert abs(without - with_it) < 4
@@ -60,14 +60,14 @@ def test_plain_offload_is_worthless_at_this_length() -> None:
 
 def test_96_cards_of_80_gib_are_the_vendors_minimum() -> None:
     """The same PP12 fits on 80 GiB cards."""
-    asked = job("300b", 8, 12, offload=OFFLOADED, device=A100, memory_gib=80)
+    asked = make_job("300b", 8, 12, offload=OFFLOADED, device=A100, memory_gib=80)
 
     assert planner.plan(None, asked).verdict == "fits"
 
 
 def test_tensorwise_offload_takes_40_cards() -> None:
     """Tensor-wise offload with 16-bit moments: 6 bytes a parameter, PP5 of 80 GiB cards (ernie-002)."""
-    asked = job("300b", 8, 5, offload=frozenset({"tensorwise"}), precision=Precision(2, 4, 4, 4))
+    asked = make_job("300b", 8, 5, offload=frozenset({"tensorwise"}), precision=Precision(2, 4, 4, 4))
     answer = planner.plan(None, replace(asked, device=A100, memory_gib=80))
 
     assert answer.verdict == "fits"
@@ -77,12 +77,12 @@ def test_tensorwise_offload_takes_40_cards() -> None:
 @pytest.mark.parametrize(("pp", "verdict"), [(2, "fits"), (1, "does-not-fit")])
 def test_300b_lora(pp: int, verdict: str) -> None:
     """300B LoRA fits on 16 cards of 64 GiB and not on 8."""
-    assert planner.plan(None, lora("300b", 8, pp, offload=OFFLOADED)).verdict == verdict
+    assert planner.plan(None, make_lora_job("300b", 8, pp, offload=OFFLOADED)).verdict == verdict
 
 
 def test_300b_lora_worked_example() -> None:
     """16 cards: weights 36.6 GiB and adapters of 1.04e9 parameters on the last stage (example B)."""
-    answer = planner.plan(None, lora("300b", 8, 2))
+    answer = planner.plan(None, make_lora_job("300b", 8, 2))
     last = next(p for p in answer.phases if p.stage == 1 and p.name == "load")
 
     assert dict(last.terms)["weights"] / GIB == pytest.approx(36.6, abs=0.4)
@@ -91,10 +91,14 @@ def test_300b_lora_worked_example() -> None:
 
 @pytest.mark.parametrize(("offload", "each"), [((), 18), (("optimizer",), 6), (("params",), 12), (("tensorwise",), 6)])
 def test_adapters_are_a_term(offload: tuple[str, ...], each: int) -> None:
-    """Adapters have a line of their own, 6 bytes of weight and 12 of gradient and moments a parameter: offload of the
-    optimizer takes the 12, of parameters the 6, and the base's moments are none."""
-    asked = lora("21b", 4, 4, offload=frozenset(offload))
-    count = sum(adapters.adapters(asked.model, asked.layout, asked.adapter, 0, asked.framework.fused_adapters))
+    """Adapters are a term with 6 bytes of weight and 12 of gradient and moments per parameter.
+
+    Optimizer offload removes the 12, parameter offload the 6; the base model has no moments.
+    """
+    asked = make_lora_job("21b", 4, 4, offload=frozenset(offload))
+    count = sum(
+        adapters.count_adapter_params(asked.model, asked.layout, asked.adapter, 0, asked.framework.fused_adapters)
+    )
     terms = next(dict(p.terms) for p in planner.plan(None, asked).phases if p.name == "backward")
 
     assert terms["adapters"] == pytest.approx(each * count)
@@ -102,13 +106,13 @@ def test_adapters_are_a_term(offload: tuple[str, ...], each: int) -> None:
 
 
 def test_every_term_is_explained() -> None:
-    """Each term of a plan, and of what tools show of it, has its letter, formula, source and share of doubt."""
-    asked = lora("21b", 4, 4)
+    """Each term of a plan and its meter has a unique letter and colour, a formula, a source, and an uncertainty."""
+    asked = make_lora_job("21b", 4, 4)
     answer = planner.plan(None, asked)
     tensors = {name for phase in answer.phases for name, _ in phase.terms}
 
     assert tensors | {name for name, _ in answer.shown.terms} <= TERMS.keys()
-    assert tensors - {"activations"} <= bounds.SHARES.keys()
+    assert tensors - {"activations"} <= uncertainty.SHARES.keys()
     assert len({term.letter for term in TERMS.values()}) == len({term.colour for term in TERMS.values()}) == len(TERMS)
 
 
@@ -117,8 +121,8 @@ def test_every_term_is_explained() -> None:
     [(4, 4, 11, "fits"), (4, 2, 15, "fits"), (4, 1, 23, "fits"), (2, 1, 36, "does-not-fit")],
 )
 def test_21b_lora_on_dies_of_32_gib(tp: int, pp: int, gib: float, verdict: str) -> None:
-    """21B LoRA: 11, 15, 23 GiB on 16, 8, 4 dies, and 36 on 2, which is too much (example C)."""
-    answer = planner.plan(None, lora("21b", tp, pp, device=ILUVATAR, memory_gib=32, fused_loss=False))
+    """21B LoRA needs 11, 15, 23 GiB on 16, 8, 4 dies, and 36 on 2, which does not fit (example C)."""
+    answer = planner.plan(None, make_lora_job("21b", tp, pp, device=ILUVATAR, memory_gib=32, fused_loss=False))
 
     assert answer.verdict == verdict
     assert answer.reading_gib == pytest.approx(gib, abs=1)
@@ -126,14 +130,14 @@ def test_21b_lora_on_dies_of_32_gib(tp: int, pp: int, gib: float, verdict: str) 
 
 def test_21b_lora_without_recompute() -> None:
     """Without recompute the first stage keeps four micro batches; about 24 of 32 GiB (example C)."""
-    asked = lora("21b", 4, 4, device=ILUVATAR, memory_gib=32, fused_loss=False, recompute=Recompute("none"))
+    asked = make_lora_job("21b", 4, 4, device=ILUVATAR, memory_gib=32, fused_loss=False, recompute=Recompute("none"))
 
     assert planner.plan(None, asked).need_gib == pytest.approx(24, rel=0.2)
 
 
 def test_the_first_stage_holds_most_micro_batches() -> None:
     """1F1B: activations fall from stage to stage."""
-    answer = planner.plan(None, lora("21b", 4, 4, recompute=Recompute("none")))
+    answer = planner.plan(None, make_lora_job("21b", 4, 4, recompute=Recompute("none")))
     kept = [dict(p.terms)["activations"] for p in answer.phases if p.name == "forward and loss"]
 
     assert kept == sorted(kept, reverse=True)
@@ -141,8 +145,8 @@ def test_the_first_stage_holds_most_micro_batches() -> None:
 
 
 def test_more_of_anything_never_needs_less() -> None:
-    """Longer sequences and larger batches need no less memory."""
-    base = lora("21b", 4, 1)
+    """Longer sequences and larger batches never need less memory."""
+    base = make_lora_job("21b", 4, 1)
     needs = [planner.plan(None, replace(base, seq_len=n)).deciding.total for n in (1024, 2048, 8192, 65536)]
     batches = [planner.plan(None, replace(base, micro_batch=n)).deciding.total for n in (1, 2, 8)]
 
@@ -150,34 +154,38 @@ def test_more_of_anything_never_needs_less() -> None:
     assert batches == sorted(batches)
 
 
-def test_the_band_holds_the_expected_need() -> None:
-    """The least is at most the expected need, the most at least."""
-    for asked in (job("300b", 8, 16), lora("21b", 4, 4), job("0.3b")):
+def test_the_expected_need_is_within_its_bounds() -> None:
+    """The expected need is within its bounds."""
+    for asked in (make_job("300b", 8, 16), make_lora_job("21b", 4, 4), make_job("0.3b")):
         answer = planner.plan(None, asked)
 
         assert answer.low <= answer.deciding.total <= answer.high
 
 
 def test_a_limit_is_not_a_length() -> None:
-    """Where only a cap on the samples is known, a refusal says so."""
-    asked = lora("21b", 1, 1, device=ILUVATAR, memory_gib=32, length_known=False)
+    """If only the maximum length of samples is known, the reason mentions it."""
+    asked = make_lora_job("21b", 1, 1, device=ILUVATAR, memory_gib=32, length_known=False)
 
-    assert "if samples are as long as 8192 tokens" in planner.plan(None, asked).reason
+    assert "(samples of 8192 tokens)" in planner.plan(None, asked).reason
 
 
 def test_host_and_disk() -> None:
-    """A node holds 12 bytes of optimizer a parameter of its shards, the weights, and its part (of 16 nodes) of a
-    checkpoint of 14 bytes a parameter."""
-    answer = planner.plan(None, job("300b", 8, 16, offload=OFFLOADED))
+    """A node needs host memory for 12 bytes of optimizer state per parameter of its shards.
+
+    On disk it needs the weights and 1/16 of a checkpoint with 14 bytes per parameter.
+    """
+    answer = planner.plan(None, make_job("300b", 8, 16, offload=OFFLOADED))
 
     assert answer.host == pytest.approx(8 * 12 * 2.896e9, rel=0.01)
     assert answer.disk == pytest.approx((2 + 14 / 16) * 299_484_163_264)
 
 
 def test_saving_gathers_module_by_module() -> None:
-    """While ZeRO-3 writes a checkpoint its shards stand, with the largest module gathered (the embedding of Qwen2.5-7B:
-    152064 x 3584 parameters of 2 bytes); saving adapters gathers nothing."""
-    sharded = job("qwen2.5-7b", framework=frameworks.frameworks()["generic"], cards=8, sharding="zero3")
+    """While ZeRO-3 writes a checkpoint, its shards stay and the largest module is gathered.
+
+    That is the embedding of Qwen2.5-7B, 152064 x 3584 parameters of 2 bytes.  Saving adapters gathers nothing.
+    """
+    sharded = make_job("qwen2.5-7b", framework=frameworks.load_frameworks()["generic"], cards=8, sharding="zero3")
     save = dict(planner.plan(None, sharded).phases[-1].terms)
     adapters = planner.plan(None, replace(sharded, method="lora", adapter=Adapter(8))).phases[-1]
 
@@ -187,18 +195,20 @@ def test_saving_gathers_module_by_module() -> None:
     assert dict(adapters.terms)["gathered layers"] == 0
 
 
-def test_hopper_takes_more_scratch() -> None:
-    """One Megatron job read after a step: 19.244 GiB on an H100, 19.217 on an A100; cuBLAS takes 28 MiB more there."""
+def test_hopper_needs_more_workspace() -> None:
+    """After a step a Megatron job uses 19.217 GiB on an A100, 19.244 on an H100: cuBLAS needs 28 MiB more there."""
     h100, a100 = (
-        planner.plan(None, job("qwen2.5-7b", framework=frameworks.frameworks()["megatron"], device=card, tp=2))
-        for card in (devices.find("H100"), A100)
+        planner.plan(
+            None, make_job("qwen2.5-7b", framework=frameworks.load_frameworks()["megatron"], device=card, tp=2)
+        )
+        for card in (devices.find_device("H100"), A100)
     )
 
     assert (h100.standing - a100.standing) / GIB == pytest.approx(19.244 - 19.217, abs=0.001)
 
 
-def facts_of(used_mib: int) -> Facts:
-    """A machine with eight 910B3, on the first of which somebody holds memory."""
+def make_facts(used_mib: int) -> Facts:
+    """Return a machine with eight 910B3; another process uses memory of the first."""
     cards = tuple(
         Device(index=n, name="910B3", memory_total_mib=65536, memory_used_mib=used_mib if n == 0 else 3314)
         for n in range(8)
@@ -208,15 +218,15 @@ def facts_of(used_mib: int) -> Facts:
 
 @pytest.mark.parametrize(("used_mib", "verdict"), [(3314, "fits"), (60_000, "does-not-fit")])
 def test_a_machine_as_it_is_now(used_mib: int, verdict: str) -> None:
-    """What counts is free memory on the fullest card, not its size."""
-    assert planner.plan(facts_of(used_mib), lora("qwen-7b", 1, 1, cards=8)).verdict == verdict
+    """The free memory of the fullest card counts, not its size."""
+    assert planner.plan(make_facts(used_mib), make_lora_job("qwen-7b", 1, 1, cards=8)).verdict == verdict
 
 
 def test_qwen_7b_lora_on_one_910b3() -> None:
     """ms-swift's table on a 910B3, rank 8 on q, k, v, about 800 tokens: 24.3 GiB with the idle card's (example D)."""
-    asked = job(
+    asked = make_job(
         "qwen1.5-7b",
-        framework=frameworks.frameworks()["swift1"],
+        framework=frameworks.load_frameworks()["swift1"],
         precision=Precision(2, 2, 0, 4),
         method="lora",
         adapter=Adapter(8, "qkv"),

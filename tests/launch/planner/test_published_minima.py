@@ -1,7 +1,7 @@
-"""What vendors publish as the least that runs: the planner may not say that it does not fit.
+"""The planner must not reject configurations that vendors publish as the minimum.
 
-ERNIE: PaddlePaddle/ERNIE docs/erniekit.md (training resources) with the YAML files that it names; rows whose degrees no
-file gives are left out.  ms-swift: the table of its NPU page, LoRA on 910B3 of 64 GB.
+ERNIE: PaddlePaddle/ERNIE docs/erniekit.md (training resources) with the YAML files that it names, except rows without
+degrees in a file.  ms-swift: the table of its NPU page, LoRA on 910B3 with 64 GB.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from launch import planner
-from launch.planner import rows
+from launch.planner import table_rows
 
 ERNIE = {
     "framework": "ERNIEKit", "weight_dtype": "bf16", "master_weights": "1", "grad_dtype": "fp32", "seq_kind": "packed",
@@ -53,12 +53,12 @@ MINIMA = [
 def test_ernies_minima(
     model: str, method: str, cards: int, gib: int, tp: int, pp: int, length: int, more: dict[str, str]
 ) -> None:
-    """No published minimum is said not to fit."""
+    """No published minimum has the verdict does-not-fit."""
     numbers = {"cards": cards, "device_mem_gib": gib, "tp": tp, "pp": pp, "seq_len": length}
-    said = {key: str(value) for key, value in numbers.items()}
-    row = {**ERNIE, "device": "A100", "model": model, "method": method, **said, **more}
+    cells = {key: str(value) for key, value in numbers.items()}
+    row = {**ERNIE, "device": "A100", "model": model, "method": method, **cells, **more}
 
-    assert planner.plan(None, rows.job(row)).verdict != "does-not-fit"
+    assert planner.plan(None, table_rows.build_row_job(row)).verdict != "does-not-fit"
 
 
 SWIFT = [("7b", 1, "none", 28), ("7b", 4, "none", 22), ("7b", 4, "zero2", 28), ("7b", 4, "zero3", 22),
@@ -68,15 +68,17 @@ SWIFT = [("7b", 1, "none", 28), ("7b", 4, "none", 22), ("7b", 4, "zero2", 28), (
 
 @pytest.mark.parametrize(("size", "cards", "sharding", "gb"), SWIFT)
 def test_swifts_table_on_910b3(size: str, cards: int, sharding: str, gb: int) -> None:
-    """All nine fit on 64 GiB, and each reading lies between the predictions for 256 and 2048 tokens, give or take the
-    5 GiB by which the table contradicts itself (the same job read as 28 and as 22 GB)."""
+    """All nine fit on 64 GiB, and each reading is between the predictions for 256 and 2048 tokens, within 5 GiB.
+
+    The table contradicts itself by as much: the same job is listed with 28 and with 22 GB.
+    """
     row = {
         "framework": "ms-swift 1.x torch-npu", "model": f"qwen1.5-{size}", "method": "lora", "lora_rank": "8",
         "lora_targets": "qkv", "weight_dtype": "bf16", "cards": str(cards), "device": "Ascend-910B3",
         "device_mem_gib": "64", "sharding": sharding, "seq_kind": "cap", "micro_batch": "1", "grad_accum": "16",
         "recompute": "full", "flash_attn": "0", "metric": "unspecified",
     }  # fmt: skip
-    short, long = (planner.plan(None, rows.job({**row, "seq_len": str(n)})) for n in (256, 2048))
+    short, long = (planner.plan(None, table_rows.build_row_job({**row, "seq_len": str(n)})) for n in (256, 2048))
     read = gb * 1e9 / (1 << 30)
 
     assert long.verdict == "fits"

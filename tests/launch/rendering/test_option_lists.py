@@ -1,4 +1,4 @@
-"""The lists of the upstreams' options: right names pass in every version that has them, wrong ones never do."""
+"""The option lists of the upstreams: valid names pass in every version that has them, wrong ones never do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from packaging.version import Version
 
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
-from launch.rendering import schema
-from launch.rendering.dialects import spoken
-from launch.rendering.rows import Rows, rows
-from launch.targets.request import TrainRequest
-from tests.launch.chosen import choose_job
+from launch.rendering import option_schema
+from launch.rendering.argument_rows import Rows, parse_rows
+from launch.rendering.dialects import translate_job
+from launch.targets.train_request import TrainRequest
+from tests.launch.job_choice import choose_job
 
 SWIFT: dict[str, Any] = {"model": "qwen-7b", "method": "lora", "framework": "swift"}
 CHAT: dict[str, Any] = {"model": "qwen-7b", "method": "chat", "framework": "llamafactory"}
@@ -24,7 +24,7 @@ SFT: dict[str, Any] = {"model": "0.3b", "method": "lora", "device": "nvidia"}
 DPO: dict[str, Any] = {**SFT, "method": "dpo"}
 PADDLE: dict[str, Any] = {**SFT, "installed": ("paddleformers=1.2.0",)}
 KIT: dict[str, Any] = {**SFT, "installed": ("paddleformers=0.3.1", "erniekit=1.5.0")}
-# What was read of each upstream, at both ends and between.
+# Versions of each upstream whose sources were read: both ends of the range and some between.
 READ = (
     *(("ms-swift", text) for text in ("3.0.3", "3.3.1", "3.6.0", "3.9.3", "3.12.6", "4.0.4", "4.3.2", "4.6.0")),
     *(("paddleformers", text) for text in ("0.3.2", "0.4.1", "1.0.0", "1.1.1", "1.2.0")),
@@ -33,32 +33,34 @@ READ = (
 )
 
 
-def options(which: dict[str, Any], *extra: str, installed: str = "") -> Rows:
-    """Of the job that is asked for with --set for each NAME=VALUE, and the rest behind --."""
+def list_options(which: dict[str, Any], *extra: str, installed: str = "") -> Rows:
+    """The options of a job with each NAME=VALUE given by --set and the rest after --."""
     pairs, words = [each for each in extra if not each.startswith("-")], [each for each in extra if each[0] == "-"]
     there = (*which.get("installed", ()), *filter(None, [installed]))
     _, job = choose_job(TrainRequest(**{**which, "installed": there}, settings=tuple(pairs), extra=tuple(words)))
-    assert not [text for text in job.caution if "could tell" in text]
-    return rows(job.arguments)
+    assert not [text for text in job.caution if "cannot determine" in text]
+    return parse_rows(job.arguments)
 
 
-def refused(which: dict[str, Any], *extra: str, installed: str = "") -> str:
+def expect_refusal(which: dict[str, Any], *extra: str, installed: str = "") -> str:
     with pytest.raises(UsageError) as caught:
-        options(which, *extra, installed=installed)
+        list_options(which, *extra, installed=installed)
     return f"{caught.value.message}; {caught.value.next_step}"
 
 
 @pytest.mark.parametrize(("package", "version"), READ)
 def test_recipes_speak_each_version(package: str, version: str) -> None:
-    """Every option of every job, in the words of the version that is installed, is one that this version has."""
+    """Every option of every job, translated for an installed version, exists in that version."""
     wrong, seen = [], 0
     for recipe in catalogue.load_all():
         for own in recipe.jobs:
-            job, _ = spoken(recipe, own, {package: version})
-            its = schema.of(job.launcher, recipe, {package: version})
+            job, _ = translate_job(recipe, own, {package: version})
+            its = option_schema.find_schema(job.launcher, recipe, {package: version})
             if its and its.package == package:
                 seen += 1
-                wrong += [name for name in (*rows(job.arguments), *rows(job.own_data)) if not its.has(name)]
+                wrong += [
+                    name for name in (*parse_rows(job.arguments), *parse_rows(job.own_data)) if not its.has_option(name)
+                ]
 
     assert (wrong, seen > 0) == ([], True)
 
@@ -110,8 +112,8 @@ RIGHT = (
 
 @pytest.mark.parametrize(("which", "installed", "names"), RIGHT)
 def test_right_names_pass(which: dict[str, Any], installed: str, names: str) -> None:
-    """What the upstream has reaches the training, without a note."""
-    made = options(which, *(f"{name}=1" for name in names.split()), installed=installed)
+    """An option that the upstream has is passed on without a note."""
+    made = list_options(which, *(f"{name}=1" for name in names.split()), installed=installed)
 
     assert [made[name] for name in names.split()] == [("1",)] * len(names.split())
 
@@ -124,35 +126,47 @@ WRONG = (
     (SWIFT, "", "sft_type", "no option", "did you mean tuner_type?"),
     (SWIFT, "ms-swift=3.12.6", "tuner_type", "no option", "did you mean train_type?"),
     (SWIFT, "ms-swift=3.12.6", "sft_type", "no option", "did you mean train_type?"),
-    (SWIFT, "ms-swift=4.0.4", "mrl_dims", "no option", "versions that have it: ms-swift >=4.4"),
-    (SWIFT, "", "reference_free", "no option", "upstream's own list"),
+    (SWIFT, "ms-swift=4.0.4", "mrl_dims", "no option", "available in ms-swift >=4.4"),
+    (SWIFT, "", "reference_free", "no option", "look up the option in the documentation of this program"),
     (RLHF, "", "max_completion_lenght", "swift rlhf has no option", "did you mean max_completion_length?"),
     (RLHF, "ms-swift=3.6.4", "rpo_alfa", "swift rlhf has no option", "did you mean rpo_alpha?"),
     (INFER, "", "max_new_token", "swift infer has no option", "did you mean max_new_tokens?"),
-    (INFER, "", "learning_rate", "swift infer has no option", "upstream's own list"),
+    (
+        INFER,
+        "",
+        "learning_rate",
+        "swift infer has no option",
+        "look up the option in the documentation of this program",
+    ),
     (FACTORY, "", "lora_rnk", "no option", "did you mean lora_rank?"),
-    (FACTORY, "", "use_asft_loss", "no option", "versions that have it: llamafactory >=0.9.5; there is use_dft_loss"),
+    (FACTORY, "", "use_asft_loss", "no option", "available in llamafactory >=0.9.5; this version has use_dft_loss"),
     (CHAT, "", "temperatur", "llamafactory-cli chat has no option", "did you mean temperature?"),
-    (CHAT, "", "num_train_epochs", "llamafactory-cli chat has no option", "upstream's own list"),
+    (
+        CHAT,
+        "",
+        "num_train_epochs",
+        "llamafactory-cli chat has no option",
+        "look up the option in the documentation of this program",
+    ),
     (DPO, "", "betta", "dpo_train.py has no option 'betta'", "did you mean beta?"),
     (DPO, "", "max_promt_len", "no option", "did you mean max_prompt_len?"),
     (PADDLE, "", "lora_rnk", "paddleformers-cli has no option", "did you mean lora_rank?"),
     (PADDLE, "", "tensor_parallel_degree", "no option", "did you mean tensor_model_parallel_size?"),
-    (PADDLE, "", "fuse_rms_norm", "no option", "versions that have it: paddleformers <1.0"),
+    (PADDLE, "", "fuse_rms_norm", "no option", "available in paddleformers <1.0"),
 )
 
 
 @pytest.mark.parametrize(("which", "installed", "name", "message", "step"), WRONG)
 def test_wrong_names_are_refused(which: dict[str, Any], installed: str, name: str, message: str, step: str) -> None:
-    """What the installed version lacks is refused before anything starts, with the name that is right for it."""
-    told = refused(which, f"{name}=1", installed=installed)
+    """An option that the installed version lacks is rejected before anything starts, with the right name."""
+    refusal = expect_refusal(which, f"{name}=1", installed=installed)
 
-    assert message in told
-    assert step in told
+    assert message in refusal
+    assert step in refusal
 
 
 @pytest.mark.parametrize(
-    ("which", "said", "name", "value"),
+    ("which", "word", "name", "value"),
     (
         (SWIFT, "--learning-rate=1", "learning_rate", ("1",)),
         (SWIFT, "--no_logging_first_step", "logging_first_step", ("false",)),
@@ -170,12 +184,12 @@ def test_wrong_names_are_refused(which: dict[str, Any], installed: str, name: st
         (PADDLE, "--no_packing", "", ()),
     ),
 )
-def test_forms_of_a_name(which: dict[str, Any], said: str, name: str, value: tuple[str, ...]) -> None:
-    """Dashes and --no_NAME are taken where the program's own parser takes them, as the one option that they mean."""
+def test_forms_of_a_name(which: dict[str, Any], word: str, name: str, value: tuple[str, ...]) -> None:
+    """Dashes and --no_NAME are accepted where the program's parser accepts them, as one option."""
     if not name:
-        assert "has no option" in refused(which, said)
+        assert "has no option" in expect_refusal(which, word)
         return
-    made = options(which, said)
+    made = list_options(which, word)
 
     assert made[name] == value
     assert [each for each in made if each.replace("-", "_") in (name, f"no_{name}")] == [name]
@@ -184,22 +198,22 @@ def test_forms_of_a_name(which: dict[str, Any], said: str, name: str, value: tup
 @pytest.mark.parametrize(
     ("which", "extra", "message"),
     (
-        (SWIFT, ("--lora-rank=8", "--lora_rank=9"), "lora_rank is said 2 times"),
-        (SWIFT, ("lora_rank=8", "--lora-rank=9"), "lora_rank is said 2 times"),
-        (SWIFT, ("--no_load_args", "--load_args=true"), "load_args is said 2 times"),
-        (SWIFT, ("no_load_args=true",), "say --set load_args=false"),
+        (SWIFT, ("--lora-rank=8", "--lora_rank=9"), "lora_rank is set 2 times"),
+        (SWIFT, ("lora_rank=8", "--lora-rank=9"), "lora_rank is set 2 times"),
+        (SWIFT, ("--no_load_args", "--load_args=true"), "load_args is set 2 times"),
+        (SWIFT, ("no_load_args=true",), "use --set load_args=false"),
         (SWIFT, ("--wandb-api-key=abcdefabcdef",), "looks like a secret"),
-        (PADDLE, ("--no_save_to_hf", "save_to_hf=true"), "save_to_hf is said 2 times"),
+        (PADDLE, ("--no_save_to_hf", "save_to_hf=true"), "save_to_hf is set 2 times"),
     ),
 )
 def test_two_spellings_are_one_option(which: dict[str, Any], extra: tuple[str, ...], message: str) -> None:
-    """An option that is said twice is refused in whatever spelling, and so is a value for what takes none."""
-    assert message in refused(which, *extra)
+    """A repeated option is rejected in any spelling, and so is a value for an option without one."""
+    assert message in expect_refusal(which, *extra)
 
 
 def test_what_is_written_to_a_file() -> None:
-    """The keys of a YAML file are the list's own spelling, the user's among them."""
-    made = options(PADDLE, "lora_rank=4", "--no_save_to_hf")
+    """The keys of a YAML file, the user's included, have the spelling of the list."""
+    made = list_options(PADDLE, "lora_rank=4", "--no_save_to_hf")
 
     assert {"lora_rank": ("4",), "save_to_hf": ("false",), "stage": ("SFT",)}.items() <= made.items()
 
@@ -209,19 +223,23 @@ def test_what_is_written_to_a_file() -> None:
     ((SWIFT, "ms-swift=4.99.0"), (KIT, ""), (FACTORY, "llamafactory=1.0"), (SWIFT, "ms-swift=5.0")),
 )
 def test_newer_than_the_list(which: dict[str, Any], installed: str) -> None:
-    """Of a version that nobody read, an unknown name is passed on with a note that has the nearest one."""
+    """For a version whose sources were not read, an unknown option is passed on with a note and a similar name."""
     there = (*which.get("installed", ()), *filter(None, [installed]))
     _, job = choose_job(TrainRequest(**{**which, "installed": there}, settings=("lora_rnk=1",)))
 
-    assert rows(job.arguments)["lora_rnk"] == ("1",)
-    assert any("could tell" in text and "there is lora_rank" in text for text in job.caution)
+    assert parse_rows(job.arguments)["lora_rnk"] == ("1",)
+    assert any(text.endswith("has the option lora_rnk; it has lora_rank") for text in job.caution)
 
 
-@pytest.mark.parametrize("its", schema.lists(), ids=lambda its: f"{its.program} {its.versions}")
-def test_lists_hold_together(its: schema.OptionSchema) -> None:
-    """What only some versions have is in the list of one that was read and absent from that of another."""
-    read = [text for package, text in READ if package == its.package and schema.fits(text, its.read or its.versions)]
-    there = [its.at(text) for text in read]
+@pytest.mark.parametrize("its", option_schema.load_schemas(), ids=lambda its: f"{its.program} {its.versions}")
+def test_lists_hold_together(its: option_schema.OptionSchema) -> None:
+    """An option of some versions only is in the list of one version that was read and missing from another."""
+    read = [
+        text
+        for package, text in READ
+        if package == its.package and option_schema.matches_versions(text, its.read or its.versions)
+    ]
+    there = [its.for_version(text) for text in read]
 
     assert its.off <= its.names
     assert all(Version(text) and each.complete == its.complete for text, each in zip(read, there, strict=True))

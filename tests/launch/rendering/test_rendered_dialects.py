@@ -1,4 +1,4 @@
-"""A job in the words of the upstream that is installed: its command, its file of options, what a stand-in receives."""
+"""A job translated for the installed upstream: its command, its option file, and what a stand-in receives."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck.job.command import render
+from envcheck.job.command import render_command
+from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
-from launch.rendering import schema, yaml_file
-from launch.rendering.dialects import dialects, spoken
-from launch.rendering.rows import rows
+from launch.rendering import option_schema, yaml_file
+from launch.rendering.argument_rows import parse_rows
+from launch.rendering.dialects import load_dialects, translate_job
 from launch.run import launcher
-from launch.targets.request import TrainRequest
-from tests.launch.chosen import choose_job
-from tests.launch.script_parts import elsewhere, heard, prepare, run
+from launch.targets.train_request import TrainRequest
+from tests.launch.job_choice import choose_job
+from tests.launch.script_parts import move_command, prepare_files, read_recorded_call, run_script
 
 ERNIE = {"model": "21b", "method": "lora", "device": "iluvatar"}
 NEW = {"paddleformers": "1.2.0", "erniekit": "1.5.0"}
 KIT = {"paddleformers": "0.3.1", "erniekit": "1.5.0"}
+DEVICES = sorted({recipe.device for recipe in catalogue.load_all() if recipe.framework == "erniekit"})
 SWIFT = {"model": "qwen-7b", "method": "lora", "framework": "swift", "variant": "zero2"}
 
 
-def plain_yaml(text: str) -> dict[str, Any]:
-    """Our own files, each value as JSON writes it."""
+def parse_plain_yaml(text: str) -> dict[str, Any]:
+    """Read a file of ours, in which each value is JSON."""
     lines = [line.partition(": ") for line in text.splitlines() if line and not line.startswith("#")]
     return {name: json.loads(value) for name, _, value in lines}
 
@@ -49,7 +51,7 @@ def plain_yaml(text: str) -> dict[str, Any]:
     ),
 )
 def test_the_installed_version_chooses(which: dict[str, str], installed: dict[str, str], program: str) -> None:
-    """The command is that of the version that is there; with none, that of the version which the recipe pins."""
+    """The command is for the installed version; without one, for the version that the recipe pins."""
     _, job = choose_job(TrainRequest(**which), installed)
 
     assert program in job.launcher
@@ -61,83 +63,94 @@ def test_the_installed_version_chooses(which: dict[str, str], installed: dict[st
 def test_swift_of_each_age(version: str, option: str) -> None:
     """ms-swift's option for LoRA has had three names, and version 2 its own names of ZeRO."""
     _, job = choose_job(TrainRequest(**SWIFT), {"ms-swift": version})
-    said = rows(job.arguments)
+    options = parse_rows(job.arguments)
 
-    assert said[option] == ("lora",)
-    assert len({"tuner_type", "train_type", "sft_type"} & set(said)) == 1
-    assert said["deepspeed"] == (("default-zero2",) if option == "sft_type" else ("zero2",))
+    assert options[option] == ("lora",)
+    assert len({"tuner_type", "train_type", "sft_type"} & set(options)) == 1
+    assert options["deepspeed"] == (("default-zero2",) if option == "sft_type" else ("zero2",))
 
 
-def test_said_on_the_command_line() -> None:
-    """Where envcheck cannot look, --installed says the version."""
+def test_version_given_on_the_command_line() -> None:
+    """--installed sets a version that envcheck cannot detect."""
     _, job = choose_job(TrainRequest(**SWIFT, installed=("ms-swift==3.12.0",)))
 
-    assert rows(job.arguments)["train_type"] == ("lora",)
+    assert parse_rows(job.arguments)["train_type"] == ("lora",)
 
 
 @pytest.mark.parametrize("method", ("lora", "sft", "dpo"))
 @pytest.mark.parametrize("device", ("npu", "iluvatar", "nvidia"))
 def test_keys_that_the_new_upstream_has(method: str, device: str) -> None:
-    """Every key of the file is one of PaddleFormers 1.2, by its own sources; stage and tuner are the job's."""
+    """Every key of the file is an option of PaddleFormers 1.2; stage and tuner are those of the job."""
     recipe, job = choose_job(TrainRequest(model="0.3b", method=method, device=device), NEW)
-    made = render(recipe, job, {"output": "/run/output", "log_dir": "/run/log"})
-    found = schema.of(made.launcher, recipe, NEW)
+    made = render_command(recipe, job, {"output": "/run/output", "log_dir": "/run/log"})
+    found = option_schema.find_schema(made.launcher, recipe, NEW)
     (path, text), *_ = made.files.items()
-    said = plain_yaml(text)
+    options = parse_plain_yaml(text)
 
-    assert found and sorted(set(said) - found.names) == []
+    assert found and sorted(set(options) - found.names) == []
     assert made.argv == ("paddleformers-cli", "train", "/run/config/train.yaml") == (*job.launcher, path)
-    assert said["stage"] == ("DPO" if method == "dpo" else "SFT")
-    assert said["fine_tuning"] == ("LoRA" if method == "lora" else "Full")
-    assert said["train_dataset_prob"] == ("1.0")
-    assert said["output_dir"] == "/run/output"
+    assert options["stage"] == ("DPO" if method == "dpo" else "SFT")
+    assert options["fine_tuning"] == ("LoRA" if method == "lora" else "Full")
+    assert options["train_dataset_prob"] == ("1.0")
+    assert options["output_dir"] == "/run/output"
     assert made.environment["PADDLEFORMERS_DIST_LOG"] == "/run/log"
 
 
 @pytest.mark.parametrize("installed", (KIT, NEW), ids=("erniekit", "paddleformers-cli"))
+@pytest.mark.parametrize("device", DEVICES)
+def test_cards_of_the_newer_programs(device: str, installed: dict[str, str]) -> None:
+    """These programs take every visible card, so the vendor's variable names the card of the job."""
+    made = render_command(*choose_job(TrainRequest(model="0.3b", method="lora", device=device), installed))
+    variable = VENDORS[device].visible_env
+
+    assert made.environment[variable] == "0"
+    assert variable not in made.unset
+
+
+@pytest.mark.parametrize("installed", (KIT, NEW), ids=("erniekit", "paddleformers-cli"))
 def test_script_writes_the_file(installed: dict[str, str], tmp_path: Path) -> None:
-    """The script writes the file of options and starts the program with it; the run's folders win over the file."""
+    """The script writes the option file and starts the program with it; the folders of the run override the file."""
     root = tmp_path / "it's a root"
     recipe, job = choose_job(TrainRequest(**ERNIE), installed)
-    command = elsewhere(render(recipe, job), root)
-    prepare(command, root)
-    done = run(command, root, RUN_DIR=str(root / "run"))
+    command = move_command(render_command(recipe, job), root)
+    prepare_files(command, root)
+    done = run_script(command, root, RUN_DIR=str(root / "run"))
     assert done.returncode == 7, done.stderr
-    told = heard(root)
-    said = plain_yaml((root / "run/config/train.yaml").read_text())
+    call = read_recorded_call(root)
+    options = parse_plain_yaml((root / "run/config/train.yaml").read_text())
 
-    assert told.argv[:3] == [job.launcher[0], "train", str(root / "run/config/train.yaml")]
-    assert set(told.argv[3:]) == {f"output_dir={root}/run/output", f"logging_dir={root}/run/log/vdl"}
-    assert told.env["CUDA_VISIBLE_DEVICES"] == ",".join(map(str, range(16)))
-    assert (said["lora_rank"], said["learning_rate"], said["stage"]) == (32, 3e-4, "SFT")
+    assert call.argv[:3] == [job.launcher[0], "train", str(root / "run/config/train.yaml")]
+    assert set(call.argv[3:]) == {f"output_dir={root}/run/output", f"logging_dir={root}/run/log/vdl"}
+    assert call.env["CUDA_VISIBLE_DEVICES"] == ",".join(map(str, range(16)))
+    assert (options["lora_rank"], options["learning_rate"], options["stage"]) == (32, 3e-4, "SFT")
     assert {"PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "MASTER_ADDR", "RANK", "NNODES"} <= set(command.unset)
-    assert not set(command.unset) & set(told.env)
-    assert said["train_dataset_prob"] == "0.2,0.1,0.1,0.2,0.2,0.2"
-    assert said["amp_custom_black_list"][0] == "reduce_sum"
+    assert not set(command.unset) & set(call.env)
+    assert options["train_dataset_prob"] == "0.2,0.1,0.1,0.2,0.2,0.2"
+    assert options["amp_custom_black_list"][0] == "reduce_sum"
 
 
 def test_train_writes_the_file_as_well(tmp_path: Path) -> None:
-    """What train itself starts writes the file first, whatever stands in it, and ends with the program's own status."""
+    """train writes the option file first, whatever it contains, and exits with the program's status."""
     folder = tmp_path / "it's a run"
     path = str(folder / "config" / "train.yaml")
     text = '# a head\nx: "it\'s $HOME `id` %s"\n'
     made = replace(
-        render(*choose_job(TrainRequest(**ERNIE), NEW)),
+        render_command(*choose_job(TrainRequest(**ERNIE), NEW)),
         scripts=(),
         launcher=("sh", "-c", "exit 7"),
         arguments=(),
         files={path: text},
     )
-    done = subprocess.run(launcher.argv(made), check=False)
+    done = subprocess.run(launcher.build_argv(made), check=False)
 
     assert done.returncode == 7
     assert Path(path).read_text() == text
 
 
 def test_several_nodes_of_the_new_upstream() -> None:
-    """PaddleFormers' program takes a node that says no rank for rank 0: it is told."""
-    recipe, job = choose_job(TrainRequest(model="300b", method="sft"), NEW)
-    made = render(recipe, job)
+    """PaddleFormers' program assumes rank 0 without a rank, so the rank is always set."""
+    recipe, job = choose_job(TrainRequest(model="300b", method="sft", device="npu"), NEW)
+    made = render_command(recipe, job)
 
     assert {"NNODES": "8", "RANK": "{rank}"}.items() <= made.environment.items()
     assert {"rank", "master"} <= set(made.missing)
@@ -145,22 +158,22 @@ def test_several_nodes_of_the_new_upstream() -> None:
 
 
 def test_set_reaches_the_file() -> None:
-    """--set and the words behind -- are keys of the file, by the names of the version that is there."""
+    """Options of --set and after -- become keys of the file, named as in the installed version."""
     wish = TrainRequest(
         **ERNIE, settings=("tensor_model_parallel_size=2", "pipeline_model_parallel_size=8"), extra=("--bf16",)
     )
     recipe, job = choose_job(wish, NEW)
-    said = plain_yaml(next(iter(render(recipe, job, {"output": "/o/output"}).files.values())))
+    options = parse_plain_yaml(next(iter(render_command(recipe, job, {"output": "/o/output"}).files.values())))
 
-    assert (said["tensor_model_parallel_size"], said["bf16"]) == (2, True)
+    assert (options["tensor_model_parallel_size"], options["bf16"]) == (2, True)
     assert (job.parallel["tensor"], job.parallel["pipeline"]) == (2, 8)
 
 
 def test_dialects_are_sound() -> None:
-    """Each names its source and what it is for, and what it drops has a reason."""
+    """Each dialect names its source and its packages, and gives a reason for each option that it drops."""
     words = {word for recipe in catalogue.load_all() for job in recipe.jobs for word in job.launcher}
 
-    for dialect in dialects():
+    for dialect in load_dialects():
         assert dialect.source and dialect.needs
         assert set(dialect.of) <= words
         assert all(len(reason) > 3 for reason in dialect.drop.values())
@@ -168,33 +181,35 @@ def test_dialects_are_sound() -> None:
 
 
 def test_nothing_is_translated_twice() -> None:
-    """A job in another's words is left as it is."""
-    recipe = recipe_of("ernie-21b-npu")
-    once, first = spoken(recipe, recipe.jobs[0], NEW)
+    """A translated job is not translated again."""
+    recipe = load_recipe("ernie-21b-npu")
+    once, first = translate_job(recipe, recipe.jobs[0], NEW)
 
     assert first and first.name == "paddleformers-cli train"
-    assert spoken(recipe, once, NEW) == (once, None)
+    assert translate_job(recipe, once, NEW) == (once, None)
 
 
-def recipe_of(name: str) -> Recipe:
-    return catalogue.by_name(catalogue.load_all(), name)
+def load_recipe(name: str) -> Recipe:
+    return catalogue.find_recipe(catalogue.load_all(), name)
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.lists(st.text(), max_size=3)))
 def test_any_value_is_one_line(found: dict[str, list[str]]) -> None:
-    """Whatever the values hold, each is one line that JSON and YAML read as it was."""
-    text = yaml_file.text(found, "a head")
-    said = plain_yaml(text)
+    """Any value becomes one line that JSON and YAML read back unchanged."""
+    text = yaml_file.render_yaml(found, "a head")
+    parsed = parse_plain_yaml(text)
 
     assert len(text.splitlines()) == len(found) + 1
     for name, words in found.items():
-        read = said[name] if len(words) > 1 else [said[name]]
+        read = parsed[name] if len(words) > 1 else [parsed[name]]
         assert (
-            [str(one).lower() for one in read] == [one.lower() for one in words] or not words or any(map(number, words))
+            [str(one).lower() for one in read] == [one.lower() for one in words]
+            or not words
+            or any(map(is_number, words))
         )
 
 
-def number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return yaml_file._NUMBER.fullmatch(text) is not None
 
 
@@ -206,5 +221,5 @@ NUMBERS = (
 
 @pytest.mark.parametrize(("text", "written"), NUMBERS)
 def test_numbers_as_yaml_reads_them(text: str, written: str) -> None:
-    """A number stays one for PyYAML, which takes 1e-5 for text; what only looks like one is text."""
-    assert yaml_file.text({"x": [text]}, "h").splitlines()[1] == f"x: {written}"
+    """A number stays a number for PyYAML, which reads 1e-5 as text; what only looks like one is text."""
+    assert yaml_file.render_yaml({"x": [text]}, "h").splitlines()[1] == f"x: {written}"

@@ -1,4 +1,4 @@
-"""The parts of `envcheck train` that are plain functions: blame, progress, curve, record, clean environment."""
+"""Pure functions of `envcheck train`: first failure, progress, loss curve, record, clean environment."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from hypothesis import strategies as st
 
 from envcheck.core import secrets
 from envcheck.core.errors import UsageError
-from envcheck.job.command import render
+from envcheck.job.command import render_command
 from envcheck.job.options import set_steps
 from envcheck.job.repeat_options import format_job_options
 from launch import gates
 from launch.gates import context
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.run import first_failure, launcher, loss_plot, record, watch
 from launch.run.first_failure import WorkerEnd
 from launch.targets import clean_environment
-from launch.targets.request import TrainRequest, format_repeat_options
-from tests.launch.chosen import choose_job
-from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, command, sight, situated
+from launch.targets.train_request import TrainRequest, format_repeat_options
+from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, change_place_facts, make_command, make_context
+from tests.launch.job_choice import choose_job
 
 
 @pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
 def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
-    """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
+    """An option without effect on the job is an error."""
     wish = TrainRequest(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
 
     with pytest.raises(UsageError, match=option):
@@ -41,13 +41,17 @@ def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> 
 
 
 def test_remedy_means_the_same_job() -> None:
-    """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
+    """The commands of a failed gate repeat recipe, runs folder and environment of the request."""
     own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7, "runs": Path("/my runs"), "detach": True}
     own |= {"waive": ("disk",), "because": ("a quota",), "deadline_s": 86_400_000}
     chosen = choose_job(plain := TrainRequest(recipe="tiny-cpu", into=Path("/my venv")))
     wish = replace(plain, **own)  # type: ignore[arg-type]
     finding = gates.GATES["environment"](
-        situated(**sight(missing=("x",)), options=format_job_options(wish, *chosen), more=format_repeat_options(wish))
+        make_context(
+            **change_place_facts(missing=("x",)),
+            options=format_job_options(wish, *chosen),
+            more=format_repeat_options(wish),
+        )
     )
 
     assert finding.remedy
@@ -69,31 +73,31 @@ COUNTS = (
 
 @pytest.mark.parametrize("line", COUNTS)
 def test_counts_are_no_secrets(line: str) -> None:
-    """Tokens that are counted stay in what is quoted of a log."""
-    assert secrets.redact(line) == line
+    """Token counts in quoted logs are not redacted."""
+    assert secrets.redact_text(line) == line
 
 
 @pytest.mark.parametrize("line", ("token=%s", "API_TOKENS: %s", '"tokens": "%s"', "tokens_per_s_token=%s", "tokens %s"))
 @given(st.from_regex(r"[a-zA-Z][0-9a-zA-Z]{7,30}", fullmatch=True))
 def test_tokens_are(line: str, token: str) -> None:
-    """Tokens that open doors go, in the plural as well."""
+    """Secret tokens are redacted, in the plural as well."""
     text = line % f"hf_{token * 4}"
 
-    assert token * 4 not in secrets.redact(text)
-    assert secrets.redact("token=123456 tokens=12ab34") == "token=*** tokens=***"
+    assert token * 4 not in secrets.redact_text(text)
+    assert secrets.redact_text("token=123456 tokens=12ab34") == "token=*** tokens=***"
 
 
 def test_tokenizers_setting_reaches_the_training() -> None:
-    """A variable that only sounds like a secret is left alone; a token is not."""
+    """A variable that only sounds like a secret is kept; a token is redacted."""
     base = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN": "x"}
-    made = clean_environment.clean(base, command(), "cpu", "/run")
+    made = clean_environment.clean_variables(base, make_command(), "cpu", "/run")
 
     assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
     assert made.secret == ("HF_TOKEN",)
 
 
 def test_one_holder_of_a_folder(tmp_path: Path) -> None:
-    """The second who wants the folder learns who has it; afterwards it is free again."""
+    """The second run in a folder gets the pid of the first; the lock is released afterwards."""
     with context.folder_lock(tmp_path / "runs") as first, context.folder_lock(tmp_path / "runs") as second:
         assert first == (None, None)
         assert second[1]
@@ -114,8 +118,8 @@ def test_one_holder_of_a_folder(tmp_path: Path) -> None:
     ],
 )
 def test_port_of_a_command(argv: list[str], expected: int | None) -> None:
-    """The port that would be opened, in the launchers' several spellings."""
-    assert context.port_of(argv, {}) == expected
+    """The launcher port is found in all spellings."""
+    assert context.find_launcher_port(argv, {}) == expected
 
 
 # ---- who failed first
@@ -149,8 +153,8 @@ NAMED = "Container rank {} status failed cmd ['py'] code {} log log/workerlog.0"
     ],
 )
 def test_first_failed(workers: list[WorkerEnd], launcher_text: str, expected: tuple[int, int] | None) -> None:
-    """The cause is named, not the worker that the launcher ended, nor the one that lost its peer."""
-    failed = first_failure.first_failed(workers, launcher_text)
+    """The cause is named, not workers ended by the launcher or with lost connections."""
+    failed = first_failure.find_first_failed(workers, launcher_text)
 
     assert (failed and (failed.rank, failed.code)) == expected
 
@@ -159,48 +163,48 @@ def test_first_failed(workers: list[WorkerEnd], launcher_text: str, expected: tu
 
 
 def test_tail_gives_whole_lines(tmp_path: Path) -> None:
-    """A line is given when it is whole, once; progress bars that return on themselves are lines, too."""
+    """Each complete line is returned once; carriage returns of progress bars end lines."""
     path = tmp_path / "workerlog.0"
-    tail = watch.Tail(path)
+    tail = watch.LogTail(path)
 
-    assert tail.read() == []
+    assert tail.read_lines() == []
     path.write_bytes(b"one\ntw")
-    assert tail.read() == ["one"]
+    assert tail.read_lines() == ["one"]
     path.write_bytes(b"one\ntwo\r50%\rhalf \xff")
-    assert tail.read() == ["two", "50%"]
-    assert tail.read(final=True) == ["half �"]
-    assert list(tail.last) == ["one", "two", "50%", "half �"]
+    assert tail.read_lines() == ["two", "50%"]
+    assert tail.read_lines(final=True) == ["half �"]
+    assert list(tail.last_lines) == ["one", "two", "50%", "half �"]
 
 
 def test_a_bar_that_is_drawn_again_is_one_line(tmp_path: Path) -> None:
-    """The last words of a log are no forty pictures of one bar: the newest stands for those before it."""
+    """Of successive progress bars only the newest is kept."""
     path = tmp_path / "workerlog.0"
-    tail = watch.Tail(path)
+    tail = watch.LogTail(path)
     path.write_bytes(b"begun\n" + b"\r".join(b" %d%%|#| %d/100 [x]" % (n, n) for n in range(60)) + b"\rTraceback\n")
-    assert len(tail.read()) == 62
+    assert len(tail.read_lines()) == 62
     path.write_bytes(path.read_bytes() + b" 61%|#| 61/100 [x]\r 62%|#| 62/100 [x]\r")
-    tail.read()
+    tail.read_lines()
 
-    assert tail.last == ["begun", " 59%|#| 59/100 [x]", "Traceback", " 62%|#| 62/100 [x]"]
+    assert tail.last_lines == ["begun", " 59%|#| 59/100 [x]", "Traceback", " 62%|#| 62/100 [x]"]
 
 
 def test_tail_is_bounded(tmp_path: Path) -> None:
-    """A log without ends of lines fills no memory."""
+    """A log without line breaks uses bounded memory."""
     path = tmp_path / "workerlog.0"
     path.write_bytes(b"x" * (3 << 20))
-    tail = watch.Tail(path)
-    while tail.read():
+    tail = watch.LogTail(path)
+    while tail.read_lines():
         pass
 
     assert len(tail.rest) <= watch.LINE
-    assert sum(map(len, tail.last)) <= watch.LINE * watch.KEPT_LINES
+    assert sum(map(len, tail.last_lines)) <= watch.LINE * watch.KEPT_LINES
 
 
 def test_teller_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal: plain lines, not one for each of many steps, and always the last."""
+    """Without a terminal: a limited number of plain lines, and always the last step."""
     import sys
 
-    teller = watch.Teller(sys.stderr, of=100)
+    teller = watch.ProgressLine(sys.stderr, of=100)
     for number in range(1, 101):
         teller(TrainingStep(5 - number / 100, number))
     teller.close()
@@ -218,9 +222,11 @@ losses = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60)
 
 @given(losses, st.text())
 def test_curve_is_well_formed(values: list[float], title: str) -> None:
-    """Any losses and any title give a picture that an XML parser reads, without numbers that are none."""
+    """Any losses and title yield valid XML without NaN."""
     clean_title = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd]", "", title)
-    picture = loss_plot.svg([TrainingStep(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title)
+    picture = loss_plot.render_svg(
+        [TrainingStep(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title
+    )
 
     ElementTree.fromstring(picture)
     assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', picture)
@@ -228,8 +234,8 @@ def test_curve_is_well_formed(values: list[float], title: str) -> None:
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 def test_ticks_span(low: float, width: float) -> None:
-    """The axis begins at or below the lowest value, ends at or above the highest, and has few marks."""
-    found = loss_plot.ticks(low, low + width)
+    """The axis covers all values with few ticks."""
+    found = loss_plot.list_ticks(low, low + width)
 
     slack = 1e-9 * max(abs(low), width, 1)
     assert found[0] <= low + slack
@@ -238,17 +244,17 @@ def test_ticks_span(low: float, width: float) -> None:
 
 
 def test_curve_in_characters() -> None:
-    """A falling loss falls on the terminal: first column on top, last at the bottom."""
-    rows = loss_plot.text([TrainingStep(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
+    """A falling loss falls from the first to the last column."""
+    rows = loss_plot.render_text([TrainingStep(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
 
     assert rows[0].split("|")[1].startswith("*")
     assert rows[-1].rstrip().endswith("*")
-    assert loss_plot.text([TrainingStep(1.0)]) == ""
+    assert loss_plot.render_text([TrainingStep(1.0)]) == ""
 
 
 def test_long_run_is_thinned() -> None:
-    """A picture of a hundred thousand steps stays small and keeps the last step."""
-    found = loss_plot.points([TrainingStep(1.0, n) for n in range(1, 100_001)])
+    """The SVG of 100,000 steps is small and includes the last step."""
+    found = loss_plot.select_points([TrainingStep(1.0, n) for n in range(1, 100_001)])
 
     assert len(found) <= loss_plot.POINTS + 1
     assert found[-1][0] == 100_000
@@ -258,16 +264,16 @@ def test_long_run_is_thinned() -> None:
 
 
 def test_run_folders_differ(tmp_path: Path) -> None:
-    """Two runs of one second have two folders."""
+    """Two runs in the same second have different folders."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
-    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r"
-    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r-2"
+    assert record.create_folder(tmp_path, "r", now).name == "20260102-030405-r"
+    assert record.create_folder(tmp_path, "r", now).name == "20260102-030405-r-2"
 
 
 def test_record_is_strict_json(tmp_path: Path) -> None:
-    """A loss that is no number is null, not a word that JSON does not know; nothing temporary stays."""
-    end = launcher.Ending(
+    """A NaN loss is null in JSON; no temporary file remains."""
+    end = launcher.TrainingEnd(
         "failed",
         241,
         first_failure.FirstFailure(1, None, ("x",)),
@@ -276,7 +282,7 @@ def test_record_is_strict_json(tmp_path: Path) -> None:
         1.0,
         (),
     )
-    record.write(tmp_path, record.ending(end, 5))
+    record.write_record(tmp_path, record.build_end_values(end, 5))
     said = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
 
     assert said["loss"] == [[1, None], [2, 2.0]]
@@ -285,37 +291,41 @@ def test_record_is_strict_json(tmp_path: Path) -> None:
 
 
 def test_record_of_facts_holds_no_secret() -> None:
-    """Variables that look like secrets are blank in the record."""
-    said = record.facts(replace(FACTS, environment={"HTTP_PROXY": "http://me:pw12@proxy:1", "HCCL_TOKEN": "abc"}))
+    """Secret variables are redacted in the record."""
+    said = record.list_facts(replace(FACTS, environment={"HTTP_PROXY": "http://me:pw12@proxy:1", "HCCL_TOKEN": "abc"}))
 
     assert "pw12" not in json.dumps(said)
     assert "abc" not in json.dumps(said)
 
 
 def test_checkpoints_in_order(tmp_path: Path) -> None:
-    """Oldest first by number; a save that was cut off is none."""
+    """Checkpoints are sorted by number; incomplete ones are skipped."""
     for name in ("checkpoint-25", "checkpoint-100", "checkpoint-5", ".checkpoint-200.17"):
         (tmp_path / name).mkdir()
 
-    assert [Path(p).name for p in record.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-25", "checkpoint-100"]
-    assert record.checkpoints(tmp_path / "none") == []
+    assert [Path(p).name for p in record.list_checkpoints(tmp_path)] == [
+        "checkpoint-5",
+        "checkpoint-25",
+        "checkpoint-100",
+    ]
+    assert record.list_checkpoints(tmp_path / "none") == []
 
 
 def test_checkpoints_below_a_folder_for_each_start(tmp_path: Path) -> None:
-    """ms-swift puts them one folder deeper; what bears no number of a step counts where there is no other."""
+    """ms-swift nests checkpoints; folders without a step number count only if there are no others."""
     for name in ("v0-20261121/checkpoint-10", "v0-20261121/images", "v1-20261122/checkpoint-5", "runs/events"):
         (tmp_path / "a" / name).mkdir(parents=True)
     (tmp_path / "b" / "final").mkdir(parents=True)
 
-    assert [Path(p).name for p in record.checkpoints(tmp_path / "a")] == ["checkpoint-5", "checkpoint-10"]
-    assert [Path(p).name for p in record.checkpoints(tmp_path / "b")] == ["final"]
+    assert [Path(p).name for p in record.list_checkpoints(tmp_path / "a")] == ["checkpoint-5", "checkpoint-10"]
+    assert [Path(p).name for p in record.list_checkpoints(tmp_path / "b")] == ["final"]
 
 
 # ---- environment and request
 
 
 def test_clean_environment(tmp_path: Path) -> None:
-    """Left-overs and secrets are left out and named; what the recipe sets wins; the rest stays."""
+    """Leftovers and secrets are removed and named; the recipe's variables override others."""
     recipe = replace(RECIPE, environment={"PADDLE_XCCL_BACKEND": "npu"}, prepend={"PYTHONPATH": "/ours"})
     base = {
         "PADDLE_TRAINER_ID": "3",
@@ -327,11 +337,11 @@ def test_clean_environment(tmp_path: Path) -> None:
         "LANG": "C",
         "PADDLE_PG_TIMEOUT": "9",
     }
-    found = clean_environment.clean(base, render(recipe, JOB, {}), "npu", str(tmp_path))
+    found = clean_environment.clean_variables(base, render_command(recipe, JOB, {}), "npu", str(tmp_path))
 
     assert set(found.stale) == {"PADDLE_TRAINER_ID", "PADDLE_XCCL_BACKEND", "MASTER_ADDR"}
     assert set(found.secret) == {"HF_TOKEN", "http_proxy"}
-    kept = {name: text for name, text in found.environment.items() if name not in clean_environment.OURS}
+    kept = {name: text for name, text in found.environment.items() if name not in clean_environment.OWN_VARIABLES}
     assert kept == {
         "PADDLE_XCCL_BACKEND": "npu",
         "PYTHONPATH": "/ours:/theirs",
@@ -343,14 +353,14 @@ def test_clean_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("device", "kept"), [("cpu", False), ("nvidia", True)])
 def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
-    """A list of visible cards makes the CPU wheel look for cards; on a machine with cards it is the user's choice."""
-    found = clean_environment.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, str(tmp_path))
+    """Visible-device lists are removed for the CPU only."""
+    found = clean_environment.clean_variables({"CUDA_VISIBLE_DEVICES": "0"}, make_command(), device, str(tmp_path))
 
     assert ("CUDA_VISIBLE_DEVICES" in found.environment) is kept
 
 
 def test_steps_are_changed() -> None:
-    """--steps N reaches the command; a job that counts no steps refuses it."""
+    """--steps N reaches the command; a job without steps refuses it."""
     changed = set_steps(JOB, 7)
 
     assert changed.arguments[:2] == ("--steps", "7")
@@ -360,11 +370,11 @@ def test_steps_are_changed() -> None:
 
 
 def test_scripts_are_sourced_first() -> None:
-    """Where the recipe names set_env.sh files, a shell sources them and becomes the command."""
-    made = replace(command(), scripts=("/opt/a b/set_env.sh",), prepend={"PYTHONPATH": "/x"})
-    argv = launcher.argv(made)
+    """Scripts of the recipe are sourced by a shell, which then executes the command."""
+    made = replace(make_command(), scripts=("/opt/a b/set_env.sh",), prepend={"PYTHONPATH": "/x"})
+    argv = launcher.build_argv(made)
 
     assert argv[:2] == ("bash", "-c")
     assert ". '/opt/a b/set_env.sh'" in argv[2]
     assert argv[4:] == made.argv
-    assert launcher.argv(command()) == command().argv
+    assert launcher.build_argv(make_command()) == make_command().argv

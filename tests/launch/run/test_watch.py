@@ -1,4 +1,4 @@
-"""Following a run's logs: whose steps count, under the real torchrun as well, and what a flood of them costs."""
+"""Following the logs of a run: which steps count, with torchrun as well, and the cost of large logs."""
 
 from __future__ import annotations
 
@@ -8,97 +8,97 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.job.command import render
+from envcheck.job.command import render_command
 from installers.recipes.recipe import Hardware, Recipe, RecipeJob
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.run import launcher
 from launch.run import watch as watching
-from launch.run.host import HostStage
-from launch.run.watch import Watch
+from launch.run.host_stage import HostStage
+from launch.run.watch import RunWatch
 from launch.targets import clean_environment as clean
 from launch.watching import monitor
 
 
-class Nobody:
-    """A family without processes."""
+class NoProcesses:
+    """A WorkerProcesses without processes."""
 
     def __init__(self) -> None:
         self.dead: dict[int, tuple[float, int | None]] = {}
         self.peak_bytes = 0
         self.looks = 0
 
-    def look(self) -> None:
+    def update_workers(self) -> None:
         self.looks += 1
         time.sleep(0.01)
 
-    def living(self) -> None: ...
+    def has_living_worker(self) -> None: ...
 
-    def wait(self, seconds: float) -> None: ...
+    def wait_for_death(self, seconds: float) -> None: ...
 
     def close(self) -> None: ...
 
 
-def watch_of(folder: Path) -> tuple[Watch, list[TrainingStep]]:
+def make_watch(folder: Path) -> tuple[RunWatch, list[TrainingStep]]:
     said: list[TrainingStep] = []
-    return Watch(folder, Nobody(), said.append), said
+    return RunWatch(folder, NoProcesses(), said.append), said
 
 
-def line(step: int) -> str:
+def make_line(step: int) -> str:
     return f"loss: {step + 0.5}, learning_rate: 1e-05, global_step: {step}\n"
 
 
 def test_each_step_once(tmp_path: Path) -> None:
-    """What a launcher repeats of its first worker, and ranks of each other, counts once."""
+    """Steps repeated by the launcher and by other ranks count once."""
     for name in ("workerlog.0", "workerlog.1", "launcher.log"):
-        (tmp_path / name).write_text("".join(map(line, range(1, 6))))
-    watch, said = watch_of(tmp_path)
-    watch.look()
-    watch.look(final=True)
+        (tmp_path / name).write_text("".join(map(make_line, range(1, 6))))
+    watch, said = make_watch(tmp_path)
+    watch.update_state()
+    watch.update_state(final=True)
 
     assert [step.step for step in said] == [1, 2, 3, 4, 5]
-    assert [worker.rank for worker in watch.workers()] == [0, 1]
+    assert [worker.rank for worker in watch.list_workers()] == [0, 1]
 
 
 def test_steps_of_another_rank(tmp_path: Path) -> None:
-    """Megatron's last rank tells the loss: it is found wherever it is."""
+    """Steps are found in any log: Megatron logs the loss on its last rank."""
     (tmp_path / "workerlog.0").write_text("building the model\n")
     (tmp_path / "workerlog.3").write_text(" iteration 2/ 10 | learning rate: 1E-05 | lm loss: 2.5E+00 |\n")
-    watch, said = watch_of(tmp_path)
-    watch.look(final=True)
+    watch, said = make_watch(tmp_path)
+    watch.update_state(final=True)
 
     assert [(step.step, step.of, step.loss) for step in said] == [(2, 10, 2.5)]
 
 
 def test_last_step_comes_at_the_end(tmp_path: Path) -> None:
-    """A step that waits for the bar that would number it is told when there is no more to come."""
+    """A step without number is reported at the end of the log."""
     (tmp_path / "workerlog.0").write_text("  0%|          | 0/9 [00:00<?]\r{'loss': '2.5', 'epoch': '0.1'}\n")
-    watch, said = watch_of(tmp_path)
-    watch.look()
+    watch, said = make_watch(tmp_path)
+    watch.update_state()
 
     assert said == []
-    watch.look(final=True)
+    watch.update_state(final=True)
     assert [step.loss for step in said] == [2.5]
 
 
 def test_flood_is_taken_in_parts(tmp_path: Path) -> None:
-    """One look reads a bounded part of a log, so that Ctrl-C and the clock are heard in between."""
+    """An update reads a bounded part of a log, so that signals and deadlines are handled."""
     size = 6 * watching.CHUNK
-    (tmp_path / "workerlog.0").write_text("x" * 99 + "\n" + ("y" * 99 + "\n") * (size // 100) + line(7))
-    watch, said = watch_of(tmp_path)
-    watch.look()
+    (tmp_path / "workerlog.0").write_text("x" * 99 + "\n" + ("y" * 99 + "\n") * (size // 100) + make_line(7))
+    watch, said = make_watch(tmp_path)
+    watch.update_state()
 
     (tail,) = watch.tails.values()
     assert tail.at == watching.CHUNKS * watching.CHUNK
-    watch.look()
+    watch.update_state()
     assert [step.step for step in said] == [7]
 
 
 def test_long_run_is_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a very long run the first, the last and every now and then one between are kept; every one is told."""
+    """Of a very long run a sample of the steps is kept; all are reported."""
     monkeypatch.setattr(watching, "KEPT_STEPS", 100)
-    (tmp_path / "workerlog.0").write_text("".join(map(line, range(1, 2001))))
-    watch, said = watch_of(tmp_path)
-    watch.look()
+    (tmp_path / "workerlog.0").write_text("".join(map(make_line, range(1, 2001))))
+    watch, said = make_watch(tmp_path)
+    watch.update_state()
 
     assert len(said) == 2000
     assert len(watch.steps) <= 101
@@ -106,15 +106,15 @@ def test_long_run_is_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_looking_for_processes_is_paced(tmp_path: Path) -> None:
-    """A look that takes long is not made often: a fiftieth of a core at first, a two hundredth after a minute."""
-    watch, _ = watch_of(tmp_path)
+    """Scanning processes uses 1/50 of a core at first and 1/200 after a minute."""
+    watch, _ = make_watch(tmp_path)
     began = time.monotonic()
-    watch.look()
+    watch.update_state()
     soon = watch._family_due - began
     watch.began, watch._family_due = watch.began - 3600, 0.0
     began = time.monotonic()
     for _ in range(50):
-        watch.look()
+        watch.update_state()
 
     assert soon >= 50 * 0.01
     assert watch._family_due - began >= 200 * 0.01
@@ -126,13 +126,13 @@ def test_looking_for_processes_is_paced(tmp_path: Path) -> None:
     [("1000", "990", "0", [0.01]), ("1000", "990", "500", [0.51]), ("max", "990", "0", []), ("0", "9", "0", [])],
 )
 def test_memory_of_the_container(most: str, held: str, inactive: str, expected: list[float], tmp_path: Path) -> None:
-    """What is left below the container's own limit, files in memory counted as free; no limit is no answer."""
+    """The free share below the container's limit counts inactive file cache as free; [] without a limit."""
     texts = {"memory.max": most, "memory.current": held, "memory.stat": f"anon 1\ninactive_file {inactive}\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text + "\n")
 
-    assert monitor._of_container(tmp_path) == pytest.approx(expected)
-    assert monitor._of_container(tmp_path / "none") == []
+    assert monitor._container_free_share(tmp_path) == pytest.approx(expected)
+    assert monitor._container_free_share(tmp_path / "none") == []
 
 
 # ---- the real torchrun
@@ -149,22 +149,22 @@ for step in range(1, 6):
 """
 
 
-def torchrun(environment: Path, folder: Path, fails: int, *options: str) -> launcher.Ending:
+def run_torchrun(environment: Path, folder: Path, fails: int, *options: str) -> launcher.TrainingEnd:
     (folder / "program.py").write_text(f"FAILS = {fails}\n{PROGRAM}")
     words = ("{python}", "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, str(folder / "program.py"))
     job = RecipeJob("lora", "", words, processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
-    made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
+    made = render_command(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     (folder / "log").mkdir()
-    tidy = clean.clean(os.environ, made, "cpu", str(folder))
-    return launcher.launch(HostStage(recipe, None), made, tidy, folder, lambda step: None, 120)
+    tidy = clean.clean_variables(os.environ, made, "cpu", str(folder))
+    return launcher.launch_training(HostStage(recipe, None), made, tidy, folder, lambda step: None, 120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ((), ("--log-dir", "{log_dir}", "--redirects", "3")), ids=("one log", "a log each"))
 def test_torchrun(options: tuple[str, ...], torch_environment: Path, tmp_path: Path) -> None:
-    """Steps are found where torchrun leaves what its workers say: in its own words, or in files below a folder."""
-    end = torchrun(torch_environment, tmp_path, 9, *options)
+    """Steps are found in torchrun's output and in its log folder."""
+    end = run_torchrun(torch_environment, tmp_path, 9, *options)
 
     assert end.how == "finished", end.launcher_lines
     assert [(step.step, step.of) for step in end.steps] == [(n, 5) for n in range(1, 6)]
@@ -172,8 +172,8 @@ def test_torchrun(options: tuple[str, ...], torch_environment: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_torchrun_whose_worker_fails(torch_environment: Path, tmp_path: Path) -> None:
-    """The rank that failed is named, with its own last words from its own file."""
-    end = torchrun(torch_environment, tmp_path, 3, "--log-dir", "{log_dir}", "--redirects", "3")
+    """The failed rank is named with the last lines of its own log."""
+    end = run_torchrun(torch_environment, tmp_path, 3, "--log-dir", "{log_dir}", "--redirects", "3")
 
     assert end.how == "failed"
     assert end.failed

@@ -1,4 +1,4 @@
-"""`envcheck explain` of a run of `envcheck train`: its folder, its log's, its record or its id."""
+"""`envcheck explain RUN` by folder, log folder, record and id."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FAILED = {"rank": 1, "code": 3, "lines": [], "follows": False, "log": "workerlog
 REFUSED = "RuntimeError: connect() to 10.0.0.7 port 6170: Connection refused\n"
 
 
-def explain(word: str, folder: Path) -> tuple[int, dict[str, Any]]:
+def run_explain(word: str, folder: Path) -> tuple[int, dict[str, Any]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "ENVCHECK_HOME": str(folder / "home")}
     argv = [sys.executable, "-m", "envcheck", "explain", "--json", word]
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True)
     return done.returncode, json.loads(done.stdout)
 
 
-def run(folder: Path, **record: Any) -> Path:
-    """A run that ended, detached, in which worker 0 spoke first, of its peer, and worker 1 said nothing."""
+def write_run(folder: Path, **record: Any) -> Path:
+    """A detached run in which worker 0 logged a lost connection first, and worker 1 logged nothing."""
     place = folder / "runs" / ID
     (place / "log").mkdir(parents=True)
     for name, text in {"workerlog.0": REFUSED, "workerlog.1": "bye\n", "envcheck.log": f"| {REFUSED}"}.items():
@@ -36,50 +36,50 @@ def run(folder: Path, **record: Any) -> Path:
 
 @pytest.mark.parametrize("word", (f"runs/{ID}", f"runs/{ID}/log", f"runs/{ID}/run.json", ID, ID[:13], "latest"))
 def test_the_record_names_the_worker(tmp_path: Path, word: str) -> None:
-    """However the run is named, the first failed worker and its code are the record's, not what the logs let guess."""
-    run(tmp_path, first_failed_worker=FAILED)
-    code, said = explain(word, tmp_path)
+    """The first failed worker and its code are from the record, not guessed from the logs."""
+    write_run(tmp_path, first_failed_worker=FAILED)
+    code, said = run_explain(word, tmp_path)
 
     assert code == 0
     assert said["first_failed"].endswith(f"runs/{ID}/log/workerlog.1")
-    assert said["notes"] == [f"{ID}: state failed; worker 1 failed first, with code 3"]
-    assert [Path(one["name"]).name for one in said["read"]] == ["workerlog.0", "workerlog.1"]
+    assert said["notes"] == [f"{ID}: state failed; worker 1 failed first with exit code 3"]
+    assert [Path(one["name"]).name for one in said["files"]] == ["workerlog.0", "workerlog.1"]
 
 
 def test_the_watchers_own_log_is_no_workers(tmp_path: Path) -> None:
-    """What envcheck wrote beside a detached run is not read where there are others, nor named as the first to fail."""
-    place = run(tmp_path)
+    """envcheck's own log of a detached run is skipped if there are other logs."""
+    place = write_run(tmp_path)
     (place / "log" / "workerlog.0").write_text("well\n")
-    code, said = explain(f"runs/{ID}/log", tmp_path)
+    code, said = run_explain(f"runs/{ID}/log", tmp_path)
 
     assert (code, said["first_failed"], said["diagnoses"]) == (3, None, [])
 
 
 def test_a_run_that_went_well_has_no_telling_lines(tmp_path: Path) -> None:
-    """Where nothing went wrong, no line is shown as if it told why."""
-    run(tmp_path, state="finished")
+    """For a finished run no line is shown as a cause."""
+    write_run(tmp_path, state="finished")
     (tmp_path / "runs" / ID / "log" / "workerlog.0").write_text("well\n")
-    code, said = explain("latest", tmp_path)
+    code, said = run_explain("latest", tmp_path)
 
-    assert (code, said["notes"], said["telling"]) == (3, [f"{ID}: state finished"], [])
+    assert (code, said["notes"], said["relevant_lines"]) == (3, [f"{ID}: state finished"], [])
 
 
 def test_a_signal_explains_where_the_logs_do_not(tmp_path: Path) -> None:
-    """Where no log tells, the code of the record is explained."""
-    place = run(tmp_path, first_failed_worker={**FAILED, "code": -9})
+    """Without a diagnosis from the logs the recorded exit code is explained."""
+    place = write_run(tmp_path, first_failed_worker={**FAILED, "code": -9})
     (place / "log" / "workerlog.0").write_text("well\n")
-    code, said = explain(ID, tmp_path)
+    code, said = run_explain(ID, tmp_path)
 
     assert (code, [one["name"] for one in said["diagnoses"]]) == (0, ["host.killed"])
 
 
 def test_a_stop_rule_is_the_cause(tmp_path: Path) -> None:
-    """A run that a stop rule ended is explained by it, before what the logs say."""
+    """The stop rule that ended a run is the first diagnosis."""
     stopped = {"name": "watch.health", "seen": "card 3 has turned", "remedy": {"words": "Take it out."}}
-    run(tmp_path, state="stopped", stopped=stopped)
-    code, said = explain(f"runs/{ID}", tmp_path)
+    write_run(tmp_path, state="stopped", stopped=stopped)
+    code, said = run_explain(f"runs/{ID}", tmp_path)
 
-    assert (code, said["diagnoses"][0]["name"], said["diagnoses"][0]["says"]) == (
+    assert (code, said["diagnoses"][0]["name"], said["diagnoses"][0]["description"]) == (
         0,
         "watch.health",
         "card 3 has turned",
@@ -88,19 +88,19 @@ def test_a_stop_rule_is_the_cause(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log", ("../../secret.log", "/etc/passwd", ["workerlog.1"], "nothing"))
 def test_strange_records(tmp_path: Path, log: object) -> None:
-    """A record from elsewhere leads to no file outside the run's logs."""
-    place = run(tmp_path, first_failed_worker={"rank": "x", "code": [1], "log": log}, stopped=[1])
+    """A foreign record cannot refer to files outside the run's logs."""
+    place = write_run(tmp_path, first_failed_worker={"rank": "x", "code": [1], "log": log}, stopped=[1])
     (place.parent.parent / "secret.log").write_text(REFUSED)
-    code, said = explain(ID, tmp_path)
+    code, said = run_explain(ID, tmp_path)
 
     assert code == 0
     assert said["first_failed"].endswith("workerlog.0")
 
 
 def test_no_such_run(tmp_path: Path) -> None:
-    """An id that no run has is refused with those near it."""
-    run(tmp_path)
-    code, said = explain("20260102-030405-tiny-npu", tmp_path)
+    """An unknown id is an error that lists similar ones."""
+    write_run(tmp_path)
+    code, said = run_explain("20260102-030405-tiny-npu", tmp_path)
 
     assert code == 2
     assert ID in said["next"]

@@ -1,4 +1,4 @@
-"""`envcheck runs` and detached trainings: real ones of the tiny model, and records of strangers."""
+"""`envcheck runs` and `train --detach`, with the tiny model and with foreign records."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from envcheck.cli import main
 from envcheck.core.errors import UsageError
 from launch.run import process_tree, watch
 from launch.run.record import NAME
-from launch.runs import follow, known, shown
+from launch.runs import follow, run_index, run_pages
 from launch.runs.run_state import Run
 from launch.targets.clean_environment import MARK
-from tests.launch.test_train import left, record, train, variables
+from tests.launch.test_train import list_remaining_processes, make_variables, read_record, run_train
 
 pytestmark = pytest.mark.slow
 
 
-def runs(home: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def run_runs(home: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "envcheck", "runs", *more]
-    return subprocess.run(argv, cwd=cwd, env=variables(home), capture_output=True, text=True, timeout=120)
+    return subprocess.run(argv, cwd=cwd, env=make_variables(home), capture_output=True, text=True, timeout=120)
 
 
-def until_steps(home: Path, cwd: Path, seconds: float = 300) -> None:
+def wait_for_steps(home: Path, cwd: Path, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if any('"step": 2' in log.read_text(errors="replace") for log in cwd.glob("runs/*/log/workerlog.0")):
@@ -44,45 +44,45 @@ def until_steps(home: Path, cwd: Path, seconds: float = 300) -> None:
 
 
 def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
-    """A detached run goes on without us, is listed and shown from anywhere, followed, and ended as by Ctrl-C."""
-    done = train(paddle_home, tmp_path, "--detach", "--steps", "100000", "--json")
+    """A detached run is listed and shown from anywhere, followed, and stopped as by Ctrl-C."""
+    done = run_train(paddle_home, tmp_path, "--detach", "--steps", "100000", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    name = said["folder"]  # a test beside this one may have begun a run of the same id
+    name = said["folder"]  # a parallel test may have started a run with the same id
     try:
-        until_steps(paddle_home, tmp_path)
+        wait_for_steps(paddle_home, tmp_path)
         assert said["state"] == "running"
-        assert os.getsid(said["pid"]) == said["pid"]  # no closed terminal reaches it
+        assert os.getsid(said["pid"]) == said["pid"]  # not affected by a closed terminal
 
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
-        listed = json.loads(runs(paddle_home, elsewhere, "--json").stdout)["runs"]
+        listed = json.loads(run_runs(paddle_home, elsewhere, "--json").stdout)["runs"]
         assert [run["state"] for run in listed if run["folder"] == name] == ["running"]
-        shown = runs(paddle_home, elsewhere, "show", name).stdout
+        shown = run_runs(paddle_home, elsewhere, "show", name).stdout
         assert "running" in shown
-        assert re.search(r"^now +step \d+ of \d+, loss ", shown, re.MULTILINE)
+        assert re.search(r"^progress +step \d+ of \d+, loss ", shown, re.MULTILINE)
 
         follower = subprocess.Popen(
             [sys.executable, "-m", "envcheck", "runs", "follow", name],
-            cwd=elsewhere, env=variables(paddle_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=elsewhere, env=make_variables(paddle_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        asked = runs(paddle_home, elsewhere, "stop", name)
-        assert (asked.returncode, "nobody to ask" in asked.stderr) == (2, True)
-        stopped = runs(paddle_home, elsewhere, "stop", name, "--yes")
+        asked = run_runs(paddle_home, elsewhere, "stop", name)
+        assert (asked.returncode, "cannot ask for confirmation: no terminal" in asked.stderr) == (2, True)
+        stopped = run_runs(paddle_home, elsewhere, "stop", name, "--yes")
         assert stopped.returncode == 0, stopped.stderr
         out, err = follower.communicate(timeout=300)
         assert follower.returncode == 130, err
         assert "step " in err
         assert "interrupted" in out
     finally:
-        for process in left(tmp_path):
+        for process in list_remaining_processes(tmp_path):
             process.kill()
-    assert record(tmp_path)["state"] == "interrupted"
-    assert not left(tmp_path)
+    assert read_record(tmp_path)["state"] == "interrupted"
+    assert not list_remaining_processes(tmp_path)
 
 
 def test_detached_that_cannot_start(paddle_home: Path, tmp_path: Path) -> None:
-    """What ends before its launcher was started is told at once, with its words and its code."""
+    """A run that fails before its launcher starts is reported immediately with output and exit code."""
     script = tmp_path / "recipes" / "broken.toml"
     script.parent.mkdir()
     script.write_text(
@@ -92,71 +92,79 @@ def test_detached_that_cannot_start(paddle_home: Path, tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-m", "envcheck", "train", "--recipe", "broken", "--recipes", str(script.parent), "--yes"]
     done = subprocess.run(
-        [*argv, "--provision", "--detach"], cwd=tmp_path, env=variables(tmp_path / "home"), capture_output=True,
+        [*argv, "--provision", "--detach"], cwd=tmp_path, env=make_variables(tmp_path / "home"), capture_output=True,
         text=True, timeout=240,
     )  # fmt: skip
 
     assert done.returncode == 4, done.stderr
     assert "cannot start /no/such/program" in done.stderr
-    assert record(tmp_path)["state"] == "unstarted"
+    assert read_record(tmp_path)["state"] == "unstarted"
 
 
 def test_killed_watcher_leaves_an_orphan(paddle_home: Path, tmp_path: Path) -> None:
-    """A run whose envcheck was killed outright is told as such, and ended all the same."""
-    done = train(paddle_home, tmp_path, "--detach", "--steps", "100000")
+    """A run whose envcheck was killed is reported as orphaned and can be stopped."""
+    done = run_train(paddle_home, tmp_path, "--detach", "--steps", "100000")
     assert done.returncode == 0, done.stderr
     try:
-        os.kill(record(tmp_path)["pid"], signal.SIGKILL)
+        os.kill(read_record(tmp_path)["pid"], signal.SIGKILL)
 
-        shown = until_orphaned(paddle_home, tmp_path)
-        stopped = runs(paddle_home, tmp_path, "stop", "latest", "--runs", "runs", "--yes")
-        assert "orphaned: its envcheck was killed" in shown.stdout
+        shown = wait_until_orphaned(paddle_home, tmp_path)
+        stopped = run_runs(paddle_home, tmp_path, "stop", "latest", "--runs", "runs", "--yes")
+        assert "orphaned: the supervisor was killed" in shown.stdout
         assert stopped.returncode == 0, stopped.stderr
-        assert not left(tmp_path)
+        assert not list_remaining_processes(tmp_path)
     finally:
-        for process in left(tmp_path):
-            with contextlib.suppress(psutil.NoSuchProcess):  # without its watcher it may be ending by itself
+        for process in list_remaining_processes(tmp_path):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may end by itself without its supervisor
                 process.kill()
 
 
-def until_orphaned(home: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Return what is shown once the kernel has done away with the killed watcher."""
+def wait_until_orphaned(home: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Return the output once the killed envcheck has been reaped."""
     end = time.monotonic() + 60
     while True:
-        shown = runs(home, cwd, "show", "latest", "--runs", "runs")
+        shown = run_runs(home, cwd, "show", "latest", "--runs", "runs")
         if "orphaned" in shown.stdout or time.monotonic() > end:
             return shown
         time.sleep(0.2)
 
 
+def wait_for_orphan(runs: Path) -> None:
+    """Wait until the new process has executed its program: before, /proc shows its parent's environment."""
+    deadline = time.monotonic() + 60
+    while process_tree.find_orphan(runs) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def test_runs_and_the_gate_know_the_same_processes(tmp_path: Path) -> None:
-    """What lives of a run whose envcheck is gone is what the next train's gate names; stopped, nothing lives."""
+    """The next train's gate names the processes of an orphaned run; after `stop` none is left."""
     run = tmp_path / "runs" / "20261121-091500-light"
     run.mkdir(parents=True)
-    gone = {"pid": 1 << 22, "pid_began": 1.0}  # no kernel gives such a number out
+    gone = {"pid": 1 << 22, "pid_started": 1.0}  # beyond the largest pid
     (run / NAME).write_text(json.dumps({"state": "running", **gone}))
     worker = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: str(run)})
     try:
-        orphan, holder = known.find(str(run), None), process_tree.find_orphan(run.parent)
-        ended = follow.stop(orphan)
+        wait_for_orphan(run.parent)
+        orphan, holder = run_index.find_run(str(run), None), process_tree.find_orphan(run.parent)
+        ended = follow.stop_run(orphan)
     finally:
         worker.kill()
         worker.wait()
 
-    assert (orphan.state, orphan.running) == ("orphaned", True)
+    assert (orphan.state, orphan.is_running) == ("orphaned", True)
     assert holder is not None
     assert holder.startswith(f"{worker.pid} ")
     assert ended.state == "interrupted"
     assert process_tree.find_orphan(run.parent) is None
 
 
-def test_nothing_lives_of_a_lost_run(tmp_path: Path) -> None:
-    """Neither its envcheck nor a worker: the run is lost, and the folder is free."""
+def test_a_lost_run_has_no_processes(tmp_path: Path) -> None:
+    """Without envcheck and workers the run is lost and its folder unlocked."""
     run = tmp_path / "runs" / "20261121-091500-light"
     run.mkdir(parents=True)
-    (run / NAME).write_text('{"state": "running", "pid": 4194304, "pid_began": 1.0}')
+    (run / NAME).write_text('{"state": "running", "pid": 4194304, "pid_started": 1.0}')
 
-    assert known.find(str(run), None).state == "lost"
+    assert run_index.find_run(str(run), None).state == "lost"
     assert process_tree.find_orphan(run.parent) is None
 
 
@@ -174,86 +182,84 @@ def test_nothing_lives_of_a_lost_run(tmp_path: Path) -> None:
     ),
 )
 def test_strange_records(tmp_path: Path, text: str) -> None:
-    """Records that strangers made are listed or left out, never a fault, and move no cursor."""
+    """Foreign records are listed or skipped without an error, and print no control characters."""
     (tmp_path / "runs/a-run").mkdir(parents=True)
     (tmp_path / "runs/a-run/run.json").write_text(text)
 
     for more in ((), ("show", "a-run"), ("--json",)):
-        done = runs(tmp_path / "home", tmp_path, *more)
+        done = run_runs(tmp_path / "home", tmp_path, *more)
         assert done.returncode in (0, 2), done.stderr
         assert "bug" not in done.stderr
 
 
 def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
-    """Nor does a terminal get what a plain file does not."""
+    """Terminals also get no control characters."""
     run = Run(tmp_path / "a\x1b[2J", "\x1b]0;x\a", None, {"recipe": "\x1b[1m", "error": "\r\x08"})
 
-    for text in (shown.as_page(run), shown.as_table([run], 100), shown.as_table([run], 40)):
+    for text in (run_pages.as_page(run), run_pages.as_table([run], 100), run_pages.as_table([run], 40)):
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
 def test_a_record_with_unknown_keys_is_read(tmp_path: Path) -> None:
-    """What a later envcheck writes beside what this one knows does not matter."""
+    """Unknown fields of newer versions are ignored."""
     said = {"schema": 99, "state": "finished", "started": "2026-11-23T08:00:00", "recipe": "tiny-cpu"}
     found = []
     for name, written in (("plain", said), ("later", {**said, "later": {"a": [1]}})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(json.dumps(written))
-        found.append(known.read(tmp_path / name))
+        found.append(run_index.read_run(tmp_path / name))
 
     assert [run.state if run else None for run in found] == ["finished", "finished"]
 
 
-def test_steps_are_those_that_were_made(tmp_path: Path) -> None:
-    """A program that tells every tenth step made as many as it numbers; one without numbers as many as it told."""
+def test_number_of_steps(tmp_path: Path) -> None:
+    """The number of steps is the last logged number, or the count of unnumbered lines."""
     for loss, words in (([[10, 5.0], [50, 4.0]], "50 steps"), ([[None, 5.0], [None, 4.0]], "2 steps")):
-        assert f"5.000 -> 4.000, {words}" in shown.as_page(Run(tmp_path, "finished", None, {"loss": loss}))
+        assert f"5.000 -> 4.000, {words}" in run_pages.as_page(Run(tmp_path, "finished", None, {"loss": loss}))
 
 
-def test_a_talk_is_no_training(tmp_path: Path) -> None:
-    """The page of a run says which of the two it was."""
-    for method, words in (("lora", "trains      tiny by lora"), ("chat", "talks with  tiny by chat")):
-        assert words in shown.as_page(Run(tmp_path, "finished", None, {"model": "tiny", "method": method}))
+def test_page_of_a_chat(tmp_path: Path) -> None:
+    """The page distinguishes chats from trainings."""
+    for method, words in (("lora", "model       tiny, method lora"), ("chat", "chat with   tiny, method chat")):
+        assert words in run_pages.as_page(Run(tmp_path, "finished", None, {"model": "tiny", "method": method}))
 
 
 def test_names(tmp_path: Path) -> None:
-    """A run is found by the beginning of its id, its folder or "latest"; what is meant twice or by none says so."""
+    """A run is found by the beginning of its id, its folder or "latest"; ambiguous and unknown names are errors."""
     for name in ("20261121-1-a", "20261121-2-b"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "run.json").write_text(f'{{"state": "finished", "started": "{name}"}}')
 
     for name in ("20261121-2", "latest", "runs/20261121-2-b", str(tmp_path / "runs/20261121-2-b")):
-        assert "20261121-2-b" in runs(tmp_path / "home", tmp_path, "show", name).stdout, name
+        assert "20261121-2-b" in run_runs(tmp_path / "home", tmp_path, "show", name).stdout, name
     for name, words in (
-        ("20261121", "means 2 runs"),
-        ("2026x", "near it: 2026"),
-        ("/etc", "holds no run"),
-        ("zz", "the newest: 2026"),
+        ("20261121", "matches 2 runs"),
+        ("2026x", "similar: 2026"),
+        ("/etc", "/etc contains no run"),
+        ("zz", "newest: 2026"),
     ):
-        done = runs(tmp_path / "home", tmp_path, "show", name)
+        done = run_runs(tmp_path / "home", tmp_path, "show", name)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
 def test_two_runs_of_one_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two trainings may begin in the same second in two folders: then the folders are named."""
+    """For equal ids in two folders the error lists the folders."""
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
     folders = [tmp_path / where / "20261121-091500-light" for where in ("a", "b")]
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / NAME).write_text('{"state": "finished"}')
-        known.remember(folder.parent)
+        run_index.remember_folder(folder.parent)
 
     with pytest.raises(UsageError) as refused:
-        known.find(folders[0].name, None)
-    assert refused.value.next_step == f"say which: {folders[0]}, {folders[1]}"
-    assert known.find(str(folders[1]), None).folder == folders[1]
+        run_index.find_run(folders[0].name, None)
+    assert refused.value.next_step == f"specify one: {folders[0]}, {folders[1]}"
+    assert run_index.find_run(str(folders[1]), None).folder == folders[1]
 
 
-@pytest.mark.parametrize("where", ["begun", "follow"])
-def test_who_stops_looking_hears_that_the_run_goes_on(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C while a job waits, or between its steps: told after the last of them, which is still held back."""
+@pytest.mark.parametrize("where", ["wait_until_started", "follow_run"])
+def test_ctrl_c_while_following(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C the pending last step is printed first."""
 
     def interrupted(*_: object) -> Run:
         raise KeyboardInterrupt
@@ -261,38 +267,42 @@ def test_who_stops_looking_hears_that_the_run_goes_on(
     (tmp_path / "a-run").mkdir()
     (tmp_path / "a-run" / "run.json").write_text('{"state": "finished"}')
     monkeypatch.setattr(follow, where, interrupted)
-    monkeypatch.setattr(watch.Teller, "close", lambda _: click.echo("step 9", err=True))
+    monkeypatch.setattr(watch.ProgressLine, "close", lambda _: click.echo("step 9", err=True))
     done = CliRunner().invoke(main.main, ["runs", "--runs", str(tmp_path), "follow", "a-run"])
 
-    said = "step 9\n" * (where == "follow") + "envcheck: the run goes on; envcheck runs stop a-run ends it\n"
+    said = "step 9\n" * (where == "follow_run") + "envcheck: the run continues; stop it with envcheck runs stop a-run\n"
     assert done.output.startswith(said)
 
 
 @pytest.mark.parametrize(
     ("folder", "words"),
-    [("nowhere", "no such file"), ("file", "not a directory"), ("runs/a-run", "this is one run, not a folder of runs")],
+    [
+        ("nowhere", "no such file"),
+        ("file", "not a directory"),
+        ("runs/a-run", "this is a single run, not a directory of runs"),
+    ],
 )
 @pytest.mark.parametrize("more", [(), ("--json",), ("show", "latest")])
-def test_folder_that_is_none(folder: str, words: str, more: tuple[str, ...], tmp_path: Path) -> None:
-    """Runs that are asked of a folder that is not there, or is none of runs, is bad input: never "no runs yet"."""
+def test_invalid_runs_folder(folder: str, words: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    """A missing folder, or one without runs, is an error, not "No runs yet"."""
     (tmp_path / "runs/a-run").mkdir(parents=True)
     (tmp_path / "runs/a-run/run.json").write_text('{"state": "finished"}')
     (tmp_path / "file").write_text("x")
-    done = runs(tmp_path / "home", tmp_path, "--runs", folder, *more)
+    done = run_runs(tmp_path / "home", tmp_path, "--runs", folder, *more)
 
     assert (done.returncode, bool(done.stdout)) == (2, "--json" in more)
     assert words in done.stderr
 
 
-def test_a_record_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    """A record that a full disk cut off: its run is no run that was never there."""
+def test_an_unreadable_record_is_reported(tmp_path: Path) -> None:
+    """A run with a truncated record is reported, not ignored."""
     for name, said in (("good", '{"state": "finished"}'), ("cut", '{"state": "fin'), ("other", "[]")):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "run.json").write_text(said)
-    done = runs(tmp_path / "home", tmp_path)
+    done = run_runs(tmp_path / "home", tmp_path)
 
     assert done.returncode == 0
     assert "good" in done.stdout and "cut" not in done.stdout
-    assert [line.split()[1] for line in done.stderr.splitlines()] == [
-        str(tmp_path / "runs" / name / "run.json") for name in ("cut", "other")
+    assert done.stderr.splitlines() == [
+        f"envcheck: cannot read {tmp_path}/runs/{name}/run.json: this run is not listed" for name in ("cut", "other")
     ]

@@ -1,4 +1,4 @@
-"""Cards that turn bad under a run: `envcheck train` itself, on a simulated machine, ends the run and says why."""
+"""Cards that become unhealthy during `envcheck train` on a simulated machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.simulate import faults, machine_file, session
+from envcheck.simulate import faults, machine_file, simulated_run
 from tests.tiers import thin_out
 
 pytestmark = pytest.mark.slow
@@ -55,36 +55,38 @@ for step in range(1, 2001):
 
 
 @dataclass
-class Bench:
-    """A run that goes on in `folder`, on the simulated machine in `there`."""
+class WatchedRun:
+    """An active run in `folder` on the simulated machine in `there`."""
 
     folder: Path
     there: Path
     home: Path
     process: subprocess.Popen[str] | None = None
 
-    def begin(self) -> None:
+    def start_run(self) -> None:
         argv = [*ENVCHECK, "train", "--recipe", "turning", "--recipes", str(self.home / "own")]
         argv += ["--data", "program.py"]
-        env = session.environment(self.there) | {"ENVCHECK_HOME": str(self.home)}
+        env = simulated_run.make_environment(self.there) | {"ENVCHECK_HOME": str(self.home)}
         self.process = subprocess.Popen(argv, cwd=self.folder, env=env, stderr=subprocess.PIPE, text=True)
         until = time.monotonic() + 120
-        while "global_step: 3\n" not in self.log() and time.monotonic() < until and self.process.poll() is None:
+        while "global_step: 3\n" not in self.read_log() and time.monotonic() < until and self.process.poll() is None:
             time.sleep(0.1)
 
-    def log(self) -> str:
+    def read_log(self) -> str:
         return "".join(path.read_text() for path in self.folder.glob("runs/*/log/*.log"))
 
-    def turn(self, *wishes: str) -> None:
-        """From now on the tool says what it says of a machine with these faults."""
-        made = faults.apply(machine_file.load("atlas-800t-a2"), [faults.asked(wish) for wish in wishes])
-        with session.written(made, self.folder / "turned") as other:
+    def change_machine(self, *wishes: str) -> None:
+        """Add faults to the simulated machine."""
+        made = faults.apply_faults(
+            machine_file.load_machine("atlas-800t-a2"), [faults.parse_fault(wish) for wish in wishes]
+        )
+        with simulated_run.write_machine_folder(made, self.folder / "turned") as other:
             for path in sorted((other / "answers" / "npu-smi").iterdir()):
                 new = path.with_suffix(".new")
                 shutil.copy(path, new)
                 new.replace(self.there / "answers" / "npu-smi" / path.name)
 
-    def end(self) -> tuple[int, str, dict[str, Any]]:
+    def finish_run(self) -> tuple[int, str, dict[str, Any]]:
         assert self.process
         _, told = self.process.communicate(timeout=120)
         (record,) = self.folder.glob("runs/*/run.json")
@@ -93,23 +95,23 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recipe's environment, which is a Python and nothing else."""
+    """The recipe's environment: only a Python."""
     folder = tmp_path_factory.mktemp("turning")
     (folder / "own").mkdir()
     (folder / "own/turning.toml").write_text(RECIPE)
-    with session.written(machine_file.load("atlas-800t-a2"), folder / "there") as there:
+    with simulated_run.write_machine_folder(machine_file.load_machine("atlas-800t-a2"), folder / "there") as there:
         argv = [*ENVCHECK, "provision", "--recipe", "turning", "--recipes", "own", "--yes"]
-        env = session.environment(there) | {"ENVCHECK_HOME": str(folder)}
+        env = simulated_run.make_environment(there) | {"ENVCHECK_HOME": str(folder)}
         subprocess.run(argv, cwd=folder, env=env, check=True, capture_output=True)
     return folder
 
 
 @pytest.fixture
-def bench(tmp_path: Path, home: Path) -> Iterator[Bench]:
-    """Eight idle 910B cards; the job's are the first two."""
+def bench(tmp_path: Path, home: Path) -> Iterator[WatchedRun]:
+    """Eight idle 910B cards; the job uses the first two."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    with session.written(machine_file.load("atlas-800t-a2"), tmp_path / "there") as there:
-        bench = Bench(tmp_path, there, home)
+    with simulated_run.write_machine_folder(machine_file.load_machine("atlas-800t-a2"), tmp_path / "there") as there:
+        bench = WatchedRun(tmp_path, there, home)
         yield bench
     if bench.process and bench.process.poll() is None:
         bench.process.terminate()
@@ -121,19 +123,19 @@ def bench(tmp_path: Path, home: Path) -> Iterator[Bench]:
     thin_out(
         1,
         [
-            (("health-alarm=1",), "health", ("a card has fallen ill", "card 1 has turned from OK to Alarm")),
-            (("memory-held=61500",), "memory", ("memory is about to run out", "card 0 holds 9", "GiB of 64 GiB")),
+            (("health-alarm=1",), "health", ("a card became unhealthy", "card 1 changed from OK to Alarm")),
+            (("memory-held=61500",), "memory", ("memory is almost exhausted", "card 0 uses 9", "GiB of 64 GiB")),
         ],
     ),
 )
-def test_card_turns(bench: Bench, wishes: tuple[str, ...], name: str, words: tuple[str, ...]) -> None:
-    """A card that falls ill or fills up under the run ends it: exit 5, what was seen, and the record of it."""
-    bench.begin()
-    bench.turn(*wishes)
-    code, told, said = bench.end()
+def test_card_turns(bench: WatchedRun, wishes: tuple[str, ...], name: str, words: tuple[str, ...]) -> None:
+    """A card that becomes unhealthy or full ends the run: exit code 5, evidence and record."""
+    bench.start_run()
+    bench.change_machine(*wishes)
+    code, told, said = bench.finish_run()
 
     assert code == 5, told
-    for part in (f"watch.{name}: ", "ended early after", "next: ", f"--no-stop {name}", *words):
+    for part in (f"watch.{name}: ", "stopped by a stop rule after", "next: ", f"--no-stop {name}", *words):
         assert part in told
     assert (said["state"], said["exit"]["code"], said["stopped"]["name"]) == ("stopped", 5, f"watch.{name}")
     assert words[1] in said["stopped"]["seen"]

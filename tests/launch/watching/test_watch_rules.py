@@ -1,4 +1,4 @@
-"""The stop rules as plain functions of one moment, and the options that change them."""
+"""The stop rules as pure functions, and the options that change them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
-from launch.logs.step import TrainingStep
-from launch.watching import choose_monitor, rules
-from launch.watching.state import CardSample, CardSamples, RunMoment
+from launch.logs.training_step import TrainingStep
+from launch.watching import choose_monitor, stop_rules
+from launch.watching.run_moment import CardSample, CardSamples, RunMoment
 
 IDLE = tuple(CardSample(str(n), 3400, 65536, 0.0, health="OK") for n in range(2))
 WELL = tuple(TrainingStep(5 - n / 100, n) for n in range(1, 41))
 
 
-def looks(*cards: CardSample, count: int = 3) -> tuple[CardSamples, ...]:
+def make_samples(*cards: CardSample, count: int = 3) -> tuple[CardSamples, ...]:
     return tuple(CardSamples(100.0 + 5 * n, cards) for n in range(count))
 
 
-def taken(**more: Any) -> tuple[CardSample, ...]:
+def make_taken_cards(**more: Any) -> tuple[CardSample, ...]:
     return (IDLE[0], replace(IDLE[1], **more))
 
 
@@ -37,31 +37,31 @@ HEALTHY = RunMoment(
     first_step_at=100.0,
     stepped_at=139.0,
     before=CardSamples(40.0, IDLE),
-    samples=looks(*(replace(card, used_mib=40000, percent=95.0) for card in IDLE)),
+    samples=make_samples(*(replace(card, used_mib=40000, percent=95.0) for card in IDLE)),
     busy_cores=2.0,
     host_free=0.5,
 )
 NAN, HIGH = TrainingStep(math.nan, 41), tuple(TrainingStep(40.0, n) for n in range(41, 44))
-FALLEN = {"now": 201.0, "grew_at": 100.0, "worked_at": 140.0, "fallen": ("Traceback", "  File", "OSError: x")}
+FALLEN = {"now": 201.0, "grew_at": 100.0, "worked_at": 140.0, "launcher_error": ("Traceback", "  File", "OSError: x")}
 SILENT = {"grew_at": 1000.0, "stepped_at": 1000.0}
 CASES: list[tuple[str, dict[str, Any], str]] = [
-    ("cpu", {"samples": looks(*IDLE)}, "all 2 cards stayed idle"),
-    ("cpu", {"samples": looks(*IDLE), "busy_cores": None}, ""),  # nobody knows who burns the host
-    ("cpu", {"samples": looks(*IDLE), "busy_cores": 0.1}, ""),
-    ("cpu", {"samples": looks(*IDLE, count=2)}, ""),
-    ("cpu", {"samples": looks(*IDLE), "steps": WELL[:2]}, ""),
-    ("cpu", {"samples": looks(*IDLE), "first_step_at": 101.0}, ""),  # these looks were before
-    ("cpu", {"samples": looks(*IDLE), "before": None}, ""),
-    ("cpu", {"samples": looks(*taken(percent=60.0))}, ""),
-    ("cpu", {"samples": looks(*taken(used_mib=9000))}, ""),  # idle right now, with a model in it
-    ("cpu", {"samples": looks(*taken(used_mib=None, percent=None))}, ""),
-    ("cpu", {"samples": looks(*(replace(card, percent=None) for card in IDLE))}, "stayed idle"),
-    ("loss", {"steps": (*WELL, NAN, NAN, NAN)}, "no number since step 41"),
-    ("loss", {"steps": (NAN, NAN, NAN)}, "no number"),
+    ("cpu", {"samples": make_samples(*IDLE)}, "all 2 cards were idle"),
+    ("cpu", {"samples": make_samples(*IDLE), "busy_cores": None}, ""),  # nobody knows who burns the host
+    ("cpu", {"samples": make_samples(*IDLE), "busy_cores": 0.1}, ""),
+    ("cpu", {"samples": make_samples(*IDLE, count=2)}, ""),
+    ("cpu", {"samples": make_samples(*IDLE), "steps": WELL[:2]}, ""),
+    ("cpu", {"samples": make_samples(*IDLE), "first_step_at": 101.0}, ""),  # these looks were before
+    ("cpu", {"samples": make_samples(*IDLE), "before": None}, ""),
+    ("cpu", {"samples": make_samples(*make_taken_cards(percent=60.0))}, ""),
+    ("cpu", {"samples": make_samples(*make_taken_cards(used_mib=9000))}, ""),  # idle right now, with a model in it
+    ("cpu", {"samples": make_samples(*make_taken_cards(used_mib=None, percent=None))}, ""),
+    ("cpu", {"samples": make_samples(*(replace(card, percent=None) for card in IDLE))}, "were idle"),
+    ("loss", {"steps": (*WELL, NAN, NAN, NAN)}, "NaN or infinite since step 41"),
+    ("loss", {"steps": (NAN, NAN, NAN)}, "NaN or infinite"),
     ("loss", {"steps": (*WELL, NAN, NAN)}, ""),
     ("loss", {"steps": (*WELL, NAN, NAN, TrainingStep(4.0, 44))}, ""),  # fp16 skips a step now and then
-    ("loss", {"steps": (*WELL, *[TrainingStep(math.inf, 41)] * 3)}, "no number"),
-    ("loss", {"steps": (*WELL, *[TrainingStep(0.0, 41, grad_norm=math.nan)] * 3)}, "no number"),
+    ("loss", {"steps": (*WELL, *[TrainingStep(math.inf, 41)] * 3)}, "NaN or infinite"),
+    ("loss", {"steps": (*WELL, *[TrainingStep(0.0, 41, grad_norm=math.nan)] * 3)}, "NaN or infinite"),
     ("loss", {"steps": (*WELL, *[TrainingStep(0.0, 41, grad_norm=0.5)] * 3)}, ""),
     ("loss", {"steps": (*WELL, *HIGH)}, "more than 4 times"),
     ("loss", {"steps": (*WELL[:5], *HIGH)}, ""),  # too early to say
@@ -69,64 +69,72 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("loss", {"steps": tuple(TrainingStep(n / 1000, n) for n in range(1, 60))}, ""),  # as reinforcement learning begins
     ("loss", {"steps": ()}, ""),
     ("stalled", {"now": 1500.0, **SILENT}, ""),
-    ("stalled", {"now": 1601.0, **SILENT}, "no step for 10 min, and a step took 1 s before"),
+    ("stalled", {"now": 1601.0, **SILENT}, "no step for 10 min; before: 1 s per step"),
     ("stalled", {"now": 1601.0, **SILENT, "marks": ((0.0, 1), (100.0, 2))}, ""),  # slow steps: 20 times 100 s
     ("stalled", {"now": 3999.0, "grew_at": 3998.0, "stepped_at": 1000.0}, ""),  # a checkpoint, with words
     ("stalled", {"now": 4001.0, "grew_at": 4000.0, "stepped_at": 1000.0}, "no step for 50 min"),
     ("stalled", {"now": 3000.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, ""),  # large models load for long
-    ("stalled", {"now": 3700.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, "no step was made in 1 h 1 min"),
-    ("launcher", {**FALLEN}, "neither a worker nor a line came in 61 s"),
+    ("stalled", {"now": 3700.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, "no step completed in 1 h 1 min"),
+    ("launcher", {**FALLEN}, "no worker and no log output for 61 s"),
     ("launcher", {**FALLEN, "now": 160.0}, ""),  # not for long enough
     ("launcher", {**FALLEN, "worked_at": 190.0}, ""),  # a worker lives, or did until just now
     ("launcher", {**FALLEN, "grew_at": 190.0}, ""),  # work went on
     ("launcher", {**FALLEN, "worked_at": None}, ""),  # nobody can tell whether a worker lives
-    ("launcher", {**FALLEN, "fallen": ()}, ""),
-    ("health", {"samples": looks(*taken(health="Alarm"))}, "card 1 has turned from OK to Alarm"),
-    ("health", {"samples": looks(*taken(health="Warning"))}, ""),
-    ("health", {"samples": looks(*taken(health="Alarm"), count=1)}, ""),
-    ("health", {"samples": (*looks(*taken(health="Alarm")), CardSamples(120.0, IDLE))}, ""),
-    ("health", {"samples": looks(*taken(health="Alarm")), "before": CardSamples(40.0, taken(health="Alarm"))}, ""),
-    ("health", {"samples": looks(IDLE[0])}, "card 1 is no longer listed"),
-    ("health", {"samples": looks(*taken(ecc_uncorrected=3))}, "3 uncorrected memory errors, 0 before"),
-    ("health", {"samples": looks(*taken(health=None))}, ""),
-    ("health", {"samples": looks(IDLE[0]), "before": None}, ""),
-    ("memory", {"samples": looks(*taken(used_mib=64300))}, "card 1 holds 98.1 % of its memory"),
-    ("memory", {"samples": looks(*taken(used_mib=64000))}, ""),
-    ("memory", {"samples": looks(*taken(used_mib=64300), count=2)}, ""),
-    ("memory", {"samples": looks(*taken(used_mib=64300, total_mib=None))}, ""),
-    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("0")}, ""),  # another job's card
-    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("1")}, "card 1 has turned"),
-    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("0")}, ""),
-    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("01")}, "card 1 holds 98.1 %"),
-    ("memory", {"host_free": 0.01}, "only 1.0 % of the host's memory is left"),
+    ("launcher", {**FALLEN, "launcher_error": ()}, ""),
+    ("health", {"samples": make_samples(*make_taken_cards(health="Alarm"))}, "card 1 changed from OK to Alarm"),
+    ("health", {"samples": make_samples(*make_taken_cards(health="Warning"))}, ""),
+    ("health", {"samples": make_samples(*make_taken_cards(health="Alarm"), count=1)}, ""),
+    ("health", {"samples": (*make_samples(*make_taken_cards(health="Alarm")), CardSamples(120.0, IDLE))}, ""),
+    ("health", {"samples": make_samples(*make_taken_cards(health="Alarm")),
+                "before": CardSamples(40.0, make_taken_cards(health="Alarm"))}, ""),
+    ("health", {"samples": make_samples(IDLE[0])}, "card 1 is no longer listed"),
+    ("health", {"samples": make_samples(*make_taken_cards(ecc_uncorrected=3))},
+     "3 uncorrected memory errors (0 at the start)"),
+    ("health", {"samples": make_samples(*make_taken_cards(health=None))}, ""),
+    ("health", {"samples": make_samples(IDLE[0]), "before": None}, ""),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64300))}, "card 1 uses 98.1 % of its memory"),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64000))}, ""),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64300), count=2)}, ""),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64300, total_mib=None))}, ""),
+    # Another job's card, and one's own.
+    ("health", {"samples": make_samples(*make_taken_cards(health="Alarm")), "mine": frozenset("0")}, ""),
+    ("health", {"samples": make_samples(*make_taken_cards(health="Alarm")), "mine": frozenset("1")},
+     "card 1 changed"),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64300)), "mine": frozenset("0")}, ""),
+    ("memory", {"samples": make_samples(*make_taken_cards(used_mib=64300)), "mine": frozenset("01")},
+     "card 1 uses 98.1 %"),
+    ("memory", {"host_free": 0.01}, "only 1.0 % of host memory is free"),
     ("memory", {"host_free": None}, ""),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "changed", "expected"), CASES)
 def test_rule(name: str, changed: dict[str, Any], expected: str) -> None:
-    """Each rule ends a run when it must, and says nothing when all is well or it cannot tell."""
-    seen = rules.RULES[name].judge(replace(HEALTHY, **changed), rules.RULES[name].limits)
+    """Each rule applies when it must, and not in healthy or unknown states."""
+    seen = stop_rules.RULES[name].judge(replace(HEALTHY, **changed), stop_rules.RULES[name].limits)
 
     assert (seen is not None) == bool(expected)
     assert expected in (seen[0] if seen else "")
 
 
 def test_every_rule_is_tested() -> None:
-    """Each rule has a moment that it ends and one that it leaves alone."""
-    assert {name for name, _, expected in CASES if expected} == set(rules.RULES)
-    assert {name for name, _, expected in CASES if not expected} == set(rules.RULES)
+    """Each rule has a case that it ends and one that it does not."""
+    assert {name for name, _, expected in CASES if expected} == set(stop_rules.RULES)
+    assert {name for name, _, expected in CASES if not expected} == set(stop_rules.RULES)
 
 
 def test_healthy_run_goes_on() -> None:
-    """No rule ends a run in which all is well, nor one of which nothing is known yet."""
-    assert rules.judge(HEALTHY, rules.in_force()) is None
-    assert rules.judge(RunMoment(now=60.0, began_at=50.0, grew_at=50.0), rules.in_force()) is None
+    """No rule ends a healthy run or one without data."""
+    assert stop_rules.judge_moment(HEALTHY, stop_rules.list_active_rules()) is None
+    assert (
+        stop_rules.judge_moment(RunMoment(now=60.0, began_at=50.0, grew_at=50.0), stop_rules.list_active_rules())
+        is None
+    )
 
 
-def test_finding_says_what_to_do() -> None:
-    """What ends a run has a name, evidence, limits, words for what to do and how to go on in spite of it."""
-    found = rules.judge(replace(HEALTHY, steps=(NAN, NAN, NAN)), rules.in_force())
+def test_finding_has_a_next_step() -> None:
+    """A finding has name, evidence, limits, next step and the option to continue anyway."""
+    found = stop_rules.judge_moment(replace(HEALTHY, steps=(NAN, NAN, NAN)), stop_rules.list_active_rules())
 
     assert found is not None
     assert (found.name, found.source) == ("watch.loss", "lines 3, times 4, rise 2, first 10")
@@ -154,23 +162,23 @@ STATES = st.builds(
     busy_cores=st.floats(0, 99) | st.none(),
     host_free=st.floats(0, 1) | st.none(),
     worked_at=TIMES | st.none(),
-    fallen=st.lists(st.text()).map(tuple),
+    launcher_error=st.lists(st.text()).map(tuple),
 )
 
 
 @given(STATES)
 def test_rules_never_fail(state: RunMoment) -> None:
-    """Whatever moment is put together: a finding or none."""
-    found = rules.judge(state, rules.in_force())
+    """Any state yields a finding or None."""
+    found = stop_rules.judge_moment(state, stop_rules.list_active_rules())
 
     assert found is None or (found.seen and found.remedy)
 
 
 def test_rules_can_be_changed() -> None:
-    """--no-stop takes a rule away, --limit gives one of its limits another value."""
+    """--no-stop disables a rule; --limit changes a limit."""
     assert set(choose_monitor.parse_rules(("cpu", "loss"), ())) == {"stalled", "launcher", "health", "memory"}
     assert choose_monitor.parse_rules((), ("stalled.seconds=30", "memory.percent=99.5"))["stalled"]["seconds"] == 30
-    assert rules.RULES["stalled"].limits["seconds"] == 600
+    assert stop_rules.RULES["stalled"].limits["seconds"] == 600
 
 
 @pytest.mark.parametrize(
@@ -186,7 +194,7 @@ def test_rules_can_be_changed() -> None:
     ],
 )
 def test_wrong_options(off: tuple[str, ...], changed: tuple[str, ...], near: str) -> None:
-    """What is no rule, limit or number is wrong usage, with what would be right."""
+    """Unknown rules and limits and invalid numbers are errors with a suggestion."""
     with pytest.raises(UsageError) as caught:
         choose_monitor.parse_rules(off, changed)
 

@@ -1,4 +1,4 @@
-"""The full screen of a run: fitted to any terminal as plain lines, drawn on a real one, and left out where none is."""
+"""The full screen of a run: rendered for any size, drawn on a terminal, and omitted without one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.logs.step import TrainingStep
-from launch.watching.page import WatchPage, bar, page
-from launch.watching.state import CardSample, CardSamples, RunMoment
+from launch.logs.training_step import TrainingStep
+from launch.watching.run_moment import CardSample, CardSamples, RunMoment
+from launch.watching.screen_page import WatchPage, draw_bar, render_page
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,8 @@ SHOWN = WatchPage("tiny-npu, lora", STATE, lines=[f"line {n}" for n in range(60)
 
 
 def test_what_is_shown() -> None:
-    """Head with step, rate and time left; every card with its memory, load, power and health; curve; the log's end."""
-    lines = page(SHOWN, 120, 60)
+    """The screen has step, speed and remaining time; cards; loss curve; end of the log."""
+    lines = render_page(SHOWN, 120, 60)
     text = "\n".join(lines)
 
     assert lines[0] == "tiny-npu, lora  10 min"
@@ -51,58 +51,62 @@ def test_what_is_shown() -> None:
 
 
 def test_small_terminal() -> None:
-    """Where there is little room the head stays, then some cards; how many are left out is said."""
-    lines = page(SHOWN, 40, 14, unicode=False)
+    """In little space the head and some cards remain, with the number of omitted cards."""
+    lines = render_page(SHOWN, 40, 14, unicode=False)
 
     assert lines[0].startswith("tiny-npu")
-    assert "and 12 more" in lines
+    assert "12 more cards" in lines
     assert all(len(line) <= 40 for line in lines)
     assert "".join(lines).isascii()
     assert "line 59" in lines
 
 
 def test_before_the_first_step() -> None:
-    """Without steps, cards and lines there is still a screen."""
-    assert page(WatchPage("x", RunMoment(now=5.0, began_at=0.0, grew_at=0.0)), 80, 24) == ["x  5 s", "no step yet", ""]
+    """The screen works without steps, cards and lines."""
+    assert render_page(WatchPage("x", RunMoment(now=5.0, began_at=0.0, grew_at=0.0)), 80, 24) == [
+        "x  5 s",
+        "no step completed yet",
+        "",
+    ]
 
 
-def test_old_looks_are_said_to_be_old() -> None:
-    """Cards whose tool hangs are shown as they were, with the age."""
+def test_old_samples_show_their_age() -> None:
+    """If the tool hangs, the last values are shown with their age."""
     old = WatchPage("x", RunMoment(now=500.0, began_at=0.0, grew_at=0.0, samples=(CardSamples(100.0, CARDS[:1]),)))
 
-    assert "as of 7 min ago" in page(old, 100, 30)
+    assert "updated 7 min ago" in render_page(old, 100, 30)
 
 
 def test_lines_cannot_draw() -> None:
-    """What a log says moves no cursor."""
-    lines = page(WatchPage("x", STATE, lines=["\x1b[2J\x07evil\ttab"]), 80, 60)
+    """Control characters of logs are removed."""
+    lines = render_page(WatchPage("x", STATE, lines=["\x1b[2J\x07evil\ttab"]), 80, 60)
 
     assert lines[-1] == " [2J evil tab"
 
 
 @given(st.integers(-5, 300), st.integers(-5, 100), st.booleans(), st.integers(0, 16), st.integers(0, 40))
 def test_fits_every_terminal(width: int, height: int, unicode: bool, cards: int, steps: int) -> None:
-    """Whatever the terminal's size: no line and no page is larger."""
+    """No line and no page exceeds the size of the terminal."""
     state = RunMoment(
         now=9.0, began_at=0.0, grew_at=0.0, steps=STEPS[:steps], samples=(CardSamples(1.0, CARDS[:cards]),)
     )
-    lines = page(WatchPage("a title", state, lines=["x" * 500] * 50), width, height, unicode)
+    lines = render_page(WatchPage("a title", state, lines=["x" * 500] * 50), width, height, unicode)
 
     assert len(lines) <= max(height, 5)
     assert all(len(line) <= max(width, 20) for line in lines)
 
 
 def test_bar() -> None:
-    """Full, half, empty, and never beyond its ends."""
-    assert [bar(share, 4, "#.") for share in (0, 0.5, 1, 7, -1)] == ["....", "##..", "####", "####", "...."]
+    """Bars are full, half, empty, and never longer."""
+    assert [draw_bar(share, 4, "#.") for share in (0, 0.5, 1, 7, -1)] == ["....", "##..", "####", "####", "...."]
 
 
-ARGV = ("-m", "envcheck", "train", "--recipe", "tiny-cpu", "--steps", "12", "--watch")
+ARGV = ("-m", "envcheck", "train", "--recipe", "tiny-cpu", "--steps", "12", "--dashboard")
 
 
 @pytest.mark.parametrize("colour", (False, True))
 def test_on_a_terminal(colour: bool, paddle_home: Path, tmp_path: Path) -> None:
-    """A real run fills a real terminal's other screen, gives the first one back, and ends with its usual words."""
+    """A real run uses the alternate screen of a terminal, restores it, and prints the usual result."""
     env = {**os.environ, "ENVCHECK_HOME": str(paddle_home), "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
     env = {k: v for k, v in env.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | ({} if colour else {"NO_COLOR": "1"})
     child = pexpect.spawn(sys.executable, [*ARGV], cwd=tmp_path, env=env, dimensions=(30, 90), timeout=150)
@@ -120,7 +124,7 @@ def test_on_a_terminal(colour: bool, paddle_home: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", ({}, {"TERM": "dumb"}))
 def test_without_a_terminal(more: dict[str, str], paddle_home: Path, tmp_path: Path) -> None:
-    """With --watch on a pipe: the plain lines, no control characters."""
+    """With --dashboard on a pipe: plain lines without control characters."""
     env = {**os.environ, "ENVCHECK_HOME": str(paddle_home), **more}
     done = subprocess.run([sys.executable, *ARGV], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150)
 

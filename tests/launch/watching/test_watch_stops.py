@@ -1,4 +1,4 @@
-"""Runs that must not go on, under paddle's real launcher: each is ended within its limit, with the right words."""
+"""Stop rules with paddle's launcher: each run is ended within its limit with the right message."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envcheck.collect import documents, machine
-from envcheck.job.command import PROGRAMS, render
-from envcheck.simulate import machine_file, session
+from envcheck.collect import answer_parsers, answer_sources
+from envcheck.job.command import PROGRAMS, render_command
+from envcheck.simulate import machine_file, simulated_run
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Recipe, RecipeJob
-from launch.logs.step import TrainingStep
+from launch.logs.training_step import TrainingStep
 from launch.run import launcher, process_tree, record, run_text
-from launch.run.host import HostStage
-from launch.runs import shown
+from launch.run.host_stage import HostStage
+from launch.runs import run_pages
 from launch.runs.run_state import Run
 from launch.targets import clean_environment as clean
-from launch.watching import cards, choose_monitor, stacks
-from launch.watching.cards import Sampler
+from launch.watching import card_sampler, choose_monitor, stacks
+from launch.watching.card_sampler import CardSampler
 from launch.watching.monitor import Monitor
-from tests.launch.fake_cards import compiled
+from tests.launch.fake_cards import compile_plugin
 
 pytestmark = pytest.mark.slow
 
@@ -56,34 +56,38 @@ wait_for_the_others()
 LAUNCH = ("{python}", "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--log_dir", "{log_dir}")
 
 
-def run(code: str, environment: Path, folder: Path, *limits: str, off: tuple[str, ...] = ()) -> launcher.Ending:
-    """A program of two ranks under paddle's launcher, with these limits."""
+def run_ranks(
+    code: str, environment: Path, folder: Path, *limits: str, off: tuple[str, ...] = ()
+) -> launcher.TrainingEnd:
+    """A program with two ranks under paddle's launcher, with these limits."""
     (folder / "log").mkdir()
     (folder / "program.py").write_text(textwrap.dedent(code))
     job = RecipeJob("lora", "", (*LAUNCH, str(folder / "program.py")), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
-    made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
-    tidy = clean.clean(os.environ, made, "cpu", str(folder))
+    made = render_command(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
+    tidy = clean.clean_variables(os.environ, made, "cpu", str(folder))
     monitor = Monitor(choose_monitor.parse_rules(off, limits), None, folder / "log", str(folder))
-    return launcher.launch(HostStage(recipe, None), made, tidy, folder, lambda step: None, 120, monitor=monitor)
+    return launcher.launch_training(
+        HostStage(recipe, None), made, tidy, folder, lambda step: None, 120, monitor=monitor
+    )
 
 
 def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> None:
-    """Three losses in a row that are none end the run, with the first of them named and nobody left."""
-    end = run(NAN, paddle_environment, tmp_path)
+    """Three NaN losses in a row end the run; the first is named; no process remains."""
+    end = run_ranks(NAN, paddle_environment, tmp_path)
 
     assert end.how == "stopped"
     assert end.stopped
     assert end.stopped.name == "watch.loss"
-    assert "no number since step 6" in end.stopped.seen
+    assert "NaN or infinite since step 6" in end.stopped.seen
     assert 8 <= len(end.steps) < 1999
-    assert process_tree.survivors(tmp_path) == []
-    said = record.ending(end, 5)
+    assert process_tree.find_survivors(tmp_path) == []
+    said = record.build_end_values(end, 5)
     assert (said["state"], said["stopped"]["name"], said["first_failed_worker"]) == ("stopped", "watch.loss", None)
 
 
-def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
-    """By the command: exit 5, the reason, the evidence and what to do on standard error, all of it in the record."""
+def test_train_reports_the_stop_rule(paddle_home: Path, tmp_path: Path) -> None:
+    """The command exits with code 5 and prints and records reason, evidence and next step."""
     (tmp_path / "program.py").write_text(NAN)
     text = (ROOT / "installers/recipes/tiny-cpu.toml").read_text()
     assert '"{program}"' in text
@@ -106,10 +110,10 @@ def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
 
     assert done.returncode == 5, done.stderr
     for words in (
-        "ended early after",
-        "watch.loss: the loss is lost",
+        "stopped by a stop rule after",
+        "watch.loss: the loss diverged",
         ": loss nan",
-        "next: Go back to the last",
+        "next: Resume from the last checkpoint",
     ):
         assert words in done.stderr
     (path,) = tmp_path.glob("runs/*/run.json")
@@ -119,15 +123,15 @@ def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
 
 
 def test_rule_that_is_switched_off(paddle_environment: Path, tmp_path: Path) -> None:
-    """With --no-stop loss the same run goes on to its end."""
-    end = run(NAN.replace("2000", "40"), paddle_environment, tmp_path, off=("loss",))
+    """With --no-stop loss the same run continues to its end."""
+    end = run_ranks(NAN.replace("2000", "40"), paddle_environment, tmp_path, off=("loss",))
 
     assert (end.how, end.stopped, len(end.steps)) == ("finished", None, 39)
 
 
 def test_no_progress(paddle_environment: Path, tmp_path: Path) -> None:
-    """A run that falls silent is ended soon after its limit, and what each worker waited in is written down."""
-    end = run(STALL, paddle_environment, tmp_path, "stalled.seconds=4")
+    """A stalled run is ended soon after its limit, and the workers' stacks are saved."""
+    end = run_ranks(STALL, paddle_environment, tmp_path, "stalled.seconds=4")
 
     assert end.how == "stopped"
     assert end.stopped
@@ -138,15 +142,15 @@ def test_no_progress(paddle_environment: Path, tmp_path: Path) -> None:
         told = (tmp_path / "log" / f"stack.{rank}").read_text()
         assert "wait_for_the_others" in told or "State:" in told  # py-spy's words, or the kernel's
     assert end.seconds < 600
-    assert process_tree.survivors(tmp_path) == []
+    assert process_tree.find_survivors(tmp_path) == []
 
 
 def test_stack_by_py_spy(tmp_path: Path) -> None:
-    """Where py-spy is there, and may look, a worker's own functions are told, not the kernel's words."""
+    """With py-spy the Python functions are reported instead of the kernel state."""
     code = "import time\ndef wait_for_the_others():\n    print(flush=True)\n    time.sleep(60)\nwait_for_the_others()"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline()
-        said = stacks.dump({3: child.pid}, tmp_path)
+        said = stacks.dump_stacks({3: child.pid}, tmp_path)
         child.kill()
 
     if "State:" in (text := (tmp_path / "stack.3").read_text()):
@@ -155,12 +159,12 @@ def test_stack_by_py_spy(tmp_path: Path) -> None:
     assert f"Process {child.pid}" in text
 
 
-def test_stack_of_nobody(tmp_path: Path) -> None:
-    """A process that has gone meanwhile is no error."""
+def test_stack_of_an_ended_process(tmp_path: Path) -> None:
+    """A process that has ended is not an error."""
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
 
-        assert stacks.dump({0: gone.pid}, tmp_path) == ("worker 0: nothing could be read of it",)
+        assert stacks.dump_stacks({0: gone.pid}, tmp_path) == ("worker 0: cannot read its stack",)
 
 
 IDLE_LAUNCHER = """
@@ -172,76 +176,76 @@ time.sleep(1200)
 
 
 def test_launcher_that_does_not_notice(tmp_path: Path) -> None:
-    """A worker that failed ends the run, though its launcher and its peer go on sleeping."""
+    """A failed worker ends the run although its launcher and peer still sleep."""
     (tmp_path / "log").mkdir()
     job = RecipeJob("lora", "", (sys.executable, "-c", IDLE_LAUNCHER), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
-    made = render(recipe, job, {})
-    tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
-    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 1000)
+    made = render_command(recipe, job, {})
+    tidy = clean.clean_variables(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch_training(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 1000)
 
     assert end.how == "failed"
     assert end.failed
     assert (end.failed.rank, end.failed.code) == (1, 3)
     assert end.seconds < 600  # its peer sleeps for twice as long
-    assert process_tree.survivors(tmp_path) == []
+    assert process_tree.find_survivors(tmp_path) == []
     assert end.left == ()
 
 
-def test_who_cannot_be_ended_is_named(
+def test_surviving_processes_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A process that is still there after the end, as one that hangs in a driver (here nobody ends it), is told."""
+    """A process that survives the end, such as one hanging in a driver, is reported."""
     (tmp_path / "log").mkdir()
     code = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True).pid)"
     job = RecipeJob("lora", "", (sys.executable, "-c", code))
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
-    made = render(recipe, job, {})
-    monkeypatch.setattr("launch.run.host.end_survivors", lambda run: None)
-    tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
-    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
-    (left,) = process_tree.survivors(tmp_path)
+    made = render_command(recipe, job, {})
+    monkeypatch.setattr("launch.run.host_stage.end_survivors", lambda run: None)
+    tidy = clean.clean_variables(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch_training(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
+    (left,) = process_tree.find_survivors(tmp_path)
     left.kill()
-    run_text.end(tmp_path, end, (), 0)
+    run_text.print_end(tmp_path, end, (), 0)
 
     assert end.left == (left.pid,)
-    assert record.ending(end, 0)["left"] == [left.pid]
-    assert f"may hold cards: {left.pid}\n" in capsys.readouterr().err
+    assert record.build_end_values(end, 0)["leftover_pids"] == [left.pid]
+    assert f"possibly using cards: {left.pid}\n" in capsys.readouterr().err
 
 
-def test_peak_beside_the_prediction() -> None:
-    """What the cards grew by is what was measured, where the program itself tells nothing; on the CPU nothing is."""
-    end = launcher.Ending("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"grown_mib": 2048})
+def test_measured_peak() -> None:
+    """Without a value from the program the growth of the cards' memory is recorded; nothing on the CPU."""
+    end = launcher.TrainingEnd("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"increase_mib": 2048})
     told = replace(end, steps=(TrainingStep(1.0, 1, memory_mib=1024),))
 
-    assert record.measured(end, "npu") == 2 << 30
-    assert record.measured(told, "npu") == 1 << 30
-    assert record.measured(end, "cpu") is None
-    assert record.measured(replace(end, cards={}), "npu") is None
+    assert record.measured_peak_bytes(end, "npu") == 2 << 30
+    assert record.measured_peak_bytes(told, "npu") == 1 << 30
+    assert record.measured_peak_bytes(end, "cpu") is None
+    assert record.measured_peak_bytes(replace(end, cards={}), "npu") is None
 
 
 def test_page_of_a_stopped_run(tmp_path: Path) -> None:
-    """`runs show` names the rule, and the memory that was planned beside what was measured."""
+    """`runs show` names the rule, and planned and measured memory."""
     memory = {"predicted_bytes": 3 << 30, "measured_bytes": 2 << 30}
     said = {"stopped": {"name": "watch.loss", "seen": "lost"}, "memory": memory}
-    told = shown.as_page(Run(tmp_path, "stopped", None, said))
-    strange = shown.as_page(Run(tmp_path, "stopped", None, {"stopped": [1], "memory": {"predicted_bytes": "x"}}))
+    told = run_pages.as_page(Run(tmp_path, "stopped", None, said))
+    strange = run_pages.as_page(Run(tmp_path, "stopped", None, {"stopped": [1], "memory": {"predicted_bytes": "x"}}))
 
     assert "watch.loss: lost" in told
-    assert "a card planned 3.0 GiB, measured 2.0 GiB" in told
+    assert "planned per card 3.0 GiB, measured 2.0 GiB" in told
     assert "memory" not in strange
 
 
-def test_cards_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The fullest card and the one that drew most are told at the end; a tool that told nothing is not mentioned."""
+def test_peaks_of_cards_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The end of a run names the cards with the highest memory and power; nothing without data."""
     peaks = {"0": {"memory_mib": 2048, "power_w": 90.4}, "1": {"memory_mib": 1024, "power_w": 300.0}, "2": {}}
-    end = launcher.Ending("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
-    run_text.end(tmp_path, end, (), 0)
+    end = launcher.TrainingEnd("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
+    run_text.print_end(tmp_path, end, (), 0)
     with_cards = capsys.readouterr().err
-    run_text.end(tmp_path, replace(end, cards={}), (), 0)
+    run_text.print_end(tmp_path, replace(end, cards={}), (), 0)
 
     assert "finished after 1 s: 1 step, loss 1.000 -> 1.000\n" in with_cards
-    assert "cards       at most 2 GiB, on card 0, and 300 W, on card 1" in with_cards
+    assert "cards       up to 2 GiB on card 0, up to 300 W on card 1" in with_cards
     assert "cards  " not in capsys.readouterr().err
 
 
@@ -250,58 +254,60 @@ def test_cards_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 
 @pytest.fixture
 def atlas(tmp_path: Path) -> Path:
-    """The tools of a simulated machine of eight idle 910B cards."""
+    """The tools of a simulated machine with eight idle 910B cards."""
     folder = tmp_path / "atlas"
-    with session.written(machine_file.load("atlas-800t-a2"), folder):
+    with simulated_run.write_machine_folder(machine_file.load_machine("atlas-800t-a2"), folder):
         return folder
 
 
-def sampler(folder: Path, name: str = "npu") -> Sampler:
-    """Looks at the simulated cards ten times a second, from their state before the start."""
-    there, vendor = machine.simulated(folder), VENDORS[name]
-    before = documents.document(vendor, there(vendor.devices[0])).devices
-    return Sampler(there, vendor, before, every_s=0.1)
+def make_sampler(folder: Path, name: str = "npu") -> CardSampler:
+    """Sample the simulated cards ten times a second."""
+    there, vendor = answer_sources.simulated_machine(folder), VENDORS[name]
+    before = answer_parsers.parse_answer(vendor, there(vendor.devices[0])).devices
+    return CardSampler(there, vendor, before, every_s=0.1)
 
 
 def test_training_on_the_cpu(atlas: Path, paddle_environment: Path, tmp_path: Path) -> None:
-    """The tiny model trains, by a plugin that computes on the CPU, while the machine's cards stay idle: ended, said."""
-    plugin = compiled(paddle_environment, "npu", tmp_path)
+    """A training that computes on the CPU while the cards are idle is ended."""
+    plugin = compile_plugin(paddle_environment, "npu", tmp_path)
     for name in ("log", "output"):
         (tmp_path / name).mkdir()
     (tmp_path / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={plugin}\n")
-    recipe = replace(catalogue.by_name(catalogue.load_all(), "tiny-npu"), scripts=(str(tmp_path / "set_env.sh"),))
+    recipe = replace(catalogue.find_recipe(catalogue.load_all(), "tiny-npu"), scripts=(str(tmp_path / "set_env.sh"),))
     small = ("--device", "npu", "--steps", "3000", "--batch", "2", "--seq", "16")
     job = replace(recipe.jobs[0], arguments=(*small, "--output", "{output}", "--data", "{data}"))
     recipe = replace(recipe, jobs=(job,))
     filled = {"python": str(paddle_environment / "bin/python"), "data": str(PROGRAMS / "tiny.txt")}
     filled |= {"output": str(tmp_path / "output"), "log_dir": str(tmp_path / "log")}
-    made = render(recipe, recipe.jobs[0], filled)
-    tidy = clean.clean(os.environ, made, "npu", str(tmp_path))
+    made = render_command(recipe, recipe.jobs[0], filled)
+    tidy = clean.clean_variables(os.environ, made, "npu", str(tmp_path))
     monitor = Monitor(
-        choose_monitor.parse_rules((), ("cpu.cores=0.2",)), sampler(atlas), tmp_path / "log", str(tmp_path)
+        choose_monitor.parse_rules((), ("cpu.cores=0.2",)), make_sampler(atlas), tmp_path / "log", str(tmp_path)
     )
-    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor)
+    end = launcher.launch_training(
+        HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor
+    )
 
     assert end.how == "stopped", end
     assert end.stopped
     assert end.stopped.name == "watch.cpu"
-    assert "all 8 cards stayed idle" in end.stopped.seen
-    assert any("cores of the host busy" in line for line in end.stopped.evidence)
+    assert "while all 8 cards were idle" in end.stopped.seen
+    assert any("CPU cores" in line for line in end.stopped.evidence)
     assert end.stopped.remedy
     assert "paddle-custom-npu" in end.stopped.remedy.words
     assert len(end.steps) < 3000
     assert len(end.cards["peaks"]) == 8
-    assert end.cards["grown_mib"] == 0
+    assert end.cards["increase_mib"] == 0
 
 
 @pytest.mark.parametrize("name", ("atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8", "a100x8-mig"))
 def test_samples_of_each_vendor(name: str, tmp_path: Path) -> None:
-    """Memory, load and power of every card of each vendor come through the tool's own words."""
-    made = machine_file.load(name)
-    with session.written(made, tmp_path / "there"):
+    """Memory, load and power of all cards are parsed for each vendor."""
+    made = machine_file.load_machine(name)
+    with simulated_run.write_machine_folder(made, tmp_path / "there"):
         vendor = next(v for v in VENDORS.values() if v.tool and (tmp_path / "there/bin" / v.tool).exists())
-        looking = sampler(tmp_path / "there", vendor.name)
-        looking.start()
+        looking = make_sampler(tmp_path / "there", vendor.name)
+        looking.start_sampling()
         until = time.monotonic() + 120
         while not looking.latest and time.monotonic() < until:
             time.sleep(0.05)
@@ -315,18 +321,18 @@ def test_samples_of_each_vendor(name: str, tmp_path: Path) -> None:
     assert {"memory_mib"} <= set(looking.peaks[found[0].label])
 
 
-def tool(folder: Path, seconds: float) -> Sampler:
-    """Looks ten times a second through an npu-smi that takes so long, and then says nothing of use."""
+def make_slow_sampler(folder: Path, seconds: float) -> CardSampler:
+    """Sample ten times a second with an npu-smi that is slow and prints nothing useful."""
     (folder / "bin").mkdir()
     (folder / "bin/npu-smi").write_text(f"#!/bin/sh\nsleep {seconds}\necho none\n")
     (folder / "bin/npu-smi").chmod(0o755)
-    return Sampler(machine.simulated(folder), VENDORS["npu"], (), every_s=0.1)
+    return CardSampler(answer_sources.simulated_machine(folder), VENDORS["npu"], (), every_s=0.1)
 
 
-def test_tool_that_hangs_stalls_nobody(tmp_path: Path) -> None:
-    """A tool that does not answer leaves the cards untold; closing ends it at once, and no process of it is left."""
-    looking = tool(tmp_path, 300)
-    looking.start()
+def test_hanging_tool_blocks_nothing(tmp_path: Path) -> None:
+    """A hanging tool yields no samples; closing ends it immediately."""
+    looking = make_slow_sampler(tmp_path, 300)
+    looking.start_sampling()
     time.sleep(0.5)
     began = time.monotonic()
     looking.close()
@@ -339,18 +345,18 @@ def test_tool_that_hangs_stalls_nobody(tmp_path: Path) -> None:
 
 
 def test_slow_tool_is_asked_less_often(tmp_path: Path) -> None:
-    """A tool that takes a third of a second rests for six: it may take a twentieth of the time."""
-    looking = tool(tmp_path, 0.3)
-    looking.start()
+    """A tool that takes 0.3 s runs every 6 s: at most 1/20 of the time."""
+    looking = make_slow_sampler(tmp_path, 0.3)
+    looking.start_sampling()
     until = time.monotonic() + 60
-    while not looking.untold and time.monotonic() < until:
+    while not looking.failed and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(1)
     looking.close()
 
-    assert (looking.asked, looking.untold) == (1, 1)
+    assert (looking.asked, looking.failed) == (1, 1)
 
 
-def test_cards_of_nobody() -> None:
-    """Devices that tell nothing are cards that tell nothing."""
-    assert cards.cards(()) == ()
+def test_devices_without_data() -> None:
+    """Devices without data yield samples without data."""
+    assert card_sampler.build_samples(()) == ()

@@ -1,4 +1,4 @@
-"""What installed packages lack, by their metadata alone."""
+"""Missing requirements of installed packages, read from package metadata only."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from envcheck.collect.host import installed
 from probes.host import decode, requirements
 
 
-def unmet(folder: Path) -> tuple[str, ...]:
-    """What is read of the environment in the folder."""
-    found = decode.packages(installed.of_environment(folder))
+def read_unmet(folder: Path) -> tuple[str, ...]:
+    """The unmet requirements of the environment in the folder."""
+    found = decode.decode_packages(installed.inspect_environment(folder))
     assert found and found.unmet is not None
     return found.unmet
 
 
-def installed_in(folder: Path, **packages: tuple[str, str]) -> Path:
+def install_distributions(folder: Path, **packages: tuple[str, str]) -> Path:
     """A virtual environment's folders: name -> (version, requirements, one a line)."""
     site = folder / "lib" / "python3.11" / "site-packages"
     for name, (version, wanted) in packages.items():
@@ -34,37 +34,38 @@ def installed_in(folder: Path, **packages: tuple[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("torch==2.7.0", ["vllm 0.9.1 wants torch==2.7.0, 2.5.1+cpu is there"]),
+        ("torch==2.7.0", ["vllm 0.9.1 requires torch==2.7.0; 2.5.1+cpu is installed"]),
         ("torch<3,>=2.5", []),
         ("torch==2.5.1", []),
-        ("Typing_Extensions", ["vllm 0.9.1 wants Typing_Extensions, none is there"]),
+        ("Typing_Extensions", ["vllm 0.9.1 requires Typing_Extensions; not installed"]),
         ('absent; extra == "dev"', []),
         ('absent; python_version < "3.9"', []),
-        ('absent; python_version >= "3.11"', ["vllm 0.9.1 wants absent, none is there"]),
+        ('absent; python_version >= "3.11"', ["vllm 0.9.1 requires absent; not installed"]),
         ("this is (no requirement", []),
         (
             "torch==2.7.0\nabsent",
-            ["vllm 0.9.1 wants torch==2.7.0, 2.5.1+cpu is there", "vllm 0.9.1 wants absent, none is there"],
+            ["vllm 0.9.1 requires torch==2.7.0; 2.5.1+cpu is installed", "vllm 0.9.1 requires absent; not installed"],
         ),
     ],
 )
 def test_unmet(tmp_path: Path, wanted: str, said: list[str]) -> None:
-    """As pip check says it, extras and other Pythons left aside; a line of the description is none."""
-    made = installed_in(tmp_path, vllm=("0.9.1", wanted), torch=("2.5.1+cpu", ""))
-    assert unmet(made) == tuple(said)
+    """Same result as `pip check`: extras and markers for other Pythons are skipped; lines of the description are not
+    read."""
+    made = install_distributions(tmp_path, vllm=("0.9.1", wanted), torch=("2.5.1+cpu", ""))
+    assert read_unmet(made) == tuple(said)
 
 
 def test_others_quarrels(tmp_path: Path) -> None:
-    """Packages that no training needs are not looked at."""
-    assert unmet(installed_in(tmp_path, jupyter=("1", "absent"))) == ()
+    """Packages unrelated to training are skipped."""
+    assert read_unmet(install_distributions(tmp_path, jupyter=("1", "absent"))) == ()
 
 
 def test_agrees_with_pip(torch_environment: Path) -> None:
     """On a real environment: nothing where pip check finds nothing."""
-    assert unmet(torch_environment) == ()
+    assert read_unmet(torch_environment) == ()
 
 
 def test_bounded(tmp_path: Path) -> None:
-    """A metadata file without an end costs no more than its head."""
-    made = installed_in(tmp_path, vllm=("1", "\n".join(f"absent{n}" for n in range(5000))))
-    assert len(unmet(made)) == requirements.UNMET_LIMIT
+    """Only the head of a very large metadata file is read."""
+    made = install_distributions(tmp_path, vllm=("1", "\n".join(f"absent{n}" for n in range(5000))))
+    assert len(read_unmet(made)) == requirements.UNMET_LIMIT

@@ -1,1 +1,1 @@
-"""Rules about trainings: launchers, options, parallel degrees."""
+"""Rules about training jobs: launchers, options, parallel degrees."""

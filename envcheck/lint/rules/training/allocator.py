@@ -1,4 +1,4 @@
-"""PYTORCH_CUDA_ALLOC_CONF and its like: keys and values that torch ends at when the first tensor comes to a card."""
+"""Rules about PYTORCH_CUDA_ALLOC_CONF and similar: keys and values at which torch exits with the first tensor."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Assign, Remark
-from envcheck.core.lint.remarks import fail, near, warn
-from envcheck.lint.rules.variables import environment
-from envcheck.scripts.vendor_words import vendor_words
+from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
+from envcheck.core.lint.script_model import Remark, VariableAssignment
+from envcheck.core.messages import _
+from envcheck.lint.rules.environment_variables import list_environment
+from envcheck.scripts.vendor_words import load_vendor_words
 
 # torch 2.9's documents and c10/cuda/CUDAAllocatorConfig.
 _CUDA = frozenset(
@@ -34,7 +35,7 @@ _CUDA = frozenset(
         "large_segment_size_mb",
     ]
 )
-_OF_VENDORS = {name: keys for words in vendor_words().values() for name, keys in words.allocator_keys.items()}
+_OF_VENDORS = {name: keys for words in load_vendor_words().values() for name, keys in words.allocator_keys.items()}
 _KEYS = {
     "PYTORCH_CUDA_ALLOC_CONF": _CUDA,
     "PYTORCH_HIP_ALLOC_CONF": _CUDA,
@@ -43,24 +44,48 @@ _KEYS = {
 }
 
 
-def keys(context: LintContext) -> Iterator[Remark]:
-    for _, assign in environment(context):
-        if assign.name in _KEYS and assign.word.known and not assign.word.soft:
-            yield from _pairs(assign, _KEYS[assign.name])
+def find_wrong_allocator_keys(context: LintContext) -> Iterator[Remark]:
+    for _unused, assign in list_environment(context):
+        if assign.name in _KEYS and assign.word.is_known and not assign.word.soft:
+            yield from _judge_pairs(assign, _KEYS[assign.name])
 
 
-def _pairs(assign: Assign, known: frozenset[str]) -> Iterator[Remark]:
-    """Each key:value; a list in brackets is the value of one."""
+def _judge_pairs(assign: VariableAssignment, known: frozenset[str]) -> Iterator[Remark]:
+    """Check each key:value pair; a list in brackets is one value."""
     text = re.sub(r"\[[^\]]*\]", "[]", assign.word.text)
     for pair in filter(None, (each.strip() for each in text.split(","))):
         key, colon, value = (part.strip() for part in pair.partition(":"))
-        meant = near(key, known, 0.75)
+        meant = find_similar_name(key, known, 0.75)
         if not colon:
-            seen = f"{assign.name} has pairs of key:value, and {pair[:40]!r} is none: torch ends at it"
-            yield fail(assign, seen, f"Write {pair[:40].replace('=', ':')}." if "=" in pair else "Write key:value.")
+            seen = _(
+                "{name} takes key:value pairs, and {pair!r} is not one: torch exits",
+                name=assign.name,
+                pair=pair[:40],
+            )
+            yield fail(
+                assign,
+                seen,
+                _("Write {replace}.", replace=pair[:40].replace("=", ":")) if "=" in pair else _("Write key:value."),
+            )
         elif key not in known and meant:
-            yield fail(assign, f"{assign.name} has no key {key[:40]}: torch ends at it", f"Write {meant}.")
+            yield fail(
+                assign,
+                _("{name} has no key {key}: torch exits", name=assign.name, key=key[:40]),
+                _("Write {meant}.", meant=meant),
+            )
         elif key not in known:
-            yield warn(assign, f"{assign.name} has no key {key[:40]} that is known", "Compare it with torch's page.")
+            yield warn(
+                assign,
+                _("{name} has no known key {key}", name=assign.name, key=key[:40]),
+                _("Check the torch documentation."),
+            )
         elif key == "expandable_segments" and value not in ("True", "False"):
-            yield fail(assign, f"{key} is {value[:20]!r}: torch takes True and False alone, so written", "Write True.")
+            yield fail(
+                assign,
+                _(
+                    "{key} is {value!r}: torch accepts only True and False, with this capitalization",
+                    key=key,
+                    value=value[:20],
+                ),
+                _("Write True."),
+            )

@@ -1,4 +1,4 @@
-"""The program that starts the processes: its own options, and the cards that it takes."""
+"""Rules about the launcher: its own options, and the devices that it uses."""
 
 from __future__ import annotations
 
@@ -6,49 +6,71 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import last_option
-from envcheck.core.lint.model import Remark, Word
-from envcheck.core.lint.remarks import fail, near, swap, unknown, warn
+from envcheck.core.lint.given_options import find_last_option
+from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
+from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.messages import _, join, verbatim
 from envcheck.scripts.vendor_words import PLUGIN_OPTIONS
 from envcheck.vendors import VENDORS
 
 
-def options_unknown(context: LintContext) -> Iterator[Remark]:
-    """An option before the program that is the launcher's own, but for a letter."""
+def find_unknown_launcher_options(context: LintContext) -> Iterator[Remark]:
+    """Find misspelt options of the launcher."""
     for job in context.jobs:
         known = frozenset(job.launcher.all_options)
         for given in job.own:
             if given.written:
-                name = Word("", given.start, given.end)
-                seen = f"--{given.written} is an abbreviation of {job.launcher.name}'s --{given.name}"
-                do = f"Write --{given.name}: a newer version may know two that begin so."
-                yield warn(name, seen, do, swap(name, f"--{given.name}"))
+                name = ShellWord("", given.start, given.end)
+                seen = _(
+                    "--{written} is an abbreviation of {launcher}'s --{option}",
+                    written=given.written,
+                    launcher=job.launcher.name,
+                    option=given.name,
+                )
+                do = _("Write --{name}: in a newer version, the abbreviation may be ambiguous.", name=given.name)
+                yield warn(name, seen, do, replace_span(name, f"--{given.name}"))
                 continue
-            if not known or given.plain in known or job.launcher.name == "python" or given.key:
+            if not known or given.python_name in known or job.launcher.name == "python" or given.key:
                 continue
-            meant = near(given.plain, known, 0.82)
+            meant = find_similar_name(given.python_name, known, 0.82)
             if meant:
-                name = Word("", given.start, given.end)
+                name = ShellWord("", given.start, given.end)
                 yield fail(
                     name,
-                    f"the launcher {job.launcher.name} has no --{given.name}",
-                    f"Write --{meant}.",
-                    swap(name, f"--{meant}"),
+                    _("launcher {launcher} has no option --{option}", launcher=job.launcher.name, option=given.name),
+                    _("Write --{meant}.", meant=meant),
+                    replace_span(name, f"--{meant}"),
                 )
 
 
-def filters(context: LintContext) -> Iterator[Remark]:
-    """deepspeed's runner takes numbers or names of cards, and refuses both."""
+def find_conflicting_filters(context: LintContext) -> Iterator[Remark]:
+    """Find deepspeed's numbers and names of devices together, which it rejects."""
     for job in context.jobs:
         if job.launcher.name != "deepspeed":
             continue
-        names = [given for given in (job.says("include"), job.says("exclude")) if given is not None]
-        counts = [given for given in (job.says("num_gpus"), job.says("num_nodes")) if given is not None]
+        names = [
+            given
+            for given in (job.find_launcher_option("include"), job.find_launcher_option("exclude"))
+            if given is not None
+        ]
+        counts = [
+            given
+            for given in (job.find_launcher_option("num_gpus"), job.find_launcher_option("num_nodes"))
+            if given is not None
+        ]
         if names and counts:
-            seen = f"--{counts[0].name} beside --{names[0].name}: deepspeed refuses to start"
-            yield fail(counts[0], seen, "Keep one of the two.")
+            seen = _(
+                "--{first} and --{second} are mutually exclusive: deepspeed refuses to start",
+                first=counts[0].name,
+                second=names[0].name,
+            )
+            yield fail(counts[0], seen, _("Keep only one of them."))
         elif len(names) > 1:
-            yield fail(names[1], "--include beside --exclude: deepspeed refuses to start", "Keep one of the two.")
+            yield fail(
+                names[1],
+                _("--include and --exclude are mutually exclusive: deepspeed refuses to start"),
+                _("Keep only one of them."),
+            )
 
 
 _LAUNCH_ONLY = frozenset(
@@ -59,76 +81,101 @@ _LAUNCH_ONLY = frozenset(
 )
 
 
-def misplaced(context: LintContext) -> Iterator[Remark]:
-    """What the launcher should be told stands behind the program, which gets it."""
+def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
+    """Find options of the launcher that follow the program, which then receives them."""
     for job in context.jobs:
         if not job.launcher.program or job.launcher.name == "python" or job.program is None:
             continue
         mine = {name for names in job.launcher.options.values() for name in names} & _LAUNCH_ONLY
         for given in job.options:
-            if given.plain in mine and last_option(job.own, given.plain) is None:
-                seen = f"--{given.name} stands behind {job.program.text[:60]}, and so is an option of that program"
-                yield warn(given, seen, f"Put it before the program: {job.launcher.name} reads its own options there.")
+            if given.python_name in mine and find_last_option(job.own, given.python_name) is None:
+                seen = _(
+                    "--{option} comes after {program}, so {program} receives it",
+                    option=given.name,
+                    program=job.program.text[:60],
+                )
+                yield warn(
+                    given,
+                    seen,
+                    _("Put it before the program, where {name} reads its own options.", name=job.launcher.name),
+                )
 
 
-def old_module(context: LintContext) -> Iterator[Remark]:
+def find_deprecated_launcher(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         if job.at is not None and job.at.text == "torch.distributed.launch":
             yield warn(
                 job.at,
-                "torch.distributed.launch is deprecated, and hands --local-rank to the program",
-                "torchrun",
+                _("torch.distributed.launch is deprecated and passes --local-rank to the program"),
+                verbatim("torchrun"),
                 None,
             )
 
 
-def cards(context: LintContext) -> Iterator[Remark]:
-    """More processes than the machine has cards."""
+def find_too_few_cards(context: LintContext) -> Iterator[Remark]:
+    """Find more processes than the machine has devices."""
     for job in context.jobs:
-        if not job.trains or not context.device or context.device == "cpu" or not context.here:
+        if not job.is_training or not context.device or context.device == "cpu" or not context.is_for_this_machine:
             continue
-        there, wanted = context.machine.cards(context.device), job.processes
-        listed = job.devices
+        there, wanted = context.machine.count_devices(context.device), job.processes_per_node
+        listed = job.device_list
         numbers = (
             [int(n) for n in listed.text.split(",")]
             if listed and re.fullmatch(r"\d{1,4}(,\d{1,4})*", listed.text)
             else []
         )
         if there and (wanted or 0) > there:
-            place = job.told("processes") or listed or job
-            if context.away(job):
-                seen = f"{wanted} processes, and this machine has {there} devices; it is started on another"
-                yield unknown(place, seen, "envcheck lint on the machine itself.")
+            place = job.find_launch_value("processes") or listed or job
+            if context.is_remote(job):
+                seen = _(
+                    "the job starts {wanted} processes, but this host has {there} devices; the job "
+                    "starts on another host",
+                    wanted=wanted,
+                    there=there,
+                )
+                yield unknown(place, seen, _("Run envcheck lint on the machine that runs the script."))
             else:
-                seen = f"{wanted} processes, and this machine has {there} devices"
-                yield fail(place, seen, f"At most {there}.")
-        elif there and numbers and max(numbers) >= there and not context.away(job):
+                seen = _(
+                    "the job starts {wanted} processes, but this host has {there} devices", wanted=wanted, there=there
+                )
+                yield fail(place, seen, _("Use at most {there}.", there=there))
+        elif there and numbers and max(numbers) >= there and not context.is_remote(job):
             yield fail(
-                listed or job, f"device {max(numbers)}, and this machine has 0 to {there - 1}", f"0 to {there - 1}"
+                listed or job,
+                _(
+                    "device {numbers} does not exist: this host has devices 0 to {there}",
+                    numbers=max(numbers),
+                    there=there - 1,
+                ),
+                _("Use 0 to {last}.", last=there - 1),
             )
 
 
-def wrong_device(context: LintContext) -> Iterator[Remark]:
-    """--device names cards that the machine has not."""
+def find_wrong_device(context: LintContext) -> Iterator[Remark]:
+    """Find --device with devices that the machine does not have."""
     types = {vendor.device_type: name for name, vendor in VENDORS.items()}
     for job in context.jobs:
-        option = job.option("device")
+        option = job.find_option("device")
         vendor = types.get(option.value or "") if option else None
         found = context.machine.vendors
         if option is None or vendor in (None, "cpu") or found is None or not found or not option.values:
             continue
-        if vendor not in found and not context.away(job):
+        if vendor not in found and not context.is_remote(job):
             yield fail(
                 option.values[0],
-                f"--device {option.value}, and this machine has {' and '.join(found)} cards",
-                f"--device {VENDORS[found[0]].device_type}",
+                _(
+                    "the script uses --device {device}, but this host has {found} devices",
+                    device=option.value,
+                    found=join(_(" and "), found),
+                ),
+                verbatim(f"--device {VENDORS[found[0]].device_type}"),
             )
 
 
-def force_torchrun(context: LintContext) -> Iterator[Remark]:
-    """LLaMA-Factory refuses DeepSpeed without a distributed start; on several cards it starts one by itself."""
+def find_missing_force_torchrun(context: LintContext) -> Iterator[Remark]:
+    """Find DeepSpeed in LLaMA-Factory on one device, which starts without torchrun and exits."""
     for job in context.jobs:
-        if job.launcher.name != "llamafactory-cli" or job.verb != "train" or job.option("deepspeed") is None:
+        if job.launcher.name != "llamafactory-cli" or job.verb != "train" or job.find_option("deepspeed") is None:
             continue
         env = job.command.environment
         visible = next(
@@ -137,6 +184,6 @@ def force_torchrun(context: LintContext) -> Iterator[Remark]:
         if visible is not None and "FORCE_TORCHRUN" not in env:
             yield fail(
                 job,
-                "one visible card and DeepSpeed: LLaMA-Factory starts one process without torchrun, and refuses",
-                "FORCE_TORCHRUN=1",
+                _("DeepSpeed with one visible device: LLaMA-Factory starts one process without torchrun, then exits"),
+                verbatim("FORCE_TORCHRUN=1"),
             )

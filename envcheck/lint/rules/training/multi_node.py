@@ -1,4 +1,4 @@
-"""How a training comes to its nodes: by what it is carried there, what each is told, and what all are told alike."""
+"""How a training is started on its nodes, and which arguments each node gets."""
 
 from __future__ import annotations
 
@@ -7,67 +7,68 @@ from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import NOTHING, Message, verbatim
 
 _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")
-# What may tell the nodes otherwise: variables that are handed on by name, or a start that is of one node alone.
+# Options by which nodes may differ: variables passed by name, or a start on one node only.
 _OTHERWISE = re.compile(r" (?:--export\b|-x |-genv|-env|-w|--nodelist|-N ?1 |--nodes[= ]1 |-r |--relative)")
 _DEFAULTS = str(Path("~/.cache/huggingface/accelerate/default_config.yaml").expanduser())
 
 
-def several(job: TrainingJob) -> bool:
-    return job.trains and (job.nodes or 0) > 1
+def is_multi_node(job: TrainingJob) -> bool:
+    return job.is_training and (job.node_count or 0) > 1
 
 
-def carried(job: TrainingJob) -> bool:
-    """srun, mpirun or ssh starts it on each node: what stands there is worked out on each."""
-    return job.command.elsewhere or _first(job) in _CARRIERS
+def is_started_remotely(job: TrainingJob) -> bool:
+    """Return whether srun, mpirun or ssh starts it on each node, so that each node evaluates it."""
+    return job.command.elsewhere or _read_first_word(job) in _CARRIERS
 
 
-def alike(job: TrainingJob) -> bool:
-    """srun, mpirun or a loop of ssh hands it the same words and variables on each node, and all can be seen."""
-    if job.command.elsewhere or _first(job) not in _EACH_ALIKE:
+def gets_same_arguments_everywhere(job: TrainingJob) -> bool:
+    """Return whether srun, mpirun or a loop of ssh passes the same, fully known arguments to each node."""
+    if job.command.elsewhere or _read_first_word(job) not in _EACH_ALIKE:
         return job.command.everywhere
-    return job.command.everywhere or not _OTHERWISE.search(" ".join(job.command.texts()))
+    return job.command.everywhere or not _OTHERWISE.search(" ".join(job.command.list_texts()))
 
 
-def _first(job: TrainingJob) -> str:
-    words = job.command.texts()
+def _read_first_word(job: TrainingJob) -> str:
+    words = job.command.list_texts()
     return words[0].rpartition("/")[2] if words else ""
 
 
-def told_inside(context: LintContext, job: TrainingJob) -> bool:
-    """Its container gets a number of nodes, all that it gets can be seen, and none of it is taken from outside."""
-    container = context.container_of(job)
-    if container is None or container.open or container.has("--env-file"):
+def gets_nodes_in_container(context: LintContext, job: TrainingJob) -> bool:
+    """Return whether its container gets a node count, and all its variables are known."""
+    container = context.find_container(job)
+    if container is None or container.may_have_more_options or container.has_option("--env-file"):
         return False
-    names = {name for name, _, _ in container.environment}
-    taken = any("=" not in word.text for word in container.all("-e", "--env"))
+    names = {name for name, *_unused in container.environment}
+    taken = any("=" not in word.text for word in container.list_option_values("-e", "--env"))
     return not taken and bool(names & set(job.launcher.variables.get("nodes", ())))
 
 
-def told_elsewhere(context: LintContext, job: TrainingJob) -> bool:
-    """accelerate's own file says more, and it is not to be had; without one the user's own counts."""
+def has_other_config_file(context: LintContext, job: TrainingJob) -> bool:
+    """Return whether accelerate reads a file that is not available; without an option, it reads the user's own."""
     if job.launcher.name != "accelerate" or any(given.key for given in job.own):
         return False
-    return job.says("config_file") is not None or bool(context.machine.exists(_DEFAULTS))
+    return job.find_launcher_option("config_file") is not None or bool(context.machine.path_exists(_DEFAULTS))
 
 
-def from_outside(job: TrainingJob, role: str) -> bool:
-    """The script looks at the variable, so somebody sets it."""
+def reads_role_variable(job: TrainingJob, role: str) -> bool:
+    """Return whether the script reads the variable, so that somebody sets it."""
     names = set(job.launcher.variables.get(role, ()))
     return any(use.name in names for use in job.script.uses)
 
 
-def way(job: TrainingJob, role: str) -> str:
-    """By which the launcher is told it."""
+def describe_setting(job: TrainingJob, role: str, value: str = "N") -> Message:
+    """Return the launcher's option or variable for a role, with this value; empty if it has none."""
     names = job.launcher.options.get(role, ())
     if names:
-        return f"--{names[0]} N"
+        return verbatim(f"--{names[0]} {value}")
     variables = job.launcher.variables.get(role, ())
-    return f"export {variables[0]}=N" if variables else ""
+    return verbatim(f"export {variables[0]}={value}") if variables else NOTHING
 
 
-def of_role(job: TrainingJob) -> bool:
-    """A script for the nodes of one vendor, of two in the job: its rank is its role."""
+def is_flagcx_role(job: TrainingJob) -> bool:
+    """Return whether the script is for one vendor's nodes of a mixed-vendor job: its rank is its role."""
     return any(name.startswith("FLAGCX_") for name in job.command.environment)

@@ -1,4 +1,4 @@
-"""Which number each node is given: none, the same, one that is worked out elsewhere."""
+"""Rules about node ranks: missing, equal, or evaluated on the wrong node."""
 
 from __future__ import annotations
 
@@ -7,145 +7,208 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import last_option, number
-from envcheck.core.lint.model import Remark, Script, Use, Word
-from envcheck.core.lint.remarks import fail, graded, warn
+from envcheck.core.lint.given_options import find_last_option, parse_integer
+from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
+from envcheck.core.lint.script_model import Remark, ShellScript, ShellWord, VariableUse
 from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _
 from envcheck.lint.rules.training.multi_node import (
-    alike,
-    carried,
-    from_outside,
-    of_role,
-    several,
-    told_elsewhere,
-    told_inside,
-    way,
+    describe_setting,
+    gets_nodes_in_container,
+    gets_same_arguments_everywhere,
+    has_other_config_file,
+    is_flagcx_role,
+    is_multi_node,
+    is_started_remotely,
+    reads_role_variable,
 )
 
-# On a batch script's own shell 0, whatever the task.
+# Always 0 in the shell of a batch script.
 _TASKS = ("SLURM_NODEID", "SLURM_PROCID")
 _OF_TASK = re.compile(r'"?\$\{?(?:' + "|".join(_TASKS) + r')\}?"?')
 
 
-def _rendezvous(job: TrainingJob) -> bool:
-    """torchrun's own meeting place gives out the ranks."""
-    backend = job.says("rdzv_backend")
-    return bool(backend and backend.value != "static") or bool(job.says("hostfile", "ips", "deepspeed_hostfile"))
+def _assigns_ranks_itself(job: TrainingJob) -> bool:
+    """torchrun's rendezvous assigns the ranks."""
+    backend = job.find_launcher_option("rdzv_backend")
+    return bool(backend and backend.value != "static") or bool(
+        job.find_launcher_option("hostfile", "ips", "deepspeed_hostfile")
+    )
 
 
-def rank_missing(context: LintContext) -> Iterator[Remark]:
+def find_missing_rank(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
-        if not several(job) or job.open or job.launcher.name in ("deepspeed", "python"):
+        if not is_multi_node(job) or job.open or job.launcher.name in ("deepspeed", "python"):
             continue
-        if _rendezvous(job) or told_elsewhere(context, job):
+        if _assigns_ranks_itself(job) or has_other_config_file(context, job):
             continue
-        if carried(job) and not (told_inside(context, job) or (alike(job) and job.launcher.rank_severe)):
+        if is_started_remotely(job) and not (
+            gets_nodes_in_container(context, job) or (gets_same_arguments_everywhere(job) and job.launcher.rank_severe)
+        ):
             continue
-        if job.says("standalone"):
-            seen = f"--standalone is for one node, and here are {job.nodes}: each trains for itself"
-            yield fail(job.told("nodes") or job, seen, "Take --standalone away, and name the first node's address.")
-        elif job.told("rank") is None and not {"RANK", "NODE_RANK"} & set(job.command.environment):
-            yield from _untold(job)
+        if job.find_launcher_option("standalone"):
+            seen = _(
+                "--standalone supports one node only, but the job has {nodes}: each node trains separately",
+                nodes=job.node_count,
+            )
+            yield fail(
+                job.find_launch_value("nodes") or job,
+                seen,
+                _("Remove --standalone and set the master address."),
+            )
+        elif job.find_launch_value("rank") is None and not {"RANK", "NODE_RANK"} & set(job.command.environment):
+            yield from _remark_missing_rank(job)
 
 
-def _untold(job: TrainingJob) -> Iterator[Remark]:
-    """Nothing here tells a node its number."""
-    place, told = job.told("nodes") or job, way(job, "rank")
-    if not told or (job.launcher.variables.get("rank") and from_outside(job, "rank")):
+def _remark_missing_rank(job: TrainingJob) -> Iterator[Remark]:
+    """The remark on a multi-node job without node ranks."""
+    place, setting = job.find_launch_value("nodes") or job, describe_setting(job, "rank")
+    if not setting or (job.launcher.variables.get("rank") and reads_role_variable(job, "rank")):
         return
     if job.program is None and job.launcher.program:
-        do = "Write it here, or --machine_rank N beside --config_file."
-        yield warn(place, f"{job.nodes} machines, and machine_rank is not here", do)
+        do = _("Set it here, or pass --machine_rank N with --config_file.")
+        yield warn(place, _("the job has {nodes} machines, but machine_rank is missing", nodes=job.node_count), do)
     elif not job.launcher.rank_severe:
-        seen = f"{job.nodes} nodes without a rank: chance counts them, and pipeline stages and logs with them"
-        yield warn(place, seen, f"{told}, and --host where a node's own name means loopback.")
+        seen = _(
+            "the job has {nodes} nodes without ranks: the ranks, pipeline stages and log numbers are "
+            "assigned at random",
+            nodes=job.node_count,
+        )
+        yield warn(
+            place,
+            seen,
+            _("Add {setting}. If the node's own name resolves to loopback, add --host too.", setting=setting),
+        )
     else:
         usual = job.launcher.rank_default or 0
-        seen = f"{job.nodes} nodes, and none is told its number: each takes itself for node {usual}"
-        own = f"{told.removesuffix('N').removeprefix('export ')}$SLURM_NODEID"
-        do = f"srun bash -c '... {own} ...' in single quotes: each node's own number."
-        yield fail(place, seen, do if job.command.name == "srun" else f"{told}, another on each node.")
+        seen = _(
+            "the job has {nodes} nodes without ranks: each node uses rank {usual}",
+            nodes=job.node_count,
+            usual=usual,
+        )
+        own = f"{setting.removesuffix('N').removeprefix('export ')}$SLURM_NODEID"
+        do = _("Use srun bash -c '... {own} ...' in single quotes, so each node uses its own number.", own=own)
+        yield fail(
+            place,
+            seen,
+            do
+            if job.command.name == "srun"
+            else _("Add {setting}, with a different number on each node.", setting=setting),
+        )
 
 
-def rank_fixed(context: LintContext) -> Iterator[Remark]:
-    """A number that stands in the script is the same on each node that runs it; or there is no such node."""
-    shown = {(job.nodes, number(told.plain)) for job in context.jobs if (told := job.told("rank")) is not None}
-    early = sorted(use.start for script in context.scripts for use in _before_srun(script))
+def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
+    """Find ranks that the script fixes, which are then equal on all nodes, and ranks out of range."""
+    shown = {
+        (job.node_count, parse_integer(told.known_text))
+        for job in context.jobs
+        if (told := job.find_launch_value("rank")) is not None
+    }
+    early = sorted(use.start for script in context.scripts for use in _list_uses_before_srun(script))
     for job in context.jobs:
-        told = job.told("rank")
-        worked_out = told is not None and (_within(told, early) or (alike(job) and _OF_TASK.fullmatch(told.raw)))
-        if told is not None and job.nodes != 1 and worked_out:
-            seen = "this is worked out before srun, by the first node's shell: each node takes itself for node 0"
-            do = "srun bash -c '...' in single quotes: so each node's own shell works it out."
-            yield graded(several(job), told, seen, do)
+        told = job.find_launch_value("rank")
+        worked_out = told is not None and (
+            _has_place_within(told, early) or (gets_same_arguments_everywhere(job) and _OF_TASK.fullmatch(told.raw))
+        )
+        if told is not None and job.node_count != 1 and worked_out:
+            seen = _("the first node's shell expands this before srun: each node uses rank 0")
+            do = _("Use srun bash -c '...' in single quotes, so each node's shell expands it.")
+            yield warn_or_fail(is_multi_node(job), told, seen, do)
             continue
-        rank, nodes = number(told.plain if told else None), job.nodes
-        if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
+        rank, nodes = parse_integer(told.known_text if told else None), job.node_count
+        if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.is_training:
             continue
         alone = not all((nodes, each) in shown for each in range(nodes))
-        if nodes > 1 and rank < nodes and alike(job) and alone:
-            seen = f"rank {rank} for each host that this is started on: {nodes} nodes take themselves for the same one"
-            yield fail(told, seen, "Count the hosts, and hand each its own number.")
+        if nodes > 1 and rank < nodes and gets_same_arguments_everywhere(job) and alone:
+            seen = _(
+                "rank {rank} is used on every host: {nodes} nodes share the same rank",
+                rank=rank,
+                nodes=nodes,
+            )
+            yield fail(told, seen, _("Number the hosts, and pass each host its own rank."))
         elif rank >= nodes:
-            yield fail(told, f"rank {rank} of {nodes} in all: they are counted from 0", f"0 to {nodes - 1}")
+            yield fail(
+                told,
+                _("rank {rank} is out of range for {nodes} nodes: ranks start at 0", rank=rank, nodes=nodes),
+                _("Use 0 to {last}.", last=nodes - 1),
+            )
         elif all((nodes, each) in shown for each in range(nodes)):
-            continue  # a start for each node stands here
-        elif nodes > 1 and not carried(job) and not _of_file(job) and (context.document or not of_role(job)):
-            seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
-            yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
+            continue  # the script starts each node
+        elif (
+            nodes > 1
+            and not is_started_remotely(job)
+            and not _is_from_config_file(job)
+            and (context.document or not is_flagcx_role(job))
+        ):
+            seen = _(
+                "rank {rank} is fixed in the script: on another node it is wrong, and two nodes with "
+                "the same rank hang or exit",
+                rank=rank,
+            )
+            yield warn(told, seen, _('Read it from the environment: "${NODE_RANK:?}".'))
 
 
-def _before_srun(script: Script) -> Iterator[Use]:
-    """The numbers of a task and a node, and their copies, among srun's words: those of the shell that calls it."""
+def _list_uses_before_srun(script: ShellScript) -> Iterator[VariableUse]:
+    """Uses of task and node numbers, and copies of them, in srun's arguments: the calling shell expands them."""
     names = {*_TASKS, *(each.name for each in script.assigns if _OF_TASK.fullmatch(each.word.raw))}
     for command in script.commands:
         yield from (use for use in command.uses if use.name in names) if command.name == "srun" else ()
 
 
-def _within(word: Word, places: Sequence[int]) -> bool:
-    """Whether one of the places, which are in order, lies in the word."""
+def _has_place_within(word: ShellWord, places: Sequence[int]) -> bool:
+    """Whether one of the sorted places is inside the word."""
     at = bisect_left(places, word.start)
     return at < len(places) and places[at] < word.end
 
 
-def _of_file(job: TrainingJob) -> bool:
-    """accelerate's file has a rank, which is the first node's, and each node its own."""
-    given = last_option(job.own, *job.launcher.options.get("rank", ()))
+def _is_from_config_file(job: TrainingJob) -> bool:
+    """accelerate's file contains the first node's rank; each node needs its own file."""
+    given = find_last_option(job.own, *job.launcher.options.get("rank", ()))
     return given is not None and given.key
 
 
-def unused_rank(context: LintContext) -> Iterator[Remark]:
-    """A variable named rank that nothing reads is told by shell.unused_variable; here, that it could not be."""
+def find_unused_rank(context: LintContext) -> Iterator[Remark]:
+    """Find rank variables out of range that nothing reads; shell.unused_variable reports other unused ones."""
     for job in context.jobs:
         for assign in job.script.assigns:
-            value = number(assign.word.plain)
+            value = parse_integer(assign.word.known_text)
             named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
             if (
                 named
                 and assign.word.raw.isdigit()
                 and value is not None
-                and job.nodes
-                and value >= job.nodes
-                and job.told("rank") is None
+                and job.node_count
+                and value >= job.node_count
+                and job.find_launch_value("rank") is None
             ):
-                seen = f"{assign.name} is {value}, of {job.nodes} in all, and nothing is told of it"
-                yield warn(assign, seen, f"0 to {job.nodes - 1}, and hand it to the launcher.")
+                seen = _(
+                    "{variable} is {value} for {nodes} nodes, but nothing reads it",
+                    variable=assign.name,
+                    value=value,
+                    nodes=job.node_count,
+                )
+                yield warn(
+                    assign,
+                    seen,
+                    _("Use a number from 0 to {last}, and pass it to the launcher.", last=job.node_count - 1),
+                )
 
 
-def one_role(context: LintContext) -> Iterator[Remark]:
-    """Collectives of two vendors (FlagCX) want another script on each."""
+def find_single_flagcx_role(context: LintContext) -> Iterator[Remark]:
+    """Find scripts with only one of the two roles of a mixed-vendor job (FlagCX)."""
     for job in context.jobs:
         env = job.command.environment
         wanted = env.get("PADDLE_DISTRI_BACKEND")
         if (
             context.document
-            and of_role(job)
-            and several(job)
+            and is_flagcx_role(job)
+            and is_multi_node(job)
             and wanted is not None
             and wanted.text != "flagcx"
-            and job.option("device")
+            and job.find_option("device")
         ):
-            seen = (
-                f"one role of two: PADDLE_DISTRI_BACKEND={wanted.text}; an NVIDIA node wants flagcx, and --device gpu"
+            seen = _(
+                "only one of two roles: PADDLE_DISTRI_BACKEND={backend}; an NVIDIA node needs flagcx and --device gpu",
+                backend=wanted.text,
             )
-            yield warn(wanted, seen, "A script for each role, ranks once each.")
+            yield warn(wanted, seen, _("Write one script per role, and use each rank once."))

@@ -1,4 +1,4 @@
-"""What Slurm is asked for, against what is started there; and processes against visible devices."""
+"""Rules about Slurm: requested devices compared with processes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark
-from envcheck.core.lint.remarks import fail
+from envcheck.core.lint.remark_builders import fail
+from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.lint.rules.variables import visible_count
+from envcheck.core.messages import _
+from envcheck.lint.rules.environment_variables import find_wrong_visible_count
 from envcheck.scripts.docker_commands import count_devices
 from envcheck.vendors import VENDORS
 
@@ -18,23 +19,39 @@ _GPUS = re.compile(
 )
 
 
-def processes(context: LintContext) -> Iterator[Remark]:
-    yield from visible_count(context)
+def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
+    yield from find_wrong_visible_count(context)
     for job in context.jobs:
-        given = _given(job)
-        if given and job.trains and (job.processes or 0) > given:
-            seen = f"{job.processes} processes on each node, and Slurm is asked for {given} of its cards"
-            yield fail(job.told("processes") or job.devices or job, seen, f"At most {given}, or ask for more.")
-        container = context.container_of(job)
+        given = _count_requested_cards(job)
+        if given and job.is_training and (job.processes_per_node or 0) > given:
+            seen = _(
+                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
+                processes=job.processes_per_node,
+                given=given,
+            )
+            yield fail(
+                job.find_launch_value("processes") or job.device_list or job,
+                seen,
+                _("Use at most {given}, or request more.", given=given),
+            )
+        container = context.find_container(job)
         cards = count_devices(container) if container else None
-        if cards and job.trains and (job.processes or 0) > cards:
-            seen = f"{job.processes} processes, and {cards} of the cards are handed to the container"
-            yield fail(job.told("processes") or job.devices or job, seen, f"At most {cards}, or hand in more.")
+        if cards and job.is_training and (job.processes_per_node or 0) > cards:
+            seen = _(
+                "the job starts {processes} processes, but the container gets {cards} devices",
+                processes=job.processes_per_node,
+                cards=cards,
+            )
+            yield fail(
+                job.find_launch_value("processes") or job.device_list or job,
+                seen,
+                _("Use at most {cards}, or pass more devices to the container.", cards=cards),
+            )
 
 
-def _given(job: TrainingJob) -> int | None:
-    """Cards of a node by srun's own options, else by those of the file's head; the last one counts."""
-    words = " ".join(job.command.texts()) if job.command.name == "srun" else ""
-    head = " ".join(text for _, _, text in job.script.comments if text.startswith("#SBATCH"))
+def _count_requested_cards(job: TrainingJob) -> int | None:
+    """Devices per node by srun's options, otherwise by the #SBATCH lines; the last one applies."""
+    words = " ".join(job.command.list_texts()) if job.command.name == "srun" else ""
+    head = " ".join(text for _unused, _unused, text in job.script.comments if text.startswith("#SBATCH"))
     found = _GPUS.findall(words) or _GPUS.findall(head)
     return int(found[-1]) if found else None

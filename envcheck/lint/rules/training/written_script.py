@@ -1,4 +1,4 @@
-"""A script that envcheck wrote, beside what its recipe would run now."""
+"""Rules about a generated script whose recipe has changed since."""
 
 from __future__ import annotations
 
@@ -6,23 +6,32 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark, Word
-from envcheck.core.lint.remarks import warn
+from envcheck.core.lint.remark_builders import warn
+from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.messages import _
 
-# In the head of a script of envcheck's: the last row of `docker run` names the image and what starts in it.
+# In the header of a generated script: the last line of `docker run` has the image and its command.
 IMAGE = re.compile(rb"^#   docker run .*?^#       ([\w./:@-]+) \S+\n#   docker exec", re.MULTILINE | re.DOTALL)
 
 
-def recipe_changed(context: LintContext) -> Iterator[Remark]:
-    """Another number of processes, or another image, than the recipe has."""
+def find_changed_recipe(context: LintContext) -> Iterator[Remark]:
+    """Find a number of processes, or an image, that differs from the recipe."""
     recipe = context.recipe
     if recipe is None:
         return
     for job in context.jobs:
-        if job.trains and job.processes not in (None, recipe.processes):
-            seen = f"{job.processes} processes on each node, and its recipe starts {recipe.processes}"
-            yield warn(job, seen, f"Write it again: {recipe.again}")
+        if job.is_training and job.processes_per_node not in (None, recipe.processes):
+            seen = _(
+                "the script starts {processes} processes on each node, but its recipe starts {recipe_processes}",
+                processes=job.processes_per_node,
+                recipe_processes=recipe.processes,
+            )
+            yield warn(job, seen, _("Generate it again: {again}", again=recipe.again))
     found = IMAGE.search(context.source.raw[: 1 << 16])
     if found and recipe.image and found[1].decode() != recipe.image:
-        at = Word(found[1].decode(), found.start(1), found.end(1))
-        yield warn(at, f"its recipe has another image: {recipe.image}", f"Write it again: {recipe.again}")
+        at = ShellWord(found[1].decode(), found.start(1), found.end(1))
+        yield warn(
+            at,
+            _("the recipe now uses another image: {image}", image=recipe.image),
+            _("Generate it again: {again}", again=recipe.again),
+        )

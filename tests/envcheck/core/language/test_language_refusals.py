@@ -14,60 +14,8 @@ import launch
 from envcheck.cli import main
 from envcheck.core import language
 from envcheck.core.errors import EnvcheckError
-from tests.envcheck.core.language import language_parts
-from tests.envcheck.core.language.test_language import TABLES, lacking
 
 ENVCHECK, INSTALLERS, LAUNCH = (Path(package.__path__[0]) for package in (envcheck, installers, launch))
-FILES = [
-    *(
-        ENVCHECK / f"{name}.py"
-        for name in (
-            "core/paths",
-            "cli/backend_options",
-            "cli/commands/lint",
-            "cli/commands/runs",
-            "job/placeholders",
-            "job/options",
-        )
-    ),
-    *(
-        INSTALLERS / f"{name}.py"
-        for name in ("undo", "verify/verify_environment", "state/environment", "recipes/catalogue")
-    ),
-    *(
-        LAUNCH / f"{name}.py"
-        for name in (
-            "session",
-            "rendering/user_options",
-            "rendering/validate",
-        )
-    ),
-    *(
-        LAUNCH / f"{name}.py"
-        for name in ("watching/choose_monitor", "rendezvous/server", "rendezvous/client", "planner/legal")
-    ),
-]
-# Parts of sentences that stand whole in a table, a log's own words behind them, and the folder of users' recipes.
-PARTS = {
-    *(
-        "one of 0 to {}",
-        "rank {}",
-        "master",
-        "host",
-        "max",
-        "warmup",
-        "any",
-        "{}there are {}; envcheck recipes has all",
-    ),
-    *(
-        "--rank {}: this node is {}",
-        "waiting for {} of {} nodes{}",
-        "{} ended with {}:\n{}",
-        "{}: more than {} recipe files",
-    ),
-    *("tp", "pp", "vpp", "ep", "cp", "tensorwise", "optimizer", "--pp {}{} does not divide {} layers: --pp {}"),
-    *("{}: no file can be {}{}: {}", "{} of {} nodes came within {} s{} missing"),
-}
 REFUSED = [
     ("train", "--recipe", "nothing"),
     ("train", "--model", "999b"),
@@ -90,15 +38,6 @@ REFUSED = [
 pytestmark = pytest.mark.usefixtures("chinese")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.stem}.{file.stem}")
-def test_each_refusal_has_its_chinese(file: Path) -> None:
-    """What is wrong, and the next step, stand in a table, values aside."""
-    alone = {text.strip() for text in TABLES}
-    sayers = {**language_parts.SAYERS, "say": (0,), "EnvcheckError": (0, 1)}
-
-    assert [text for text in lacking(language_parts.sentences(file, sayers)) if text not in {*alone, *PARTS}] == []
-
-
 @pytest.mark.parametrize("argv", REFUSED, ids=" ".join)
 def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a person meets it: the sentence and what to do, but for commands."""
@@ -107,4 +46,4 @@ def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch
 
     assert isinstance(err, EnvcheckError)
     said = [text for text in (err.message, err.next_step) if not re.match(r"(?:envcheck|ls) ", text)]
-    assert [text for text in said if not re.search("[一-鿿]", language.say(text))] == []
+    assert [text for text in said if not re.search("[一-鿿]", language.translate(text))] == []

@@ -1,7 +1,8 @@
-"""Trainings as jobs of Slurm and of Kubernetes in Chinese; Slurm's own logs stay English, since explain reads them."""
+"""Slurm and Kubernetes jobs in Chinese; slurm.log stays English, because `envcheck explain` reads it."""
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -10,59 +11,18 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.core import language
-from envcheck.core.errors import EnvcheckError
-from launch import backends
-from launch.backends import k8s, slurm
-from launch.backends.k8s import api, cluster, follow
-from launch.backends.slurm import node_reports, place, run_entry, sbatch_options, site, slurm_options
-from launch.backends.slurm.node_reports import ClosedGate, NodesVerdict
+from envcheck.core.errors import EnvcheckError, describe_os_error
+from envcheck.core.messages import _
+from launch.backends.k8s import api, submit
+from launch.backends.k8s import run_entry as k8s_run_entry
+from launch.backends.k8s.manifests import K8sManifest
+from launch.backends.slurm import node_reports, placement, run_entry, sbatch_options, site, slurm_options
+from launch.backends.slurm.node_reports import FailedGate, NodesVerdict
 from launch.run import run_text
-from launch.runs import waiting
+from launch.runs import queue_wait
 from launch.runs.run_state import QUEUED, Run
-from tests.envcheck.core.language import language_parts
-from tests.envcheck.core.language.test_language import TABLES, lacking
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 
-SLURM = (
-    *("merge_records", "job", "node_reports", "sbatch_options", "place", "queue", "run_entry", "session", "site"),
-    *("submit", "slurm_options", "node_resources"),
-)
-K8S = (
-    *("cluster", "api", "follow", "logs", "pod_recipes", "pod", "run_entry", "session", "status", "tables"),
-    *("k8s_options", "node_resources"),
-)
-FILES = [
-    *(Path(slurm.__path__[0]) / f"{name}.py" for name in SLURM),
-    *(Path(k8s.__path__[0]) / f"{name}.py" for name in K8S),
-    *(Path(backends.__path__[0]) / f"{name}.py" for name in ("node_findings", "node_requirements")),
-    Path(waiting.__file__),
-]
-SAYERS = {
-    **language_parts.SAYERS,
-    "say": (0,),
-    "spoken": (0,),
-    "_say": (0,),
-    "spoken_aside": (0,),
-    "EnvcheckError": (0, 1),
-}
-# Parts of what stands whole in a table; commands; what goes into a script or a document; a container's name.
-PARTS = {
-    *("waits", "runs", "has ended", "has ended, {}", "job {} {}{}{}", "job {} {} in {}{}", "{}, {}, status {}:"),
-    *(
-        "{} node{}",
-        "{} node{} of {} cards ({})",
-        "status {}",
-        "scancel {}: {}",
-        "{} {} is nothing that sbatch would take",
-    ),
-    *("python3 -m pip install 'envcheck-toolkit[k8s]'", "{}; {}", '{ value = {}, source = "--image" }'),
-    *(
-        "ConfigMaps {} to {}, {} KiB, hold envcheck itself for the gates",
-        "# {}: --write DIR writes them beside these.\n{}",
-    ),
-    *("no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has",),
-}
-COMMANDS = re.compile(r"(?:kubectl|envcheck|squeue|sinfo|chmod) \S+.*")
 ON_SLURM = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--device", "cpu")
 ON_K8S = ("train", "--on", "k8s", "--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3")
 REFUSED = [
@@ -76,7 +36,7 @@ REFUSED = [
     (*ON_K8S, "--dry-run"),
     (*ON_K8S, "--storage", "../x"),
     (*ON_K8S, "--storage", "c", "--rank", "1"),
-    (*ON_K8S, "--storage", "c", "--watch"),
+    (*ON_K8S, "--storage", "c", "--dashboard"),
     (*ON_K8S, "--storage", "c", "--job-name", "A_b"),
     (*ON_K8S, "--storage", "c", "--as-script"),
     (*ON_K8S, "--storage", "c", "--image", "a", "--image", "b"),
@@ -88,37 +48,28 @@ pytestmark = pytest.mark.usefixtures("chinese")
 
 
 def is_chinese(text: str) -> bool:
-    return bool(re.search("[一-鿿]", language.say(text)))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.stem}.{file.stem}")
-def test_each_sentence_has_its_chinese(file: Path) -> None:
-    """What is said of a job, advised or refused stands in a table, values aside."""
-    alone = {text.strip() for text in TABLES}
-    found = lacking(language_parts.sentences(file, SAYERS))
-
-    assert [text for text in found if text not in {*alone, *PARTS} and not COMMANDS.fullmatch(text)] == []
+    return bool(re.search("[一-鿿]", language.translate(text)))
 
 
 def test_reasons_in_tables_have_their_chinese() -> None:
-    """Why an option has no place in a job, and what to say instead; what a cluster lacks."""
-    told = [text for pair in sbatch_options.OURS.values() for text in pair]
-    told += [*slurm_options.REFUSED.values(), *slurm_options.NEXT.values(), *api.LACKING.values()]
+    """Why an option is rejected and what to use instead; what a cluster needs for a kind."""
+    texts = [text for pair in sbatch_options.REFUSED_OPTIONS.values() for text in pair]
+    texts += [*slurm_options.REFUSED.values(), *slurm_options.NEXT.values(), *api.MISSING_KIND_FIXES.values()]
 
-    assert [text for text in told if not is_chinese(text)] == []
+    assert [text for text in texts if not is_chinese(text)] == []
 
 
 @pytest.mark.parametrize("status", (401, 403, 404, 409, 422, 500))
-def test_what_a_cluster_answers_is_chinese(status: int) -> None:
-    """Its own message stays as it is, behind ours."""
-    refused = api.refusal(status, "pods is forbidden", None, "default")
+def test_errors_of_a_cluster_are_chinese(status: int) -> None:
+    """The message of the cluster itself is quoted."""
+    error = api.build_refusal_error(status, "pods is forbidden", None, "default")
 
-    assert is_chinese(refused.message), refused.message
+    assert is_chinese(error.message), error.message
 
 
 @pytest.mark.parametrize("argv", REFUSED, ids=lambda argv: " ".join(argv[7:]))
 def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a person meets it: the sentence and what to do."""
+    """Error message and next step."""
     monkeypatch.chdir(tmp_path)
     err = CliRunner().invoke(main.main, argv).exception
 
@@ -128,47 +79,78 @@ def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("device", "cards", "partition"), [("npu", 16, "no"), ("npu", 16, "old")])
 def test_where_a_job_does_not_fit_is_chinese(device: str, cards: int, partition: str) -> None:
-    """What the site has instead stays as Slurm writes it."""
+    """Partitions and GRES stay as Slurm prints them."""
     with pytest.raises(EnvcheckError) as err:
-        place.place(tuple(site.parse(MIXED)), device, 8, cards, partition, "")
+        placement.choose_placement(tuple(site.parse_sinfo(MIXED)), device, 8, cards, partition, "")
 
-    assert ENGLISH.findall(language.say(err.value.message)) == [], language.say(err.value.message)
+    assert ENGLISH.findall(language.translate(err.value.message)) == [], language.translate(err.value.message)
 
 
-def test_how_a_job_goes_is_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one waits with it, by the words of Slurm for the reason."""
-    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.0)
+def test_states_of_a_slurm_job_are_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `runs follow` reports them while the job waits; the reason stays as Slurm gives it."""
+    monkeypatch.setattr(queue_wait, "LOOK_EVERY_S", 0.0)
     states = iter(("running", "finished"))
     run = Run(tmp_path, QUEUED, None, {"slurm": {"job": "7", "state": "PENDING", "reason": "Resources"}})
 
     def look(folder: Path) -> Run:
-        return Run(folder, next(states), None, {"slurm": {"job": "7", "state": "COMPLETED", "on": "node[01-02]"}})
+        return Run(
+            folder, next(states), None, {"slurm": {"job": "7", "state": "COMPLETED", "node_list": "node[01-02]"}}
+        )
 
-    told: list[str] = []
-    run_entry.wait(run, told.append, look)
+    reported: list[str] = []
+    run_entry.wait_until_started(run, reported.append, look)
 
-    assert told == ["envcheck: 作业 7 在等待：Resources", "envcheck: 作业 7 正在 node[01-02] 上运行"]
-
-
-def test_nodes_that_are_not_fit_are_told_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which nodes, and each gate's own words, as the person who submitted the job sees them."""
-    shut = ClosedGate("gate.data", "1 of 1 files is wrong, seen from /workspace", "Put the data there.")
-    for line in node_reports.told(NodesVerdict(("n1", "n2"), {"n2": (shut,)})):
-        run_text.spoken_aside(line)
-    said = capsys.readouterr().err
-
-    assert said.startswith("envcheck：2 个节点中有 1 个不可用：n2\n")
-    assert ENGLISH.findall(said) == [], said
+    assert reported == ["envcheck: 作业 7 在等待：Resources", "envcheck: 作业 7 正在 node[01-02] 上运行"]
 
 
-def test_a_job_of_a_cluster_is_told_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was made and how it ends; a line of a training's own log is left as it is."""
-    cluster._say("made  PyTorchJob qwen in the namespace default, 2 more with it")
-    cluster._say("ends  by: kubectl delete pytorchjobs.kubeflow.org qwen -n default")
-    cluster._say("  the job was deleted")
-    cluster._say(f"qwen-master-0, {follow.GATE}, status 1:")
-    made, ends, line, _ = capsys.readouterr().err.splitlines()
+@pytest.mark.parametrize("reason", ["", "Resources"])
+@pytest.mark.parametrize("nodes", ["", "n[1-2]"])
+@pytest.mark.parametrize(
+    ("state", "word"), [(QUEUED, "PENDING"), ("running", "RUNNING"), ("running", "UNKNOWN"), ("finished", "COMPLETED")]
+)
+def test_every_state_of_a_job_is_one_sentence(state: str, word: str, nodes: str, reason: str, tmp_path: Path) -> None:
+    """Job and reason are in the sentence, in both backends, the nodes if the state is known, and no English words."""
+    slurm = {"job": "7", "state": word, "node_list": nodes, "reason": reason}
+    kubernetes = {"name": "qwen", "namespace": "default", "reason": reason, "state": slurm["state"].lower()}
+    sentences = [
+        language.translate(run_entry.describe_status(Run(tmp_path, state, None, {"slurm": slurm}))),
+        language.translate(k8s_run_entry.describe_status(Run(tmp_path, state, None, {"kubernetes": kubernetes}))),
+    ]
 
-    assert made == "已创建  命名空间 default 中的 PyTorchJob qwen，及其附属的 2 个对象"
-    assert ends == "结束方法：kubectl delete pytorchjobs.kubeflow.org qwen -n default"
+    assert "作业 7" in sentences[0] and reason in sentences[0]
+    assert word == "UNKNOWN" or nodes in sentences[0]
+    assert all(("未知" in sentence) is (word == "UNKNOWN") for sentence in sentences)
+    assert "作业 qwen" in sentences[1] and "命名空间 default" in sentences[1]
+    assert [ENGLISH.findall(text) for text in sentences] == [[], []]
+
+
+def test_failed_nodes_are_reported_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which nodes, the finding of each preflight check, and the next step."""
+    taken = describe_os_error(OSError(errno.EADDRINUSE, "Address already in use"))
+    seen = _("cannot open port {port}: {reason}", port=29777, reason=taken)
+    gate = FailedGate(
+        "nodes.port", seen, "Choose another port with --port, or stop the process that uses it (ss -ltnp)."
+    )
+    for line in node_reports.describe_verdict(NodesVerdict(("n1", "n2"), {"n2": (gate,)})):
+        run_text.print_translated(line)
+    printed = capsys.readouterr().err
+
+    assert printed.startswith("envcheck：2 个节点中有 1 个未通过启动检查：n2\n")
+    assert "n2：nodes.port：无法打开端口 29777：" in printed and "下一步：请用 --port 换一个端口" in printed
+    assert ENGLISH.findall(printed) == [], printed
+
+
+def test_a_submitted_kubernetes_job_is_reported_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was created, and how to follow and stop it; a line of a container's log is not translated."""
+    job = K8sManifest(
+        "pytorchjobs", {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "qwen"}}
+    )
+    for message in submit.describe_created_job(job, "default", "run-1", 2):
+        submit._print_message(message)
+    submit._print_message("  the job was deleted")
+    created, follow, stop, line = capsys.readouterr().err.splitlines()
+
+    assert created == "已在命名空间 default 中创建 PyTorchJob qwen 及其 2 个附属对象"
+    assert follow == "跟踪：envcheck runs follow run-1；查看：envcheck runs show run-1"
+    assert stop == "停止：envcheck runs stop run-1，或 kubectl delete pytorchjobs.kubeflow.org qwen -n default"
     assert line == "  the job was deleted"

@@ -14,11 +14,8 @@ from envcheck.core.errors import EnvcheckError
 from envcheck.core.language import width
 from installers.recipes import catalogue
 from tests.envcheck.core.language.test_language_reports import ENGLISH
-from tests.envcheck.core.language.test_language_whole import PASTED
 
 RECIPES = {recipe.name: recipe for recipe in catalogue.load_all(None)}
-# What stays as a recipe's file has it: sources, options with their values, keys; and names of frameworks' methods.
-KEPT = re.compile(r"\[[^\]]*\]|^ *'?[-{/].*$|^(?:seed \d+|python -m).*$|^ {4}(?:quick|\S+ LoRA).*$", re.M)
 INFER = (
     ("--json", "--recipe", "tiny-cpu"),
     ("--checkpoint", "3"),
@@ -27,6 +24,12 @@ INFER = (
     ("--recipe", "tiny-cpu", "--ask", " "),
     ("--recipe", "tiny-cpu", "--adapter", "x", "--ask", "a\tb"),
     (),
+)
+
+# A command that is there to be pasted, a pattern, a list of names.
+PASTED = re.compile(
+    r"(?:sudo|docker|envcheck|git|pip|apt-get|yum|groupadd|mkdir|rm|mv|ls|df|cat|sh|env|find|kubectl)(?: -| \w).*"
+    r"|`[^`]*`|-m [\w.]+ \w+|https?://\S+|\"[^\"]*\"|'[^']*'"
 )
 
 
@@ -42,8 +45,8 @@ def test_the_table_of_recipes_is_chinese(monkeypatch: pytest.MonkeyPatch) -> Non
     wide, narrow = (monkeypatch.setenv("COLUMNS", n) or screen("recipes").splitlines() for n in ("120", "60"))  # type: ignore[func-returns-value]
     head = next(line for line in wide if line.startswith("配方"))
 
-    assert {width.columns(head[: head.index("模型")])} == {wide[1].index(RECIPES[wide[1].split()[0]].models[0])}
-    assert max(map(width.columns, narrow)) <= 60
+    assert {width.display_width(head[: head.index("模型")])} == {wide[1].index(RECIPES[wide[1].split()[0]].models[0])}
+    assert max(map(width.display_width, narrow)) <= 60
     assert "框架 erniekit" in " ".join(narrow)
 
 
@@ -61,35 +64,35 @@ def test_the_page_of_a_recipe_is_chinese(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_driver_is_planned_in_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is so, what cannot be told, the step, and what is in the way: heads in one column, no English sentence."""
+    """State, unknowns, step and obstacles: headings in one column, no English sentence."""
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "1000")
     file = tmp_path / "Ascend-hdk-910b-npu-driver_23.0.1_linux-x86_64.run"
     file.write_text("#!/bin/sh\nexit 0\n")
-    text = screen("provision", "--recipe", "ernie-300b-npu", "--driver", str(file), "--dry-run").replace(
+    text = screen("provision", "--recipe", "ernie-300b-npu", "--install-driver", str(file), "--dry-run").replace(
         str(tmp_path), "T"
     )
     begun = filter(None, (re.match(r"  \S+ (?:\d \S+ )? +", line) for line in text.splitlines()))
 
     assert "该文件的版本为 23.0.1，配方要求 23.0.3 或更新" in text and "许可协议" in text
-    assert {width.columns(found[0]) for found in begun} == {15}
+    assert {width.display_width(found[0]) for found in begun} == {15}
     assert [run for run in ENGLISH.findall(PASTED.sub("|", text)) if "," not in run] == []  # a list of names
 
 
 def test_what_would_run_is_told_in_chinese() -> None:
-    """Title, cautions, headings, and what is still to be said."""
+    """Title, cautions, headings, and the settings still missing."""
     text = screen("train", "--recipe", "ernie-300b-npu", "--method", "sft", "--dry-run")
     ours = "\n".join(line for line in text.splitlines() if not line.startswith("  ") or "：" in line)
 
-    assert "命令：" in text and "提示：" in text and "尚需给出：" in text
-    assert ENGLISH.findall(re.sub(r"envcheck \w+ -[^\n]*", "|", ours)) == []  # a command to paste
+    assert "命令：" in text and "注意：" in text and "缺失：" in text
+    assert ENGLISH.findall(re.sub(r"`envcheck \w+`|envcheck \w+ -[^\n]*", "|", ours)) == []  # commands
 
 
 @pytest.mark.parametrize("argv", INFER, ids=" ".join)
 def test_a_refusal_of_infer_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the question, the weights or the program, and what to do."""
+    """Errors about the question, the weights or the program, with the next step."""
     monkeypatch.chdir(tmp_path)
     err = CliRunner().invoke(main.main, ["infer", *argv]).exception
 
     assert isinstance(err, EnvcheckError)
-    assert [text for text in (err.message, err.next_step) if not re.search("[一-鿿]", language.say(text))] == []
+    assert [text for text in (err.message, err.next_step) if not re.search("[一-鿿]", language.translate(text))] == []

@@ -1,7 +1,7 @@
-"""An API server for `--on k8s`, and envcheck as a process that asks it.
+"""API servers for the tests of `--on k8s`, and envcheck as a process that uses them.
 
-The tests' own small one is api_small.  ENVCHECK_KUBE_APISERVER names a real kube-apiserver, beside which or on the
-PATH stands `etcd`; then the same tests ask both.  docs/kubernetes.md tells how to build one.
+By default the tests use the small server of api_small. If ENVCHECK_KUBE_APISERVER is the path of a real kube-apiserver,
+with etcd in its folder or in PATH, the same tests run on both. CONTRIBUTING.md describes how to build one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.installers.images.engine_parts import free_port
+from tests.installers.images.engine_parts import find_free_port
 from tests.launch.backends.k8s import k8s_parts
 
 ADMIN, TENANT, STRANGER = "admin-token", "tenant-token", "stranger-token"
@@ -35,15 +35,15 @@ JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 
 
 @dataclass
-class Api:
-    """`kinds` are the custom ones that the cluster has; `folder` holds the kubeconfigs."""
+class ApiServer:
+    """A running API server; `folder` has the kubeconfigs."""
 
     url: str
     folder: Path
     real: bool
 
-    def kubeconfig(self, token: str = ADMIN, namespace: str = "default") -> str:
-        """The path of one; the token is in it and nowhere else."""
+    def write_kubeconfig(self, token: str = ADMIN, namespace: str = "default") -> str:
+        """Write a kubeconfig with the token and return its path."""
         cluster = {"server": self.url, **({"insecure-skip-tls-verify": True} if self.real else {})}
         said = {
             "apiVersion": "v1",
@@ -57,42 +57,42 @@ class Api:
         path.write_text(json.dumps(said))
         return str(path)
 
-    def ask(self, method: str, path: str, body: Object | None = None) -> Any:
-        """As an administrator; the answer, or None for 404."""
+    def send_request(self, method: str, path: str, body: Object | None = None) -> Any:
+        """Send a request as administrator; return the response, None for 404."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
         if method == "PATCH":
             headers["Content-Type"] = "application/merge-patch+json"
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60, context=_trusting()) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=_make_trusting_context()) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as err:
             if err.code == 404:
                 return None
             raise AssertionError(f"{method} {path}: {err.code} {err.read()[:500]!r}") from None
 
-    def has_kinds(self, *kinds: str) -> None:
-        """The custom resources of tests/data/crds by these kinds, and no others."""
-        for kind, crd in k8s_parts.crds().items():
+    def set_kinds(self, *kinds: str) -> None:
+        """Install exactly these custom kinds of tests/data/crds."""
+        for kind, crd in k8s_parts.load_crds().items():
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['plural']}.{crd['group']}"
             if kind not in kinds:
-                self.ask("DELETE", path)
-            elif self.ask("GET", path) is None:
-                self.ask("POST", path.rpartition("/")[0], definition(crd))
+                self.send_request("DELETE", path)
+            elif self.send_request("GET", path) is None:
+                self.send_request("POST", path.rpartition("/")[0], make_definition(crd))
         until = time.monotonic() + READY_S
-        for kind, crd in k8s_parts.crds().items():  # a real one serves a kind some time after it took it
-            while (self.ask("GET", place(crd)) is None) == (kind in kinds):
+        for kind, crd in k8s_parts.load_crds().items():  # a real one serves a kind some time after it took it
+            while (self.send_request("GET", make_path(crd)) is None) == (kind in kinds):
                 assert time.monotonic() < until, f"{kind} is not as it should be"
                 time.sleep(0.1)
 
 
-def place(crd: Mapping[str, Any]) -> str:
+def make_path(crd: Mapping[str, Any]) -> str:
     return f"/apis/{crd['group']}/{crd['served']}/namespaces/default/{crd['plural']}"
 
 
-def definition(crd: Mapping[str, Any]) -> Object:
-    """The CustomResourceDefinition; what Kubernetes' own schema has is taken as it comes."""
+def make_definition(crd: Mapping[str, Any]) -> Object:
+    """Return the CustomResourceDefinition; fields with Kubernetes schemas are not validated."""
 
     def open_(node: Any) -> Any:
         if isinstance(node, dict):
@@ -133,27 +133,27 @@ def definition(crd: Mapping[str, Any]) -> Object:
     }
 
 
-def _trusting() -> ssl.SSLContext:
-    """The real one makes its certificate itself."""
+def _make_trusting_context() -> ssl.SSLContext:
+    """Return a TLS context that accepts the self-signed certificate of the real server."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-def real_binaries() -> tuple[str, str] | None:
-    """(kube-apiserver, etcd), where they are to be had: ENVCHECK_KUBE_APISERVER names the first, no registry has it."""
+def find_real_binaries() -> tuple[str, str] | None:
+    """Return the paths of kube-apiserver (from ENVCHECK_KUBE_APISERVER) and etcd, None if one is missing."""
     server = os.environ.get("ENVCHECK_KUBE_APISERVER") or shutil.which("kube-apiserver")
     etcd = server and (shutil.which("etcd") or shutil.which("etcd", path=str(Path(server).parent)))
     return (server, etcd) if server and etcd else None
 
 
 @contextlib.contextmanager
-def real_api(folder: Path) -> Iterator[Api]:
-    """kube-apiserver over etcd, both on loopback, as processes of this test; nothing runs the pods."""
-    found = real_binaries()
+def start_real_api(folder: Path) -> Iterator[ApiServer]:
+    """Start kube-apiserver and etcd on loopback; no kubelet runs the pods."""
+    found = find_real_binaries()
     assert found
     server, etcd = found
-    store, peer, port = free_port(), free_port(), free_port()
+    store, peer, port = find_free_port(), find_free_port(), find_free_port()
     (folder / "tokens.csv").write_text(f"{ADMIN},admin,1,system:masters\n{STRANGER},stranger,2,\n")
     subprocess.run(["openssl", "genrsa", "-out", folder / "sa.key", "2048"], check=True, capture_output=True)
     urls = {name: f"http://127.0.0.1:{number}" for name, number in (("store", store), ("peer", peer))}
@@ -172,27 +172,27 @@ def real_api(folder: Path) -> Iterator[Api]:
             *("--service-account-issuer=https://example.org", "--disable-admission-plugins=ServiceAccount"),
         ],
     )
-    api = Api(f"https://127.0.0.1:{port}", folder, True)
+    api = ApiServer(f"https://127.0.0.1:{port}", folder, True)
     with contextlib.ExitStack() as stack:
         for words in commands:
             log = stack.enter_context((folder / f"{Path(words[0]).name}.log").open("wb"))
             child = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-            stack.callback(_ended, child)
-        _ready(api)
+            stack.callback(_end_process, child)
+        _wait_until_ready(api)
         yield api
 
 
-def _ready(api: Api) -> None:
+def _wait_until_ready(api: ApiServer) -> None:
     until = time.monotonic() + READY_S
     while True:
         with contextlib.suppress(AssertionError, OSError, ValueError):
-            if api.ask("GET", "/api/v1/namespaces/default") is not None:
+            if api.send_request("GET", "/api/v1/namespaces/default") is not None:
                 return
         assert time.monotonic() < until, (api.folder / "kube-apiserver.log").read_text()[-2000:]
         time.sleep(0.3)
 
 
-def _ended(child: subprocess.Popen[bytes]) -> None:
+def _end_process(child: subprocess.Popen[bytes]) -> None:
     child.send_signal(signal.SIGTERM)
     try:
         child.wait(10)
@@ -201,41 +201,41 @@ def _ended(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def started(kubeconfig: str, *words: str) -> subprocess.Popen[str]:
-    """A process of its own, as a user has it; nothing of the tests' environment leads to another cluster."""
+def start_envcheck(kubeconfig: str, *words: str) -> subprocess.Popen[str]:
+    """Return the environment of a separate process; no variable points to another cluster."""
     command = [sys.executable, "-W", "ignore", "-m", "envcheck", "train", "--on", "k8s", *words]
-    env, home = variables(kubeconfig), Path(kubeconfig).parent
+    env, home = make_variables(kubeconfig), Path(kubeconfig).parent
     return subprocess.Popen(command, env=env, cwd=home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def variables(kubeconfig: str) -> dict[str, str]:
-    """Runs are kept below the kubeconfig's folder, and known there alone."""
+def make_variables(kubeconfig: str) -> dict[str, str]:
+    """Run envcheck with runs and index in the folder of the kubeconfig; return exit code, stdout and stderr."""
     own = {"ENVCHECK_HOME": str(Path(kubeconfig).parent / "home"), "HF_TOKEN": "hf_0123456789abcdefghijklmn"}
     return {**os.environ, "KUBECONFIG": kubeconfig, **own}
 
 
-def done(kubeconfig: str, *words: str) -> tuple[int, str, str]:
-    child = started(kubeconfig, *words)
+def run_envcheck(kubeconfig: str, *words: str) -> tuple[int, str, str]:
+    child = start_envcheck(kubeconfig, *words)
     out, err = child.communicate(timeout=120)
     return child.returncode, out, err
 
 
-def ended(api: Api, name: str, kind: str, *words: str) -> tuple[int, str, str]:
-    """The job's process, once the operator (the test) has said how it ended."""
-    child = started(api.kubeconfig(), *SWIFT, "--job-name", name, *words)
+def run_to_end(api: ApiServer, name: str, kind: str, *words: str) -> tuple[int, str, str]:
+    """Submit and follow a job that the test ends with this condition; return exit code, stdout and stderr."""
+    child = start_envcheck(api.write_kubeconfig(), *SWIFT, "--job-name", name, *words)
     until = time.monotonic() + 100
-    while api.ask("GET", f"{JOBS}/{name}") is None:
+    while api.send_request("GET", f"{JOBS}/{name}") is None:
         assert child.poll() is None and time.monotonic() < until, child.communicate()
         time.sleep(0.2)
     for each in ("Running", kind):
-        becomes(api, name, each)
+        set_job_status(api, name, each)
     out, err = child.communicate(timeout=120)
     return child.returncode, out, err
 
 
-def becomes(api: Api, name: str, kind: str) -> None:
-    """What the operator would write into the job's status."""
+def set_job_status(api: ApiServer, name: str, kind: str) -> None:
+    """Set the condition of a job as the operator would."""
     now = "2026-01-01T00:00:00Z"
     said = {"type": kind, "status": "True", "reason": kind, "message": f"{name} is {kind}.", "lastUpdateTime": now}
     body = {"status": {"conditions": [{**said, "lastTransitionTime": now}], "replicaStatuses": {}}}
-    api.ask("PATCH", f"{JOBS}/{name}/status", body)
+    api.send_request("PATCH", f"{JOBS}/{name}/status", body)

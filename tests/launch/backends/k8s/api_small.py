@@ -1,4 +1,4 @@
-"""A small API server: what it takes, the published schemas take; it answers and refuses as Kubernetes' API does."""
+"""A small API server: it validates objects with the published schemas, and responds like the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 from tests.launch.backends.k8s import k8s_parts
-from tests.launch.backends.k8s.api_parts import USERS, Api, Object
+from tests.launch.backends.k8s.api_parts import USERS, ApiServer, Object
 
 
 @dataclass
-class _Kept:
-    """What the small server holds: objects by the path of their list, and who watches."""
+class _ObjectStore:
+    """The state of the small server: objects by the path of their list, and the watches."""
 
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
     watching: list[tuple[str, queue.Queue[Object]]] = field(default_factory=list)
@@ -30,8 +30,8 @@ class _Kept:
     number: int = 0
     cuts: int = 0  # so many watches are cut off before a word
 
-    def put(self, where: str, body: Object, kind: str) -> Object:
-        """With the server's own metadata; told to whoever watches."""
+    def put_object(self, where: str, body: Object, kind: str) -> Object:
+        """Store an object with server metadata, and notify the watches."""
         with self.lock:
             self.number += 1
             old = self.objects.setdefault(where, {}).get(body["metadata"]["name"])
@@ -47,88 +47,90 @@ class _Kept:
         return body
 
 
-class _Small(BaseHTTPRequestHandler):
-    """One request; the paths are the API's."""
+class _SmallHandler(BaseHTTPRequestHandler):
+    """Handles requests with the paths of the Kubernetes API."""
 
     protocol_version = "HTTP/1.1"
-    kept: _Kept
+    kept: _ObjectStore
 
     def log_message(self, *_: object) -> None:
-        """Nothing on standard error."""
+        """Do not log requests."""
 
     def do_GET(self) -> None:
-        self._answered(self._get)
+        self._answer_request(self._handle_get)
 
     def do_POST(self) -> None:
-        self._answered(self._post)
+        self._answer_request(self._handle_post)
 
     def do_DELETE(self) -> None:
-        self._answered(self._delete)
+        self._answer_request(self._handle_delete)
 
     def do_PATCH(self) -> None:
-        self._answered(self._patch)
+        self._answer_request(self._handle_patch)
 
-    def _answered(self, deed: Any) -> None:
+    def _answer_request(self, deed: Any) -> None:
         self.url, self.said = urlparse(self.path), {}
         length = int(self.headers.get("Content-Length") or 0)
         self.said = json.loads(self.rfile.read(length) or b"{}")
         user = USERS.get(self.headers.get("Authorization", ""))
         if user is None:
-            return self._status(401, "Unauthorized")
+            return self._send_status(401, "Unauthorized")
         parts = self.url.path.strip("/").split("/")
         kind = parts[-1] if "namespaces" not in parts else (parts[parts.index("namespaces") + 2 :] or ["namespaces"])[0]
         if user == "stranger" or (user == "tenant" and kind == "nodes"):
             words = f'{kind} is forbidden: User "{user}" cannot create resource "{kind}" in the namespace "default"'
-            return self._status(403, words)
-        if parts[0] == "apis" and parts[1] != "apiextensions.k8s.io" and not self._serves(parts[1], kind):
-            return self._status(404, "the server could not find the requested resource")
+            return self._send_status(403, words)
+        if parts[0] == "apis" and parts[1] != "apiextensions.k8s.io" and not self._has_kind(parts[1], kind):
+            return self._send_status(404, "the server could not find the requested resource")
         deed(self.url.path.removesuffix("/status"))
         return None
 
-    def _serves(self, group: str, plural: str) -> bool:
+    def _has_kind(self, group: str, plural: str) -> bool:
         known = self.kept.objects.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {})
         return f"{plural}.{group}" in known
 
-    def _post(self, where: str) -> None:
+    def _handle_post(self, where: str) -> None:
         if "/namespaces/" in where and "/namespaces/default/" not in where:
-            return self._status(404, f'namespaces "{where.split("/namespaces/")[1].split("/")[0]}" not found')
+            return self._send_status(404, f'namespaces "{where.split("/namespaces/")[1].split("/")[0]}" not found')
         name = self.said["metadata"]["name"]
         if name in self.kept.objects.get(where, {}):
-            return self._status(409, f'"{name}" already exists')
-        if self.said["kind"] != "CustomResourceDefinition" and (found := k8s_parts.wrong(self.said)):
-            return self._status(422, f'{self.said["kind"]} "{name}" is invalid: {found[0]}')
-        return self._json(201, self.kept.put(where, self.said, "ADDED"))
+            return self._send_status(409, f'"{name}" already exists')
+        if self.said["kind"] != "CustomResourceDefinition" and (found := k8s_parts.list_errors(self.said)):
+            return self._send_status(422, f'{self.said["kind"]} "{name}" is invalid: {found[0]}')
+        return self._send_json(201, self.kept.put_object(where, self.said, "ADDED"))
 
-    def _get(self, where: str) -> None:
+    def _handle_get(self, where: str) -> None:
         asked = {key: values[0] for key, values in parse_qs(self.url.query).items()}
         here, _, name = where.rpartition("/")
         if asked.get("watch") == "True" or asked.get("watch") == "true":
-            return self._watch(where, asked)
+            return self._send_watch(where, asked)
         if where.endswith("/log"):
-            return self._log(where.split("/")[-2], asked)
+            return self._send_log(where.split("/")[-2], asked)
         if name in self.kept.objects.get(here, {}):
-            return self._json(200, self.kept.objects[here][name])
+            return self._send_json(200, self.kept.objects[here][name])
         _, inside, behind = where.partition("/namespaces/")
         if behind.count("/") == 2 or (not inside and name not in ("customresourcedefinitions", "nodes")):
-            return self._status(404, f'"{name}" not found')
+            return self._send_status(404, f'"{name}" not found')
         items = [
-            body for body in self.kept.objects.get(where, {}).values() if _labelled(body, asked.get("labelSelector"))
+            body
+            for body in self.kept.objects.get(where, {}).values()
+            if _matches_labels(body, asked.get("labelSelector"))
         ]
-        return self._json(
+        return self._send_json(
             200, {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items}
         )
 
-    def _log(self, pod: str, asked: Mapping[str, str]) -> None:
-        """With a time before each line where one asks for it, as the real one has it."""
+    def _send_log(self, pod: str, asked: Mapping[str, str]) -> None:
+        """Send a log, with timestamps if requested."""
         if pod not in self.kept.objects.get("logs", {}):
-            return self._status(404, f'pods "{pod}" not found')
+            return self._send_status(404, f'pods "{pod}" not found')
         lines = self.kept.objects["logs"][pod]["text"].splitlines()
         if asked.get("timestamps") in ("True", "true"):
             lines = [f"2026-01-01T00:00:{number:02d}.5Z {line}" for number, line in enumerate(lines)]
-        return self._text("\n".join(lines) + "\n")
+        return self._send_text("\n".join(lines) + "\n")
 
-    def _watch(self, where: str, asked: Mapping[str, str]) -> None:
-        """What is there, then what comes, until the time that the client gave, or 2 s for a client to come again."""
+    def _send_watch(self, where: str, asked: Mapping[str, str]) -> None:
+        """Send existing objects, then changes, until the client's timeout or for 2 s."""
         name = asked.get("fieldSelector", "").removeprefix("metadata.name=")
         events: queue.Queue[Object] = queue.Queue()
         with self.kept.lock:
@@ -155,28 +157,30 @@ class _Small(BaseHTTPRequestHandler):
         self.kept.watching.remove((where, events))
         return
 
-    def _patch(self, where: str) -> None:
+    def _handle_patch(self, where: str) -> None:
         here, _, name = where.rpartition("/")
         body = {**self.kept.objects[here][name], **self.said}
-        self._json(200, self.kept.put(here, body, "MODIFIED"))
+        self._send_json(200, self.kept.put_object(here, body, "MODIFIED"))
 
-    def _delete(self, where: str) -> None:
+    def _handle_delete(self, where: str) -> None:
         here, _, name = where.rpartition("/")
         body = self.kept.objects.get(here, {}).get(name)
         if body is None:
-            return self._status(404, f'"{name}" not found')
-        return self._json(200, self.kept.put(here, body, "DELETED"))
+            return self._send_status(404, f'"{name}" not found')
+        return self._send_json(200, self.kept.put_object(here, body, "DELETED"))
 
-    def _status(self, code: int, message: str) -> None:
-        self._json(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code})
+    def _send_status(self, code: int, message: str) -> None:
+        self._send_json(
+            code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+        )
 
-    def _json(self, code: int, body: Object) -> None:
-        self._sent(code, "application/json", json.dumps(body).encode())
+    def _send_json(self, code: int, body: Object) -> None:
+        self._send_data(code, "application/json", json.dumps(body).encode())
 
-    def _text(self, text: str) -> None:
-        self._sent(200, "text/plain", text.encode())
+    def _send_text(self, text: str) -> None:
+        self._send_data(200, "text/plain", text.encode())
 
-    def _sent(self, code: int, kind: str, data: bytes) -> None:
+    def _send_data(self, code: int, kind: str, data: bytes) -> None:
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
@@ -184,23 +188,23 @@ class _Small(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def _labelled(body: Object, selector: str | None) -> bool:
+def _matches_labels(body: Object, selector: str | None) -> bool:
     wanted = dict(pair.split("=") for pair in (selector or "").split(",") if pair)
     return wanted.items() <= (body["metadata"].get("labels") or {}).items()
 
 
-class _Server(ThreadingHTTPServer):
+class _SmallServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
 
 @contextlib.contextmanager
-def small_api(folder: Path) -> Iterator[tuple[Api, _Kept]]:
-    kept = _Kept()
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Small,), {"kept": kept}))
+def start_small_api(folder: Path) -> Iterator[tuple[ApiServer, _ObjectStore]]:
+    kept = _ObjectStore()
+    server = _SmallServer(("127.0.0.1", 0), type("Handler", (_SmallHandler,), {"kept": kept}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield Api(f"http://127.0.0.1:{server.server_address[1]}", folder, False), kept
+        yield ApiServer(f"http://127.0.0.1:{server.server_address[1]}", folder, False), kept
     finally:
         server.shutdown()
         server.server_close()

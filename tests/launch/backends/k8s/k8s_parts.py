@@ -1,4 +1,4 @@
-"""The published schemas of what `--on k8s` writes, offline: Kubernetes' own, and those of tests/data/crds."""
+"""Validate manifests with the published schemas, offline: those of Kubernetes, and of tests/data/crds."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ Body = Mapping[str, Any]
 
 
 @cache
-def crds() -> dict[str, dict[str, Any]]:
-    """By kind."""
+def load_crds() -> dict[str, dict[str, Any]]:
+    """Return the schemas by kind."""
     found = (json.loads(path.read_text()) for path in sorted(CRDS.glob("*.json")))
     return {crd["kind"]: crd for crd in found}
 
 
-def wrong(body: Body) -> list[str]:
-    """What the schemas of every version have against it."""
-    return [text for version in VERSIONS for text in _wrong(body, version)]
+def list_errors(body: Body) -> list[str]:
+    """Return the errors of a manifest in the schemas of all versions."""
+    return [text for version in VERSIONS for text in _list_version_errors(body, version)]
 
 
-def _wrong(body: Body, version: str) -> Iterator[str]:
-    for error in _validator(body["apiVersion"], body["kind"], version).iter_errors(body):
+def _list_version_errors(body: Body, version: str) -> Iterator[str]:
+    for error in _make_validator(body["apiVersion"], body["kind"], version).iter_errors(body):
         yield f"{version}: {'.'.join(map(str, error.absolute_path))}: {error.message[:200]}"
 
 
 @cache
-def _validator(api_version: str, kind: str, version: str) -> Any:
-    core = _core(version)
-    if kind in crds():
-        crd = crds()[kind]
+def _make_validator(api_version: str, kind: str, version: str) -> Any:
+    core = _load_core_schemas(version)
+    if kind in load_crds():
+        crd = load_crds()[kind]
         assert api_version == f"{crd['group']}/{crd['served']}"
-        schema = _referring(copy.deepcopy(crd["schema"]), core["$id"])
+        schema = _replace_references(copy.deepcopy(crd["schema"]), core["$id"])
     else:
-        schema = {"$ref": f"{core['$id']}#/$defs/{_name(core, kind)}"}
+        schema = {"$ref": f"{core['$id']}#/$defs/{_make_schema_name(core, kind)}"}
     registry: Registry[Any] = Resource.from_contents(core) @ Registry()
     return jsonschema.Draft202012Validator(schema, registry=registry)
 
 
-def _referring(node: Any, where: str) -> Any:
+def _replace_references(node: Any, where: str) -> Any:
     if isinstance(node, dict):
         if str(node.get("$ref", "")).startswith("core:"):
-            return {"$ref": f"{where}#/$defs/{_name(None, node['$ref'][5:])}"}
-        return {key: _referring(value, where) for key, value in node.items()}
-    return [_referring(each, where) for each in node] if isinstance(node, list) else node
+            return {"$ref": f"{where}#/$defs/{_make_schema_name(None, node['$ref'][5:])}"}
+        return {key: _replace_references(value, where) for key, value in node.items()}
+    return [_replace_references(each, where) for each in node] if isinstance(node, list) else node
 
 
-def _name(_core: Any, kind: str) -> str:
+def _make_schema_name(_core: Any, kind: str) -> str:
     own = {"ObjectMeta": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
     return own.get(kind, f"io.k8s.api.core.v1.{kind}")
 
 
 @cache
-def _core(version: str) -> dict[str, Any]:
+def _load_core_schemas(version: str) -> dict[str, Any]:
     library = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     folder = Path(library.__file__).parent / "kubernetes-json-schema" / f"v{version}-local-strict"
     found: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())

@@ -1,4 +1,4 @@
-"""Pods of a rendered job as containers of a real engine: what a kubelet would do with the documents, by docker."""
+"""Run the pods of a job as docker containers, as a kubelet would run the manifests."""
 
 from __future__ import annotations
 
@@ -11,49 +11,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.installers.images.engine_parts import Engine
+from tests.installers.images.engine_parts import DockerEngine
 
 Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Pod:
-    """One container that waits, into which the pod's own containers' commands are sent, one after the other."""
+class PodContainer:
+    """An idle container in which the commands of the pod's containers are run one after the other."""
 
-    engine: Engine
+    engine: DockerEngine
     spec: Spec
     name: str
     index: int
 
     @property
-    def address(self) -> str:
+    def ip_address(self) -> str:
         words = ("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", self.name)
-        return self.engine.docker(*words).stdout.strip()
+        return self.engine.run_docker(*words).stdout.strip()
 
-    def init(self, *hosts: str) -> subprocess.CompletedProcess[str]:
-        """The init container's command; its status is whether the kubelet would go on."""
-        return self._run(self.spec["initContainers"][0])
+    def run_init(self, *hosts: str) -> subprocess.CompletedProcess[str]:
+        """Run the command of the init container; exit code 0 means that the kubelet would start the training."""
+        return self._run_container(self.spec["initContainers"][0])
 
-    def main(self) -> subprocess.CompletedProcess[str]:
-        return self._run(self.spec["containers"][0])
+    def run_main(self) -> subprocess.CompletedProcess[str]:
+        return self._run_container(self.spec["containers"][0])
 
-    def knows(self, name: str, address: str) -> None:
-        """The cluster's name service, for one name."""
-        self.engine.docker("exec", self.name, "sh", "-c", f"echo '{address} {name}' >> /etc/hosts")
+    def add_host_name(self, name: str, address: str) -> None:
+        """Add a name to /etc/hosts, in place of the DNS of the cluster."""
+        self.engine.run_docker("exec", self.name, "sh", "-c", f"echo '{address} {name}' >> /etc/hosts")
 
-    def _run(self, container: Spec) -> subprocess.CompletedProcess[str]:
-        told = {"status.podIP": self.address, "metadata.labels['training.kubeflow.org/replica-index']": str(self.index)}
+    def _run_container(self, container: Spec) -> subprocess.CompletedProcess[str]:
+        fields = {
+            "status.podIP": self.ip_address,
+            "metadata.labels['training.kubeflow.org/replica-index']": str(self.index),
+        }
         words = []
         for variable in container["env"]:
             value = variable.get("value")
-            value = told[variable["valueFrom"]["fieldRef"]["fieldPath"]] if value is None else value
+            value = fields[variable["valueFrom"]["fieldRef"]["fieldPath"]] if value is None else value
             words += ["--env", f"{variable['name']}={value}"]
-        return self.engine.docker("exec", *words, self.name, *container["command"], check=False)
+        return self.engine.run_docker("exec", *words, self.name, *container["command"], check=False)
 
 
 @contextlib.contextmanager
-def pod(engine: Engine, spec: Spec, configs: Mapping[str, Spec], storage: Path, index: int = 0) -> Iterator[Pod]:
-    """`configs` are the ConfigMaps' bodies by name, `storage` what the claim holds."""
+def start_pod(
+    engine: DockerEngine, spec: Spec, configs: Mapping[str, Spec], storage: Path, index: int = 0
+) -> Iterator[PodContainer]:
+    """`configs`: name → ConfigMap; `storage`: the folder that the volume claim provides."""
     name = f"envcheck-pod-{uuid.uuid4().hex[:12]}"
     words = ["run", "--detach", "--name", name, "--env", "KUBERNETES_SERVICE_HOST=192.0.2.1"]
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
@@ -66,7 +71,7 @@ def pod(engine: Engine, spec: Spec, configs: Mapping[str, Spec], storage: Path, 
             source = folder / mount["name"]
             source.mkdir(parents=True)
             for each in names:
-                _unfold(configs[each], source)
+                _write_config(configs[each], source)
         elif mount["name"] == "storage":
             source = storage
         elif volume["emptyDir"].get("medium") == "Memory":
@@ -76,14 +81,14 @@ def pod(engine: Engine, spec: Spec, configs: Mapping[str, Spec], storage: Path, 
             source = folder / mount["name"]
             source.mkdir(parents=True)
         words += ["--volume", f"{source}:{target}{':ro' if mount.get('readOnly') else ''}"]
-    engine.docker(*words, spec["containers"][0]["image"], "sleep", "600")
+    engine.run_docker(*words, spec["containers"][0]["image"], "sleep", "600")
     try:
-        yield Pod(engine, spec, name, index)
+        yield PodContainer(engine, spec, name, index)
     finally:
-        engine.docker("rm", "--force", name, check=False)
+        engine.run_docker("rm", "--force", name, check=False)
 
 
-def _unfold(config: Spec, folder: Path) -> None:
+def _write_config(config: Spec, folder: Path) -> None:
     for name, text in config.get("data", {}).items():
         (folder / name).write_text(text)
     for name, text in config.get("binaryData", {}).items():

@@ -1,4 +1,4 @@
-"""The commands of a rendered job's pods, run by a real engine: the gates decide, and every node knows which it is."""
+"""The commands of a job's pods in real containers: preflight checks decide, and each node gets its rank."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import yaml
 from click.testing import CliRunner
 
 from envcheck.cli.main import main
-from tests.installers.images.engine_parts import Engine, needs_engine
-from tests.launch.backends.k8s.pod_parts import pod
+from tests.installers.images.engine_parts import DockerEngine, require_engine
+from tests.launch.backends.k8s.pod_parts import start_pod
 
 pytestmark = [pytest.mark.usefixtures("engine_is_here")]
 
 RECIPE = """
 like = "tiny-cpu"
 name = "two-nodes"
-title = "a program that says what it was told"
+title = "a program that prints its arguments"
 models = ["two-nodes"]
 workdir = { value = "/workspace", source = "the test" }
 
@@ -39,12 +39,12 @@ PROGRAM = "import os, sys; print('told', sys.argv[1:], os.environ.get('PADDLE_MA
 
 @pytest.fixture(scope="module")
 def engine_is_here() -> None:
-    needs_engine()
+    require_engine()
 
 
 @pytest.fixture
 def rendered(tmp_path: Path, python_image_here: str) -> dict[str, Any]:
-    """The pods' specs and the ConfigMaps of a job of two nodes, and the folder that its claim holds."""
+    """Pod specs and ConfigMaps of a job with two nodes, and the folder that its volume claim provides."""
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "two.toml").write_text(RECIPE)
     (tmp_path / "storage").mkdir()
@@ -63,19 +63,19 @@ def rendered(tmp_path: Path, python_image_here: str) -> dict[str, Any]:
     }
 
 
-def test_gates_open_and_every_node_knows_itself(engine: Engine, rendered: dict[str, Any]) -> None:
-    """With everything there the init containers end with 0, and the programs get their ranks and node 0's address."""
+def test_checks_pass_and_each_node_gets_its_rank(engine: DockerEngine, rendered: dict[str, Any]) -> None:
+    """If all checks pass, the init containers exit with 0, and the programs get their ranks and the master address."""
     (rendered["storage"] / "data.jsonl").write_text('{"text": "a"}\n')
     place = (rendered["configs"], rendered["storage"])
     with (
-        pod(engine, rendered["pods"]["Master"], *place) as first,
-        pod(engine, rendered["pods"]["Worker"], *place) as second,
+        start_pod(engine, rendered["pods"]["Master"], *place) as first,
+        start_pod(engine, rendered["pods"]["Worker"], *place) as second,
     ):
-        second.knows("job-master-0", first.address)
-        looks = [each.init() for each in (first, second)]
-        runs = [each.main() for each in (first, second)]
-        where = [("--rank", str(rank), "--host", each.address) for rank, each in enumerate((first, second))]
-        told = [["--master", f"{first.address}:4567", *words, "--output_dir"] for words in where]
+        second.add_host_name("job-master-0", first.ip_address)
+        looks = [each.run_init() for each in (first, second)]
+        runs = [each.run_main() for each in (first, second)]
+        where = [("--rank", str(rank), "--host", each.ip_address) for rank, each in enumerate((first, second))]
+        told = [["--master", f"{first.ip_address}:4567", *words, "--output_dir"] for words in where]
 
     assert [look.returncode for look in looks] == [0, 0], [look.stdout + look.stderr for look in looks]
     assert [run.stdout.strip() for run in runs] == [
@@ -83,22 +83,23 @@ def test_gates_open_and_every_node_knows_itself(engine: Engine, rendered: dict[s
     ], [run.stderr for run in runs]
 
 
-def test_a_closed_gate_stops_the_pod_with_its_report(engine: Engine, rendered: dict[str, Any]) -> None:
-    """Without the data the init container ends with 1 and names the gate: the kubelet starts no training."""
-    with pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
-        look = first.init()
+def test_a_failed_check_stops_the_pod_with_its_report(engine: DockerEngine, rendered: dict[str, Any]) -> None:
+    """Without the data the init container exits with 1 and names the check, so the kubelet does not start the
+    training."""
+    with start_pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
+        look = first.run_init()
 
     assert look.returncode == 1, look.stdout + look.stderr
     assert "gate.data" in look.stdout
     assert "data.jsonl" in look.stdout
-    assert "envcheck train would start nothing" in look.stdout
+    assert "1 preflight check failed; `envcheck train` would not start the training." in look.stdout
 
 
-def test_another_envcheck_than_the_job_names_is_refused(engine: Engine, rendered: dict[str, Any]) -> None:
-    """What was sent is checked by its sum before any of it runs."""
+def test_a_wrong_checksum_of_envcheck_is_rejected(engine: DockerEngine, rendered: dict[str, Any]) -> None:
+    """The checksum is verified before anything runs."""
     name = next(name for name in rendered["configs"] if name.endswith("-1"))
     rendered["configs"][name]["binaryData"] = {}
-    with pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
-        look = first.init()
+    with start_pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
+        look = first.run_init()
 
-    assert (look.returncode, "is not what the job names" in look.stderr) == (1, True), look.stderr
+    assert (look.returncode, "does not match the job" in look.stderr) == (1, True), look.stderr

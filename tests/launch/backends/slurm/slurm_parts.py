@@ -1,4 +1,4 @@
-"""A real Slurm for the tests: slurmctld and a slurmd for each node, every one in a network namespace of its own."""
+"""A real Slurm for tests: slurmctld and one slurmd per node, each in its own network namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.simulate import faults, session
+from envcheck.simulate import faults, simulated_run
 from envcheck.simulate import machine_file as described
 from tests.launch.node_parts import COLLECTIVES
 from tests.tiers import not_in_fast
@@ -23,7 +23,7 @@ from tests.tiers import not_in_fast
 ROOT = Path(__file__).parents[4]
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
 SBIN = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-# The credential of a job that is put back has to run out before it starts again: as short as Slurm takes it.
+# A requeued job starts only after its old credential has expired: use the shortest time that Slurm accepts.
 CONF = """
 ClusterName={tag}
 SlurmctldHost=ctl({net}.254)
@@ -59,8 +59,8 @@ GresTypes=npu,gpu
 """
 
 
-class Cluster:
-    """`kinds` are the partitions: name → (nodes of it, their Gres); nodes are numbered through."""
+class SlurmCluster:
+    """`kinds`: partition → (number of nodes, their Gres); nodes are numbered across partitions."""
 
     def __init__(self, folder: Path, kinds: dict[str, tuple[int, str]], more: str = "") -> None:
         self.folder, self.kinds, self.more = folder, kinds, more
@@ -70,29 +70,29 @@ class Cluster:
         self.children: list[subprocess.Popen[bytes]] = []
         self.controller = 0
 
-    def up(self) -> None:
+    def start_cluster(self) -> None:
         for name in ("run", "state", "spool", "log", "home"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self._write()
-        self._network()
-        self._munge()
-        self.controller = self._daemon("ctl", "slurmctld", "-D", "-c")
+        self._write_config()
+        self._make_network()
+        self._start_munge()
+        self.controller = self._start_daemon("ctl", "slurmctld", "-D", "-c")
         for name in self.names:
-            self._daemon(name, "slurmd", "-D", "-N", name)
-        self.wait(lambda: self.states() == dict.fromkeys(self.names, "idle"))
+            self._start_daemon(name, "slurmd", "-D", "-N", name)
+        self.wait_until(lambda: self.read_states() == dict.fromkeys(self.names, "idle"))
 
-    def _write(self) -> None:
-        """slurm.conf, gres.conf, names, and what gives each task the machine of its node."""
+    def _write_config(self) -> None:
+        """Write slurm.conf, gres.conf, hosts, and the prologs that give each task the simulated machine of its node."""
         nodes, cards, names, first = [], [], list(self.names), True
         for partition, (count, gres) in self.kinds.items():
             mine, names = names[:count], names[count:]
             held = f" Gres={gres}" if gres else ""
             nodes += [
-                f"NodeName={name} CPUs=16 RealMemory=1048576{held} State=UNKNOWN NodeAddr={self.address(name)}"
+                f"NodeName={name} CPUs=16 RealMemory=1048576{held} State=UNKNOWN NodeAddr={self.find_address(name)}"
                 for name in mine
             ]
             nodes += [f"PartitionName={partition} Nodes={','.join(mine)} State=UP{' Default=YES' * first}"]
-            cards += [self._cards(name, gres) for name in mine if gres]
+            cards += [self._make_gres_line(name, gres) for name in mine if gres]
             first = False
         settings = {
             "tag": self.tag,
@@ -103,26 +103,32 @@ class Cluster:
         }
         (self.folder / "slurm.conf").write_text(CONF.format(**settings))
         (self.folder / "gres.conf").write_text("\n".join(cards) + "\n")
-        hosts = ["127.0.0.1 localhost", f"{self.net}.254 ctl", *(f"{self.address(name)} {name}" for name in self.names)]
+        hosts = [
+            "127.0.0.1 localhost",
+            f"{self.net}.254 ctl",
+            *(f"{self.find_address(name)} {name}" for name in self.names),
+        ]
         (self.folder / "hosts").write_text("\n".join(hosts) + "\n")
-        self.program("task-prolog", f'[ ! -d "{self.machine}" ] || echo "export ENVCHECK_SYSROOT={self.machine}"')
-        self.program("prolog", "exit 0")
-        self.program("health", "exit 0")
+        self.write_program(
+            "task-prolog", f'[ ! -d "{self.machine_path}" ] || echo "export ENVCHECK_SYSROOT={self.machine_path}"'
+        )
+        self.write_program("prolog", "exit 0")
+        self.write_program("health", "exit 0")
 
     @property
-    def machine(self) -> str:
-        """The folder of a node's machine, as its own shell reads it."""
+    def machine_path(self) -> str:
+        """The folder of a node's simulated machine, for a shell on the node."""
         return f"{self.folder}/$SLURMD_NODENAME/machine"
 
-    def program(self, name: str, text: str) -> None:
-        """One of those that slurm.conf names; replaced whole, since slurmd may be starting it."""
+    def write_program(self, name: str, text: str) -> None:
+        """Write a program of slurm.conf; replaced atomically, since slurmd may be starting it."""
         fresh = self.folder / f".{name}.new"
         fresh.write_text(f"#!/bin/sh\n{text}\n")
         fresh.chmod(0o755)
         fresh.replace(self.folder / name)
 
-    def _cards(self, node: str, gres: str) -> str:
-        """A line of gres.conf, with device files as Slurm wants them."""
+    def _make_gres_line(self, node: str, gres: str) -> str:
+        """Return a line of gres.conf, and create its device files."""
         name, *kind, count = gres.split(":")
         (self.folder / "dev").mkdir(exist_ok=True)
         for number in range(int(count)):
@@ -131,30 +137,44 @@ class Cluster:
         typed = f"Type={kind[0]} " if kind else ""
         return f"NodeName={node} Name={name} {typed}File={self.folder}/dev/{name}[0-{int(count) - 1}]"
 
-    def address(self, name: str) -> str:
+    def find_address(self, name: str) -> str:
         return f"{self.net}.{self.names.index(name) + 1}" if name in self.names else f"{self.net}.254"
 
-    def _network(self) -> None:
-        """All ends of cables in the controller's namespace, on one bridge: the machine itself sees none of it."""
-        _ip("netns", "add", self.space("ctl"))
-        _ip("-n", self.space("ctl"), "link", "add", "br0", "type", "bridge")
-        _ip("-n", self.space("ctl"), "addr", "add", f"{self.net}.254/24", "dev", "br0")
+    def _make_network(self) -> None:
+        """Create one namespace per node, connected by a bridge in the controller's namespace; the host has no
+        interfaces."""
+        _run_ip("netns", "add", self.make_space_name("ctl"))
+        _run_ip("-n", self.make_space_name("ctl"), "link", "add", "br0", "type", "bridge")
+        _run_ip("-n", self.make_space_name("ctl"), "addr", "add", f"{self.net}.254/24", "dev", "br0")
         for up in ("br0", "lo"):
-            _ip("-n", self.space("ctl"), "link", "set", up, "up")
+            _run_ip("-n", self.make_space_name("ctl"), "link", "set", up, "up")
         for number, name in enumerate(self.names):
-            space, end = self.space(name), f"v{number}"
-            _ip("netns", "add", space)
-            _ip("link", "add", end, "netns", self.space("ctl"), "type", "veth", "peer", "name", "eth0", "netns", space)
-            _ip("-n", self.space("ctl"), "link", "set", end, "master", "br0", "up")
-            _ip("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+            space, end = self.make_space_name(name), f"v{number}"
+            _run_ip("netns", "add", space)
+            _run_ip(
+                "link",
+                "add",
+                end,
+                "netns",
+                self.make_space_name("ctl"),
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                space,
+            )
+            _run_ip("-n", self.make_space_name("ctl"), "link", "set", end, "master", "br0", "up")
+            _run_ip("-n", space, "addr", "add", f"{self.find_address(name)}/24", "dev", "eth0")
             for up in ("eth0", "lo"):
-                _ip("-n", space, "link", "set", up, "up")
-            _ip("netns", "exec", space, "sysctl", "-qw", f"net.ipv4.ip_local_reserved_ports={COLLECTIVES}")
+                _run_ip("-n", space, "link", "set", up, "up")
+            _run_ip("netns", "exec", space, "sysctl", "-qw", f"net.ipv4.ip_local_reserved_ports={COLLECTIVES}")
 
-    def space(self, name: str) -> str:
+    def make_space_name(self, name: str) -> str:
         return f"{self.tag}-{name}"
 
-    def _munge(self) -> None:
+    def _start_munge(self) -> None:
         key, run = self.folder / "munge.key", self.folder / "run"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -162,111 +182,123 @@ class Cluster:
         argv += [f"--pid-file={run}/munged.pid", f"--log-file={self.folder}/log/munged.log"]
         subprocess.run(argv, check=True, env={**os.environ, "PATH": SBIN}, capture_output=True)
 
-    def _daemon(self, name: str, *argv: str) -> int:
-        """In the name's namespaces, with the cluster's names in /etc/hosts."""
+    def _start_daemon(self, name: str, *argv: str) -> int:
+        """Start a daemon in the namespaces of a node, with the names of the cluster in /etc/hosts."""
         inside = f'mount --bind {self.folder}/hosts /etc/hosts; hostname {name}; exec "$@"'
-        words = ["nsenter", f"--net=/run/netns/{self.space(name)}", "unshare", "-m", "-u", "--propagation", "private"]
+        words = [
+            "nsenter",
+            f"--net=/run/netns/{self.make_space_name(name)}",
+            "unshare",
+            "-m",
+            "-u",
+            "--propagation",
+            "private",
+        ]
         with (self.folder / "log" / f"{name}.out").open("wb") as log:
             child = subprocess.Popen(
-                [*words, "sh", "-ec", inside, "sh", *argv], env=self.environment(), stdin=subprocess.DEVNULL,
+                [*words, "sh", "-ec", inside, "sh", *argv], env=self.make_environment(), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True, cwd=self.folder,
             )  # fmt: skip
         self.children.append(child)
         return child.pid
 
-    def environment(self) -> dict[str, str]:
+    def make_environment(self) -> dict[str, str]:
         own = {"SLURM_CONF": str(self.folder / "slurm.conf"), "HOME": str(self.folder / "home"), "COLUMNS": "120"}
         own |= {"ENVCHECK_HOME": str(self.folder / "home" / "envcheck")}
         return {**os.environ, **own, "PATH": os.pathsep.join([str(Path(sys.executable).parent), SBIN])}
 
-    def argv(self, *words: str) -> list[str]:
-        """As on the machine where jobs are submitted."""
+    def make_argv(self, *words: str) -> list[str]:
+        """Return the command line that runs `words` on the submit host."""
         return ["nsenter", f"--target={self.controller}", "--net", "--mount", "--uts", f"--wd={self.folder}", *words]
 
-    def call(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+    def run_command(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.argv(*words), env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout_s, check=False,
+            self.make_argv(*words), env=self.make_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
 
-    def envcheck(self, *words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
-        return self.call(sys.executable, "-m", "envcheck", *words, timeout_s=timeout_s)
+    def run_envcheck(self, *words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
+        return self.run_command(sys.executable, "-m", "envcheck", *words, timeout_s=timeout_s)
 
-    def simulate(self, name: str, machine: str, *wishes: str) -> None:
-        """The node becomes this machine, with these faults."""
+    def simulate_node(self, name: str, machine: str, *wishes: str) -> None:
+        """Give the node a simulated machine with these faults."""
         place = self.folder / name / "machine"
         shutil.rmtree(place, ignore_errors=True)
-        ready = faults.apply(described.load(machine, None), [faults.asked(wish) for wish in wishes])
-        with session.written(ready, place):
+        ready = faults.apply_faults(
+            described.load_machine(machine, None), [faults.parse_fault(wish) for wish in wishes]
+        )
+        with simulated_run.write_machine_folder(ready, place):
             pass
 
-    def queue(self) -> str:
-        return self.call("squeue", "-h", "-o", "%A %T %r %N").stdout.strip()
+    def read_queue(self) -> str:
+        return self.run_command("squeue", "-h", "-o", "%A %T %r %N").stdout.strip()
 
-    def states(self) -> dict[str, str]:
-        told = self.call("sinfo", "-h", "-N", "-o", "%N %t").stdout.split("\n")
+    def read_states(self) -> dict[str, str]:
+        told = self.run_command("sinfo", "-h", "-N", "-o", "%N %t").stdout.split("\n")
         return dict(line.split() for line in told if line)
 
-    def clean(self) -> None:
-        """No job, and every node in use, as at the beginning."""
-        self.program("prolog", "exit 0")
-        self.program("health", "exit 0")
-        self.call("scancel", "--user=root")
-        self.wait(lambda: not self.queue())
-        for name, state in self.states().items():
+    def reset_cluster(self) -> None:
+        """Cancel all jobs and resume all nodes."""
+        self.write_program("prolog", "exit 0")
+        self.write_program("health", "exit 0")
+        self.run_command("scancel", "--user=root")
+        self.wait_until(lambda: not self.read_queue())
+        for name, state in self.read_states().items():
             if state.startswith(("drain", "drng", "down")):
-                self.call("scontrol", "update", f"nodename={name}", "state=resume")
+                self.run_command("scontrol", "update", f"nodename={name}", "state=resume")
         for name in self.names:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def wait(self, true: Callable[[], bool], seconds: float = 300) -> None:
+    def wait_until(self, true: Callable[[], bool], seconds: float = 300) -> None:
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
-                pytest.fail(f"it did not come: {self.queue()} {self.states()} {self.logs()}", pytrace=False)
+                pytest.fail(f"timed out: {self.read_queue()} {self.read_states()} {self.read_logs()}", pytrace=False)
             time.sleep(0.2)
 
-    def logs(self) -> str:
+    def read_logs(self) -> str:
         return "\n".join(f"{log.name}: {log.read_text()[-400:]}" for log in sorted((self.folder / "log").iterdir()))
 
-    def down(self) -> None:
-        """Whatever lives in the namespaces, and munged."""
+    def stop_cluster(self) -> None:
+        """Kill all processes in the namespaces, and munged."""
         for name in ("ctl", *self.names):
-            space = self.space(name)
+            space = self.make_space_name(name)
             found = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True, check=False)
             for pid in found.stdout.split():
-                _kill(int(pid))
+                _kill_process(int(pid))
         for child in self.children:
             child.wait()
         with contextlib.suppress(OSError, ValueError):
-            _kill(int((self.folder / "run" / "munged.pid").read_text()))
+            _kill_process(int((self.folder / "run" / "munged.pid").read_text()))
         for name in ("ctl", *self.names):
-            subprocess.run(["ip", "netns", "delete", self.space(name)], check=False, capture_output=True)
+            subprocess.run(["ip", "netns", "delete", self.make_space_name(name)], check=False, capture_output=True)
 
 
-def _kill(pid: int) -> None:
+def _kill_process(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
-def _ip(*words: str) -> None:
+def _run_ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
-def wants(*more: str) -> None:
-    """Skips where a machine cannot have a Slurm of its own with `more` programs."""
+def require_slurm(*more: str) -> None:
+    """Skip the test if Slurm or one of the programs in `more` is not installed, or without root."""
     not_in_fast("a Slurm")
     missing = [name for name in (*PROGRAMS, *more) if not shutil.which(name, path=SBIN)]
     if os.geteuid() or missing:
-        pytest.skip(f"a Slurm of our own wants root, and {', '.join(missing) or 'nothing else'}: slurm-wlm, munge")
+        pytest.skip(
+            f"requires root and the packages slurm-wlm and munge; missing programs: {', '.join(missing) or 'none'}"
+        )
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, kinds: dict[str, tuple[int, str]], more: str = "") -> Iterator[Cluster]:
-    wants()
-    made = Cluster(folder, kinds, more)
+def start_slurm(folder: Path, kinds: dict[str, tuple[int, str]], more: str = "") -> Iterator[SlurmCluster]:
+    require_slurm()
+    made = SlurmCluster(folder, kinds, more)
     try:
-        made.up()
+        made.start_cluster()
         yield made
     finally:
-        made.down()
+        made.stop_cluster()

@@ -1,4 +1,4 @@
-"""Whether the site's nodes can take a job, by what Slurm itself knows of them."""
+"""Checks before submission: which nodes meet the requirements of a job, as far as Slurm knows them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from envcheck.job.suitability import judge_requirements
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import NodeResources, PlacementVerdict, apply_verdict, build_facts
 from launch.backends.roles import resolve_roles
-from launch.backends.slurm import job, node_resources, site
+from launch.backends.slurm import job_plan, node_resources, site
 from launch.backends.slurm.node_resources import SlurmNode
 from launch.backends.slurm.site import NodeCards
 from launch.backends.slurm.slurm_options import SlurmOptions
-from launch.targets.request import TrainRequest
+from launch.targets.train_request import TrainRequest
 
 LINE = (
     "NodeName={name} Arch={arch} CoresPerSocket=1  CPUAlloc=0 CPUTot=16 CPULoad=1.35 AvailableFeatures={features} "
@@ -27,22 +27,22 @@ LINE = (
 USUAL = {"arch": "x86_64", "features": "(null)", "gres": "npu:16", "memory": 2 << 20, "state": "IDLE"}
 
 
-def listed(*nodes: Mapping[str, object]) -> tuple[SlurmNode, ...]:
-    """As scontrol prints them: name and partition, and what is not USUAL."""
-    return tuple(node_resources.parse("\n".join(LINE.format(**{**USUAL, **node}) for node in nodes) + "\n"))
+def parse_nodes(*nodes: Mapping[str, object]) -> tuple[SlurmNode, ...]:
+    """Return nodes as scontrol prints them, with the fields of USUAL unless given."""
+    return tuple(node_resources.parse_nodes("\n".join(LINE.format(**{**USUAL, **node}) for node in nodes) + "\n"))
 
 
-def many(count: int, partition: str = "npu", **more: object) -> list[dict[str, object]]:
+def make_nodes(count: int, partition: str = "npu", **more: object) -> list[dict[str, object]]:
     return [{"name": f"{partition}{n}", "partition": partition, **more} for n in range(1, count + 1)]
 
 
-def judged(
+def judge_request(
     nodes: tuple[SlurmNode, ...],
     request: TrainRequest,
     variables: Mapping[str, str] | None = None,
     **options: object,
 ) -> tuple[PlacementVerdict, ...]:
-    """As a submission does: sinfo tells of the same nodes, and the first partition is the default one."""
+    """Judge as a submission does: sinfo lists the same nodes, and the first partition is the default one."""
     partitions = list(dict.fromkeys(name for node in nodes for name in node.partitions))
     rows = [
         site.PartitionRow(name, name == partitions[0], True, "infinite", 1, node.cards)
@@ -50,8 +50,10 @@ def judged(
         for node in nodes
         if name in node.partitions
     ]
-    wish = SlurmOptions(**options)  # type: ignore[arg-type]  # a test's words
-    plan = job.plan(request, resolve_roles(request, Facts()), wish, rows, Path("/shared/runs/x"), "/opt/envcheck")
+    wish = SlurmOptions(**options)  # type: ignore[arg-type]
+    plan = job_plan.build_plan(
+        request, resolve_roles(request, Facts()), wish, rows, Path("/shared/runs/x"), "/opt/envcheck"
+    )
     return node_resources.judge_plan(plan, rows, nodes, variables or {})
 
 
@@ -61,32 +63,32 @@ EIGHT = TrainRequest(
 
 
 def test_what_slurm_knows_of_a_node() -> None:
-    """Cards, memory, architecture, partitions; an operator's words in Reason are none of them."""
-    (node,) = listed({"name": "node01", "partition": "npu,debug", "features": "a2,ib", "gres": "npu:16(S:0-1)"})
+    """Devices, memory, architecture, partitions; fields in an operator's Reason text are ignored."""
+    (node,) = parse_nodes({"name": "node01", "partition": "npu,debug", "features": "a2,ib", "gres": "npu:16(S:0-1)"})
 
     assert node == SlurmNode("node01", ("npu", "debug"), ("a2", "ib"), (NodeCards("npu", "", 16),), 2 << 20, "x86_64")
 
 
 @pytest.mark.parametrize("text", ("", "Node node05 not found\n", "slurm_load_node error: timed out\n"))
 def test_what_is_no_node(text: str) -> None:
-    """A complaint of scontrol is no node."""
-    assert tuple(node_resources.parse(text)) == ()
+    """An error of scontrol is not parsed as a node."""
+    assert tuple(node_resources.parse_nodes(text)) == ()
 
 
 @pytest.mark.parametrize(
     ("nodes", "names"),
     [
-        (many(8), ()),
-        (many(7), ("nodes",)),
-        (many(8, gres="npu:8"), ("cards",)),
-        (many(8, gres="gpu:h200:8"), ("device",)),
-        (many(8, arch="aarch64"), ("architecture",)),
-        (many(8, memory=65536), ("host_memory",)),
-        ([*many(8), *many(2, "old", gres="npu:8")], ()),
-        ([*many(4), *many(4, "more")], ("nodes",)),
-        (many(8, state="DOWN"), ()),
-        (many(8, arch="(null)", memory=1), ()),
-        (many(8, gres="(null)"), ()),
+        (make_nodes(8), ()),
+        (make_nodes(7), ("nodes",)),
+        (make_nodes(8, gres="npu:8"), ("cards",)),
+        (make_nodes(8, gres="gpu:h200:8"), ("device",)),
+        (make_nodes(8, arch="aarch64"), ("architecture",)),
+        (make_nodes(8, memory=65536), ("host_memory",)),
+        ([*make_nodes(8), *make_nodes(2, "old", gres="npu:8")], ()),
+        ([*make_nodes(4), *make_nodes(4, "more")], ("nodes",)),
+        (make_nodes(8, state="DOWN"), ()),
+        (make_nodes(8, arch="(null)", memory=1), ()),
+        (make_nodes(8, gres="(null)"), ()),
     ],
     ids=(
         *("fits", "too few nodes", "too few cards", "another vendor", "architecture", "memory", "one partition fits"),
@@ -94,15 +96,15 @@ def test_what_is_no_node(text: str) -> None:
     ),
 )
 def test_which_requirement_no_node_meets(nodes: list[dict[str, object]], names: tuple[str, ...]) -> None:
-    """By what the nodes are, not by how they are today; what Slurm does not know refuses nothing."""
-    assert blocked_by(judged(listed(*nodes), EIGHT)) == names
+    """By hardware, not by current state; facts that Slurm does not know do not block."""
+    assert blocked_by(judge_request(parse_nodes(*nodes), EIGHT)) == names
 
 
-def test_the_sentence_is_the_judges(capsys: pytest.CaptureFixture[str]) -> None:
-    """First which nodes of which partition are too few, then each requirement once, with its nodes and its remedy: as
-    the judge of a single machine says it."""
-    nodes = listed(*many(8, arch="aarch64"), *many(2, "old", gres="npu:8"))
-    verdicts = judged(nodes, EIGHT, partition=("npu",))
+def test_report_of_unmet_requirements(capsys: pytest.CaptureFixture[str]) -> None:
+    """First how many nodes of each partition fit, then each unmet requirement once with its nodes and remedy, as the
+    checks of a single machine report it."""
+    nodes = parse_nodes(*make_nodes(8, arch="aarch64"), *make_nodes(2, "old", gres="npu:8"))
+    verdicts = judge_request(nodes, EIGHT, partition=("npu",))
     print_placement(verdicts)
     first, second, third, *_ = capsys.readouterr().err.splitlines()
     (wanted,) = (one.wanted for one in resolve_roles(EIGHT, Facts()))
@@ -110,33 +112,37 @@ def test_the_sentence_is_the_judges(capsys: pytest.CaptureFixture[str]) -> None:
     (own,) = (f for f in judge_requirements(alone) if f.name == "job.architecture")
 
     assert first == "blocked: ernie-300b-npu-sft needs 8 nodes that meet its requirements; found: npu 0/8"
-    assert second == f"fail    npu[1-8]: job.architecture: {own.seen}"
-    assert own.remedy and third == f"        next: {own.remedy.words}"
+    assert second == f"failed   npu[1-8]: job.architecture: {own.seen}"
+    assert own.remedy and third == f"         next: {own.remedy.words}"
     assert refusal_values(verdicts)["nodes"]["npu1"][0]["seen"] == own.seen
 
 
-def test_what_a_person_waived_refuses_nothing() -> None:
-    """The nodes would open that gate, too; the other requirements stand."""
-    nodes = listed(*many(8, gres="npu:8", memory=65536))
-    rows = tuple(site.parse("npu*|up|infinite|8|npu:8\n"))
-    plan = job.plan(EIGHT, resolve_roles(EIGHT, Facts()), SlurmOptions(), rows, Path("/shared/runs/x"), "/opt/envcheck")
+def test_waived_requirements_do_not_block() -> None:
+    """A requirement of a waived preflight check does not block; the others still do."""
+    nodes = parse_nodes(*make_nodes(8, gres="npu:8", memory=65536))
+    rows = tuple(site.parse_sinfo("npu*|up|infinite|8|npu:8\n"))
+    plan = job_plan.build_plan(
+        EIGHT, resolve_roles(EIGHT, Facts()), SlurmOptions(), rows, Path("/shared/runs/x"), "/opt/envcheck"
+    )
     verdicts = node_resources.judge_plan(plan, rows, nodes, {}, ("devices",))
 
     assert blocked_by(verdicts) == ("host_memory",)
 
 
 def test_the_job_is_blocked_by_its_nodes() -> None:
-    """Not by what the machine lacks on which one submits."""
+    """The machine that submits the job does not count."""
     (resolved,) = resolve_roles(EIGHT, Facts())
-    (verdict,) = judged(listed(*many(8, gres="npu:8")), EIGHT)
+    (verdict,) = judge_request(parse_nodes(*make_nodes(8, gres="npu:8")), EIGHT)
 
     assert apply_verdict(resolved, verdict).as_json()["blocked_by"] == ["cards"]
     assert apply_verdict(resolved, None).as_json()["blocked_by"] == []
 
 
-def test_what_slurm_does_not_tell_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """The requirements that nobody could judge are named with their nodes."""
-    print_placement(judged(listed(*many(7), *many(1, "npu", name="late", arch="(null)", memory=1)), EIGHT))
+def test_unchecked_requirements_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Requirements that could not be checked are listed with their nodes."""
+    print_placement(
+        judge_request(parse_nodes(*make_nodes(7), *make_nodes(1, "npu", name="late", arch="(null)", memory=1)), EIGHT)
+    )
 
     assert capsys.readouterr().err == (
         "note: not checked before submission on late: job.architecture, job.host_memory\n"
@@ -156,34 +162,34 @@ def test_what_slurm_does_not_tell_is_said(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_options_that_choose_nodes(options: tuple[str, ...], variables: dict[str, str], names: tuple[str, ...]) -> None:
-    """A person's --exclude, --nodelist, --constraint and partition are kept; what is too clever leaves all nodes."""
-    nodes = listed(*many(9, features="a2"), *many(8, "old", gres="npu:8"))
+    """--exclude, --nodelist, --constraint and partition are applied; constraints with operators leave all nodes."""
+    nodes = parse_nodes(*make_nodes(9, features="a2"), *make_nodes(8, "old", gres="npu:8"))
 
-    assert blocked_by(judged(nodes, EIGHT, variables, sbatch=options)) == names
+    assert blocked_by(judge_request(nodes, EIGHT, variables, sbatch=options)) == names
 
 
 @pytest.mark.parametrize(("gres", "names"), (("gpu:bi150:8", ()), ("gpu:bi150:16", ()), ("gpu:bi150:4", ("cards",))))
 def test_cards_that_are_bought(gres: str, names: tuple[str, ...]) -> None:
-    """A site may count boards of two chips: 16 devices are eight of them."""
+    """A site may count boards with two chips: 16 devices are eight boards."""
     request = TrainRequest(model="21b", method="lora", device="iluvatar")
 
-    assert blocked_by(judged(listed(*many(1, "ilu", gres=gres)), request)) == names
+    assert blocked_by(judge_request(parse_nodes(*make_nodes(1, "ilu", gres=gres)), request)) == names
 
 
-def test_a_persons_own_word_for_cards() -> None:
-    """--gres says what the site calls them, and the nodes are counted by it."""
+def test_gres_name_from_the_option() -> None:
+    """--gres names the resource of the site, by which devices are counted."""
     request = TrainRequest(model="21b", method="lora", device="npu")
-    nodes = listed(*many(1, "all", gres="accelerator:16"), *many(1, "small", gres="accelerator:8"))
+    nodes = parse_nodes(*make_nodes(1, "all", gres="accelerator:16"), *make_nodes(1, "small", gres="accelerator:8"))
 
-    assert blocked_by(judged(nodes, request, gres=("accelerator",), partition=("all",))) == ()
-    assert blocked_by(judged(nodes, request, gres=("accelerator",), partition=("small",))) == ("cards",)
+    assert blocked_by(judge_request(nodes, request, gres=("accelerator",), partition=("all",))) == ()
+    assert blocked_by(judge_request(nodes, request, gres=("accelerator",), partition=("small",))) == ("cards",)
 
 
 def test_each_role_has_its_own_nodes() -> None:
-    """A job over mixed cards is refused for the component that finds none, and names it."""
+    """A job over mixed devices is refused for the component without nodes, which the title names."""
     request = TrainRequest(recipe="ernie-21b-hetero", method="lora")
-    nodes = listed(*many(1, "nv", gres="gpu:h200:8"), *many(1, "ilu", gres="gpu:bi150:2"))
-    nvidia, iluvatar = judged(nodes, request, partition=("nv", "ilu"))
+    nodes = parse_nodes(*make_nodes(1, "nv", gres="gpu:h200:8"), *make_nodes(1, "ilu", gres="gpu:bi150:2"))
+    nvidia, iluvatar = judge_request(nodes, request, partition=("nv", "ilu"))
 
     assert (nvidia.is_refused, iluvatar.blocked_by) == (False, ("cards",))
     assert "(iluvatar)" in iluvatar.title

@@ -1,4 +1,4 @@
-"""`envcheck slurm prolog`: what it says of a node by itself, and as Prolog and HealthCheckProgram of a real Slurm."""
+"""`envcheck slurm prolog`: called directly, and as Prolog and HealthCheckProgram of a real Slurm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.backends.slurm.slurm_parts import Cluster, cluster
+from tests.launch.backends.slurm.slurm_parts import SlurmCluster, start_slurm
 
 pytestmark = pytest.mark.real
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[4]
 SAYS = (sys.executable, "-m", "envcheck", "slurm", "prolog")
 
 
-def prolog(machine: str, *words: str, faults: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def run_prolog(machine: str, *words: str, faults: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     wishes = [word for fault in faults for word in ("--fault", fault)]
     argv = [sys.executable, "-m", "envcheck", "simulate", machine, *wishes, "--", *SAYS, *words]
     env = {**os.environ, "SLURMD_NODENAME": "node07"}
@@ -26,9 +26,9 @@ def prolog(machine: str, *words: str, faults: tuple[str, ...] = ()) -> subproces
 
 
 @pytest.mark.parametrize("machine", ("atlas-200t-a2-box16", "bi-v150x8", "h200x8"))
-def test_a_node_that_is_well(machine: str) -> None:
-    """Nothing is said, and the answer is 0."""
-    done = prolog(machine)
+def test_a_healthy_node(machine: str) -> None:
+    """No output, exit code 0."""
+    done = run_prolog(machine)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -40,15 +40,16 @@ def test_a_node_that_is_well(machine: str) -> None:
             "atlas-800t-a2",
             ("card-lost=3",),
             (),
-            "envcheck: node07 is not fit: devices.count: lspci 8, /dev 8, npu-smi 7\n",
+            "envcheck: node node07 is not healthy: devices.count: NPU 3 (0000:82:00.0) is on the PCI bus but missing "
+            "from npu-smi (lspci 8, /dev 8, npu-smi 7)\n",
         ),
-        ("bi-v150x8", ("tool-missing",), (), "envcheck: node07 is not fit: driver.tool"),
-        ("h200x8", ("memory-held",), ("--alone",), "envcheck: node07 is not fit: devices."),
+        ("bi-v150x8", ("tool-missing",), (), "envcheck: node node07 is not healthy: driver.tool"),
+        ("h200x8", ("memory-held",), ("--alone",), "envcheck: node node07 is not healthy: devices."),
     ],
 )
-def test_a_node_that_is_not_fit(machine: str, faults: tuple[str, ...], words: tuple[str, ...], expected: str) -> None:
-    """One line with the node, the check and what it saw, and 1, so that slurmd takes the node out of use."""
-    done = prolog(machine, *words, faults=faults)
+def test_an_unhealthy_node(machine: str, faults: tuple[str, ...], words: tuple[str, ...], expected: str) -> None:
+    """One line with the node, the check and its finding, and exit code 1, so that Slurm drains the node."""
+    done = run_prolog(machine, *words, faults=faults)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(expected)
@@ -56,66 +57,71 @@ def test_a_node_that_is_not_fit(machine: str, faults: tuple[str, ...], words: tu
 
 
 def test_a_card_that_another_job_uses() -> None:
-    """Where jobs share nodes, a card in use is no fault of the node."""
-    assert prolog("h200x8", faults=("memory-held",)).returncode == 0
+    """If jobs share nodes, a device in use is not a fault of the node."""
+    assert run_prolog("h200x8", faults=("memory-held",)).returncode == 0
 
 
-@pytest.mark.parametrize(("words", "code"), (((), 0), (("--strict",), 1)))
+@pytest.mark.parametrize(("words", "code"), (((), 0), (("--fail-on-unknown",), 1)))
 def test_a_tool_that_hangs(words: tuple[str, ...], code: int) -> None:
-    """The look ends at its limit, whatever hangs: that it could not be told fails no node, unless a site wants it."""
-    done = prolog("atlas-800t-a2", "--limit", "1.5", *words, faults=("tool-hang=60",))
+    """The checks end at their time limit; an unknown result fails the node only with --fail-on-unknown."""
+    done = run_prolog("atlas-800t-a2", "--timeout", "1.5", *words, faults=("tool-hang=60",))
 
     assert done.returncode == code
-    assert done.stderr == "envcheck: node07: could not tell: it could not be told in 1.5 s\n"
+    assert done.stderr == "envcheck: cannot determine whether node node07 is healthy: no result within 1.5 s\n"
 
 
 def test_a_file_for_the_configuration(tmp_path: Path) -> None:
-    """What --as-script prints is a program without options, which Prolog= can name, and it runs without any PATH."""
+    """--as-script prints a program without options for Prolog=, which runs without PATH."""
     text = subprocess.run(
-        [*SAYS, "--device", "cpu", "--limit", "20", "--as-script"], cwd=ROOT, capture_output=True, text=True, check=True
+        [*SAYS, "--device", "cpu", "--timeout", "20", "--as-script"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     (tmp_path / "prolog").write_text(text)
     (tmp_path / "prolog").chmod(0o755)
     done = subprocess.run([tmp_path / "prolog"], env={"SLURMD_NODENAME": "n"}, capture_output=True, text=True)
 
-    assert "slurm prolog --device cpu --limit 20\n" in text
+    assert "slurm prolog --device cpu --timeout 20\n" in text
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("prolog"), {"npu": (2, "npu:8")}) as made:
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    with start_slurm(tmp_path_factory.mktemp("prolog"), {"npu": (2, "npu:8")}) as made:
         for name in made.names:
-            made.simulate(name, "atlas-800t-a2")
+            made.simulate_node(name, "atlas-800t-a2")
         yield made
 
 
-def asks(slurm: Cluster, *words: str) -> str:
-    """What a site's own file has: the node's machine is a simulated one, else nothing is ours."""
-    return f'export ENVCHECK_SYSROOT="{slurm.machine}"\nexec {" ".join(SAYS)} {" ".join(words)}'
+def write_prolog(slurm: SlurmCluster, *words: str) -> str:
+    """Return a Prolog script of a site, on a node with a simulated machine."""
+    return f'export ENVCHECK_SYSROOT="{slurm.machine_path}"\nexec {" ".join(SAYS)} {" ".join(words)}'
 
 
-def test_as_prolog(slurm: Cluster) -> None:
-    """A job whose first node is not fit starts on the other one, and the bad node is out of use."""
-    slurm.simulate("node01", "atlas-800t-a2", "card-lost=3")
-    slurm.program("prolog", asks(slurm))
+def test_as_prolog(slurm: SlurmCluster) -> None:
+    """A job whose first node is unhealthy starts on the other one, and the bad node is drained."""
+    slurm.simulate_node("node01", "atlas-800t-a2", "card-lost=3")
+    slurm.write_program("prolog", write_prolog(slurm))
     place = slurm.folder / "ran.txt"
-    sent = slurm.call("sbatch", "--parsable", "--requeue", "--output=/dev/null", f"--wrap=hostname > {place}")
+    sent = slurm.run_command("sbatch", "--parsable", "--requeue", "--output=/dev/null", f"--wrap=hostname > {place}")
     assert sent.returncode == 0, sent.stderr
-    slurm.wait(lambda: place.exists() and bool(place.read_text()))
+    slurm.wait_until(lambda: place.exists() and bool(place.read_text()))
 
     assert place.read_text() == "node02\n"
-    assert slurm.states()["node01"].startswith("drain")
-    slurm.clean()
+    assert slurm.read_states()["node01"].startswith("drain")
+    slurm.reset_cluster()
 
 
-def test_as_health_check(slurm: Cluster) -> None:
-    """A node that loses a card while nobody trains is out of use at the next look, and `sinfo -R` says why."""
-    slurm.simulate("node01", "atlas-800t-a2")
-    slurm.simulate("node02", "atlas-800t-a2", "card-lost=3")
-    slurm.program("health", f"export SLURM_CONF={slurm.folder}/slurm.conf\n{asks(slurm, '--drain')}")
-    slurm.wait(lambda: slurm.states()["node02"].startswith("drain"))
+def test_as_health_check(slurm: SlurmCluster) -> None:
+    """An idle node that loses a device is drained at the next health check; `sinfo -R` shows the reason."""
+    slurm.simulate_node("node01", "atlas-800t-a2")
+    slurm.simulate_node("node02", "atlas-800t-a2", "card-lost=3")
+    slurm.write_program("health", f"export SLURM_CONF={slurm.folder}/slurm.conf\n{write_prolog(slurm, '--drain')}")
+    slurm.wait_until(lambda: slurm.read_states()["node02"].startswith("drain"))
 
-    reason = slurm.call("sinfo", "-R", "-h", "-o", "%E|%N").stdout
-    assert reason == "envcheck: devices.count: lspci 8, /dev 8, npu-smi 7|node02\n"
-    assert slurm.states()["node01"].rstrip("*") == "idle"  # *: on a busy machine it is late to say so
+    reason = slurm.run_command("sinfo", "-R", "-h", "-o", "%E|%N").stdout
+    assert reason.startswith("envcheck: devices.count: NPU 3 (0000:82:00.0) is on the PCI bus but missing from npu-smi")
+    assert reason.endswith(" (lspci 8, /dev 8, npu-smi 7)|node02\n")
+    assert slurm.read_states()["node01"].rstrip("*") == "idle"  # *: slurmd responds late on a busy machine

@@ -1,4 +1,4 @@
-"""A whole site for the tests: each node of a real Slurm answers to ssh, too, and has a root folder of its own."""
+"""A cluster for tests: each node of a real Slurm also has an sshd and its own root folder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.envcheck.fleet.fleet_parts import QUICK
-from tests.launch.backends.slurm.slurm_parts import SBIN, Cluster, wants
+from tests.launch.backends.slurm.slurm_parts import SBIN, SlurmCluster, require_slurm
 
-# Becomes a program ($3 ...) whose root folder $1 has the machine's own folders, save the two of a test, below $2.
+# Runs a program ($3 ...) with root folder $1: the folders of the host, except for two folders of the test below $2.
 ROOT = """
 set -eu
 root=$1 over=$2; shift 2
@@ -35,35 +35,37 @@ exec chroot "$root" "$@"
 """
 
 
-class Site(Cluster):
-    """`over` is the folder of what stands in each node's /workspace and /usr/local/Ascend."""
+class SlurmSite(SlurmCluster):
+    """`over` has the content of /workspace and /usr/local/Ascend of all nodes."""
 
     def __init__(self, folder: Path, kinds: dict[str, tuple[int, str]]) -> None:
         super().__init__(folder, kinds)
         self.over, self.user = folder / "over", folder / "user"
 
-    def up(self) -> None:
-        """The Slurm, then a sshd in each node's network, with a root folder of its own, too."""
+    def start_cluster(self) -> None:
+        """Start Slurm, then an sshd on each node."""
         self.user.mkdir()
         for key in ("id_test", "host_key"):
             argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(self.user / key)]
             subprocess.run(argv, check=True, capture_output=True)
-        self.program("root-of", ROOT)
-        super().up()
-        self._know()
+        self.write_program("root-of", ROOT)
+        super().start_cluster()
+        self._configure_ssh()
         for name in self.names:
-            self._daemon(name, shutil.which("sshd", path=SBIN) or "", "-D", "-e", "-f", str(self._sshd_config(name)))
-        self.wait(lambda: all(self.call("ssh", name, "true").returncode == 0 for name in self.names))
+            self._start_daemon(
+                name, shutil.which("sshd", path=SBIN) or "", "-D", "-e", "-f", str(self._write_sshd_config(name))
+            )
+        self.wait_until(lambda: all(self.run_command("ssh", name, "true").returncode == 0 for name in self.names))
 
-    def _daemon(self, name: str, *argv: str) -> int:
+    def _start_daemon(self, name: str, *argv: str) -> int:
         if name == "ctl":
-            return super()._daemon(name, *argv)
+            return super()._start_daemon(name, *argv)
         root = self.folder / "root" / f"{name}-{Path(argv[0]).name}"
         root.mkdir(parents=True)
-        return super()._daemon(name, str(self.folder / "root-of"), str(root), str(self.over), *argv)
+        return super()._start_daemon(name, str(self.folder / "root-of"), str(root), str(self.over), *argv)
 
-    def _know(self) -> None:
-        """ssh reads the configuration of the user in /etc/passwd, whatever HOME says: one of our own names the file."""
+    def _configure_ssh(self) -> None:
+        """Write an ssh wrapper with a configuration file: ssh ignores HOME and uses the home folder in /etc/passwd."""
         key = " ".join((self.user / "host_key.pub").read_text().split()[:2])
         (self.user / "known_hosts").write_text("".join(f"{name} {key}\n" for name in self.names))
         words = f"Host *\n  IdentityFile {self.user}/id_test\n  UserKnownHostsFile {self.user}/known_hosts\n  {QUICK}\n"
@@ -73,12 +75,12 @@ class Site(Cluster):
         wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.user}/config "$@"\n')
         wrapper.chmod(0o755)
 
-    def _sshd_config(self, name: str) -> Path:
-        given = {"ENVCHECK_SYSROOT": self.folder / name / "machine", "PATH": self.environment()["PATH"]}
+    def _write_sshd_config(self, name: str) -> Path:
+        given = {"ENVCHECK_SYSROOT": self.folder / name / "machine", "PATH": self.make_environment()["PATH"]}
         given |= {"HOME": self.folder / "home", "ENVCHECK_HOME": self.folder / "home" / "envcheck"}
         path = self.folder / f"{name}.sshd"
         lines = [
-            f"ListenAddress {self.address(name)}", f"HostKey {self.user}/host_key",
+            f"ListenAddress {self.find_address(name)}", f"HostKey {self.user}/host_key",
             f"AuthorizedKeysFile {self.user}/id_test.pub", "PidFile none", "StrictModes no", "UsePAM no",
             "PasswordAuthentication no", "PermitRootLogin prohibit-password", "UseDNS no", "PrintMotd no",
             "SetEnv " + " ".join(f'"{key}={value}"' for key, value in given.items()),
@@ -86,18 +88,18 @@ class Site(Cluster):
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def environment(self) -> dict[str, str]:
-        said = super().environment()
-        return {**said, "PATH": os.pathsep.join([str(self.user / "bin"), said["PATH"]])}
+    def make_environment(self) -> dict[str, str]:
+        inherited = super().make_environment()
+        return {**inherited, "PATH": os.pathsep.join([str(self.user / "bin"), inherited["PATH"]])}
 
 
 @contextlib.contextmanager
-def site(folder: Path, kinds: dict[str, tuple[int, str]]) -> Iterator[Site]:
-    wants("sshd", "chroot")
+def start_site(folder: Path, kinds: dict[str, tuple[int, str]]) -> Iterator[SlurmSite]:
+    require_slurm("sshd", "chroot")
     Path("/run/sshd").mkdir(exist_ok=True)
-    made = Site(folder, kinds)
+    made = SlurmSite(folder, kinds)
     try:
-        made.up()
+        made.start_cluster()
         yield made
     finally:
-        made.down()
+        made.stop_cluster()

@@ -1,4 +1,4 @@
-"""train --hosts over real ssh: the real launcher on two hosts, started, watched and ended together."""
+"""train --hosts over real ssh: the real launcher on two hosts, started, watched and stopped together."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ import pytest
 
 from envcheck.cli import schemas
 from envcheck.fleet import runner
-from launch.backends.ssh import node
+from launch.backends.ssh import node_outcome
 from tests.envcheck.fleet import fleet_parts
-from tests.envcheck.fleet.fleet_parts import Fleet, Host
-from tests.launch.test_train import left, variables
+from tests.envcheck.fleet.fleet_parts import SshFleet, SshHost
+from tests.launch.test_train import list_remaining_processes, make_variables
 from tests.launch.test_train_nodes import RECIPE
 
 pytestmark = pytest.mark.real
 
 
-class Job:
-    """Two hosts that share a home, as clusters do; `runs` is a folder of this test's."""
+class FleetJob:
+    """Two hosts with a shared home folder; `runs` is the folder of one test."""
 
-    def __init__(self, fleet: Fleet, home: Path, recipes: Path) -> None:
+    def __init__(self, fleet: SshFleet, home: Path, recipes: Path) -> None:
         self.fleet, self.home, self.recipes, self.runs = fleet, home, recipes, Path()
 
-    def words(self, *more: str) -> tuple[str, ...]:
+    def make_options(self, *more: str) -> tuple[str, ...]:
         chosen = ("--recipe", "two-nodes", "--recipes", str(self.recipes), "--runs", str(self.runs / "runs"))
         return ("train", *chosen, "--gather", "60", "--hosts", "node[01-02]", *more)
 
-    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
-        return self.fleet.run(*self.words(*more), timeout_s=200)
+    def run_command(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return self.fleet.run_envcheck(*self.make_options(*more), timeout_s=200)
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "envcheck", *self.words(*more)]
+    def start_command(self, *more: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "envcheck", *self.make_options(*more)]
         return subprocess.Popen(
-            argv, cwd=fleet_parts.ROOT, env=self.fleet.environment(), stdin=subprocess.DEVNULL,
+            argv, cwd=fleet_parts.ROOT, env=self.fleet.make_environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def begin(self, host: Host, names: str = "") -> None:
-        """Its sshd, and an /etc/hosts of its own."""
-        host.stop()
+    def start_host(self, host: SshHost, names: str = "") -> None:
+        """Start sshd on a host, with its own /etc/hosts."""
+        host.stop_sshd()
         host.variables = {"ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(self.home), "NO_COLOR": "1"}
-        host.start(self.fleet.key)
-        self.fleet.wait(host)
+        host.start_sshd(self.fleet.key)
+        self.fleet.wait_for_sshd(host)
         path = host.folder / "hosts"
         known = "".join(f"{one.address} {one.name}\n" for one in self.fleet.hosts)
         path.write_text(names or f"127.0.0.1 localhost\n{known}")
@@ -60,23 +60,23 @@ class Job:
         subprocess.run(argv, check=True)
 
     def wait_for_step(self, child: subprocess.Popen[str]) -> None:
-        """Until the first host tells of its second step."""
+        """Wait until the first host has logged its second step."""
         end = time.monotonic() + 60
         while time.monotonic() < end and child.poll() is None:
             if any('"step": 2,' in log.read_text() for log in self.runs.glob("runs/node01/*/log/workerlog.0")):
                 return
             time.sleep(0.2)
         child.kill()
-        pytest.fail(f"no step was made: {child.communicate()}", pytrace=False)
+        pytest.fail(f"no training step: {child.communicate()}", pytrace=False)
 
-    def folder(self, host: Host) -> Path:
-        """Of its run."""
+    def find_run_folder(self, host: SshHost) -> Path:
+        """Return the folder of the host's run."""
         (path,) = (self.runs / "runs" / host.name).glob("*-two-nodes")
         return path
 
 
 @pytest.fixture(scope="module")
-def made(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+def made(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetJob]:
     folder = tmp_path_factory.mktemp("job")
     (folder / "recipes").mkdir()
     (folder / "recipes" / "two.toml").write_text(RECIPE.format(python=paddle_environment / "bin" / "python"))
@@ -90,118 +90,129 @@ def made(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         "--recipes",
         str(folder / "recipes"),
     ]
-    done = subprocess.run([*argv, "--yes"], env=variables(folder / "home"), capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [*argv, "--yes"], env=make_variables(folder / "home"), capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    with fleet_parts.fleet(folder / "fleet", 2, "cpu") as fleet:
-        job = Job(fleet, folder / "home", folder / "recipes")
+    with fleet_parts.start_fleet(folder / "fleet", 2, "cpu") as fleet:
+        job = FleetJob(fleet, folder / "home", folder / "recipes")
         for host in fleet.hosts:
-            job.begin(host)
+            job.start_host(host)
         yield job
 
 
 @pytest.fixture
-def job(made: Job, tmp_path: Path) -> Iterator[Job]:
+def job(made: FleetJob, tmp_path: Path) -> Iterator[FleetJob]:
     made.runs = tmp_path
     yield made
-    for process in left(tmp_path):
+    for process in list_remaining_processes(tmp_path):
         process.kill()
 
 
-def losses(log: str) -> list[float]:
-    """The mean over all ranks, step by step, as rank 0 tells it."""
+def read_losses(log: str) -> list[float]:
+    """Return the mean loss over all ranks per step, from the log of rank 0."""
     return [float(found) for found in re.findall(r'"loss": ([\d.]+)', log)]
 
 
-def test_two_hosts_train(job: Job) -> None:
-    """Each host gets its rank and the master's address; the loss falls over the ranks of both, which end equal.  With
-    --fanout 1 they begin one after the other, and go on together."""
-    done = job.run("--steps", "12", "--json", "--fanout", "1")
-    said = json.loads(done.stdout)
+def test_two_hosts_train(job: FleetJob) -> None:
+    """Each host gets its rank and the master address; the loss falls and all ranks end with equal weights. With
+    --fanout 1 the hosts start one after the other and run together."""
+    done = job.run_command("--steps", "12", "--json", "--fanout", "1")
+    document = json.loads(done.stdout)
 
     assert done.returncode == 0, done.stderr
-    jsonschema.validate(said, schemas.schema("train-hosts"))
-    assert {name: (one["rank"], one["state"]) for name, one in said["hosts"].items()} == {
+    jsonschema.validate(document, schemas.build_schema("train-hosts"))
+    assert {name: (one["rank"], one["state"]) for name, one in document["hosts"].items()} == {
         "node01": (0, "finished"),
         "node02": (1, "finished"),
     }
-    assert "node01: rank 1 (node02, " in done.stderr
-    command = said["hosts"]["node02"]["record"]["command"]
+    assert "node01: joined: rank 1 (node02, " in done.stderr
+    command = document["hosts"]["node02"]["record"]["command"]
     assert command[command.index("--master") + 1] == f"{job.fleet.hosts[0].address}:29777"
-    log = (job.folder(job.fleet.hosts[0]) / "log" / "workerlog.0").read_text()
-    told = losses(log)
-    assert len(told) == 12
-    assert sum(told[-4:]) < sum(told[:4])
+    log = (job.find_run_folder(job.fleet.hosts[0]) / "log" / "workerlog.0").read_text()
+    losses = read_losses(log)
+    assert len(losses) == 12
+    assert sum(losses[-4:]) < sum(losses[:4])
     assert '"ranks": 4, "equal": true' in log
 
 
-def test_hosts_that_had_no_turn_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once one has ended badly, those that --fanout held back are asked no more, and are not named as the first."""
+def test_hosts_that_were_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a host has failed, hosts that --fanout held back are not contacted and are not reported as the cause."""
     (tmp_path / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexit 255\n')
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    stops = runner.Stops()
-    order = runner.Order({f"host-{n}": ("train",) for n in range(1, 5)}, fanout=2, together=True)
-    did = runner.do(order, lambda host, line: None, lambda one: stops.later(0.0), stops)
-    nodes = [node.ended(one, rank) for rank, one in enumerate(did)]
+    stops = runner.StopRequests()
+    order = runner.FleetCommand({f"host-{n}": ("train",) for n in range(1, 5)}, fanout=2, together=True)
+    did = runner.run_commands(order, lambda host, line: None, lambda one: stops.schedule_stops(0.0), stops)
+    nodes = [node_outcome.build_node_outcome(one, rank) for rank, one in enumerate(did)]
     asked = (tmp_path / "asked").read_text()
 
-    assert [(one.host, one.state) for one in nodes[2:]] == [("host-3", "not-begun"), ("host-4", "not-begun")]
+    assert [(one.host, one.state) for one in nodes[2:]] == [("host-3", "not-started"), ("host-4", "not-started")]
     assert {one.state for one in nodes[:2]} == {"unreached"}
     assert [f"host-{n}" in asked for n in range(1, 5)] == [True, True, False, False]
 
 
-def test_a_closed_gate_on_one_host(job: Job) -> None:
-    """A host whose own name leads to loopback closes its gate: it is named, and nothing starts on any host; what is no
-    job is told once, exit code 2."""
+def test_a_closed_gate_on_one_host(job: FleetJob) -> None:
+    """A host whose name resolves to loopback fails its check: it is named, and nothing starts on any host. An invalid
+    command line is reported once for all hosts, exit code 2."""
     second = job.fleet.hosts[1]
-    job.begin(second, "127.0.0.1 localhost node02\n")
+    job.start_host(second, "127.0.0.1 localhost node02\n")
     try:
-        done = job.run()
-        none = job.fleet.run("train", "--recipe", "tiny-cpu", "--limit", "none-such.s=1", "--hosts", "node[01-02]")
+        done = job.run_command()
+        none = job.fleet.run_envcheck(
+            "train", "--recipe", "tiny-cpu", "--limit", "none-such.s=1", "--hosts", "node[01-02]"
+        )
     finally:
-        job.begin(second)
+        job.start_host(second)
 
     assert none.returncode == 2
-    assert "fail    node[01-02]: fleet.command: " in none.stderr and "none-such" in none.stderr, none.stderr
+    assert "failed   node[01-02]: fleet.command: " in none.stderr and "none-such" in none.stderr, none.stderr
     assert done.returncode == 1, done.stderr
-    assert "fail    node02: gate.name: " in done.stderr
-    assert "nothing was started on any host" in done.stderr
+    assert "failed   node02: gate.name: " in done.stderr
+    assert "the training was not started on any host" in done.stderr
     assert not list(job.runs.glob("runs/*/*-two-nodes"))
 
 
-def test_a_host_dies(job: Job) -> None:
-    """A host that is rebooted in the middle ends the run on the other one, and is named as the first."""
-    child = job.start("--steps", "100000", "--limit", "stalled.seconds=60")
+def test_a_host_dies(job: FleetJob) -> None:
+    """A host that dies during the run ends the run on the other one, and is reported as the cause."""
+    child = job.start_command("--steps", "100000", "--limit", "stalled.seconds=60")
     job.wait_for_step(child)
-    job.fleet.hosts[1].stop()
+    job.fleet.hosts[1].stop_sshd()
     _, err = child.communicate(timeout=150)
-    running = left(job.runs)
-    job.begin(job.fleet.hosts[1])
+    running = list_remaining_processes(job.runs)
+    job.start_host(job.fleet.hosts[1])
 
     assert child.returncode == 5, err
-    assert "lost        node02: " in err
-    assert "first       node02 (rank 1); the others ended since it did" in err
+    assert "disconnected  node02: " in err
+    assert "cause         node02 (rank 1) failed first and made the other hosts stop" in err
     assert running == []
 
 
-def test_ctrl_c(job: Job) -> None:
-    """Ctrl-C here ends the run on every host; each has its record of an interrupted run, and no process is left."""
-    child = job.start("--steps", "100000")
+def test_ctrl_c(job: FleetJob) -> None:
+    """Ctrl-C stops the run on every host; each has the record of an interrupted run, and no process is left."""
+    child = job.start_command("--steps", "100000")
     job.wait_for_step(child)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=100)
 
     assert child.returncode == 130, err
-    assert "interrupted node[01-02]" in err, err
-    assert all((job.folder(host) / "run.json").exists() for host in job.fleet.hosts)
-    assert left(job.runs) == []
+    assert "interrupted   node[01-02]" in err, err
+    assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts)
+    assert list_remaining_processes(job.runs) == []
 
 
-@pytest.mark.parametrize("asked", [("--model", "nosuch"), ("--recipe", "nosuch"), ("--model", "21b", "--method", "x")])
-def test_a_job_that_nobody_knows_is_refused_here(asked: tuple[str, ...]) -> None:
-    """What no recipe has is on no host either: no host is asked, nor shown a command for it."""
-    argv = [sys.executable, "-m", "envcheck", "train", "--hosts", "node[1-2]", "--dry-run", *asked]
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--model", "nosuch"), "no recipe matches --model nosuch"),
+        (("--recipe", "nosuch"), "unknown recipe 'nosuch'"),
+        (("--model", "21b", "--method", "x"), "no recipe matches --model 21b --method x"),
+    ],
+)
+def test_an_unknown_job_is_rejected_locally(options: tuple[str, ...], error: str) -> None:
+    """A job without a recipe is rejected before any host is contacted."""
+    argv = [sys.executable, "-m", "envcheck", "train", "--hosts", "node[1-2]", "--dry-run", *options]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no recipe" in done.stderr
+    assert error in done.stderr

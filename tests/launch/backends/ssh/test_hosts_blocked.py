@@ -1,4 +1,4 @@
-"""train --hosts where a host does not meet the job's requirements: told in the judge's words, and no host starts."""
+"""train --hosts if a host does not meet the requirements of the job: the finding is reported, and no host starts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from envcheck.cli import schemas
-from installers.recipes.recipes_file import load
+from installers.recipes.loader import load_recipe
 from tests.envcheck.fleet import fleet_parts
-from tests.envcheck.fleet.fleet_parts import Fleet
-from tests.launch.gates.test_gates_command import provisioned
+from tests.envcheck.fleet.fleet_parts import SshFleet
+from tests.launch.gates.test_gates_command import make_environment
 
 pytestmark = pytest.mark.real
 
@@ -45,40 +45,41 @@ steps = {{ max = 5 }}
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """An aarch64 machine with 8 cards, which fits the recipe, and one of x86_64; the recipe's software is on both."""
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshFleet]:
+    """An aarch64 machine with 8 devices, which fits the recipe, and an x86_64 one, both with the software of the
+    recipe."""
     folder = tmp_path_factory.mktemp("pair")
     (folder / "recipes").mkdir()
     program = folder / "program.sh"
     program.write_text(f"touch {folder}/started-$(hostname)\n")
     (folder / "recipes" / "light.toml").write_text(RECIPE.format(program=program))
-    provisioned(load(folder / "recipes" / "light.toml"), folder / "home" / "environments" / "light")
-    with fleet_parts.fleet(folder / "fleet", 2, "atlas-800t-a2") as fleet:
-        fleet_parts.simulate(fleet.hosts[1], "atlas-200t-a2-box16")
+    make_environment(load_recipe(folder / "recipes" / "light.toml"), folder / "home" / "environments" / "light")
+    with fleet_parts.start_fleet(folder / "fleet", 2, "atlas-800t-a2") as fleet:
+        fleet_parts.simulate_host(fleet.hosts[1], "atlas-200t-a2-box16")
         for host in fleet.hosts:
-            host.stop()
+            host.stop_sshd()
             host.variables = {"ENVCHECK_HOME": str(folder / "home"), "NO_COLOR": "1"}
-            host.start(fleet.key)
-            fleet.wait(host)
+            host.start_sshd(fleet.key)
+            fleet.wait_for_sshd(host)
         yield fleet
 
 
-def test_the_host_that_blocks_is_named_first(pair: Fleet) -> None:
-    """The first lines name the host, its requirement and the remedy in the judge's words; nothing starts on the other
-    host either, and the document has the same."""
+def test_the_host_that_blocks_is_named_first(pair: SshFleet) -> None:
+    """The first lines name the host, its requirement and the remedy; nothing starts on the other host either, and the
+    document has the same findings."""
     folder = pair.folder.parent
-    words = ("train", "--recipe", "light", "--recipes", str(folder / "recipes"), "--runs", str(folder / "runs"))
-    words = (*words, "--hosts", "node[01-02]", "--gather", "60", "--waive", "disk", "--because", "a small disk")
-    done, told = pair.run(*words), pair.run(*words, "--json")
+    words = ["train", "--recipe", "light", "--recipes", str(folder / "recipes"), "--runs", str(folder / "runs")]
+    words += ["--hosts", "node[01-02]", "--gather", "60", "--waive", "disk", "--because", "a small disk"]
+    done, as_json = pair.run_envcheck(*words), pair.run_envcheck(*words, "--json")
     assert done.returncode == 1, done.stderr
-    said = json.loads(told.stdout)
+    document = json.loads(as_json.stdout)
     first, second, third, *_ = done.stderr.splitlines()
 
-    assert first.startswith("fail    node02: gate.doctor: "), done.stderr
-    assert second.startswith("        job.architecture: recipe light supports aarch64 only; this host is x86_64")
-    assert "fail    node[01-02]" not in done.stderr and "fail    node01" not in done.stderr, done.stderr
-    assert done.stderr.endswith("nothing was started on any host\n")
-    assert third.startswith("        next: ")
+    assert first.startswith("failed   node02: gate.doctor: "), done.stderr
+    assert second.startswith("         job.architecture: recipe light supports aarch64 only; this host is x86_64")
+    assert "failed   node[01-02]" not in done.stderr and "failed   node01" not in done.stderr, done.stderr
+    assert done.stderr.endswith("the training was not started on any host\n")
+    assert third.startswith("         next: ")
     assert not list(folder.glob("started-*")) and not list(folder.glob("runs/*/*-light"))
-    jsonschema.validate(said, schemas.schema("train-hosts"))
-    assert {gate["name"] for gate in said["gates"]["node02"] if gate["status"] == "FAIL"} == {"gate.doctor"}
+    jsonschema.validate(document, schemas.build_schema("train-hosts"))
+    assert {gate["name"] for gate in document["gates"]["node02"] if gate["status"] == "FAIL"} == {"gate.doctor"}

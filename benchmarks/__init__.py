@@ -1,0 +1,1 @@
+"""Measurements of envcheck, each run from the checkout: python -m benchmarks.NAME."""

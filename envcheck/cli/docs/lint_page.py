@@ -1,0 +1,65 @@
+"""reference/lint-rules.md: the rules of `envcheck lint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from envcheck.cli.docs.markdown_table import NOTE, PUBLISHED, cell, code, link, source, table
+from envcheck.core.toml_file import load_own_record
+from envcheck.lint.context.name_tables import FOLDER
+from envcheck.lint.rule_table import RULES
+
+
+@dataclass(frozen=True)
+class PublishedTrap:
+    """A trap of the published set-ups, and the rules that find it, or why none does."""
+
+    where: str
+    trap: str
+    rule: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class LintPage:
+    """data/page.toml: the page's own words."""
+
+    head: str
+    tail: str
+    areas: Mapping[str, str]
+    traps: tuple[PublishedTrap, ...]
+
+
+def read_page() -> LintPage:
+    return load_own_record(LintPage, FOLDER / "page.toml")
+
+
+def page() -> str:
+    """Return the page: the head, a table for each area, and which traps of the published set-ups are found."""
+    text = read_page()
+    lines = [NOTE, "", text.head.format(count=len(RULES)).strip()]
+    for area, rules in groupby(RULES, key=lambda rule: rule.area):
+        lines += ["", f"## {area}", "", text.areas[area], ""]
+        rows = [(f"`{rule.name}`", rule.severity.name, cell(rule.says), source(rule.source)) for rule in rules]
+        lines += table(("rule", "worst severity", "requirement", "source"), rows)
+    return "\n".join([*lines, "", *_traps(text)]) + "\n"
+
+
+def _traps(text: LintPage) -> list[str]:
+    found = sum(bool(row.rule) for row in text.traps)
+    counts = {"found": found, "lost": len(text.traps) - found, "all": len(text.traps)}
+    rows = [(cell(row.where), cell(row.trap), _rules(row)) for row in text.traps]
+    head = ("document", "mistake", "rule, or why none finds it")
+    documents = f"The documents: {', '.join(map(link, PUBLISHED))}."
+    return [text.tail.format(**counts).strip(), "", documents, "", *table(head, rows)]
+
+
+def _rules(row: PublishedTrap) -> str:
+    rules = _codes(row.rule)
+    return f"{rules} ({cell(row.why)})" if rules and row.why else rules or f"none: {cell(row.why)}"
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(map(code, names))

@@ -1,0 +1,54 @@
+"""A vendor's names in scripts that are not in its record: variables, files and packages of its software, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from envcheck.core.messages import Message
+
+
+@dataclass(frozen=True)
+class VendorVocabulary:
+    """Exported by a vendor's lint.py as WORDS; an empty field disables its rules for this vendor.
+
+    `signs` is a pattern of text that shows that a script is for these cards.
+
+    Variables: `device_lists` select devices by number, in addition to the record's; readers of those in
+    `lists_with_blanks` ignore blanks; `own_variables` (pattern) have no effect on other vendors' cards;
+    `outside_variables` (pattern) come from a profile or the toolkit's environment script; `exported_variables`
+    (pattern) are read by programs, so that a script must export them; `loud_variables` fill the disk with these values;
+    `allocator_keys` are the keys that torch's allocator reads from a variable.
+
+    Files: `setup_folders` (pattern of a path's part) contain the toolkit's environment scripts; files in
+    `image_folders` (pattern) of an image are its toolkit; `tools` come with the driver or the toolkit, in addition to
+    the record's; names with `tool_prefixes` are treated as such tools; `mount_remedies` are remedies for a missing
+    mounted file, by its name.
+
+    Packages: `packages` need a version (`unpinned_reasons` are the reasons); `plugins` must match another package's
+    version; `instead_of_cuda` replaces a CUDA build, by framework, empty if these cards run CUDA builds;
+    `gpu_lists_fail`: requirements for CUDA cannot be installed; `cuda_packages` (pattern) do not work, as
+    `cuda_package_remark` states.  Images whose names match `image_words` (pattern) contain torch and its plugin.
+    """
+
+    signs: str = ""
+    device_lists: tuple[str, ...] = ()
+    lists_with_blanks: tuple[str, ...] = ()
+    own_variables: str = ""
+    outside_variables: str = ""
+    exported_variables: str = ""
+    loud_variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allocator_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    setup_folders: str = ""
+    image_folders: str = ""
+    tools: tuple[str, ...] = ()
+    tool_prefixes: tuple[str, ...] = ()
+    mount_remedies: Mapping[str, Message] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    unpinned_reasons: Mapping[str, Message] = field(default_factory=dict)
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    instead_of_cuda: Mapping[str, str] = field(default_factory=dict)
+    gpu_lists_fail: bool = False
+    cuda_packages: str = ""
+    cuda_package_remark: str = ""
+    image_words: str = ""

@@ -1,0 +1,166 @@
+"""Turn the hits of several logs into diagnoses: causes before consequences, the earliest first; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from envcheck.core.language import translate
+from envcheck.core.messages import _
+from envcheck.explain import codes, timestamps
+from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
+from envcheck.explain.log_findings import LogFindings
+
+SHOWN = 3
+LONGEST = 160  # characters of a value from a log line, in our text
+_PLACE = re.compile(r"\{(\w{1,20})\}")
+# Values that are allowed in a command to be pasted: a log may come from a stranger.
+_HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
+
+
+@dataclass(frozen=True)
+class _RankedDiagnosis:
+    diagnosis: Diagnosis
+    entry: CatalogueEntry
+    key: tuple[float, int, int]
+
+
+def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses of the logs in the order in which they are shown."""
+    places = {scan.name: at for at, scan in enumerate(scans)}
+    firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
+    timed = timestamps.are_comparable(firsts)
+    found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
+    found.sort(key=lambda one: (KINDS.index(one.diagnosis.kind), one.key))
+    return _link_consequences(_sort_causes_first(found))
+
+
+def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
+    return list(dict.fromkeys(name for scan in scans for name in scan.hits))
+
+
+def _rank_entry(
+    entry: CatalogueEntry, scans: Sequence[LogFindings], places: Mapping[str, int], timed: bool
+) -> _RankedDiagnosis:
+    hits = [scan.hits[entry.name] for scan in scans if entry.name in scan.hits]
+    seen = [line for hit in hits for line in hit.first_lines]
+
+    def when(line: Evidence) -> tuple[float, int, int]:
+        return (line.time if timed and line.time is not None else 0.0, places[line.file], line.line)
+
+    seen.sort(key=when)
+    groups = next((hit.groups for hit in hits if seen[0] in hit.first_lines), {})
+    ended = [scan for scan in scans if entry.name in scan.hits and scan.hits[entry.name].last >= scan.trains]
+    mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
+    made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
+    return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
+
+
+def make_diagnosis(
+    entry: CatalogueEntry, groups: Mapping[str, str], seen: tuple[Evidence, ...], count: int
+) -> Diagnosis:
+    """Return the entry's texts with the values from the log line; commands only get harmless values."""
+    named = dict(groups)
+    if "number" in named and (name := codes.name_result(entry.area, named["number"])):
+        named["code"] = name
+    if code := codes.explain_code(named["code"], entry.area) if "code" in named else None:
+        bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
+        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
+
+    def command(text: str) -> str:
+        return _PLACE.sub(lambda m: said if _HARMLESS.fullmatch(said := named.get(m[1], "")) else m[1].upper(), text)
+
+    return Diagnosis(
+        name=entry.name,
+        kind=entry.kind,
+        description=fill_placeholders(entry.says, named),
+        why=fill_placeholders(entry.why, named),
+        do=fill_placeholders(entry.do, named),
+        commands=tuple(map(command, entry.commands)),
+        source=entry.source,
+        applies_to=entry.applies,
+        evidence=seen,
+        count=count,
+        named=tuple((name, said) for name, said in named.items() if said),
+    )
+
+
+def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
+    """Return an entry's text with its placeholders replaced by values from the log line."""
+    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text)
+
+
+# With the punctuation to remove if the line has no such value: `: {path}`, ` ({module})`, and the same in Chinese.
+_WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>\)|）)?")
+# Text in place of a value that the line does not have.
+_UNNAMED = {
+    "backend": _("the backend"),
+    "code": _("a code"),
+    "device": _("the device"),
+    "function": _("the function"),
+    "host": _("the host"),
+    "kernel": _("the kernel"),
+    "library": _("the library"),
+    "limit": _("its limit"),
+    "meaning": _("see the adjacent text"),
+    "model": _("the model"),
+    "module": _("the module"),
+    "name": _("the name"),
+    "op": _("the operator"),
+    "option": _("the option"),
+    "package": _("the package"),
+    "part": _("the part"),
+    "path": _("the path"),
+    "requirement": _("the requirement"),
+    "symbol": _("the symbol"),
+    "text": _("the text"),
+    "types": _("the types"),
+    "version": _("the version"),
+    "what": _("the reason in the line"),
+}
+
+
+def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
+    ahead, name, close = found["ahead"] or "", found["name"], found["close"] or ""
+    if said := named.get(name):
+        return f"{ahead}{said[:LONGEST]}{close}"
+    if ahead and (ahead in " (（") == bool(close):
+        return ""
+    return f"{ahead}{translate(_UNNAMED[name]) if name in _UNNAMED else name}{close}"
+
+
+def _sort_causes_first(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:
+    """Among possible causes: what brings about another one comes before it, whatever the timestamps."""
+    ordered: list[_RankedDiagnosis] = []
+    waiting = list(found)
+    while waiting:
+        free = next((one for one in waiting if not _is_consequence(one, waiting)), waiting[0])
+        waiting.remove(free)
+        ordered.append(free)
+    return ordered
+
+
+def _is_consequence(one: _RankedDiagnosis, others: Iterable[_RankedDiagnosis]) -> bool:
+    if one.diagnosis.kind == "warning":
+        return False
+    return any(
+        other is not one and other.diagnosis.kind != "warning" and _can_follow(one.entry, other.entry)
+        for other in others
+    )
+
+
+def _can_follow(entry: CatalogueEntry, other: CatalogueEntry) -> bool:
+    return other.name in entry.follows or other.area in entry.follows
+
+
+def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]:
+    """Link each diagnosis with the earlier one of which it is, or may be, a consequence."""
+    told: list[Diagnosis] = []
+    for at, one in enumerate(ordered):
+        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning"]
+        cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
+        if not cause and one.diagnosis.kind in ("symptom", "summary"):
+            cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")
+        told.append(replace(one.diagnosis, caused_by=cause))
+    return tuple(told)

@@ -1,0 +1,96 @@
+"""The data of the catalogue and of a diagnosis."""
+
+from __future__ import annotations
+
+import re
+import typing
+from dataclasses import dataclass
+from typing import Literal
+
+# In display order: possible causes, then their consequences, then mere reports of an exit.
+EntryKind = Literal["cause", "symptom", "summary", "warning"]
+KINDS = typing.get_args(EntryKind)
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A known failure.  A line matches if it contains a word of `near` and a pattern matches.
+
+    `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
+    surrounding lines; `unless` must not match in the line.
+    """
+
+    name: str
+    area: str
+    kind: str
+    says: str
+    why: str
+    do: str
+    near: tuple[str, ...]
+    match: tuple[re.Pattern[str], ...]
+    needs: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
+    commands: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    applies: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()  # names, or areas, of entries that cause this one
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line of the log, without secrets; `time` is comparable between lines, None if the line has none.
+
+    `ours` is the part at its end that is ours, not the log's: the meaning of a bare code.
+    """
+
+    file: str
+    line: int
+    text: str
+    time: float | None = None
+    ours: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """`count` is the number of matching lines; `evidence` the first of them; `follows` the name of its possible cause.
+
+    `named` are the values taken from the line: (placeholder, text).
+    """
+
+    name: str
+    kind: str
+    description: str
+    why: str
+    do: str
+    commands: tuple[str, ...]
+    source: tuple[str, ...]
+    applies_to: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    count: int
+    caused_by: str = ""
+    named: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class RaisedException:
+    """A Python exception: type and text, its place in the log, the innermost and outermost relevant source lines."""
+
+    text: str
+    file: str
+    line: int
+    raised_in: str = ""
+    called_from: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class ExplainReport:
+    """What was read and found; `first` is the log of the first process to fail; `notes` come from the run's record."""
+
+    diagnoses: tuple[Diagnosis, ...]
+    raised: RaisedException | None
+    relevant_lines: tuple[Evidence, ...]
+    read: tuple[tuple[str, int, int], ...]  # name, lines, bytes
+    first: str = ""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,188 @@
+"""Read logs of any kind: of any size, compressed, in UTF-16, folders of rank logs."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import click
+
+from envcheck.core.errors import UsageError
+from envcheck.core.language import translate
+from envcheck.core.messages import _
+
+CHUNK = 1 << 17  # bytes read at a time: the results stay in the processor's cache
+LINE = 1 << 16  # bytes after which a line without an end is cut
+FILES = 4096  # logs of one folder; the largest published job has 160 ranks
+DEPTH = 4
+OURS = "envcheck.log"  # envcheck's own output of a detached run: it repeats the others
+_GZ, _WIDE = b"\x1f\x8b", {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_NAMES = re.compile(r"\.(?:log|txt|out|err|stdout|stderr|gz)(?:\.\d{1,5})?$|log|^(?:stdout|stderr|nohup\.out)", re.I)
+# Written by paddle's launcher next to the logs: the whole environment, secrets included, but no errors.
+_OTHERS = re.compile(r"^(?:envlog|backup_env)\.|\.gpu\.log$|\.(?:json|jsonl|ya?ml|py|sh|md|svg|png)$", re.I)
+
+
+def list_log_files(path: Path) -> tuple[Path, ...]:
+    """Return the logs in a folder, ordered by rank; a file is returned as it is."""
+    if not path.is_dir():
+        return (path,)
+    found = sorted(_walk_folder(path, DEPTH), key=lambda p: _make_sort_key(str(p.relative_to(path))))[:FILES]
+    found = [file for file in found if file.name != OURS] or found
+    if not found:
+        raise UsageError(
+            _("{path}: no log in this directory", path=path),
+            _("specify a file, or the directory that contains workerlog.N"),
+        )
+    return tuple(found)
+
+
+def _walk_folder(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError:
+        return
+    for path in inside:
+        if path.is_symlink():
+            continue
+        if path.is_dir() and depth > 1:
+            yield from _walk_folder(path, depth - 1)
+        elif path.is_file() and _NAMES.search(path.name) and not _OTHERS.search(path.name):
+            yield path
+
+
+def _make_sort_key(text: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d{1,9}|\D+", text)]
+
+
+def read_blocks(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Yield whole lines, about CHUNK bytes at a time; `-` is standard input.  UsageError if it cannot be read.
+
+    From `start`, a number of CHUNKs of a plain file, the blocks are the same as when it is read from its beginning.
+    """
+    try:
+        if str(path) == "-":
+            yield from cut_at_line_ends(_decode_stream(sys.stdin.buffer, "-"))
+            return
+        with path.open("rb") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not file.isatty() and str(path) != os.devnull):
+                raise UsageError(
+                    _("{path} is a device, not a log", path=path),
+                    _("specify a file, a directory, or - for standard input"),
+                )
+            yield from _read_from(file, start) if start else cut_at_line_ends(_decode_stream(file, str(path)))
+    except (OSError, ValueError) as err:  # ValueError: a NUL byte in the name
+        why = (getattr(err, "strerror", None) or str(err)).lower()
+        raise UsageError(
+            _("cannot read {path}: {why}", path=path, why=why),
+            _("specify a file that you can read, or - for standard input"),
+        ) from None
+
+
+def measure_size(path: Path) -> int:
+    """Return the bytes of a regular file that another process can read; 0 for anything else."""
+    try:
+        said = path.stat()
+    except (OSError, ValueError):
+        return 0
+    return said.st_size if str(path) != "-" and stat.S_ISREG(said.st_mode) else 0
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether the file is neither compressed nor in UTF-16: then it can be read from the middle."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(2)
+    except OSError:
+        return False
+    return first != _GZ and first not in _WIDE
+
+
+def _read_from(file: IO[bytes], start: int) -> Iterator[bytes]:
+    file.seek(start - CHUNK)
+    before = file.read(CHUNK)
+    if len(before) == CHUNK:  # otherwise it was truncated meanwhile
+        yield from cut_at_line_ends(_read_chunks(file.read(CHUNK), file), _cut_after_last_line(before)[1])
+
+
+def _decode_stream(file: IO[bytes], name: str) -> Iterator[bytes]:
+    first = file.read(CHUNK)
+    if first[:2] == _GZ:
+        yield from _decompress_stream(first, file, name)
+    elif code := _WIDE.get(first[:2]):
+        decoder = codecs.getincrementaldecoder(code)("replace")
+        yield from (decoder.decode(part).encode("utf-8", "replace") for part in _read_chunks(first[2:], file))
+    else:
+        yield from _read_chunks(first, file)
+
+
+def _read_chunks(first: bytes, file: IO[bytes]) -> Iterator[bytes]:
+    while first:
+        yield first
+        first = file.read(CHUNK)
+
+
+def _decompress_stream(first: bytes, file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Read a truncated or damaged file as far as possible, with a notice."""
+    with gzip.GzipFile(fileobj=_PrefixedStream(first, file)) as packed:  # type: ignore[call-overload]
+        while True:
+            try:
+                part = packed.read1(CHUNK)
+            except (EOFError, OSError, zlib.error):
+                said = _("{name} is truncated or damaged: the rest of the file was not read", name=name)
+                click.echo(translate(_("envcheck: {message}", message=said)), err=True)
+                return
+            if not part:
+                return
+            yield part
+
+
+class _PrefixedStream:
+    """The bytes that were read for detection, then the rest: standard input cannot be rewound."""
+
+    def __init__(self, first: bytes, file: IO[bytes]) -> None:
+        self._first, self._file = first, file
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._first:
+            return self._file.read(size)
+        size = len(self._first) if size < 0 else size
+        part, self._first = self._first[:size], self._first[size:]
+        return part
+
+
+def cut_at_line_ends(parts: Iterable[bytes], rest: bytes = b"") -> Iterator[bytes]:
+    """Yield blocks that end at line ends, each about LINE long; `rest` is the text before the parts."""
+    for part in parts:
+        block, rest = _cut_after_last_line(rest + part)
+        if block:
+            yield block
+    if rest:
+        yield rest
+
+
+def _cut_after_last_line(block: bytes) -> tuple[bytes, bytes]:
+    """Return whole lines, and the start of the next one.  A line longer than LINE is cut without a line end."""
+    cut = block.rfind(b"\n") + 1
+    return (block, b"") if len(block) - cut >= LINE else (block[:cut], block[cut:])
+
+
+def join_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines as blocks."""
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size > CHUNK:
+            yield from cut_at_line_ends([b"".join(block)])
+            block, size = [], 0
+    yield from cut_at_line_ends([b"".join(block)])

@@ -1,0 +1,152 @@
+"""The findings of one log or a part of it; joined parts equal the result of one pass over the log; pure.
+
+What is kept of a line that matches an entry does not depend on earlier lines, so that parts of a log can be read in
+parallel.  Two things do depend on them.  Floods of unknown lines: of more than ODD kinds, each part keeps its own first
+and last, and starts counting unsuccessful lines again, so other lines may be shown.  And of lines that differ only in
+figures other than codes, the first of a part represents the others, as the first of a log does.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar
+
+from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.line_kind import compute_kind
+from envcheck.explain.log_text import sanitize_line
+
+SHOWN = 3  # first lines of each entry that are kept, no two equal except for figures
+ODD = 150  # unknown alarming lines that are kept, at the beginning and at the end
+TAIL, LAST, WIDTH = 1 << 15, 24, 2048  # bytes at the end of a log, lines of them that are kept, and bytes of each
+BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
+Line = TypeVar("Line", Evidence, RaisedException)
+_STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
+
+
+@dataclass(frozen=True)
+class MatchedLine:
+    """A line that matches an entry.  `kind` is equal for lines that differ only in figures; `groups` are its values."""
+
+    kind: int
+    line: Evidence
+    groups: Mapping[str, str]
+
+
+@dataclass
+class EntryHits:
+    """The lines of one log that match one entry."""
+
+    count: int = 0
+    mild: bool = True  # logged as a warning, each time
+    last: int = 0  # line
+    shown: list[MatchedLine] = field(default_factory=list)
+
+    @property
+    def first_lines(self) -> list[Evidence]:
+        return [one.line for one in self.shown]
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        return next((one.groups for one in self.shown if one.groups), {})
+
+    def add_lines(self, some: Iterable[MatchedLine]) -> None:
+        for one in some:
+            if len(self.shown) < SHOWN and all(one.kind != other.kind for other in self.shown):
+                self.shown.append(one)
+
+
+@dataclass
+class LogFindings:
+    """Findings of a log; `time` is that of the last traceback's head, `end` the last TAIL bytes.
+
+    `finish_log` fills `odd`, `tail` and `trains` from them.
+    """
+
+    name: str
+    lines: int = 0  # that have an end
+    size: int = 0
+    hits: dict[str, EntryHits] = field(default_factory=dict)
+    raised: list[RaisedException] = field(default_factory=list)  # the first and the last
+    odd_first: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # by kind: number, and alarming line
+    odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
+    odd_seen: Counter[bytes] = field(default_factory=Counter)
+    odd: list[Evidence] = field(default_factory=list)
+    tail: list[Evidence] = field(default_factory=list)
+    time: float | None = None
+    end: bytes = b""
+    read: int = 0  # lines, including a last one without a line end
+    trains: int = 0  # start of the last TAIL bytes, if a training continues there: nothing before ended it
+
+    def finish_log(self) -> LogFindings:
+        """Complete the findings of a log that was read to its end."""
+        odd = dict(self.odd_first)
+        for number, line in self.odd_last:
+            odd.setdefault(compute_kind(line), (number, line))
+        self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
+        self.tail = _read_last_lines(self)
+        self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
+        steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
+        if self.size > TAIL and sum(map(len, steps)) > BUFFER:
+            self.trains = self.lines + 1 - self.end.count(b"\n")
+        self.odd_first, self.end = {}, b""
+        self.odd_last.clear()
+        return _fill_missing_times(self)
+
+
+def join_pieces(pieces: Iterable[LogFindings]) -> LogFindings:
+    """Join the findings of parts in their order, each with lines counted from its own beginning."""
+    return reduce(_append_piece, pieces)
+
+
+def _append_piece(a: LogFindings, b: LogFindings) -> LogFindings:
+    """`a`, extended by the part that follows it."""
+    for name, hit in b.hits.items():
+        mine = a.hits.setdefault(name, EntryHits())
+        mine.count, mine.mild, mine.last = mine.count + hit.count, mine.mild and hit.mild, hit.last + a.lines
+        mine.add_lines(replace(one, line=_shift_line(a, one.line)) for one in hit.shown)
+    a.raised = [*a.raised, *(_shift_line(a, one) for one in b.raised)]
+    a.raised = [*a.raised[:1], *a.raised[1:][-1:]]
+    for of, (number, line) in b.odd_first.items():
+        if len(a.odd_first) < ODD:
+            a.odd_first.setdefault(of, (number + a.lines, line))
+    a.odd_last.extend((number + a.lines, line) for number, line in b.odd_last)
+    a.odd_seen += b.odd_seen
+    a.time = b.time if b.time is not None else a.time
+    a.lines, a.size, a.end = a.lines + b.lines, a.size + b.size, (a.end + b.end)[-TAIL:]
+    return a
+
+
+def _shift_line(a: LogFindings, one: Line) -> Line:
+    """A line of the next part; without a time nearby, it gets that of the last traceback's head."""
+    return replace(one, line=one.line + a.lines, time=a.time if one.time is None else one.time)
+
+
+def _read_last_lines(found: LogFindings) -> list[Evidence]:
+    """The last lines that are not empty."""
+    lines = found.end.split(b"\n")
+    first = found.lines + 1 - (len(lines) - 1)
+    said = [(max(1, first + at), line) for at, line in enumerate(lines) if line.strip()]
+    return [Evidence(found.name, number, sanitize_line(line[:WIDTH])) for number, line in said[-LAST:]]
+
+
+def _fill_missing_times(found: LogFindings) -> LogFindings:
+    """A line without a time gets that of the preceding finding of the log."""
+    told: list[Evidence | RaisedException] = [
+        *found.raised,
+        *(line for hit in found.hits.values() for line in hit.first_lines),
+    ]
+    clock = sorted((one.line, one.time) for one in told if one.time is not None)
+
+    def dated(one: Line) -> Line:
+        at = bisect_left(clock, (one.line, 0.0))
+        return replace(one, time=clock[at - 1][1]) if one.time is None and at else one
+
+    for hit in found.hits.values():
+        hit.shown = [replace(one, line=dated(one.line)) for one in hit.shown]
+    found.raised = [dated(one) for one in found.raised]
+    return found

@@ -1,0 +1,77 @@
+"""Recognise Python tracebacks, one at a time, even if several ranks write into one log."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.core.messages import _
+from envcheck.explain.diagnosis import RaisedException
+from envcheck.explain.log_text import sanitize_line
+
+MAX_LINES = 600  # lines of one traceback; longer is none
+_HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
+_FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
+_LAST = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::|$)")
+_RANK = re.compile(
+    r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
+)  # of torchrun --tee, mpirun
+_FIGURES = re.compile(r"\d+")
+
+
+class TracebackReader:
+    """Feed lines; the exception is returned when its own line arrives."""
+
+    def __init__(self) -> None:
+        self.open = False
+
+    def start_traceback(self, line: bytes, file: str, number: int, time: float | None) -> None:
+        found = _HEAD.match(sanitize_line(line[:1024]))
+        self._ahead = found[1] if found else ""
+        self._file, self._number, self._time = file, number, time
+        self._frames: list[str] = []
+        self._read, self._fresh = 0, True
+        self.open = True
+
+    def feed_line(self, raw: bytes) -> RaisedException | None:
+        """Return the exception at the end of a traceback, otherwise None."""
+        self._read += 1
+        if self._read > MAX_LINES:
+            self.open = False
+            return None
+        text = self._strip_prefix(sanitize_line(raw[:1024]))
+        if text is None or not text.strip() or text[0] in " \t|+":
+            self._record_frame(text or "")
+            return None
+        if not _LAST.match(text):
+            return None
+        self.open = False
+        return self._make_exception(text)
+
+    def finish_log(self) -> RaisedException | None:
+        """Return what is known of a traceback that the log cut off."""
+        if not self.open or not self._frames:
+            return None
+        self.open = False
+        return self._make_exception(_("the log does not contain the exception line"))
+
+    def _record_frame(self, text: str) -> None:
+        if found := _FRAME.match(text):
+            self._frames = [*self._frames[:1], *self._frames[1:][-30:], f"{found[1]}:{found[2]}, in {found[3]}"]
+
+    def _strip_prefix(self, text: str) -> str | None:
+        """The line without the prefix of this rank; None for a line of another rank."""
+        ahead = self._ahead
+        if not ahead:
+            return text
+        if text.startswith(ahead):
+            return text[len(ahead) :]
+        if _RANK.match(ahead):
+            return None
+        # timestamps differ from line to line
+        size = len(ahead)
+        return text[size:] if _FIGURES.sub("", text[:size]) == _FIGURES.sub("", ahead) else text
+
+    def _make_exception(self, what: str) -> RaisedException:
+        inner = self._frames[-1] if self._frames else ""
+        outer = self._frames[0] if len(self._frames) > 1 else ""
+        return RaisedException(what[:600], self._file, self._number, inner, outer, self._time)

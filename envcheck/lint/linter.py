@@ -1,0 +1,163 @@
+"""From a file to its remarks: parse, interpret, evaluate; waived and duplicate remarks are removed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.script_model import Remark, SourceBlock, SourceFile
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.messages import _, verbatim
+from envcheck.core.model import Status
+from envcheck.job.definition import Job
+from envcheck.lint.context import shell_checkers
+from envcheck.lint.context.read_context import read_context
+from envcheck.lint.rule_table import RULES
+from envcheck.lint.script_job import describe_recipe, resolve_script_job
+
+_WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
+GRAMMAR = "tree_sitter"  # compiled, so envcheck.pyz does not contain it
+MOST = 500  # maximum number of remarks
+MOST_OF_RULE = 100  # a file with more remarks of one rule is not a launch script
+
+
+@dataclass(frozen=True)
+class LintResult:
+    """`read`: number of scripts and configurations, `known` of them belong to a known program.
+
+    `waived`: remarks that the file waives; `beside`: configurations that it uses, which are linted separately; `job`:
+    the recipe's job from which envcheck generated the script.
+    """
+
+    source: SourceFile
+    remarks: tuple[Remark, ...]
+    waived: tuple[Remark, ...] = ()
+    read: int = 0
+    device: str = ""
+    shellcheck: bool = False
+    known: int = 0
+    beside: tuple[str, ...] = ()
+    job: Job | None = None
+
+
+def lint_source(
+    file: SourceFile, machine: TargetMachine | None = None, device: str = "auto", kind: str = "", others: bool = True
+) -> LintResult:
+    """Lint one source; `others`: run bash and shellcheck too, if installed.
+
+    Without the shell grammar, a script is UNKNOWN.
+    """
+    try:
+        made = read_context(file, machine or TargetMachine(), device, kind)
+    except ModuleNotFoundError as err:
+        if not (err.name or "").startswith(GRAMMAR):
+            raise
+        seen = _("tree-sitter is not installed, so shell scripts cannot be parsed")
+        remark = Remark(
+            "shell.syntax", Status.UNKNOWN, seen, verbatim("pip install tree-sitter tree-sitter-bash"), 0, 1
+        )
+        return LintResult(file, (remark,), read=1, known=1)
+    job = resolve_script_job(made)
+    made = replace(made, recipe=describe_recipe(job)) if job else made
+    found = list(_apply_rules(made))
+    if others:
+        for script in made.scripts:
+            if script.block.is_script and script.block.kind == "bash":
+                found += [
+                    remark
+                    for remark in shell_checkers.run_shellcheck(script.block)
+                    if not _is_covered_by_rule(file, remark, found)
+                ]
+    found = sorted(_drop_duplicates(found), key=lambda remark: (remark.start, -remark.severity, remark.rule))[:MOST]
+    says = sum(map(_has_content, [*(each.block for each in made.scripts), *(each.block for each in made.configs)]))
+    known = len(made.scripts) + sum(bool(config.family) for config in made.configs)
+    images = int(bool(made.described))  # a Dockerfile without RUN has no script
+    waivers = _read_waivers(made)
+    waived = [remark for remark in found if _is_waived(file, remark, waivers)]
+    return LintResult(
+        file,
+        tuple(remark for remark in found if remark not in waived),
+        tuple(waived),
+        says or images,
+        made.device,
+        others and shell_checkers.find_shellcheck() is not None,
+        known or images,
+        tuple(dict.fromkeys(each.lender.text for each in made.jobs if each.lender is not None)),
+        job,
+    )
+
+
+def _has_content(block: SourceBlock) -> bool:
+    """Whether it contains more than blanks and comments."""
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in block.raw.splitlines())
+
+
+def _apply_rules(context: LintContext) -> Iterator[Remark]:
+    loose = [_find_block_span(script.block) for script in context.scripts if not script.block.exact]
+    loose += [span for script in context.scripts for span in script.loose]
+    for rule in RULES:
+        for remark in itertools.islice(rule.judge(context), MOST_OF_RULE):
+            kept = None if any(start <= remark.start <= end for start, end in loose) else remark.fix
+            yield replace(remark, rule=rule.name, fix=kept)
+
+
+def _find_block_span(block: SourceBlock) -> tuple[int, int]:
+    """Start and end of the block in the file."""
+    return min(at for _unused, at in block.lines), block.map_to_file(len(block.raw))
+
+
+def _drop_duplicates(remarks: Iterable[Remark]) -> list[Remark]:
+    """Equal remarks of two function calls, or two rules, in one place are reported once."""
+    seen: dict[tuple[str, int, str], Remark] = {}
+    for remark in remarks:
+        seen.setdefault((remark.rule, remark.start, remark.seen), remark)
+    return list(seen.values())
+
+
+def _is_covered_by_rule(file: SourceFile, remark: Remark, ours: Sequence[Remark]) -> bool:
+    """Whether our rules report it: on that line, or by silence, if they follow what shellcheck cannot."""
+    code = int(remark.rule.rpartition("SC")[2])
+    if code in shell_checkers.FOLLOWED:
+        return True
+    line = file.find_position(remark.start)[0]
+    names, reach = {shell_checkers.OURS.get(code)}, 0
+    if code == 2215:  # an option as a command: the mistake is on the line above
+        names, reach = {"shell.orphan_option", "shell.backslash_blank", "shell.cut_off"}, 2
+    if code == 1017:  # once for a file, not for each of its lines
+        names, reach = {"shell.crlf"}, len(file.line_starts)
+    return any(
+        each.rule in names
+        and file.find_position(each.start)[0] <= line <= file.find_position(max(each.start, each.end - 1))[0] + reach
+        for each in ours
+    )
+
+
+def _read_waivers(context: LintContext) -> dict[int, set[str]]:
+    """Line → rules that it waives: a comment after the command, or on the line above."""
+    found: dict[int, set[str]] = {}
+    for number in range(1, len(context.source.line_starts) + 1):
+        match = _WAIVER.search(context.source.read_line(number))
+        if match:
+            names = set(re.findall(r"[a-z_]+\.[\w]+|[a-z]+(?=[, ]|$)", match[1]))
+            alone = context.source.read_line(number).lstrip().startswith("#")
+            found.setdefault(number + alone, set()).update(names)
+    return found
+
+
+def _is_waived(file: SourceFile, remark: Remark, waivers: dict[int, set[str]]) -> bool:
+    names = waivers.get(file.find_position(remark.start)[0], set())
+    return remark.rule in names or remark.rule.partition(".")[0] in names
+
+
+def exit_code(result: LintResult, strict: bool) -> int:
+    """Return 0 without findings, 1 with failures, 3 for unknown results, warnings with --strict, or if nothing was
+    checked.
+    """
+    worst = [remark.severity for remark in result.remarks]
+    if Status.FAIL in worst:
+        return 1
+    judged = result.read and result.known
+    return 3 if not judged or Status.UNKNOWN in worst or (strict and Status.WARN in worst) else 0

@@ -1,0 +1,161 @@
+"""Render remarks as text, with the source line and a caret below it, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from envcheck.core import errors
+from envcheck.core.language import translate
+from envcheck.core.language.width import wrap_text
+from envcheck.core.lint.script_model import Remark
+from envcheck.core.messages import Message, _
+from envcheck.core.model import Status
+from envcheck.core.secrets import redact_text
+from envcheck.core.version import SCHEMA_VERSION
+from envcheck.lint.linter import LintResult, exit_code
+from envcheck.report import Style, safe
+from envcheck.report.summary import add_parentheses, count_status
+
+_WORDS = {Status.FAIL: _("FAIL"), Status.WARN: _("WARN"), Status.UNKNOWN: _("UNKNOWN")}
+_COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36"}
+
+
+def as_text(result: LintResult, style: Style, strict: bool = False) -> str:
+    lines = [line for remark in result.remarks for line in _render_remark(result, remark, style)]
+    return "\n".join([*lines, *_render_summary(result, style, strict)]) + "\n"
+
+
+def _render_remark(result: LintResult, remark: Remark, style: Style) -> Iterator[str]:
+    line, column = result.source.find_position(remark.start)
+    word = translate(_WORDS[remark.severity])
+    shown = f"\033[{_COLOURS[remark.severity]}m{word}\033[0m" if style.colour else word
+    name = "-" if result.source.name == "-" else result.source.name.rpartition("/")[2]
+    origin = " (shellcheck)" if remark.origin != "envcheck" else ""
+    yield f"{shown} {safe(name)}:{line}:{column} {remark.rule}{origin}"
+    end_line, end_column = result.source.find_position(remark.end)
+    text = quote_source_line(result, remark)
+    width = (end_column if end_line == line else len(text) + 1) - column
+    yield from _mark_columns(text, column, max(1, width), style.width)
+    yield from _wrap_text(translate(remark.seen), "  ", style.width)
+    yield from _wrap_text(translate(remark.remedy), f"  {translate(_('next: '))}", style.width)
+    yield ""
+
+
+def quote_source_line(result: LintResult, remark: Remark) -> str:
+    """Return the line without secrets and cursor movements; tabs become blanks."""
+    text = result.source.read_line(result.source.find_position(remark.start)[0])
+    if remark.rule == "shell.secret":
+        length = result.source.find_position(remark.end)[1] - result.source.find_position(remark.start)[1]
+        column = result.source.find_position(remark.start)[1] - 1
+        text = text[:column] + "*" * max(1, length) + text[column + max(1, length) :]
+    redacted = redact_text(text)
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in redacted)
+
+
+def _mark_columns(text: str, column: int, width: int, room: int) -> Iterator[str]:
+    """The part of the line around the place, and markers below it."""
+    room = max(20, room - 4)
+    start = max(0, min(column - 1 - 12, len(text) - room)) if len(text) > room else 0
+    piece = text[start : start + room]
+    if start:
+        piece = f"...{piece[3:]}"
+    if start + room < len(text):
+        piece = f"{piece[:-3]}..."
+    at = column - 1 - start
+    yield f"    {piece.rstrip()}"
+    yield f"    {' ' * at}^{'~' * max(0, min(width - 1, room - at - 1))}"
+
+
+def _wrap_text(text: str, lead: str, width: int) -> list[str]:
+    plain = safe(redact_text(text))
+    return wrap_text(plain, max(30, width), lead, "  ") if plain else []
+
+
+def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[str]:
+    counts = Counter(remark.severity for remark in result.remarks)
+    kinds = (Status.FAIL, Status.WARN, Status.UNKNOWN)
+    parts = [translate(count_status(severity, counts[severity])) for severity in kinds if counts[severity]]
+    if not parts or not result.known:
+        parts.append(translate(_describe_nothing(result)))
+    said = translate(", ").join(parts)
+    waived = (
+        add_parentheses(translate(_("{waived_count} waived in the file", waived_count=len(result.waived))))
+        if result.waived
+        else ""
+    )
+    fixes = sum(remark.fix is not None for remark in result.remarks)
+    yield from wrap_text(f"{said}{waived}", max(30, style.width))
+    if result.job:
+        method = result.job.method
+        named = " ".join(filter(None, (method.method, method.variant, method.role)))
+        yield from wrap_text(
+            translate(_("generated from {named} of recipe {name}", name=result.job.recipe.name, named=named)),
+            max(30, style.width),
+        )
+    if fixes:
+        yield translate(_("--write-fixed fixes {fixes} of them in a copy", fixes=fixes))
+    for name in result.beside[:3]:
+        told = translate(
+            _(
+                "only the parallel degrees of {name} were checked: run envcheck lint {file}",
+                name=safe(name),
+                file=safe(shlex.quote(name)),
+            )
+        )
+        yield from wrap_text(told, max(30, style.width))
+
+
+def _describe_nothing(result: LintResult) -> Message:
+    """What was not checked must not look like a pass."""
+    if not result.read:
+        return _("nothing checked: no shell, YAML, JSON or Dockerfile content found")
+    return (
+        _("No issues found.") if result.known else _("not a known training configuration: only the syntax was checked")
+    )
+
+
+def as_json(result: LintResult, strict: bool) -> str:
+    document = {
+        "schema": SCHEMA_VERSION,
+        "file": result.source.name,
+        "device": result.device or None,
+        "read": result.read,
+        "shellcheck": result.shellcheck,
+        **_make_outcome(result, exit_code(result, strict)),
+        "job": result.job.as_json() if result.job else None,
+        "findings": [_make_remark_object(result, remark) for remark in result.remarks],
+        "waived": [_make_remark_object(result, remark) for remark in result.waived],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _make_outcome(result: LintResult, code: int) -> dict[str, Any]:
+    """The outcome of the command: the worst remark, or the reason why nothing was checked, is the error."""
+    worst = max(result.remarks, key=lambda remark: remark.severity, default=None)
+    if worst is None or not result.known:
+        return errors.outcome_fields(code, _describe_nothing(result))
+    return errors.outcome_fields(
+        code, f"{worst.rule}: {safe(redact_text(worst.seen))}", safe(redact_text(worst.remedy))
+    )
+
+
+def _make_remark_object(result: LintResult, remark: Remark) -> dict[str, Any]:
+    line, column = result.source.find_position(remark.start)
+    end_line, end_column = result.source.find_position(remark.end)
+    return {
+        "rule": remark.rule,
+        "severity": remark.severity.name,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "seen": redact_text(remark.seen),
+        "evidence": quote_source_line(result, remark).strip(),
+        "remedy": remark.remedy,
+        "fix": remark.fix is not None,
+        "origin": remark.origin,
+    }

@@ -1,0 +1,215 @@
+"""Rules about the text of lines: line ends, backslashes, typographic quotes, syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.remark_builders import fail, replace_span, unknown, warn, warn_or_fail
+from envcheck.core.lint.script_model import Remark, ShellScript, ShellWord, TextFix
+from envcheck.core.messages import _, ngettext, verbatim
+from envcheck.lint.context.shell_checkers import check_with_bash
+
+_CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
+_ENDS = re.compile(rb"(?<!\\)(?:\\\\)*(\\)[ \t]*\r?\n((?:[ \t]*\r?\n)*)(?=([ \t]*)([^\r\n]*))")
+_TYPESET = re.compile("[\u2013\u2014]-?|[\u201c\u201d\u2018\u2019\u00a0\u3000\uff0d\uff1d\u200b\ufeff]")
+_PLAIN = {
+    **dict.fromkeys("\u201c\u201d", '"'),
+    **dict.fromkeys("\u2018\u2019", "'"),
+    **dict.fromkeys("\u00a0\u3000", " "),
+    **dict.fromkeys("\u200b\ufeff", ""),
+    "\uff0d": "-",
+    "\uff1d": "=",
+}
+
+
+def _make_place(script: ShellScript, start: int, end: int) -> ShellWord:
+    return ShellWord("", script.block.map_to_file(start), script.block.map_to_file(max(start, end - 1)) + 1)
+
+
+def _is_inert(script: ShellScript, offset: int) -> bool:
+    """Whether the place is in a comment, or in the text of a heredoc."""
+    there = script.block.map_to_file(offset)
+    return any(start <= there < end for start, end, _unused in script.comments) or any(
+        each.start <= there < each.end for command in script.commands for each in command.heredocs
+    )
+
+
+def find_crlf(context: LintContext) -> Iterator[Remark]:
+    """One remark, on the first line."""
+    for script in context.scripts:
+        first = script.block.raw.find(b"\r\n")
+        if first < 0 or not script.block.is_script:
+            continue
+        count = script.block.raw.count(b"\r\n")
+        fixes = tuple(
+            (script.block.map_to_file(m.start()), script.block.map_to_file(m.start()) + 1, "")
+            for m in re.finditer(rb"\r(?=\n)", script.block.raw)
+        )
+        seen = ngettext(
+            "{count} line has a Windows line ending: bash reads the carriage return as part of the last word",
+            "{count} lines have Windows line endings: bash reads the carriage return as part of the last word",
+            count,
+        )
+        yield fail(
+            _make_place(script, first, first + 1),
+            seen,
+            _("Run dos2unix FILE, or sed -i 's/\\r$//' FILE."),
+            TextFix(fixes),
+        )
+
+
+def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
+        for match in _CONTINUED.finditer(script.block.raw):
+            if not _is_inert(script, match.start()):
+                place = _make_place(script, match.start(1) - 1, match.end(1))
+                seen = _(
+                    "a space follows the backslash: the command ends here, and the next line is a separate command"
+                )
+                yield fail(
+                    place, seen, _("Make the backslash the last character of the line."), replace_span(place, "\\")
+                )
+
+
+def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
+    """Find commands whose continued line is interrupted."""
+    for script in context.scripts:
+        raw = script.block.raw
+        for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
+            remark = None if _is_inert(script, match.start(1)) else _judge_line_end(script, match)
+            if remark:
+                yield remark
+
+
+def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
+    place = _make_place(script, match.start(1), match.end(1))
+    after = match[4].strip()
+    remove = TextFix(((place.start, place.end, ""),))
+    if not after and match.end() >= len(script.block.raw):
+        seen = _("the last line ends with a backslash: text appended later becomes part of the command")
+        return warn(place, seen, _("Remove the backslash."), remove)
+    following = _find_next_code(script.block.raw[match.end(4) :]) if after.startswith(b"#") else after
+    if after.startswith(b"#"):
+        cut = following.startswith(b"-")
+        if cut:
+            seen = _(
+                "a comment interrupts the continued lines: the command ends there, and {following} becomes a separate "
+                "command",
+                following=_read_first_word(following),
+            )
+        else:
+            seen = _("a comment interrupts the continued lines: the command ends there")
+        return warn_or_fail(cut, place, seen, _("Move the comment above the command."), None if cut else remove)
+    if match[2] and following.startswith(b"-"):
+        seen = _(
+            "an empty line follows the backslash: {following} becomes a separate command",
+            following=_read_first_word(following),
+        )
+        return fail(place, seen, _("Remove the empty line."), TextFix(((*_find_group_span(script, match, 2), ""),)))
+    if match[2]:
+        return warn(place, _("the backslash before an empty line has no effect"), _("Remove it."), remove)
+    return None
+
+
+def _find_group_span(script: ShellScript, match: re.Match[bytes], group: int) -> tuple[int, int]:
+    place = _make_place(script, match.start(group), match.end(group))
+    return place.start, place.end
+
+
+def _find_next_code(raw: bytes) -> bytes:
+    lines = (line.strip() for line in raw.split(b"\n")[:50])
+    return next((line for line in lines if line and not line.startswith(b"#")), b"")
+
+
+def _read_first_word(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").split()[0][:60]
+
+
+def find_orphan_option(context: LintContext) -> Iterator[Remark]:
+    """Find lines that begin with an option: the shell runs it as a command."""
+    for script, command in context.find_commands():
+        first = command.words[0]
+        if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
+            before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
+            alone = (
+                not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()
+            )
+            if before.endswith(b"\\") or script.block.console or not alone:
+                continue  # reported on the interrupted line; or a guess of the grammar after a parse error
+            seen = _(
+                "{word} starts a command: the backslash at the end of the previous line is missing",
+                word=first.text[:60],
+            )
+            yield fail(first, seen, _("End the previous line with a backslash."))
+
+
+def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
+        text = script.block.raw.decode("utf-8", "replace")
+        if text.isascii():
+            continue
+        for match in list(_TYPESET.finditer(text))[:20]:
+            offset = len(text[: match.start()].encode())
+            behind = text[match.end() : match.end() + 1]
+            dash = match[0][0] in "\u2013\u2014"
+            if (
+                _is_inert(script, offset)
+                or (dash and not behind.isalpha())
+                or (dash and text[match.start() - 1 : match.start()] not in " \t\n")
+            ):
+                continue
+            place = _make_place(script, offset, offset + len(match[0].encode()))
+            plain = "--" if dash else _PLAIN[match[0]]
+            named = {"": _("no character"), " ": _("a space")}.get(plain, plain)
+            seen = _(
+                "U+{match:04X} comes from a word processor or web page; the shell needs {named}",
+                match=ord(match[0][0]),
+                named=named,
+            )
+            quoted = _is_within_quotes(text, match.start())
+            if not quoted:
+                yield fail(place, seen, _("Write {named}.", named=named), replace_span(place, plain))
+
+
+def _is_within_quotes(text: str, at: int) -> bool:
+    """Whether the place is between plain quotes on its line: then it is part of a text."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
+
+
+def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
+    """Report syntax errors: bash -n decides; the grammar alone only gives UNKNOWN."""
+    for script in context.scripts:
+        if script.cut:
+            yield unknown(
+                _make_place(script, 0, 1),
+                _("the script is too long or nested too deeply: only part of it was checked"),
+                _("Lint its parts separately."),
+            )
+        if not script.block.is_script or b"\r\n" in script.block.raw:
+            continue
+        said = check_with_bash(script.block.raw)
+        if said:
+            for line, words in said[:3]:
+                starts = [0, *(i + 1 for i, byte in enumerate(script.block.raw) if byte == 10)]
+                at = starts[min(line, len(starts)) - 1]
+                end = script.block.raw.find(b"\n", at)
+                place = _make_place(script, at, end if end > at else at + 1)
+                blank = re.search(rb"<[A-Za-z][\w .-]*>", script.block.raw[at : end if end > at else None])
+                do = (
+                    _("Replace {decode} with your own value.", decode=blank[0].decode())
+                    if blank
+                    else _("Fix the syntax error.")
+                )
+                yield fail(place, _("bash syntax error: {error}", error=words), do)
+        elif script.errors:
+            place = ShellWord("", *script.errors[0])
+            if said is None:
+                yield unknown(
+                    place, _("cannot parse this line, and bash is not available to check it"), verbatim("bash -n FILE")
+                )
+            else:
+                do = _("Simplify the code, or review it yourself.")
+                yield unknown(place, _("bash accepts this code, but envcheck cannot parse it: it was not checked"), do)

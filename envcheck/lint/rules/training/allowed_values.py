@@ -1,0 +1,154 @@
+"""Rules about options with a fixed set of values, from data/legal.toml, by option and program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption
+from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, warn
+from envcheck.core.lint.script_model import Remark, ShellWord, TextFix
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import Message, _, fill
+from envcheck.core.toml_file import load_own_record
+from envcheck.lint.context import name_tables
+from envcheck.lint.rules.training.option_schemas import find_program_options
+from envcheck.scripts import programs
+from launch.rendering import option_schema
+
+_LEFT = re.compile(r"\$|\{\{|^\s*$")  # set elsewhere, or empty: the default
+
+
+@dataclass(frozen=True)
+class AllowedValues:
+    """A row of the table; `values` in the order in which they are shown."""
+
+    names: tuple[str, ...]
+    tools: tuple[str, ...]
+    values: tuple[str, ...]
+    source: str
+    folds: bool = False
+    parts: bool = False
+    path: bool = False
+    grows: bool = False
+    says: str = ""
+
+    def accepts_value(self, text: str) -> bool:
+        if self.path and re.search(r"[/{]|\.\w+$", text):
+            return True
+        words = text.split() if self.parts else [text]
+        known = {value.lower() for value in self.values} if self.folds else set(self.values)
+        return all((word.lower() if self.folds else word) in known for word in words)
+
+
+@dataclass(frozen=True)
+class AllowedValuesFile:
+    """data/legal.toml; `alias`: other spellings of a value → the program's own."""
+
+    options: tuple[AllowedValues, ...]
+    alias: Mapping[str, str]
+
+
+def load_rows() -> tuple[AllowedValues, ...]:
+    return _load_file().options
+
+
+@cache
+def _load_file() -> AllowedValuesFile:
+    return load_own_record(AllowedValuesFile, name_tables.FOLDER / "legal.toml")
+
+
+def find_unknown_values(context: LintContext) -> Iterator[Remark]:
+    """Find values that none of the possible programs accepts."""
+    for job in context.jobs:
+        kit = find_program_options(context, job)
+        tools = programs.find_packages(job) or (tuple({each.package for each in kit.known}) if kit else ())
+        for given in job.options if tools and job.find_option("external_plugins") is None else ():
+            having = _list_tools_with_option(tools, given.python_name)
+            found = [
+                row for tool in having for row in load_rows() if tool in row.tools and given.python_name in row.names
+            ]
+            if {tool for row in found for tool in row.tools} >= set(having):
+                yield from _judge_value(job, given, found)
+
+
+def _list_tools_with_option(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The programs whose lists have the option; all, if none has."""
+    lists = {
+        each.program.partition(" ")[0].removesuffix("-cli")
+        for each in option_schema.load_schemas()
+        if name in each.names
+    }
+    return tuple(tool for tool in tools if tool in lists) or tools
+
+
+def _judge_value(job: TrainingJob, given: GivenOption, found: list[AllowedValues]) -> Iterator[Remark]:
+    text = (given.value or "").strip()
+    if given.value is None or _LEFT.search(text) or any(row.accepts_value(text) for row in found):
+        return
+    if any(
+        name_tables.load_renamed_options(tool).get(f"--{given.python_name} {text}")
+        for row in found
+        for tool in row.tools
+    ):
+        return  # reported by options.old_value
+    if given.key and _find_entry_kind(job, given) in ("bool", "null"):
+        return  # YAML 1.1 reads an unquoted no as false, which the trainers accept
+    all_ = tuple(dict.fromkeys(value for row in found for value in row.values))
+    grows = any(row.grows for row in found)
+    meant = _find_nearest_value(text, all_, 0.85 if grows else 0.6)  # a value of a newer version is not a misspelling
+    place = given.values[0]
+    if grows:
+        if meant:
+            lists = found[0].source.partition(",")[0].removeprefix("wheel ")
+            seen = _(
+                "{lists} does not list the value {value} for {option}",
+                option=given.python_name,
+                value=text[:40],
+                lists=lists,
+            )
+            yield warn(place, seen, _("Write {meant}.", meant=meant), _make_fix(place, text, meant))
+        return
+    why = fill(found[0].says) if found[0].says else _("the program exits")
+    seen = _("{option} does not accept {value}: {why}", option=given.python_name, value=text[:40], why=why)
+    yield fail(place, seen, _format_advice(meant, all_, found[0]), _make_fix(place, text, meant))
+
+
+def _find_entry_kind(job: TrainingJob, given: GivenOption) -> str:
+    entries = job.config.entries if job.config else []
+    return next((entry.kind for entry in entries if entry.start == given.start), "str")
+
+
+def _find_nearest_value(text: str, all_: tuple[str, ...], cutoff: float) -> str:
+    """Another spelling of the same word first, then the nearest value."""
+    plain = {re.sub(r"[-_ ]", "", value).lower(): value for value in all_}
+    other = _load_file().alias.get(text.lower(), "")
+    same = plain.get(re.sub(r"[-_ ]", "", text).lower(), "")
+    small = {value.lower(): value for value in all_}
+    return (
+        same
+        or (other if other in all_ else "")
+        or small.get(find_similar_name(text.lower(), frozenset(small), cutoff), "")
+    )
+
+
+def _make_fix(place: ShellWord, text: str, meant: str) -> TextFix | None:
+    """Fix only other spellings of the same word: stage4 may mean any stage."""
+    same = re.sub(r"[-_ ]", "", text).lower() == re.sub(r"[-_ ]", "", meant).lower()
+    other = _load_file().alias.get(text.lower(), "") == meant
+    written = place.raw in ("", place.text)
+    return replace_span(place, meant) if meant and written and (same or other) else None
+
+
+def _format_advice(meant: str, all_: tuple[str, ...], row: AllowedValues) -> Message:
+    if not all_:
+        return _("Use the path of a JSON file, such as ds_z2.json.")
+    values = " | ".join(all_[:14])
+    if meant and row.path:
+        return _("Did you mean {meant}? Use one of {values}, or a file.", meant=meant, values=values)
+    if meant:
+        return _("Did you mean {meant}? Use one of {values}.", meant=meant, values=values)
+    return _("Use one of {values}, or a file.", values=values) if row.path else _("Use one of {values}.", values=values)

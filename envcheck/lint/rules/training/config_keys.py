@@ -1,0 +1,253 @@
+"""Rules about configurations: syntax, unknown keys, and how parsers read values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
+from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
+from envcheck.core.messages import _
+from envcheck.lint.context import name_tables
+from envcheck.lint.rules.training.option_schemas import find_family_options
+from envcheck.lint.rules.training.program_options import find_new_name
+
+# Keys of the command-line wrappers, which remove them before the trainer reads the file.
+_ALWAYS = frozenset(
+    [
+        "config",
+        "ray_run_name",
+        "ray_storage_path",
+        "ray_num_workers",
+        "resources_per_worker",
+        "placement_strategy",
+        "report_to",
+        "run_name",
+    ]
+)
+
+
+def _make_key_place(entry: ConfigEntry) -> ShellWord:
+    return ShellWord("", entry.start, entry.end)
+
+
+def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
+        if config.error:
+            place = ShellWord("", *config.error_at)
+            if "larger" in config.error or "deeply" in config.error:
+                yield unknown(
+                    place, _("the configuration is {error}", error=config.error), _("Lint its parts separately.")
+                )
+            else:
+                yaml = _("Indent with spaces, not tabs, and put a space after each colon.")
+                do = _("Check the quotes, commas and brackets.") if config.block.kind == "json" else yaml
+                yield fail(place, _("cannot parse the configuration: {error}", error=config.error), do)
+
+
+def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
+        for entry in config.doubled:
+            yield fail(
+                _make_key_place(entry),
+                _("{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name),
+                _("Keep only the intended one."),
+            )
+
+
+def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
+    started = {id(job.config) for job in context.jobs if job.config is not None and job.launcher.name}
+    for config in context.configs:
+        if config.family in _READERS:
+            yield from _READERS[config.family](config)
+            continue
+        kit = find_family_options(context, config.family) if config.family and id(config) not in started else None
+        for entry in config.entries if kit else ():
+            if kit is None or entry.path or kit.has_option(entry.name) or entry.name in _ALWAYS or not entry.name:
+                continue
+            meant = (
+                find_new_name(entry.name, kit)
+                or _find_longer_key(entry.name, kit.names)
+                or find_similar_name(entry.name, kit.names, 0.85)
+            )
+            fix = replace_span(_make_key_place(entry), meant) if meant else None
+            if kit.complete and config.family == "llamafactory":
+                yield fail(
+                    _make_key_place(entry),
+                    _(
+                        "{program} has no key {name} in {package} {versions}: it rejects the file",
+                        program=kit.title,
+                        name=entry.name,
+                        package=kit.known[0].package,
+                        versions=kit.known[0].versions,
+                    ),
+                    _("Did you mean {meant}?", meant=meant) if meant else _("Remove it."),
+                    fix,
+                )
+            elif meant:
+                yield warn(
+                    _make_key_place(entry),
+                    _("{program} does not list a key {name}", program=kit.title, name=entry.name),
+                    _("Did you mean {meant}?", meant=meant),
+                    fix,
+                )
+
+
+def _find_longer_key(name: str, names: frozenset[str]) -> str:
+    """The only key with this prefix: a command line accepts the abbreviation, a file does not."""
+    found = [each for each in names if each.startswith(f"{name}_")] if len(name) > 3 else []
+    return found[0] if len(found) == 1 else ""
+
+
+def _judge_deepspeed_keys(config: ConfigBlock) -> Iterator[Remark]:
+    for entry in config.entries:
+        table = {(): "deepspeed", ("zero_optimization",): "zero_optimization"}.get(entry.path)
+        names = name_tables.load_keys(table) if table else frozenset()
+        if not names or entry.name in names or not entry.name:
+            continue
+        meant = find_similar_name(entry.name, names, 0.85)
+        if meant:
+            yield fail(
+                _make_key_place(entry),
+                _("DeepSpeed does not read {name}: it has no effect", name=entry.name),
+                _("Did you mean {meant}?", meant=meant),
+                replace_span(_make_key_place(entry), meant),
+            )
+
+
+def _judge_compose_keys(config: ConfigBlock) -> Iterator[Remark]:
+    for entry in config.entries:
+        if len(entry.path) != 2 or entry.path[0] != "services" or entry.name in name_tables.load_keys("service"):
+            continue
+        meant = find_similar_name(entry.name, name_tables.load_keys("service"), 0.8)
+        if meant and not entry.name.startswith("x-"):
+            seen = _("compose services have no key {name}: compose rejects the file", name=entry.name)
+            yield fail(
+                _make_key_place(entry),
+                seen,
+                _("Did you mean {meant}?", meant=meant),
+                replace_span(_make_key_place(entry), meant),
+            )
+
+
+_READERS = {"deepspeed": _judge_deepspeed_keys, "compose": _judge_compose_keys}
+
+
+def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
+        if config.family != "deepspeed":
+            continue
+        found = {(*entry.path, entry.name): entry for entry in config.entries}
+        stage = found.get(("zero_optimization", "stage"))
+        if stage is not None and stage.values and stage.values[0] not in ("0", "1", "2", "3"):
+            yield fail(
+                _make_key_place(stage),
+                _("ZeRO has no stage {values}", values=stage.values[0][:20]),
+                _("Use 0, 1, 2 or 3."),
+            )
+        halves = [found.get((name, "enabled")) for name in ("fp16", "bf16")]
+        if all(each is not None and each.values == ("true",) for each in halves) and halves[1]:
+            yield fail(
+                _make_key_place(halves[1]),
+                _("fp16 and bf16 are both enabled: DeepSpeed rejects this"),
+                _("Keep one of them, or use auto."),
+            )
+        total, micro, rounds = (
+            _read_number(found.get((name,)))
+            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+        )
+        if total and micro and total % (micro * (rounds or 1)):
+            entry = found[("train_batch_size",)]
+            yield fail(
+                _make_key_place(entry),
+                _(
+                    "train_batch_size {total} is not a multiple of {micro} x {rounds}: DeepSpeed rejects it",
+                    total=total,
+                    micro=micro,
+                    rounds=rounds or 1,
+                ),
+                _("micro batch size x accumulation steps x devices"),
+            )
+        low = [
+            e
+            for e in (
+                found.get(("zero_optimization", "offload_optimizer")),
+                found.get(("zero_optimization", "offload_param")),
+            )
+            if e
+        ]
+        if (
+            low
+            and stage is not None
+            and stage.values[:1]
+            and stage.values[0] in ("0", "1")
+            and low[-1].name == "offload_param"
+        ):
+            yield warn(
+                _make_key_place(low[-1]),
+                _("only ZeRO stage 3 offloads parameters"),
+                _("Use stage 3, or remove the parameter offload."),
+            )
+
+
+def _read_number(entry: ConfigEntry | None) -> int | None:
+    return int(entry.values[0]) if entry and entry.values and re.fullmatch(r"\d{1,9}", entry.values[0]) else None
+
+
+def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
+    """Find numbers such as 1e-5, which YAML 1.1 reads as text because the point is missing."""
+    for config in context.configs:
+        if config.block.kind != "yaml":
+            continue
+        for entry in config.entries:
+            if entry.kind == "str" and entry.values and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", entry.values[0]):
+                if entry.value_end - entry.value_start != len(entry.values[0]):
+                    continue  # quoted: text is intended
+                mantissa, _unused, exponent = entry.values[0].lower().partition("e")
+                signed = exponent if exponent[:1] in "+-" else f"+{exponent}"
+                fixed = f"{mantissa}.0e{signed}"
+                place = ShellWord("", entry.value_start, entry.value_end)
+                seen = _(
+                    "PyYAML reads {values} as text because the decimal point is missing; some trainers reject it",
+                    values=entry.values[0],
+                )
+                yield warn(
+                    place,
+                    seen,
+                    _("Write {fixed}.", fixed=fixed),
+                    TextFix(((entry.value_start, entry.value_end, fixed),)),
+                )
+
+
+_TEMPLATES = (("llama-3", ("llama3", "mllama")), ("qwen", ("qwen",)), ("gemma", ("gemma",)), ("glm-4", ("glm",)))
+_ANY = ("default", "empty", "alpaca", "chatml", "vanilla", "fewshot", "intern")
+
+
+def find_wrong_template(context: LintContext) -> Iterator[Remark]:
+    """Find chat templates of LLaMA-Factory that belong to another model family."""
+    for model, chosen in _list_templates(context):
+        name, style = model.lower(), chosen.text.lower()
+        for family, styles in _TEMPLATES:
+            if (
+                family in name.rpartition("/")[2]
+                and not style.startswith((*styles, *_ANY))
+                and not re.search(r"deepseek|distill", name)
+            ):
+                seen = _("template {style} does not fit a model of the {family} family", style=style, family=family)
+                yield warn(
+                    chosen, seen, _("Use {styles}, or the template in the model's documentation.", styles=styles[0])
+                )
+                break
+
+
+def _list_templates(context: LintContext) -> Iterator[tuple[str, ShellWord]]:
+    """Model and template of each configuration and command line."""
+    for config in context.configs:
+        model, chosen = config.find_entry("model_name_or_path"), config.find_entry("template")
+        if config.family == "llamafactory" and model and chosen and model.values and chosen.values:
+            yield model.values[0], ShellWord(chosen.values[0], chosen.value_start, chosen.value_end)
+    for job in context.jobs:
+        given, style = job.find_option("model_name_or_path"), job.find_option("template")
+        if job.launcher.name == "llamafactory-cli" and given and style and given.value and style.values:
+            yield given.value, style.values[0]

@@ -1,0 +1,294 @@
+"""Rules about steps, degrees, precision and data: values that are impossible or unlikely."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, locate_option, parse_float, parse_integer
+from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
+from envcheck.core.lint.script_model import Remark
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _, fill, mark, verbatim
+
+TP = ("tensor_parallel_degree", "tensor_model_parallel_size")
+PP = ("pipeline_parallel_degree", "pipeline_model_parallel_size")
+STEPS = ("max_steps", "train_iters", "total_steps", "train_steps")
+WARMUP = ("warmup_steps", "lr_warmup_iters", "num_warmup_steps", "warmup_iters", "lr_warmup_steps")
+
+
+def read_whole_number(given: GivenOption | None) -> int | None:
+    return parse_integer(given.value) if given is not None else None
+
+
+def find_long_warmup(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        most, warm = job.find_option(*STEPS), job.find_option(*WARMUP)
+        steps, first = read_whole_number(most), read_whole_number(warm)
+        if warm is not None and steps and first and steps > 0 and first >= steps:
+            reached = f"{steps / first:.0%}"
+            seen = _(
+                "the warm-up takes {first} steps, but the training has only {steps}: the learning "
+                "rate reaches {reached} of its target",
+                first=first,
+                steps=steps,
+                reached=reached,
+            )
+            yield fail(
+                locate_option(warm),
+                seen,
+                _("Use 1 to 10 % of the steps, for example {steps}.", steps=max(1, steps // 20) if steps > 1 else 0),
+            )
+        ratio = job.find_option("warmup_ratio", "lr_warmup_fraction", "warmup_proportion")
+        share = parse_float(ratio.value) if ratio else None
+        if ratio is not None and share is not None and not 0 <= share < 1:
+            yield fail(
+                locate_option(ratio),
+                _("the warm-up ratio is {share:g}: it must be at least 0 and below 1", share=share),
+                _("Use a ratio from 0.03 to 0.1."),
+            )
+
+
+_NOT_SAVED = mark("the save interval is {every} steps, but the training has only {steps}: no checkpoint before the end")
+_NOT_EVALUATED = mark("the evaluation interval is {every} steps, but the training has only {steps}: no evaluation")
+_NOT_LOGGED = mark("the logging interval is {every} steps, but the training has only {steps}: nothing is logged")
+_INTERVALS = (
+    (("save_steps", "save_interval"), _NOT_SAVED, "save_strategy"),
+    (("eval_steps", "eval_interval"), _NOT_EVALUATED, "eval_strategy"),
+    (("logging_steps", "log_interval"), _NOT_LOGGED, "logging_strategy"),
+)
+
+
+def find_unreached_intervals(context: LintContext) -> Iterator[Remark]:
+    """Find save, evaluation and logging intervals longer than the training."""
+    for job in context.jobs:
+        steps = read_whole_number(job.find_option(*STEPS))
+        for names, template, strategy in _INTERVALS:
+            given, how = job.find_option(*names), job.find_option(strategy)
+            every = read_whole_number(given)
+            if given is None or not steps or steps < 0 or every is None or every <= steps:
+                continue
+            if how is not None and how.value not in (None, "steps"):
+                continue
+            yield warn(
+                locate_option(given),
+                fill(template, every=every, steps=steps),
+                _("Use at most {steps}, for example {example}.", steps=steps, example=max(1, steps // 2)),
+            )
+
+
+def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
+    """Find incomplete evaluation settings (Paddle's trainers)."""
+    for job in context.jobs:
+        if not (job.find_option("train_dataset_path") or job.find_option("train_dataset_type")):
+            continue
+        do, how = job.find_option("do_eval"), job.find_option("evaluation_strategy", "eval_strategy")
+        data = job.find_option("eval_dataset_path")
+        if how is not None and how.value not in (None, "no") and (do is None or not do.is_enabled):
+            if data:
+                seen = _("an evaluation strategy and evaluation data are set, but do_eval is not")
+            else:
+                seen = _("an evaluation strategy is set, but do_eval is not")
+            yield warn(locate_option(how), seen, _("Set do_eval, or remove the strategy."))
+        elif data is not None and do is None and how is None:
+            yield warn(
+                locate_option(data),
+                _("evaluation data are set, but do_eval is not"),
+                _("Set do_eval, or remove the evaluation data."),
+            )
+
+
+def find_mismatched_best_model(context: LintContext) -> Iterator[Remark]:
+    """Find load_best_model_at_end with evaluations that are not saved."""
+    for job in context.jobs:
+        keep = job.find_option("load_best_model_at_end")
+        how, when = job.find_option("save_strategy"), job.find_option("eval_strategy", "evaluation_strategy")
+        given = job.find_option("save_steps")
+        every, looked = read_whole_number(given) or 0, read_whole_number(job.find_option("eval_steps")) or 0
+        ways = {each.value for each in (how, when) if each is not None}
+        if keep is None or not keep.is_enabled or None in ways or "best" in ways:
+            continue
+        if how is not None and when is not None and len(ways) == 2:
+            seen = _(
+                "the evaluation strategy is {evaluated}, but the save strategy is {saved}: "
+                "load_best_model_at_end is rejected",
+                evaluated=when.value,
+                saved=how.value,
+            )
+            yield fail(locate_option(when), seen, _("Use the same strategy for both."))
+        elif given is not None and ways <= {"steps"} and min(every, looked) > 0 and every % looked:
+            seen = _(
+                "saved every {every} steps but evaluated every {looked} steps: load_best_model_at_end is rejected",
+                every=every,
+                looked=looked,
+            )
+            yield fail(
+                locate_option(given),
+                seen,
+                _("Use a multiple, for example {every}.", every=-(-every // looked) * looked),
+            )
+
+
+def find_indivisible_sequence(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        parallel, tp = job.find_option("sequence_parallel"), read_whole_number(job.find_option(*TP))
+        length = job.find_option("max_seq_len", "seq_length", "max_seq_length")
+        count = read_whole_number(length)
+        if (
+            parallel is not None
+            and parallel.is_enabled
+            and length is not None
+            and tp
+            and count
+            and tp > 1
+            and count % tp
+        ):
+            yield fail(
+                locate_option(length),
+                _("the sequence length {count} is not divisible by tensor parallel degree {tp}", count=count, tp=tp),
+                verbatim(f"{count // tp * tp or tp}"),
+            )
+
+
+def find_large_pipeline_bubble(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        stages, given = read_whole_number(job.find_option(*PP)), job.find_option("gradient_accumulation_steps")
+        rounds = read_whole_number(given)
+        if given is not None and stages and rounds and stages > 1 and rounds > 0:
+            idle = (stages - 1) / (rounds + stages - 1)
+            if idle > 0.5:
+                seen = _(
+                    "{stages} pipeline stages with {rounds} accumulation steps: each device idles "
+                    "{idle:.0%} of the time",
+                    stages=stages,
+                    rounds=rounds,
+                    idle=idle,
+                )
+                yield warn(
+                    locate_option(given),
+                    seen,
+                    _(
+                        "Use {stages} accumulation steps for 25 % idle time. The batch size grows accordingly.",
+                        stages=3 * (stages - 1),
+                    ),
+                )
+
+
+_DATA = (
+    ("train_dataset_path", "train_dataset_prob", "train_dataset_type"),
+    ("eval_dataset_path", "eval_dataset_prob", "eval_dataset_type"),
+)
+
+
+def find_wrong_data_mixture(context: LintContext) -> Iterator[Remark]:
+    """Find data set lists, ratios and types of different lengths, and ratios that do not add up to 1."""
+    for job in context.jobs:
+        for names in _DATA:
+            paths, probs, kinds = (job.find_option(name) for name in names)
+            parts = [_split_values(each) for each in (paths, probs, kinds)]
+            if paths is None or not parts[0]:
+                continue
+            for given, found in ((probs, parts[1]), (kinds, parts[2])):
+                if given is not None and found and len(found) != len(parts[0]):
+                    yield fail(
+                        locate_option(given),
+                        _(
+                            "{found_count} entries for {parts_count} data sets",
+                            found_count=len(found),
+                            parts_count=len(parts[0]),
+                        ),
+                        _("Give {parts_count} entries.", parts_count=len(parts[0])),
+                    )
+            numbers = [parse_float(part) for part in parts[1]]
+            if probs is not None and numbers and None not in numbers:
+                total = sum(n for n in numbers if n is not None)
+                if len(numbers) == len(parts[0]) and abs(total - 1) > 0.005:
+                    yield warn(
+                        locate_option(probs),
+                        _("the data set ratios add up to {total:g}", total=total),
+                        _("Make the ratios add up to 1."),
+                    )
+
+
+def _split_values(given: GivenOption | None) -> list[str]:
+    if given is None or not given.values or not all(word.is_known for word in given.values):
+        return []
+    return [part.strip() for word in given.values for part in word.text.split(",") if part.strip()]
+
+
+def find_indivisible_batch(context: LintContext) -> Iterator[Remark]:
+    """Find global batch sizes that are not a multiple of micro batch size × data parallel degree (Megatron)."""
+    for job in context.jobs:
+        given, micro = job.find_option("global_batch_size"), job.find_option("micro_batch_size")
+        total, small = read_whole_number(given), read_whole_number(micro)
+        if given is None or not total or not small or total < 0 or small < 0 or job.find_option("rampup_batch_size"):
+            continue
+        data = _count_model_copies(job)
+        if total % (small * data):
+            words = (
+                _("micro batch size {small} x data parallel degree {data}", small=small, data=data)
+                if data > 1
+                else _("micro batch size {small}", small=small)
+            )
+            yield fail(
+                locate_option(given),
+                _(
+                    "the global batch size {total} is not a multiple of {factors}: Megatron exits",
+                    total=total,
+                    factors=words,
+                ),
+                _("Use a multiple."),
+            )
+
+
+def _count_model_copies(job: TrainingJob) -> int:
+    """The number of model copies that train; 1 if unknown, since every number is a multiple of it."""
+    degrees = [job.find_option(*names) for names in (TP, PP, ("context_parallel_size",))]
+    sizes = [read_whole_number(given) if given is not None else 1 for given in degrees]
+    if job.open or not job.world_size or not all(size and size > 0 for size in sizes):
+        return 1
+    model = math.prod(size or 1 for size in sizes)
+    return job.world_size // model if job.world_size % model == 0 else 1  # reported by training.world
+
+
+def find_unusual_learning_rates(context: LintContext) -> Iterator[Remark]:
+    """Find learning rates outside the range of fine-tuning."""
+    for job in context.jobs:
+        given = job.find_option("learning_rate", "lr")
+        rate = parse_float(given.value) if given else None
+        if given is not None and rate is not None and (rate >= 0.1 or rate <= 0) and given.value:
+            sure = rate <= 0
+            yield warn_or_fail(
+                sure,
+                locate_option(given),
+                _("the learning rate is {rate}", rate=given.value),
+                _("Use 1e-6 to 1e-3 for fine-tuning."),
+            )
+        least = job.find_option("min_lr")
+        low = parse_float(least.value) if least else None
+        if least is not None and rate is not None and low is not None and low > rate > 0:
+            yield warn(
+                locate_option(least),
+                _(
+                    "the minimum learning rate {least} is above the learning rate {rate}",
+                    least=least.value,
+                    rate=given.value if given else "",
+                ),
+                _("Use a smaller minimum."),
+            )
+
+
+def find_output_in_model_folder(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        model, out = job.find_option("model_name_or_path", "model"), job.find_option("output_dir")
+        if model is None or out is None or not model.value or not out.value or not re.search(r"/", model.value):
+            continue
+        inside = out.value.rstrip("/") == model.value.rstrip("/") or out.value.startswith(model.value.rstrip("/") + "/")
+        if inside:
+            yield warn(
+                locate_option(out),
+                _("the results are written to the model's directory"),
+                _("Use a separate directory for this run."),
+            )

@@ -1,0 +1,207 @@
+"""Rules about the first node's address and port."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import parse_integer
+from envcheck.core.lint.remark_builders import fail, unknown, warn, warn_or_fail
+from envcheck.core.lint.script_model import UNKNOWN, Remark
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _
+from envcheck.lint.rules.training.multi_node import (
+    describe_setting,
+    gets_nodes_in_container,
+    gets_same_arguments_everywhere,
+    has_other_config_file,
+    is_multi_node,
+    is_started_remotely,
+    reads_role_variable,
+)
+
+_LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(:\d+)?")
+_ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?::(\d+))?")
+_VARIABLE = re.compile(r"[\"']?\$\{?(\w+)\}?")
+_ARGUMENT = re.compile(r"[\"']?\$\{?([1-9])\}?[\"']?")
+_OWN_ADDRESS = re.compile(r"(?:\$\(|`)\s*hostname\b[^)`$]{0,80}[)`]")
+
+
+def find_loopback_master(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        master = job.find_launch_value("master")
+        if (
+            master is not None
+            and is_multi_node(job)
+            and _OWN_ADDRESS.search(master.raw)
+            and _runs_on_each_node(context, job)
+        ):
+            seen = _(
+                "the job has {nodes} nodes, and each uses its own address as the master address", nodes=job.node_count
+            )
+            yield fail(master, seen, _("Use the address of node 0 that the other nodes can reach."))
+            continue
+        if not is_multi_node(job) or master is None or not _LOOPBACK.fullmatch(master.text):
+            continue
+        seen = _(
+            "the job has {nodes} nodes, but the master is {master}: each node connects to itself and waits",
+            nodes=job.node_count,
+            master=master.text,
+        )
+        yield warn_or_fail(
+            not master.soft, master, seen, _("Use the address of node 0 that the other nodes can reach.")
+        )
+
+
+def _runs_on_each_node(context: LintContext, job: TrainingJob) -> bool:
+    """Whether each node runs these lines itself: the rank comes from outside."""
+    rank = job.find_launch_value("rank")
+    batch = any(text.startswith("#SBATCH") for _unused, _unused, text in job.script.comments)
+    return (
+        not batch
+        and not context.document
+        and (rank is None or parse_integer(rank.known_text) is None)
+        and not is_started_remotely(job)
+    )
+
+
+def _find_unchecked_argument(job: TrainingJob) -> Iterator[Remark]:
+    """Find a master address that is an argument of the script, which nothing requires: --master $1:8090."""
+    master = job.find_launch_value("master")
+    if master is None or master.is_known or job.command.function or "nounset" in job.command.shell:
+        return
+    address = _VARIABLE.match(master.raw)
+    name = address[1] if address else ""
+    values = [each.word.raw for each in job.script.assigns if each.name == name and each.start < job.start]
+    argument = _ARGUMENT.fullmatch(values[-1] if values else f"${name}")
+    if argument is None or _is_tested(job, argument[1], name):
+        return
+    seen = _(
+        "without argument {number}, the master address is empty: the launcher gets {text}",
+        number=argument[1],
+        text=master.text.replace(UNKNOWN, "") or '""',
+    )
+    yield warn(master, seen, _("Write {expansion}.", expansion=f"${{{argument[1]}:?master address}}"))
+
+
+def _is_tested(job: TrainingJob, number: str, name: str) -> bool:
+    """Whether the script counts its arguments, or tests this one or its variable."""
+    read = rf"\$\{{?(?:{number}|{re.escape(name)})\b"
+    pattern = rf"\$#|\bgetopts?\b|\bshift\b|\$\{{(?:{number}|{re.escape(name)})[:?+=-]|(?:-[nz]|\[\[?) +\"?{read}"
+    return re.search(pattern, job.script.block.raw.decode("utf-8", "replace")) is not None
+
+
+def find_missing_master(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        yield from _find_unchecked_argument(job)
+        if _lacks_host_list(context, job):
+            seen = _(
+                "the job has {nodes} nodes but no host list: deepspeed starts on this node only", nodes=job.node_count
+            )
+            yield warn(
+                job.find_launch_value("nodes") or job,
+                seen,
+                _("Add --hostfile FILE with one line per node: HOST slots=DEVICES."),
+            )
+        if not is_multi_node(job) or job.open or job.find_launcher_option("hostfile", "ips", "standalone"):
+            continue
+        if is_started_remotely(job) and not (
+            gets_nodes_in_container(context, job)
+            or (gets_same_arguments_everywhere(job) and job.launcher.master_default)
+        ):
+            continue
+        if (
+            job.launcher.name in ("deepspeed", "python")
+            or has_other_config_file(context, job)
+            or job.find_launcher_option("deepspeed_hostfile")
+            or job.find_launch_value("master") is not None
+            or reads_role_variable(job, "master")
+        ):
+            continue
+        if job.launcher.options.get("master") or job.launcher.variables.get("master"):
+            usual = job.launcher.master_default
+            if job.program is None and job.launcher.program:
+                place = job.find_launch_value("nodes") or job
+                do = _("Set it here, or pass --main_process_ip ADDRESS with --config_file.")
+                yield warn(
+                    place, _("the job has {nodes} machines, but main_process_ip is missing", nodes=job.node_count), do
+                )
+                continue
+            if usual:
+                seen = _(
+                    "the job has {nodes} nodes but no master address: each node uses {default} and waits for itself",
+                    nodes=job.node_count,
+                    default=usual,
+                )
+            else:
+                seen = _("the job has {nodes} nodes but no master address", nodes=job.node_count)
+            yield fail(
+                job.find_launch_value("nodes") or job,
+                seen,
+                _("Add {setting}.", setting=describe_setting(job, "master", "ADDRESS")),
+            )
+
+
+def _lacks_host_list(context: LintContext, job: TrainingJob) -> bool:
+    """deepspeed knows other nodes only by a host list, also searched in /job (its launcher/constants.py)."""
+    if job.launcher.name != "deepspeed" or not is_multi_node(job) or job.open or job.command.elsewhere:
+        return False
+    told = job.find_launcher_option("hostfile", "node_rank", "no_ssh", "include", "exclude", "launcher")
+    return told is None and not context.machine.path_exists("/job/hostfile")
+
+
+def find_foreign_master(context: LintContext) -> Iterator[Remark]:
+    """Compare a fixed master address with the addresses of this machine."""
+    for job in context.jobs:
+        master = job.find_launch_value("master")
+        match = _ADDRESS.fullmatch(master.text) if master else None
+        if (
+            job.command.elsewhere
+            or master is None
+            or match is None
+            or _LOOPBACK.fullmatch(master.text)
+            or not job.is_training
+        ):
+            continue
+        there = context.machine.interfaces
+        rank = parse_integer(told.known_text) if (told := job.find_launch_value("rank")) else None
+        if rank not in (None, 0):
+            continue
+        own = {address.partition("/")[0] for each in (there or {}).values() for address in each}
+        if there is not None and context.is_for_this_machine is not False and match[1] in own:
+            continue
+        do = _("Use the address of your own first node.")
+        if job.node_count == 1 and there is not None and context.is_for_this_machine:
+            yield fail(
+                master,
+                _("the job has one node, but its master address {match} does not belong to this host", match=match[1]),
+                do,
+            )
+        else:
+            seen = _(
+                "cannot determine whether {match} is your first node: the address does not belong to this host",
+                match=match[1],
+            )
+            yield unknown(
+                master,
+                seen if there is not None else _("not checked whether {match} is your first node", match=match[1]),
+                do,
+            )
+
+
+def find_wrong_ports(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        word = job.find_launch_value("port") or job.find_launch_value("master")
+        if word is None or not word.is_known:
+            continue
+        found = re.fullmatch(r"(?:.*:)?(\d+)", word.text)
+        port = (
+            int(found[1])
+            if found and (job.find_launch_value("port") is word or ":" in word.text) and len(found[1]) < 12
+            else None
+        )
+        if port is not None and not 0 <= port <= 65535:
+            yield fail(word, _("port {port} does not exist", port=port), _("Use a port from 1024 to 65535."))
+        elif port is not None and 0 < port < 1024:
+            yield warn(word, _("only root can open port {port}", port=port), _("Use a port from 1024 to 65535."))

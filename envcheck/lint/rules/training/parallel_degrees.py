@@ -1,0 +1,209 @@
+"""Rules about parallel degrees: compared with the processes, the machine's devices, and the model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, locate_option
+from envcheck.core.lint.remark_builders import fail, unknown, warn
+from envcheck.core.lint.script_model import Remark
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.lint.wrappers import REMOTE, program_name
+from envcheck.core.messages import _, join
+from envcheck.lint.rules.training.hyperparameters import PP, TP, read_whole_number
+from envcheck.scripts import programs
+from launch.catalogue import models
+from launch.catalogue.architecture import Model
+
+SHARDING = ("sharding_parallel_degree", "sharding_parallel_size")
+CP = ("context_parallel_size", "context_parallel_degree")
+SEP = ("sep_parallel_degree", "sep_parallel_size", "sequence_parallel_size")
+EP = ("expert_parallel_degree", "expert_model_parallel_size")
+# Without a number of processes, these launchers use all visible devices.
+_TAKE_ALL = ("", "paddle.distributed.launch", "erniekit", "paddleformers-cli", "deepspeed")
+Degree = tuple[GivenOption, int]
+
+
+def find_wrong_world_size(context: LintContext) -> Iterator[Remark]:
+    """Find degrees whose product does not divide the number of processes."""
+    for job in context.jobs:
+        each = _count_processes_per_node(context, job)
+        if each is None or job.open:
+            continue
+        for degrees in (
+            _list_known_degrees(job, TP, PP, *_list_inner_degree_names(job)),
+            _list_known_degrees(job, EP, PP),
+        ):
+            remark = _judge_product(job, degrees, each)
+            if remark is not None:
+                yield remark
+                break
+
+
+def _list_inner_degree_names(job: TrainingJob) -> list[Sequence[str]]:
+    """PaddleFormers from 0.4 takes context parallelism out of the sharding degree, whose names end in _size."""
+    within = job.find_given_option("sharding_parallel_size") is not None or "paddleformers" in programs.find_packages(
+        job
+    )
+    return [SHARDING, SEP, *([] if within and job.find_given_option("context_parallel_size") else [CP])]
+
+
+def _list_known_degrees(job: TrainingJob, *names: Sequence[str]) -> list[Degree]:
+    """Degrees above 1; empty if one is unknown."""
+    found = [given for each in names if (given := job.find_given_option(*each)) is not None]
+    numbers = [read_whole_number(given) for given in found]
+    if None in numbers:
+        return []
+    return [(given, number) for given, number in zip(found, numbers, strict=True) if number is not None and number > 1]
+
+
+def _judge_product(job: TrainingJob, degrees: list[Degree], each: int) -> Remark | None:
+    """Compare the product with `each` processes per node."""
+    product, nodes = math.prod(degree for _unused, degree in degrees), _count_nodes(job)
+    if product <= 1 or (each * (nodes or 1)) % product == 0:
+        return None
+    words = " x ".join(f"{given.python_name} {degree}" for given, degree in degrees)
+    words += f" ({job.lender.text[-60:]})" if job.lender and degrees[0][0].start == job.lender.start else ""
+    if len(degrees) > 1:
+        words = _("{product} is {result}", product=words, result=product)
+    place = locate_option(degrees[0][0])
+    if nodes is not None:
+        seen = _(
+            "{degrees} does not fit {nodes} x {each} = {processes} processes",
+            degrees=words,
+            nodes=nodes,
+            each=each,
+            processes=nodes * each,
+        )
+        return fail(place, seen, _("Use degrees whose product divides {nodes}.", nodes=nodes * each))
+    if product < each:
+        seen = _("{degrees} does not divide the {each} devices of this host", degrees=words, each=each)
+        return fail(place, seen, _("Use degrees whose product divides {each}.", each=each))
+    machines = product // math.gcd(product, each)
+    seen = _(
+        "{degrees}, but this host has {each} devices: unknown whether there are {machines} such hosts",
+        degrees=words,
+        each=each,
+        machines=machines,
+    )
+    return unknown(
+        place,
+        seen,
+        _(
+            "Start it on {machines} such hosts, or use degrees whose product divides {each}.",
+            machines=machines,
+            each=each,
+        ),
+    )
+
+
+def _count_nodes(job: TrainingJob) -> int | None:
+    """The number of nodes; None if a configuration alone, or a host list, does not determine it."""
+    if not job.launcher.name or job.find_launcher_option("hostfile", "ips", "deepspeed_hostfile") is not None:
+        return None
+    return job.node_count
+
+
+def _count_processes_per_node(context: LintContext, job: TrainingJob) -> int | None:
+    """The number of processes per node: from the script, otherwise one for each visible device of the machine."""
+    if (
+        job.processes_per_node is not None
+        or job.find_launch_value("processes") is not None
+        or job.find_launch_value("devices") is not None
+    ):
+        return job.processes_per_node if job.launcher.name and job.node_count else None
+    if job.launcher.name not in _TAKE_ALL or job.command.elsewhere or (job.launcher.name and job.node_count is None):
+        return None
+    if program_name(job.command) in REMOTE or context.is_remote(job) or job.find_launcher_option("exclude") is not None:
+        return None
+    visible = [word for name, word in job.command.environment.items() if name.endswith("_VISIBLE_DEVICES")]
+    if visible:
+        return visible[0].text.count(",") + 1 if re.fullmatch(r"\d+(,\d+)*", visible[0].text) else None
+    return (
+        context.machine.count_devices(context.device)
+        if context.is_for_this_machine and context.device not in ("", "cpu")
+        else None
+    )
+
+
+def find_model(job: TrainingJob) -> Model | None:
+    given = job.find_given_option(
+        "model_name_or_path", "model", "model_id", "model_path", "pretrained_model_name_or_path"
+    )
+    if given is None or given.value is None or not given.value.strip("/ "):
+        return None
+    name = given.value.rstrip("/").rpartition("/")[2].lower()
+    try:
+        hits = [
+            n
+            for n, t in models.load_tables().items()
+            if models.strip_variant_suffix(name)
+            in (n, models.strip_variant_suffix(t["hub_id"].rpartition("/")[2].lower()))
+        ]
+        return models.load_model(hits[0]) if len(hits) == 1 else None
+    except EnvcheckError:
+        return None
+
+
+def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        tp, pp, ep = job.find_given_option(*TP), job.find_given_option(*PP), job.find_given_option(*EP)
+        degree, stages, model = read_whole_number(tp), read_whole_number(pp), find_model(job)
+        if model is None:
+            continue
+        split = read_whole_number(ep)
+        if ep is not None and model.moe and split and split > 1 and model.moe.experts % split:
+            seen = _(
+                "{name} has {experts} experts, which is not divisible by {plain} {split}",
+                name=model.name,
+                experts=model.moe.experts,
+                plain=ep.python_name,
+                split=split,
+            )
+            yield fail(locate_option(ep), seen, _("Use a divisor of {experts}.", experts=model.moe.experts))
+        if tp is not None and degree and degree > 1:
+            for count, what in ((model.heads, _("attention heads")), (model.kv_heads, _("key/value heads"))):
+                if count % degree and degree % count:
+                    fits = [
+                        n
+                        for n in range(1, min(model.heads, model.kv_heads) + 1)
+                        if model.heads % n == 0 and model.kv_heads % n == 0
+                    ]
+                    yield fail(
+                        locate_option(tp),
+                        _(
+                            "{name} has {count} {what}, which is not divisible by {plain} {degree}",
+                            name=model.name,
+                            count=count,
+                            what=what,
+                            plain=tp.python_name,
+                            degree=degree,
+                        ),
+                        _("Use one of {fits}.", fits=join(", ", map(str, fits))),
+                    )
+                    break
+        if pp is not None and stages and stages > model.layers:
+            yield fail(
+                locate_option(pp),
+                _(
+                    "{stages} pipeline stages are more than the {layers} layers of {name}",
+                    stages=stages,
+                    layers=model.layers,
+                    name=model.name,
+                ),
+                _("Use at most {layers}.", layers=model.layers),
+            )
+        elif pp is not None and stages and stages > 1 and model.layers % stages:
+            yield warn(
+                locate_option(pp),
+                _(
+                    "{layers} layers do not divide evenly into {stages} stages: the larger stages slow down the others",
+                    layers=model.layers,
+                    stages=stages,
+                ),
+                _("This works; a divisor of the layers balances the stages."),
+            )

@@ -1,0 +1,59 @@
+"""Write a report to a file, completely or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import _
+
+
+def check_writable(path: Path) -> None:
+    """Raise UsageError, before any check runs, if the report cannot be written to this path."""
+    if path.is_dir():  # also the empty path, which means the current folder
+        raise UsageError(
+            _("{path} is a directory", path=path), _("specify a file in it: {path}", path=path / "report.html")
+        )
+    if not path.parent.is_dir():
+        raise UsageError(
+            _("directory {parent} does not exist", parent=path.parent), _("mkdir -p {parent}", parent=path.parent)
+        )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace the file in one step; write into anything that is not a regular file (a pipe, /dev/null).
+
+    Raises UsageError if permission is denied.
+    """
+    place = path.resolve()  # a symbolic link is kept
+    try:
+        if path.exists() and not path.is_file():  # test the link itself: the target of /dev/stdout is not a path
+            path.write_text(text, encoding="utf-8", newline="\n")
+        else:
+            _replace_file(place, text)
+    except PermissionError as err:
+        raise UsageError(
+            _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
+            _("choose another path with -o"),
+        ) from None
+
+
+def _replace_file(place: Path, text: str) -> None:
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~_read_umask())
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

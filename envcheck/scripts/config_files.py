@@ -1,0 +1,160 @@
+"""YAML and JSON configurations: keys with their places, parsed without constructing objects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, ShellScript, SourceBlock, SourceFile
+from envcheck.core.messages import _
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+LIMIT = 1 << 18  # bytes; the pure Python parser needs some seconds for them
+ENTRIES = 5000
+DEPTH = 8
+# Keys that identify one kind of configuration.
+FAMILIES = (
+    ("llamafactory", {"finetuning_type", "cutoff_len", "template", "dataset_dir", "lora_target"}),
+    ("paddle", {"fine_tuning", "train_dataset_path", "train_dataset_type", "max_seq_len", "moe_group"}),
+    ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio"}),
+    ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"}),
+    ("accelerate", {"compute_environment", "distributed_type", "main_training_function"}),
+)
+
+
+def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
+    """Return the configuration in a block: its entries, its family, or the error."""
+    config = ConfigBlock(block, file=file)
+    if len(block.raw) > LIMIT:
+        config.error, config.error_at = (
+            _("larger than {limit} kB", limit=LIMIT >> 10),
+            (block.map_to_file(0), block.map_to_file(0) + 1),
+        )
+        return config
+    text = block.raw.decode("utf-8", "replace")
+    node, wrong = parse_yaml_tree(text)
+    if wrong is not None:
+        at = _count_bytes(text, min(wrong.index, len(text)))
+        config.error, config.error_at = wrong.words, (block.map_to_file(at), block.map_to_file(at) + 1)
+    elif node is not None:
+        _gather_entries(config, node, text)
+    names = {entry.name for entry in config.entries if not entry.path}
+    scores = [(len(names & signs), family) for family, signs in FAMILIES]
+    config.family = "compose" if _is_compose_file(config) else max(scores)[1] if max(scores)[0] else ""
+    return config
+
+
+def _is_compose_file(config: ConfigBlock) -> bool:
+    """Whether it is a compose file: services with an image or a build."""
+    made = ("image", "build", "extends", "<<")
+    return any(len(e.path) == 2 and e.path[0] == "services" and e.name in made for e in config.entries)
+
+
+@dataclass(frozen=True)
+class ParseProblem:
+    """Why a text cannot be parsed, and where, in characters."""
+
+    words: str
+    index: int = 0
+
+
+def parse_yaml_tree(text: str) -> tuple[Node | None, ParseProblem | None]:
+    """Return the nodes of the first document, without constructing objects, or the problem."""
+    import yaml
+
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            return (loader.get_node() if loader.check_node() else None), None
+        finally:
+            loader.dispose()
+    except RecursionError:
+        return None, ParseProblem(_("nested too deeply"))
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+        words = " ".join(str(getattr(err, "problem", None) or err).split())[:160]
+        return None, ParseProblem(words, mark.index if mark else 0)
+
+
+def _gather_entries(config: ConfigBlock, root: Node, text: str) -> None:
+    """The entries of nested mappings; aliases are not followed."""
+    seen: set[int] = set()
+    offsets = ByteOffsets(text)
+
+    def go(node: Any, path: tuple[str, ...]) -> None:
+        if id(node) in seen or len(path) > DEPTH or len(config.entries) > ENTRIES or node.id != "mapping":
+            return
+        seen.add(id(node))
+        names: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value) if key.id == "scalar" else ""
+            entry = _make_entry(config.block, offsets, name, key, value, path)
+            if name in names:
+                config.doubled.append(entry)
+            names.add(name)
+            config.entries.append(entry)
+            go(value, (*path, name))
+
+    go(root, ())
+
+
+def _make_entry(
+    block: SourceBlock, offsets: ByteOffsets, name: str, key: Any, value: Any, path: tuple[str, ...]
+) -> ConfigEntry:
+    kind = find_foreign_tag(value.tag) or value.tag.rpartition(":")[2]
+    values: tuple[str, ...] = ()
+    if value.id == "scalar":
+        values = (str(value.value),)
+    elif value.id == "sequence":
+        values = tuple(str(item.value) for item in value.value[:200] if item.id == "scalar")
+        kind = next(
+            (tag for item in value.value[:200] if (tag := find_foreign_tag(item.tag))),
+            find_foreign_tag(value.tag) or "seq",
+        )
+    places = [offsets(mark.index) for mark in (key.start_mark, key.end_mark, value.start_mark, value.end_mark)]
+    start, end, value_start, value_end = (block.map_to_file(place) for place in places)
+    if value.id != "scalar" or value_end < value_start:
+        value_end = value_start + 1
+    return ConfigEntry(name, values, start, end, value_start, value_end, kind, path)
+
+
+def find_foreign_tag(tag: str) -> str:
+    """Return a tag that is not part of YAML; "" for standard tags."""
+    name = tag.removeprefix("tag:yaml.org,2002:")
+    return name if name.startswith(("python/", "!")) else ""
+
+
+class ByteOffsets:
+    """Convert offsets in characters, as in YAML marks, to bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.plain = text, text.isascii()
+
+    def __call__(self, index: int) -> int:
+        return index if self.plain else _count_bytes(self.text, index)
+
+
+def _count_bytes(text: str, index: int) -> int:
+    return len(text[:index].encode())
+
+
+def read_heredoc_configs(source: SourceFile, script: ShellScript) -> list[ConfigBlock]:
+    """Return the configurations that a script writes to .yaml or .json by a here-document, if they are plain text."""
+    found: list[ConfigBlock] = []
+    for command in script.commands:
+        for heredoc in command.heredocs:
+            name = heredoc.file.text if heredoc.file else ""
+            suffix = re.search(r"\.(ya?ml|json)$", name)
+            if not suffix or len(found) > 20:
+                continue
+            raw = script.block.raw[heredoc.own[0] : heredoc.own[1]]
+            starts = [0, *(i + 1 for i, byte in enumerate(raw) if byte == 10)]
+            lines = tuple((start, script.block.map_to_file(heredoc.own[0] + start)) for start in starts)
+            kind = "json" if suffix[1] == "json" else "yaml"
+            if not heredoc.literal and b"$" in raw:
+                raw = re.sub(rb"\$(?:\{[^{}\n]*\}|\w+)", lambda m: b"x" * len(m[0]), raw)
+            found.append(parse_config(SourceBlock(kind, raw, lines), name))
+    return found

@@ -1,0 +1,71 @@
+"""The state of the shell while a script is interpreted: variables, options, folder; bounded, and never executed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from envcheck.core.lint.script_model import UNKNOWN, ShellWord
+
+LONGEST = 1 << 16  # maximum characters of a known value; A=$A$A, forty times, would be a terabyte
+MOST = 4096  # maximum words of a command
+
+
+@dataclass(frozen=True)
+class ShellValue:
+    """A scalar, or the words of an array; `literal`: the script's own text, and its place."""
+
+    word: ShellWord
+    array: tuple[ShellWord, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.word.text) > LONGEST:
+            object.__setattr__(self, "word", replace(self.word, text=UNKNOWN))
+        if self.array is not None and len(self.array) > MOST:
+            object.__setattr__(self, "array", (replace(self.word, text=UNKNOWN, many=True),))
+
+    @property
+    def unknown(self) -> ShellValue:
+        """The same variable with an unknown value."""
+        return ShellValue(replace(self.word, text=UNKNOWN), None)
+
+
+@dataclass
+class ShellState:
+    """Variables, options and folder of a shell; a subshell works on a copy."""
+
+    values: dict[str, ShellValue] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    shell: set[str] = field(default_factory=set)
+    arguments: tuple[ShellWord, ...] | None = None  # of the current function, None: unknown
+    cwd: str = ""
+
+    def copy(self) -> ShellState:
+        """Return a copy, for a subshell."""
+        return ShellState(dict(self.values), set(self.exported), set(self.shell), self.arguments, self.cwd)
+
+    def merge_states(self, others: list[ShellState]) -> None:
+        """Set the state to what holds after each of the branches; values that differ are unknown."""
+        first = others[0]
+        names = {name for each in others for name in each.values}
+        merged: dict[str, ShellValue] = {}
+        for name in names:
+            found = [each.values.get(name) for each in others]
+            given = next(value for value in found if value is not None)
+            same = all(value is not None and are_equal(value, given) for value in found)
+            merged[name] = given if same else given.unknown
+        self.values = merged
+        self.exported = set().union(*(each.exported for each in others))
+        self.shell = set.intersection(*(each.shell for each in others))
+        arguments = {None if each.arguments is None else tuple(w.text for w in each.arguments) for each in others}
+        self.arguments = first.arguments if len(arguments) == 1 else None
+        self.cwd = first.cwd if all(each.cwd == first.cwd for each in others) else UNKNOWN
+
+    def list_exported(self) -> dict[str, ShellWord]:
+        """Return the exported variables with their values."""
+        return {name: self.values[name].word for name in self.exported if name in self.values}
+
+
+def are_equal(one: ShellValue, other: ShellValue) -> bool:
+    """Return whether two values have the same text."""
+    texts = [None if each.array is None else [word.text for word in each.array] for each in (one, other)]
+    return one.word.text == other.word.text and texts[0] == texts[1]

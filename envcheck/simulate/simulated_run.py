@@ -1,0 +1,101 @@
+"""Run a command on a simulated machine, whose folder exists as long as the command runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from envcheck.collect.host.answers import SYSROOT
+from envcheck.core import process
+from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
+from envcheck.core.messages import Message, _
+from envcheck.core.simulate.machine import SimulatedSystem
+from envcheck.simulate.build import write_simulation
+
+NOT_EXECUTABLE = 126  # as in a shell
+
+
+@contextmanager
+def write_machine_folder(machine: SimulatedSystem, keep: Path | None) -> Iterator[Path]:
+    """Yield the machine's folder; `keep` is preserved, a temporary folder is always deleted."""
+    folder = _make_fresh_folder(keep) if keep else _make_temporary_folder()
+    try:
+        _build_folder(machine, folder)
+        yield folder
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _build_folder(machine: SimulatedSystem, folder: Path) -> None:
+    try:
+        write_simulation(machine, folder, time.time())
+    except OSError as err:
+        raise _make_unwritable_error(Path(err.filename or folder), err) from None
+
+
+def _make_temporary_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="envcheck-simulated-"))
+    except OSError as err:
+        raise _make_unwritable_error(Path(err.filename or tempfile.gettempdir()), err) from None
+
+
+def _make_unwritable_error(path: Path, err: OSError) -> UsageError:
+    why = describe_os_error(err)
+    return UsageError(
+        _("cannot write {path}: {why}", path=path, why=why),
+        _("set TMPDIR to a directory you can write, or specify one with --keep"),
+    )
+
+
+def make_environment(folder: Path) -> dict[str, str]:
+    """Return the caller's environment with the simulated tools first on PATH, and envcheck itself on it."""
+    own = str(Path(sys.executable).parent)
+    path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath), own])
+    engine = f"unix://{folder / 'no-engine.sock'}"  # keep other Docker clients from the real engine
+    return {**os.environ, "PATH": path, SYSROOT: str(folder), "DOCKER_HOST": engine}
+
+
+def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Return the command's exit status.  CannotStartError with status 127 or 126, as in a shell, if it cannot start."""
+    hint = _("put the command after --, as you would type it")
+    found = shutil.which(command[0], path=env["PATH"])
+    if found is None:
+        raise CannotStartError(_("{command}: not found", command=command[0]), hint, process.NOT_FOUND)
+    try:
+        return process.run_in_foreground([found, *command[1:]], env=env)
+    except OSError as err:
+        raise CannotStartError(
+            _("{command}: {strerror}", command=command[0], strerror=describe_os_error(err)),
+            hint,
+            NOT_EXECUTABLE,
+        ) from None
+
+
+class CannotStartError(EnvcheckError):
+    """The command cannot be started; `code` is a shell's exit status for that."""
+
+    def __init__(self, message: Message, next_step: Message, code: int) -> None:
+        super().__init__(message, next_step)
+        self.code = code
+
+
+def _make_fresh_folder(folder: Path) -> Path:
+    """Return an empty folder of that name; existing content is never overwritten."""
+    folder = folder.absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            _("{folder}: exists and is not empty", folder=folder), _("specify a new directory with --keep")
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise _make_unwritable_error(folder, err) from None
+    return folder

@@ -1,0 +1,41 @@
+"""Query the host for the kinds of the paths that a container uses."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable
+from pathlib import Path
+
+from envcheck.collect.answer_sources import AnswerSource, ask_all
+from envcheck.core.model import Question
+from envcheck.job.container_privileges import JobContainer
+from installers.containers.host_paths import PathKind
+
+
+def observe_paths(found: JobContainer, machine: AnswerSource) -> dict[str, PathKind]:
+    """Return the kinds of those mount sources and device nodes that exist.
+
+    The user's own folders are looked up on the real disk even if `machine` is a simulated one.
+    """
+    sources = [mount.source for mount in found.spec.mounts if mount.source not in found.own_folders]
+    asked = [*sources, *(device.split(":")[0] for device in found.spec.devices)]
+    return {**_ask_kinds(machine, asked), **_own_kinds(found.own_folders)}
+
+
+def _ask_kinds(machine: AnswerSource, paths: list[str]) -> dict[str, PathKind]:
+    """A pattern that ends with a slash matches folders only."""
+    questions = {path: (_list_question(glob.escape(path)), _list_question(glob.escape(path) + "/")) for path in paths}
+    answers = ask_all(machine, [question for pair in questions.values() for question in pair])
+    return {
+        path: PathKind.FOLDER if answers[folder.key].ok else PathKind.FILE
+        for path, (any_kind, folder) in questions.items()
+        if answers[any_kind.key].ok
+    }
+
+
+def _own_kinds(paths: Iterable[str]) -> dict[str, PathKind]:
+    return {path: PathKind.FOLDER if Path(path).is_dir() else PathKind.FILE for path in paths if Path(path).exists()}
+
+
+def _list_question(pattern: str) -> Question:
+    return Question("list", (pattern,), 5.0)

@@ -1,0 +1,89 @@
+"""Make a plan from the desired and the current state, for virtual environments and containers.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from envcheck.core import errors
+from envcheck.core.messages import Message, _, verbatim
+from installers.bundle import weights_plan
+from installers.plan import preconditions
+from installers.plan.requirement import Obstacle
+from installers.plan.step import Plan, Step
+from installers.recipes.fingerprint import compute_fingerprint
+from installers.recipes.manual_steps import list_manual_steps
+from installers.recipes.recipe import Recipe
+from installers.software import sources
+from installers.state.environment import is_satisfied
+from installers.steps.dispatch import plan_steps
+from installers.steps.target_state import DesiredState, TargetState
+
+
+def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan:
+    """Return the plan; `folder` is on this host, for envcheck's records."""
+    recipe, weights, supply = desired.recipe, current.weights, desired.supply
+    steps = tuple(replace(step, root=current.why_root(step)) for step in plan_steps(desired, current))
+    unfit = tuple(preconditions.find_obstacles(recipe, desired.facts, desired.role))
+    return Plan(
+        recipe.name,
+        folder,
+        steps,
+        tuple(_list_satisfied(desired, current, steps)),
+        tuple(preconditions.list_manual_driver(recipe, desired.driver)),
+        tuple(_list_obstacles(desired, current, steps, unfit)),
+        container=current.container_name,
+        skipped=tuple(weights_plan.describe_skipped(recipe, weights, supply)),
+        notes=(
+            *current.list_doubts(desired, steps),
+            *preconditions.list_cautions(recipe, desired.facts, desired.role, desired.findings),
+            *(() if steps else (o.why for o in unfit)),
+        ),
+    )
+
+
+def plan_by_hand(recipe: Recipe, folder: Path, driver: str | None, architecture: str) -> Plan:
+    """Return a plan with manual steps only, for a recipe whose packages must be installed in its image."""
+    return Plan(
+        recipe.name,
+        folder,
+        (),
+        tuple(preconditions.satisfied_driver(recipe, driver)),
+        (*preconditions.list_manual_driver(recipe, driver), *list_manual_steps(recipe, architecture)),
+    )
+
+
+def _list_satisfied(desired: DesiredState, current: TargetState, steps: tuple[Step, ...]) -> Iterator[Message]:
+    recipe, env = desired.recipe, current.kept_environment
+    yield from preconditions.satisfied_driver(recipe, desired.driver)
+    yield from current.list_satisfied()
+    if env and not current.is_torn:
+        for package in recipe.packages:
+            if is_satisfied(package, env.packages):
+                version = env.packages[canonicalize_name(package.name.partition("[")[0])]
+                yield verbatim(f"{package.name} {version}")
+        if not any(step.changes_environment for step in steps):
+            yield _("verified (fingerprint {digest})", digest=compute_fingerprint(desired.supply.recipe))
+            yield from desired.supply.lock_summary
+    yield from sources.describe_satisfied(recipe, current.sources, desired.role)
+    yield from weights_plan.describe_satisfied(current.weights, desired.supply)
+
+
+def _list_obstacles(
+    desired: DesiredState, current: TargetState, steps: tuple[Step, ...], unfit: tuple[Obstacle, ...]
+) -> list[Obstacle]:
+    """Return the obstacles, wrong usage first, because the first one decides the exit code.
+
+    Without steps there are none, except for weights that the user named.
+    """
+    found = [
+        *unfit,
+        *current.find_obstacles(desired, steps),
+        *desired.supply.find_obstacles(current.python_version, desired.driver),
+        *sources.find_obstacles(desired.recipe, current.sources, desired.role),
+    ]
+    of_weights = weights_plan.find_obstacles(desired.recipe, current.weights, desired.supply)
+    return sorted((*(found if steps else ()), *of_weights), key=lambda obstacle: obstacle.code != errors.USAGE)

@@ -1,0 +1,197 @@
+"""`envcheck train --hosts`: preflight checks on every host, then a launcher on each with its rank.
+
+Each host runs `envcheck train` with --rank, --master and --nnodes from a copy of envcheck that is sent over ssh, so
+preflight checks, rendezvous, supervision, record and diagnosis are those of a single node. If one host fails, all stop.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import click
+
+from envcheck.core import errors
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.host_names import fold_hosts
+from envcheck.core.language import translate as spoken
+from envcheck.core.messages import NOTHING, Message, _, mark, verbatim
+from envcheck.core.model import Finding, Status
+from envcheck.core.version import SCHEMA_VERSION
+from envcheck.fleet import runner
+from envcheck.fleet.runner import CommandOutcome
+from envcheck.payload.content import Payload
+from envcheck.payload.remote_command import Word
+from envcheck.report.summary import describe_outcome, exit_code, safe
+from installers.hosts.presentation import pad_state
+from installers.hosts.remote_plan import sanitize_line
+from launch.backends.node_findings import findings_values, print_findings
+from launch.backends.ssh import node_outcome
+from launch.backends.ssh.node_outcome import NodeOutcome
+from launch.run.run_text import print_line, print_translated
+
+CHECKS_S = 300.0  # time limit for the preflight checks of a host
+# After one host failed, the others get this long to end by themselves with their own report; then they are stopped.
+OTHERS_S = (15.0, 18.0)
+STATE_LABELS = {  # other states are printed as they are
+    "lost": mark("disconnected"),
+    "unreached": mark("unreachable"),
+    "not-started": mark("not started"),
+}
+LABEL_WIDTH = 14
+QUOTE_PREFIXES = ("  |", "    $")  # of lines with tool output or commands, which are not translated
+
+
+@dataclass(frozen=True)
+class NodesRequest:
+    """`words` are the options for each host, `said` is their text as the user typed it; `carried` are files in them.
+
+    Preflight checks and starts run on `fanout` hosts at a time; started hosts run together.
+    """
+
+    hosts: tuple[str, ...]
+    words: tuple[Word, ...]
+    said: str
+    carried: Payload | None = None
+    master: str = ""
+    runs: str = "runs"
+    fanout: int = 64
+    forget: bool = False
+    as_json: bool = False
+    gates: bool = False
+    dry_run: bool = False
+
+    def list_host_options(self, host: str) -> tuple[str, ...]:
+        """Return the options of one host. Each has its own run folder, since hosts may share a file system."""
+        rank, count = str(self.hosts.index(host)), str(len(self.hosts))
+        return ("--nnodes", count, "--rank", rank, "--master", self.master, "--runs", f"{self.runs}/{host}")
+
+    def build_order(self, *more: str, deadline_s: float | None = None, together: bool = False) -> runner.FleetCommand:
+        """Return the command for all hosts, with `more` options."""
+        words = {host: ("train", "--json", *more, *self.list_host_options(host), *self.words) for host in self.hosts}
+        return runner.FleetCommand(words, self.carried, self.fanout, deadline_s, self.forget, together)
+
+
+def train_on_hosts(request: NodesRequest) -> int:
+    """Run the preflight checks on all hosts, then the training; return the exit code."""
+    request = request if request.master else replace(request, master=resolve_ssh_address(request.hosts[0]))
+    if request.dry_run:
+        for host in request.hosts:
+            click.echo(f"{host}: envcheck train {shlex.join(request.list_host_options(host))} {request.said}".rstrip())
+        return errors.SUCCESS
+    stops = runner.StopRequests()
+    found = {
+        did.host: node_outcome.parse_gates(did)
+        for did in runner.run_commands(request.build_order("--gates", deadline_s=CHECKS_S), _ignore_line, stops=stops)
+    }
+    has_failed = any(f.status is Status.FAIL for findings in found.values() for f in findings)
+    if stops.count:
+        raise KeyboardInterrupt
+    if request.gates or has_failed:
+        return _report_gates(request, found, has_failed)
+    print_findings(found, Status.UNKNOWN)
+    return _run_nodes(request, stops)
+
+
+def _ignore_line(_host: str, _line: str) -> None:
+    """Drop what a host prints besides its document."""
+
+
+def resolve_ssh_address(host: str) -> str:
+    """Return the address of a host in the configuration of ssh, which the other hosts use as master address."""
+    from envcheck.core.process import run_command
+
+    shown = run_command(("ssh", "-G", host), timeout_s=10)
+    names = [line.split()[1] for line in shown.out.splitlines() if line.startswith("hostname ")]
+    if shown.status or not names:
+        raise EnvcheckError(
+            _("cannot determine the address of {host} from `ssh -G {host}`", host=host),
+            _("specify it with --master ADDRESS"),
+        )
+    return names[0]
+
+
+def _report_gates(request: NodesRequest, found: dict[str, list[Finding]], has_failed: bool) -> int:
+    """Report the preflight checks of all hosts; no training is started."""
+    findings = [f for of_host in found.values() for f in of_host]
+    code = errors.USAGE if all(f.name == node_outcome.REFUSED for f in findings) else exit_code(findings)
+    if request.as_json:
+        state = "refused" if has_failed else "ready"
+        head = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, **describe_outcome(findings, code)}
+        click.echo(json.dumps({**head, "gates": findings_values(found)}, indent=1))
+    if not request.as_json or not request.gates:
+        print_findings(found, Status.OK if request.gates else Status.FAIL)
+    if has_failed and not request.gates:
+        print_translated(_("the training was not started on any host"))
+    return code
+
+
+def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> int:
+    """Run the training on all hosts; the exit code is that of the host that failed first."""
+    order: list[str] = []
+
+    def ended(did: CommandOutcome) -> None:
+        order.append(did.host)
+        if did.code != errors.SUCCESS:
+            stops.schedule_stops(*OTHERS_S)
+
+    def forward(host: str, line: str) -> None:
+        print_line(f"{safe(host)}: {sanitize_line(line if line.startswith(QUOTE_PREFIXES) else spoken(line))}")
+
+    outcomes = runner.run_commands(request.build_order(together=True), forward, ended, stops)
+    nodes = [node_outcome.build_node_outcome(did, rank) for rank, did in enumerate(outcomes)]
+    if stops.count:  # a worker may lose its peers before Ctrl-C reaches its own host
+        nodes = [replace(node, state="interrupted", seen=NOTHING) if node.state == "failed" else node for node in nodes]
+    first = _find_first_failed(nodes, order) if not stops.count else None
+    code = errors.INTERRUPTED if stops.count else first.code if first else errors.SUCCESS
+    if first and first.code == errors.INTERRUPTED:
+        code = errors.TRAINING_FAILED
+    _report_end(request, nodes, first, code)
+    return code
+
+
+def _find_first_failed(nodes: Sequence[NodeOutcome], order: Sequence[str]) -> NodeOutcome | None:
+    """Return the host that made the others end: a lost one, else one that failed by itself, else the first to end."""
+    failed = sorted((node for node in nodes if node.has_failed), key=lambda node: order.index(node.host))
+    lost = [node for node in failed if node.state in ("lost", "unreached")]
+    own = [node for node in failed if node.code != errors.INTERRUPTED and not node.follows]
+    return next(iter((*lost, *own, *failed)), None)
+
+
+def _report_end(request: NodesRequest, nodes: Sequence[NodeOutcome], first: NodeOutcome | None, code: int) -> None:
+    result = "finished" if code == errors.SUCCESS else "interrupted" if code == errors.INTERRUPTED else "failed"
+    if request.as_json:
+        why = f"{first.host}: {first.seen or first.state}" if first else result
+        head = {
+            "schema": SCHEMA_VERSION,
+            "verb": "train",
+            "result": result,
+            **errors.outcome_fields(code, why),
+        }
+        hosts = {
+            node.host: {
+                "rank": node.rank,
+                "state": node.state,
+                "exit_code": node.code,
+                "seen": node.seen,
+                "record": node.record,
+            }
+            for node in nodes
+        }
+        click.echo(json.dumps({**head, "first": first.host if first else None, "hosts": hosts}, indent=1))
+    groups: dict[tuple[str, Message], list[NodeOutcome]] = {}
+    for node in nodes:
+        groups.setdefault((node.state, node.seen), []).append(node)
+    for (state, seen), same in groups.items():
+        hosts_text = fold_hosts(node.host for node in same)
+        line = _("{hosts}: {seen}", hosts=hosts_text, seen=seen) if seen else verbatim(hosts_text)
+        print_line(f"{pad_state(STATE_LABELS.get(state, state), LABEL_WIDTH)}{spoken(line)}")
+        for node in same[:4] if state != "finished" else same[:1]:
+            if node.folder:
+                print_line(f"{'':{LABEL_WIDTH}}{node.host}: {node.folder}/run.json")
+    if first and len(nodes) > 1:
+        why = _("{host} (rank {rank}) failed first and made the other hosts stop", host=first.host, rank=first.rank)
+        print_line(f"{pad_state(_('cause'), LABEL_WIDTH)}{spoken(why)}")
+        print_line(f"  {spoken(_('next: '))}{spoken(_('fix host {host}, then start the run again', host=first.host))}")

@@ -1,0 +1,69 @@
+"""Activations that adapters and a quantised base add to a layer, in bytes per token."""
+
+from __future__ import annotations
+
+from launch.memory.planned_job import PlannedJob
+from launch.memory.saved_activations import C, SavedActivations
+
+
+def attention_adapters(job: PlannedJob) -> SavedActivations:
+    """Return the activations of the adapters on attention.
+
+    Each module keeps a copy of its input in the type of its first factor (`adapter_input` bytes), and 2 r between the
+    factors.  A fused matrix has one pair of factors, so one copy.
+    """
+    m, each, targets = job.model, job.kernels.adapter_input, job.adapter.targets
+    if job.trains_all or not job.adapter.rank or targets == "mlp":
+        return SavedActivations()
+    if m.mla:
+        modules = 2 + 2 * bool(m.mla.q_rank)
+        whole = each * (2 * m.hidden + m.mla.kv_rank + m.mla.q_rank)
+    else:
+        modules = 1 if job.kernels.shared_qkv or job.framework.fused_adapters else 2 if targets == "qv" else 3
+        whole = each * modules * m.hidden
+    out = targets in ("all-linear", "attn")
+    return SavedActivations(whole=whole + C * job.adapter.rank * (modules + out), divided=each * m.out_size * out)
+
+
+def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
+    """Return the activations of the adapters on the MLP, or on the active experts of a token."""
+    m, each = job.model, job.kernels.adapter_input
+    if job.trains_all or not job.adapter.rank or job.adapter.targets not in ("all-linear", "mlp"):
+        return SavedActivations()
+    ups = 1 if job.kernels.shared_qkv or job.framework.fused_adapters or not m.gated else 2
+    moe = m.moe if moe_layer else None
+    width = m.ffn if not moe else moe.active * moe.ffn + moe.shared_ffn
+    copies = 1 if not moe else moe.active + bool(moe.shared_ffn)
+    whole = each * ups * copies * m.hidden + C * job.adapter.rank * (ups + 1) * copies
+    return SavedActivations(whole=whole, divided=each * width)
+
+
+def autocast_copy_bytes(job: PlannedJob, params: float) -> float:
+    """Return the bytes of the 16-bit copies that autocast makes of fp32 adapters (counted on torch)."""
+    return C * params * (job.framework.adapter_weight == 4.0)
+
+
+def adapter_cast(job: PlannedJob, moe_layer: bool) -> SavedActivations:
+    """Return the temporaries at the end of a recomputed layer with fp32 adapters (counted on torch).
+
+    PEFT's fp32 copy of the input 4 f, the product 2 f, and 2 h each for residual, norm output, result, incoming
+    gradient, and gradient times the adapter's scale; none of these is saved.  With a norm after the MLP recompute
+    continues: 2 h more for the product, and 4 h for an fp32 gradient if that norm scales in fp32.
+    """
+    fp32 = job.framework.adapter_weight == 4.0 and job.adapter.rank and job.recompute.kind in ("full", "block")
+    if job.trains_all or not fp32 or job.adapter.targets not in ("all-linear", "mlp"):
+        return SavedActivations()
+    m = job.model
+    width = m.moe.active * m.moe.ffn if m.moe and moe_layer else m.ffn
+    on = (C + 4.0 * m.fp32_scale) * (m.norms > 3)
+    return SavedActivations(gradient=(C + 4.0) * width + (5 * C + on) * m.hidden)
+
+
+def quantised_inputs(job: PlannedJob) -> SavedActivations:
+    """Return the 16-bit inputs that bitsandbytes' 4-bit product keeps although the weight is frozen.
+
+    These are the outputs of the norms and the input of the last matrix (litgpt-tables-012 compared with -011).
+    """
+    if job.trains_all or "nf4" not in job.quant or not job.framework.quantised_inputs:
+        return SavedActivations()
+    return SavedActivations(whole=C * min(2, job.model.norms) * job.model.hidden, divided=C * job.model.ffn)

@@ -1,0 +1,144 @@
+"""A training job and its layout on the cards, as frozen data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from envcheck.core.messages import Message
+from launch.catalogue.architecture import Model
+from launch.catalogue.devices import DeviceModel
+from launch.catalogue.frameworks import Framework, Kernels
+
+
+def is_assumption_about(text: str, *topics: str) -> bool:
+    """Whether one of `PlannedJob.assumed` is about one of these topics: the word before the colon of its template."""
+    template = text.template if isinstance(text, Message) else text
+    return template.partition(":")[0] in topics
+
+
+@dataclass(frozen=True)
+class ParallelLayout:
+    """Degrees of parallelism: tensor, pipeline, virtual pipeline chunks, expert, expert tensor, context.
+
+    `cards` is the total of all nodes; `layer_split`: layers are spread over cards without pipelining (device_map).
+    """
+
+    tp: int = 1
+    pp: int = 1
+    vpp: int = 1
+    ep: int = 1
+    etp: int | None = None
+    cp: int = 1
+    cards: int = 1
+    layer_split: bool = False
+
+    @cached_property
+    def expert_tp(self) -> int:
+        """Expert tensor degree: tp by default, 1 if there are too few cards for that."""
+        if self.etp:
+            return self.etp
+        return self.tp if self.cards >= self.pp * self.ep * self.tp else 1
+
+    @cached_property
+    def replicas(self) -> int:
+        """Data-parallel replicas, without context-parallel ranks."""
+        return max(1, self.cards // (self.tp * self.pp * self.cp)) if not self.layer_split else 1
+
+    @cached_property
+    def dense_shards(self) -> int:
+        """Ranks that share dense optimizer states, including context-parallel ranks."""
+        return max(1, self.cards // (self.tp * self.pp)) if not self.layer_split else 1
+
+    @cached_property
+    def expert_shards(self) -> int:
+        """Ranks that share the optimizer states of experts."""
+        return max(1, self.cards // (self.pp * self.ep * self.expert_tp)) if not self.layer_split else 1
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bytes per trained parameter; `master` 0: no fp32 copy; `moments`: all moments together."""
+
+    weight: float = 2.0
+    gradient: float = 2.0
+    master: float = 4.0
+    moments: float = 8.0
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """`kind` is full, none, selective or block; block recomputes the first `layers` of a stage (or chunk)."""
+
+    kind: str = "none"
+    layers: int = 0
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """`targets`: all-linear, qkv, qv, attn or mlp; `saved`: modules trained and saved in full: embed, head."""
+
+    rank: int = 0
+    targets: str = "all-linear"
+    saved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A training job.
+
+    `method`: full or lora.  `pairs`, `reference`: preference pairs, a frozen second model (DPO, KTO).  `memory_gib`:
+    size of a card.  `varying_lengths`: samples are not packed; `length_known` False: `seq_len` is only a maximum.
+    `meter`: the reading to predict, allocated, reserved or smi; `last_rank`: of the last stage instead of the fullest
+    card; `first_iteration`: of the first step, before moments exist.  `assumed`: notes on values that were not given.
+    """
+
+    model: Model
+    framework: Framework
+    device: DeviceModel
+    memory_gib: float
+    layout: ParallelLayout = ParallelLayout()
+    method: str = "full"
+    pairs: bool = False
+    reference: bool = False
+    precision: Precision = Precision()
+    sharding: str = "none"
+    offload: frozenset[str] = frozenset()
+    offload_share: float = 1.0
+    recompute: Recompute = Recompute()
+    seq_len: int = 2048
+    varying_lengths: bool = False
+    length_known: bool = True
+    micro_batch: int = 1
+    grad_accum: int | None = None
+    adapter: Adapter = Adapter()
+    quant: str = ""
+    flash: bool = True
+    half: bool = False
+    fused_loss: bool = False
+    sequence_parallel: bool = False
+    dropout: float = 0.0
+    compiled: bool = False
+    optimizer: str = "adamw"
+    expandable: bool = False
+    meter: str = "smi"
+    last_rank: bool = False
+    first_iteration: bool = False
+    assumed: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels of the framework: its default ones, compiled, or with selective recompute."""
+        if self.recompute.kind == "selective":
+            return self.framework.selective
+        return self.framework.compiled if self.compiled else self.framework.kernels
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether the full model is trained, without adapters."""
+        return self.method == "full"
+
+    @cached_property
+    def tokens(self) -> float:
+        """Tokens of one micro batch on one card: context parallelism splits the sequence, pairs double the batch."""
+        return self.seq_len * self.micro_batch * (2 if self.pairs else 1) / self.layout.cp

@@ -1,0 +1,184 @@
+"""The parts of one stage's phases: states, activations, loss and buffers, in bytes of one card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envcheck.core.messages import mark
+from launch.memory import (
+    activations,
+    adapter_activations,
+    adapters,
+    parameter_shares,
+    pipeline,
+    quantised,
+    sharding_buffers,
+    states,
+)
+from launch.memory import loss as losses
+from launch.memory.parameter_shares import ParameterShare
+from launch.memory.planned_job import PlannedJob
+from launch.memory.states import ModelStates
+
+
+@dataclass(frozen=True)
+class StageParts:
+    """The parts of a stage in bytes; `trained` is a number of parameters."""
+
+    states: ModelStates
+    trained: float
+    kept: tuple[tuple[str, float], ...]
+    working: float
+    gradient: float
+    loss: float
+    gathered: float
+    saving: float
+    buckets: float
+    subgroup: float
+    unpacked: float
+    scratch: float = 0.0
+    watched: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Activations of a stage for one micro batch, in bytes.
+
+    `sets`: of layers without recompute, without `scores`, their score matrices; `checkpoints`: inputs of recomputed
+    layers; `working`, `gradient`: the layer that is being recomputed and its backward pass.
+    """
+
+    sets: float
+    scores: float
+    checkpoints: float
+    working: float
+    gradient: float
+
+
+def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
+    """Return what the layers of a stage keep for one micro batch."""
+    m, x = job.model, job.layout
+    start = parameter_shares.first_layer(m.layers, x.pp, stage)
+    mine = range(start, start + parameter_shares.split_layers(m.layers, x.pp)[stage])
+    kinds = {moe: activations.layer_activations(job, moe) for moe in {m.is_moe_layer(i) for i in mine}}
+    sets = {moe: kind.bytes_on_card(x.tp, job.sequence_parallel) * job.tokens for moe, kind in kinds.items()}
+    again = count_recomputed_layers(job, len(mine))
+    check = activations.checkpoint_bytes(job) * job.tokens * again
+    if "activations" in job.offload:
+        check = min(check, 2 * check / max(1, again))  # one is fetched while the other is used
+    kept = [sets[m.is_moe_layer(i)] for i in mine[again:]]
+    if "activations" in job.offload and kept:
+        kept = [max(kept)] * min(2, len(kept))
+    # Without recompute the peak is in the backward pass of the last layer, while everything else is still kept.
+    at_peak = kinds if again else {m.is_moe_layer(i) for i in mine[-1:]}
+    most = max(at_peak, key=lambda kind: (sets[kind] if again else 0.0) + kinds[kind].gradient / x.tp * job.tokens)
+    score = activations.score_bytes(job) / x.tp * job.tokens
+    return LayerBytes(
+        sets=sum(kept) - score * len(kept),
+        scores=score * len(kept),
+        checkpoints=check,
+        working=sets[most] if again else 0.0,
+        gradient=0.0 if job.framework.in_place else kinds[most].gradient / x.tp * job.tokens,
+    )
+
+
+def count_recomputed_layers(job: PlannedJob, layers: int) -> int:
+    """Return how many of a stage's layers are recomputed."""
+    if job.recompute.kind == "full":
+        return layers
+    return min(layers, job.recompute.layers) if job.recompute.kind == "block" else 0
+
+
+def adapter_states(job: PlannedJob, stage: int) -> tuple[ModelStates, float]:
+    """Return the states of the adapters and their number of parameters."""
+    f, x = job.framework, job.layout
+    dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, f.fused_adapters)
+    weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
+    width = min(weight, 4.0)  # of the optimizer's type; above 4 bytes, it is an fp32 copy beside 16-bit weights
+    rest += states.moment_bytes(job.optimizer, width, 0.0) - states.moment_bytes("adamw", width, 0.0)
+    held = states.DIVIDES[job.sharding]
+    shares = ((dense, x.dense_shards), (experts, x.expert_shards))
+    steps = sum(n * rest / (d if held[2] else 1) for n, d in shares)
+    weights = sum(n * weight / (d if held[0] else 1) for n, d in shares)
+    return ModelStates(adapters=weights, adapter_steps=steps), dense + experts
+
+
+def saved_module_states(job: PlannedJob, holding: ParameterShare, last: bool) -> tuple[ModelStates, float]:
+    """Return the states of embedding and head trained in full beside adapters, and their number of parameters.
+
+    Each has a trained copy in addition to the frozen one, even if the frozen ones are tied.
+    """
+    count = 0.0
+    if "embed" in job.adapter.saved:
+        count += holding.embedding
+    if "head" in job.adapter.saved and last:
+        count += job.model.head.divided / job.layout.tp
+    f = job.framework
+    shards = job.layout.dense_shards if states.DIVIDES[job.sharding][2] else 1
+    weight = f.saved_module / 4
+    return ModelStates(weights=count * weight, moments=count * (f.saved_module - weight) / shards), count
+
+
+def count_trained_params(job: PlannedJob, stage: int) -> float:
+    """Return the trained parameters of one card with a frozen base model."""
+    holding = parameter_shares.compute_parameter_share(job.model, job.layout, stage)
+    return adapter_states(job, stage)[1] + saved_module_states(job, holding, stage == job.layout.pp - 1)[1]
+
+
+def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
+    """Return all parts of stage `stage`."""
+    holding = parameter_shares.compute_parameter_share(job.model, job.layout, stage)
+    scratch = few = 0.0
+    if job.trains_all:
+        kept, trained = states.full_training_states(job, holding), holding.total - holding.vision
+    else:
+        few_states, few = adapter_states(job, stage)
+        more_states, more = saved_module_states(job, holding, stage == job.layout.pp - 1)
+        trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
+        kept = frozen_base_states(job, holding) + few_states + more_states
+    if job.reference:
+        kept += states.frozen_states(job, holding.total)
+    block_set = count_layer_bytes(job, stage)
+    x = job.layout
+    loads = 1.0 if x.layer_split else pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
+    last = stage == job.layout.pp - 1
+    ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
+    mine = parameter_shares.split_layers(job.model.layers, x.pp)[stage]
+    cast, again = (
+        adapter_activations.autocast_copy_bytes(job, few) / max(1, mine),
+        count_recomputed_layers(job, mine),
+    )  # of one layer
+    block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
+    block += holding.experts / max(1, job.model.layers)
+    return StageParts(
+        states=kept,
+        trained=trained,
+        kept=(
+            (
+                "activations",
+                (block_set.sets + activations.causal_mask_bytes(job)) * loads + ends + cast * (mine - again),
+            ),
+            (mark("attention scores"), block_set.scores * loads),
+            ("checkpoints", block_set.checkpoints * loads),
+        ),
+        working=block_set.working + cast * bool(again),
+        gradient=activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
+        * job.tokens,
+        loss=losses.loss_bytes(job) if last else 0.0,
+        gathered=sharding_buffers.unsharded_bytes(job, holding, block),
+        saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
+        buckets=sharding_buffers.bucket_bytes(job, trained, kept.gradients),
+        subgroup=sharding_buffers.subgroup_bytes(job, trained),
+        unpacked=quantised.unpacked_matrix_bytes(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
+        scratch=scratch,
+        watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
+    )
+
+
+def frozen_base_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:
+    """Return the states of the frozen base model, quantised or not."""
+    if not job.quant:
+        return states.frozen_states(job, holding.total)
+    packed, rest = quantised.base_weight_bytes(holding, job.quant, 4.0 if quantised.is_lifted(job) else 2.0)
+    shards = job.layout.dense_shards if states.DIVIDES[job.sharding][0] else 1
+    return ModelStates(weights=(packed + rest) / shards)

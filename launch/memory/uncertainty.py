@@ -1,0 +1,62 @@
+"""Uncertainty of each term, and from that the bounds between which there is no verdict.
+
+A share is the part of a term that published measurements leave unexplained; fixed amounts are named constants.
+"""
+
+from __future__ import annotations
+
+from launch.memory import GIB
+from launch.memory.phases import Phase
+from launch.memory.planned_job import PlannedJob
+
+# Relative uncertainty.  States are counted and were measured within 1 %; quantised ones depend on packing.
+SHARES = {
+    "weights": 0.01,
+    "gradients": 0.01,
+    "master weights": 0.01,
+    "moments": 0.01,
+    "adapters": 0.01,
+    "checkpoints": 0.05,
+    "recomputed layer": 0.35,
+    "layer gradients": 0.35,
+    "watched inputs": 0.5,
+    "logits and loss": 0.20,
+    "gathered layers": 0.5,
+    "communication buckets": 0.3,
+    "fp32 gradient group": 0.3,
+    "step temporaries": 0.1,
+    "framework buffers": 0.3,
+    "unpacked matrix": 0.5,
+    "attention scores": 1.0,
+}
+# Maximum of reserved memory above tensors with ZeRO-3: 8-12 GiB in the flagperf-ds rows, 12 in qwen-readme-045.
+ZERO3_FRAGMENTATION_GIB = 12.0
+CONTEXT_SHARE = 0.4
+# A score matrix may be absent even with flash attention off (swift-bench-036 to -040), but it is hardly larger.
+SCORES_UP = 0.2
+
+
+def uncertainty_share(job: PlannedJob, term: str) -> float:
+    """Return the relative uncertainty of a term; that of activations depends on the framework."""
+    return job.framework.spread if term == "activations" else SHARES[term]
+
+
+def lower_bound(job: PlannedJob, phase: Phase) -> float:
+    """Return the lower bound of the phase's tensors, bytes."""
+    return sum(size * (1 - uncertainty_share(job, name)) for name, size in phase.terms)
+
+
+def upper_bound(job: PlannedJob, phase: Phase) -> float:
+    """Return the upper bound of the phase's tensors, with fragmentation by gathered parameters, bytes."""
+    total = sum(
+        size * (1 + (SCORES_UP if name == "attention scores" else uncertainty_share(job, name)))
+        for name, size in phase.terms
+    )
+    if job.sharding == "zero3" and not job.expandable:
+        total += min(ZERO3_FRAGMENTATION_GIB * GIB, 2.0 * job.model.params)
+    return total
+
+
+def find_widest_term(job: PlannedJob, phase: Phase) -> str:
+    """Return the term with the largest absolute uncertainty."""
+    return max(phase.terms, key=lambda term: term[1] * uncertainty_share(job, term[0]))[0]

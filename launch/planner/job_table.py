@@ -1,0 +1,159 @@
+"""Plan many jobs: read a CSV of configurations, write a CSV of predictions."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
+from envcheck.core.messages import Message, _, join
+from launch.memory import GIB
+from launch.memory.planned_job import ParallelLayout
+from launch.planner import UNTOLD, row_models, table_rows, verdict
+
+COLUMNS = ("id", "predicted_gib", "predicted_static_gib", "predicted_verdict", "deciding", "note")
+NEEDED = ("model", "method", "cards", "tp", "pp", "sharding", "seq_len", "micro_batch")
+KNOWN = {
+    *NEEDED, *row_models.SIZES, *row_models.EXPERTS, "id", "framework", "device", "device_mem_gib", "lora_rank",
+    "lora_targets", "modules_to_save", "quant", "weight_dtype", "master_weights", "grad_dtype", "optimizer", "vpp",
+    "ep", "etp", "cp",
+    "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
+    "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
+    "params_total", "tied", "mlp_kind", "mla",
+}  # fmt: skip
+MAX_ROWS = 200_000  # rejects a table that was passed by mistake
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV; UsageError if it is unreadable, empty or too large, or lacks a required column."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(_("{path} is not a file", path=path), _("specify a CSV file"))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            check_header(path, reader.fieldnames or ())
+            some = itertools.islice(reader, MAX_ROWS + 1)
+            table = [{"id": f"{n}", **{k: v or "" for k, v in row.items() if k}} for n, row in enumerate(some, 1)]
+    except OSError as err:
+        raise UsageError(
+            _("{path}: {reason}", path=path, reason=describe_os_error(err)), _("specify a CSV file")
+        ) from err
+    except (UnicodeDecodeError, csv.Error) as err:
+        raise UsageError(
+            _("{path} is not a UTF-8 CSV file: {reason}", path=path, reason=err), _("specify a CSV file")
+        ) from err
+    if len(table) > MAX_ROWS or not table:
+        raise UsageError(
+            _("{path}: more than {limit} rows", path=path, limit=MAX_ROWS)
+            if table
+            else _("{path} has no rows", path=path),
+            _("use 1 to {limit} rows", limit=MAX_ROWS),
+        )
+    return table
+
+
+def check_header(path: Path, names: Sequence[str]) -> None:
+    """Raise UsageError for a missing or duplicate column; unknown columns are allowed."""
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise UsageError(
+            _("{path}: missing column {missing}", path=path, missing=_quote_names(missing)),
+            _("required columns: {needed}", needed=_quote_names(NEEDED)),
+        )
+    twice = sorted({name for name in names if name in KNOWN and list(names).count(name) > 1})
+    if twice:
+        raise UsageError(
+            _("{path}: duplicate column {twice}", path=path, twice=_quote_names(twice)), _("use each column once")
+        )
+
+
+def list_unknown_columns(table: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the columns that are ignored."""
+    return sorted(next(iter(table), {}).keys() - KNOWN)
+
+
+def predict_row(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the prediction for one row; a row without a valid job gets the verdict "unknown" and a note."""
+    try:
+        check_counts(row)
+        job = table_rows.build_row_job(row)
+        check_degrees(row, job.layout)
+        answer = verdict.evaluate_job(job)
+    except EnvcheckError as err:
+        return dict.fromkeys(COLUMNS, "") | {
+            "id": row.get("id", ""),
+            "predicted_verdict": UNTOLD,
+            "note": join("; ", filter(None, (err.message, err.next_step))),
+        }
+    odd = list_unknown_words(row)
+    return {
+        "id": row.get("id", ""),
+        "predicted_gib": f"{answer.reading_gib:.3f}",
+        "predicted_static_gib": f"{answer.standing / GIB:.3f}",
+        "predicted_verdict": UNTOLD if odd else answer.verdict,
+        "deciding": answer.deciding_label,
+        "note": odd or answer.reason,
+    }
+
+
+def check_counts(row: Mapping[str, str]) -> None:
+    """Raise UsageError for lengths, batches and degrees of 0."""
+    for key in ("cards", "tp", "pp", "seq_len", "micro_batch"):
+        if (row.get(key) or "").strip() and not table_rows.parse_number(row, key):
+            raise UsageError(
+                _("row {row}: {key} is {value!r}", row=row.get("id", "?"), key=key, value=row[key]),
+                _("{key} must be at least 1, or empty", key=key),
+            )
+
+
+def list_unknown_words(row: Mapping[str, str]) -> Message:
+    """Return a message for unknown words, which are ignored: the figure may be right, the verdict is not given."""
+    vocabulary = {"method": table_rows.METHODS, "sharding": table_rows.SHARDINGS}
+    odd = [
+        key
+        for key, known in vocabulary.items()
+        if not any(word in (row.get(key) or "none full").lower() for word in known)
+    ]
+    return join("; ", (_("{key} {value!r} is unknown and was ignored", key=key, value=row[key]) for key in odd))
+
+
+def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:
+    """Raise UsageError for fewer cards than the degrees need; heads may differ, users edit config.json."""
+    if x.tp * x.pp * x.cp > x.cards and not x.layer_split:
+        raise UsageError(
+            _(
+                "row {row}: {cards} cards are fewer than tp x pp x cp = {needed}",
+                row=row.get("id", "?"),
+                cards=x.cards,
+                needed=x.tp * x.pp * x.cp,
+            ),
+            _("use at least {needed} cards", needed=x.tp * x.pp * x.cp),
+        )
+
+
+def write_predictions(predictions: Iterable[Mapping[str, str]], path: Path) -> None:
+    """Write all predictions, or leave the existing file unchanged: write a temporary file, then rename it."""
+    partial = path.with_name(f".{path.name}.part")
+    whole = path.is_symlink() or (path.exists() and not path.is_file())  # /dev/stdout, a pipe: never replaced
+    try:
+        with (path if whole else partial).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(predictions)
+        if not whole:
+            partial.replace(path)
+    except OSError as err:
+        raise UsageError(
+            _("{path}: {reason}", path=path, reason=describe_os_error(err)), _("specify a writable file")
+        ) from err
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _quote_names(columns: Iterable[str]) -> str:
+    """Return column names in quotes, the same in every language."""
+    return ", ".join(map(repr, columns))

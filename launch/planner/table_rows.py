@@ -1,0 +1,234 @@
+"""Build a job from a row of a table; docs/how-to/plan-memory.md lists the columns.
+
+Columns with measured results are never read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
+from launch.catalogue import devices, frameworks
+from launch.catalogue.frameworks import Framework
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from launch.memory.states import moment_bytes
+from launch.planner import row_models
+
+Row = Mapping[str, str]
+
+# For layouts without a card count: release tests of Megatron run on clusters (megatron-golden-014: 64).
+ASSUMED_CARDS = 64
+# Long data truncated at n tokens fills n up to 2048; above, fewer samples are that long, and the longest grows like
+# n^0.63 (fitted to swift-bench at 4096 and 8192 tokens).
+FILLED, FILL_POWER = 2048, 0.63
+
+# Relative error of activations for an unknown framework.
+UNKNOWN_SPREAD = 0.3
+
+# Words in the names of methods with a frozen base model.
+ADAPTED = ("lora", "dora", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "p-tun", "ptun", "adapter", "freeze")
+
+# Words of which every known method and sharding scheme contains at least one.
+METHODS = ("full", "sft", "pt", "pretrain", "dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rlhf",
+           "distill", "galore", *ADAPTED)  # fmt: skip
+SHARDINGS = ("none", "no", "0", "ddp", "dp", "dist", "stage", "zero", "fsdp", "hsdp", "tp", "pp", "ep")
+
+BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+LONGEST_UNKNOWN = ("cap", "short_data")
+VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
+
+
+def parse_number(row: Row, key: str, default: float = 0.0) -> float:
+    """Return the column as a number, `default` if empty; UsageError if it is not a number."""
+    text = (row.get(key) or "").strip()
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e15:
+        raise UsageError(
+            _("row {row}: {key} is {value!r}", row=row.get("id", "?"), key=key, value=text),
+            _("{key} must be a number, or empty", key=key),
+        )
+    return value
+
+
+def parse_integer(row: Row, key: str, default: int = 0) -> int:
+    """Return the column as an integer, `default` if empty."""
+    return int(parse_number(row, key, default))
+
+
+def parse_flag(row: Row, key: str) -> bool:
+    """Whether the column is 1, true or yes."""
+    return (row.get(key) or "").strip().lower() in ("1", "1.0", "true", "yes")
+
+
+def find_row_framework(row: Row) -> Framework:
+    """Return the framework by name, else by the row's parallelism: Megatron with degrees, a plain trainer without."""
+    found = frameworks.find_framework(row.get("framework") or "")
+    if found:
+        return use_fsdp2(found) if "fsdp2" in (row.get("sharding") or "").lower() else found
+    way = (row.get("sharding") or "").lower()
+    parallel = parse_integer(row, "tp", 1) * parse_integer(row, "pp", 1) * parse_integer(
+        row, "ep", 1
+    ) > 1 or way.startswith("dist")
+    like = frameworks.load_frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
+    return replace(like, spread=UNKNOWN_SPREAD)
+
+
+def use_fsdp2(f: Framework) -> Framework:
+    """Return the framework with PyTorch's second FSDP.
+
+    It has neither the input hooks nor the no_sync of the first one; accelerate looks for no_sync by name, and without
+    it reduces gradients after every micro batch.
+    """
+    return replace(f, watches_inputs=False, accumulates_whole=False)
+
+
+def parse_layout(row: Row) -> ParallelLayout:
+    """Return the degrees of the row; a missing card count follows from dp, else from ASSUMED_CARDS."""
+    tp, pp, cp = (max(1, parse_integer(row, key, 1)) for key in ("tp", "pp", "cp"))
+    cards = parse_integer(row, "cards") or tp * pp * cp * (
+        parse_integer(row, "dp") or (ASSUMED_CARDS // (tp * pp * cp) or 1)
+    )
+    if not parse_integer(row, "cards") and tp * pp * cp == 1:
+        cards = parse_integer(row, "dp", 1)
+    split = (row.get("device_map") or "").startswith("naive_layer_split")
+    if split:
+        pp = max(1, cards // (2 if row["device_map"].endswith("x2") else 1))
+    etp = parse_integer(row, "etp") or None
+    return ParallelLayout(
+        tp, pp, max(1, parse_integer(row, "vpp", 1)), max(1, parse_integer(row, "ep", 1)), etp, cp, cards, split
+    )
+
+
+def parse_precision(row: Row, f: Framework) -> Precision:
+    """Return the bytes per parameter; empty columns have the framework's default."""
+    dtype = (row.get("weight_dtype") or "").strip()
+    weight = BYTES.get(dtype, f.weight)
+    master = {"1": 4.0, "0": 0.0}.get((row.get("master_weights") or "").strip(), f.master)
+    if dtype == "fp16" and master:
+        master = f.half_master
+    if weight == 4.0:
+        master = 0.0
+    gradient = BYTES.get((row.get("grad_dtype") or "").strip(), 4.0 if weight == 4.0 else f.gradient)
+    if weight == 1.0:
+        gradient = min(gradient, 2.0)  # fp8 weights (ERNIE's FP8 recipe on 16 cards): 16-bit gradients
+    return Precision(weight, gradient, master, moment_bytes(row.get("optimizer") or "adamw", weight, master))
+
+
+def parse_sharding(row: Row) -> str:
+    """Return none, dist_opt, zero1, zero2, zero3 or fsdp."""
+    text = (row.get("sharding") or "none").lower()
+    if "fsdp" in text or "hsdp" in text:
+        return "zero2" if "grad" in text else "fsdp"
+    stage = re.search(r"(?:zero|stage)-?_?([0-3])", text)
+    if not stage:
+        return "dist_opt" if "dist" in text else "none"
+    found = ("none", "zero1", "zero2", "zero3")[int(stage[1])]
+    return "dist_opt" if found == "zero1" and "paddle" in text else found
+
+
+def parse_offload(row: Row) -> tuple[frozenset[str], float]:
+    """Return the kinds of offload and the offloaded share of the optimizer.
+
+    The column has optimizer(tensorwise), optimizer(swap), optimizer:0.5, params or activations, joined by + or comma.
+    """
+    kinds, share = set[str](), 1.0
+    for part in re.split(r"[+,]", (row.get("offload") or "none").lower()):
+        if "tensorwise" in part or "swap" in part:
+            kinds.add("tensorwise")
+        elif "optim" in part:
+            kinds.add("optimizer")
+            share = float(m[1]) if (m := re.search(r":(\d*\.?\d+)", part)) else 1.0
+        elif "param" in part or "activation" in part:
+            kinds.add("params" if "param" in part else "activations")
+    return frozenset(kinds), share
+
+
+def parse_recompute(row: Row) -> Recompute:
+    """Return the recompute column: full, none, selective, or block:N for the first N layers of a stage."""
+    kind, _unused, count = (row.get("recompute") or "none").strip().lower().partition(":")
+    layers = int(count) if count.isdigit() else 0
+    return Recompute(kind if kind in ("full", "none", "block") else "selective", layers)
+
+
+def parse_length(row: Row) -> int:
+    """Return the length of the longest sample, in tokens."""
+    length = max(1, parse_integer(row, "seq_len", 2048))
+    if row.get("seq_kind") == "truncated_long_data" and length > FILLED:
+        return int(FILLED * (length / FILLED) ** FILL_POWER + 0.5)
+    return length
+
+
+def parse_meter(row: Row) -> str:
+    """Return how the row's memory was measured: reserved, allocated, or smi (the vendor's tool)."""
+    text = (row.get("metric") or "").lower()
+    if "reserved" in text:
+        return "reserved"
+    return "allocated" if "alloc" in text or "active" in text else "smi"
+
+
+def parse_training(row: Row) -> dict[str, Any]:
+    """Return the fields of `PlannedJob` for method, adapters, quantised base and preference training."""
+    method = (row.get("method") or "full").lower()
+    adapters = any(word in method for word in ADAPTED)
+    quant = (row.get("quant") or "").strip() or ("bnb-nf4" if "qlora" in method else "")
+    pairs = method.startswith(("dpo", "simpo", "orpo", "cpo", "rm")) and not parse_flag(row, "packing")
+    saved = tuple(filter(None, (row.get("modules_to_save") or "").split("+")))
+    return {
+        "method": "lora" if adapters else "full",
+        "pairs": pairs,
+        "reference": method.startswith(("dpo-full", "kto-full", "ppo", "grpo-full")),
+        "quant": quant if adapters else "",
+        "adapter": Adapter(parse_integer(row, "lora_rank", 8), row.get("lora_targets") or "all-linear", saved),
+    }
+
+
+def build_row_job(row: Row) -> PlannedJob:
+    """Return the job of a row; UsageError if it is invalid."""
+    f = find_row_framework(row)
+    kind = row.get("seq_kind") or ""
+    device = devices.find_device(row.get("device") or "")
+    away, share = parse_offload(row)
+    model, laid = row_models.find_row_model(row), parse_layout(row)
+    if laid.pp > model.layers:
+        raise UsageError(
+            _("row {row}: pp {pp} exceeds the layers of {name}", row=row.get("id", "?"), pp=laid.pp, name=model.name),
+            _("use at most {layers} stages", layers=model.layers),
+        )
+    return PlannedJob(
+        model=model,
+        framework=f,
+        device=device,
+        memory_gib=parse_number(row, "device_mem_gib", device.memory_gib) or device.memory_gib,
+        layout=laid,
+        precision=parse_precision(row, f),
+        sharding=parse_sharding(row),
+        offload=away,
+        offload_share=share,
+        recompute=parse_recompute(row),
+        seq_len=parse_length(row),
+        varying_lengths=kind in VARYING,
+        length_known=kind not in LONGEST_UNKNOWN,
+        micro_batch=max(1, parse_integer(row, "micro_batch", 1)),
+        grad_accum=parse_integer(row, "grad_accum") or None,
+        flash=(row.get("flash_attn") or "1").strip() != "0",
+        half=row.get("weight_dtype") == "fp16",
+        fused_loss=parse_flag(row, "fused_ce"),
+        sequence_parallel=parse_flag(row, "seq_parallel"),
+        dropout=parse_number(row, "dropout"),
+        compiled=parse_flag(row, "compile"),
+        optimizer=row.get("optimizer") or "adamw",
+        expandable=parse_flag(row, "expandable_segments"),
+        meter=parse_meter(row),
+        last_rank="last rank" in (row.get("rank_reported") or ""),
+        first_iteration=(row.get("reading_phase") or "") == "after first iteration",
+        **parse_training(row),
+    )

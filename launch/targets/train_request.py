@@ -1,0 +1,41 @@
+"""The options of `envcheck train`: the job, and how to start, monitor and record it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from envcheck.job.repeat_options import format_own_options
+from envcheck.job.request import JobRequest
+
+
+@dataclass(frozen=True)
+class TrainRequest(JobRequest):
+    """A job with the options of train; `runs` is the folder for runs, `gather_s` the time limit of the rendezvous."""
+
+    runs: Path = Path("runs")
+    deadline_s: float | None = None
+    provision: bool = False
+    yes: bool = False
+    as_json: bool = False
+    detach: bool = False
+    gather_s: float = 600.0
+    no_stop: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    dashboard: bool = False
+    waive: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+    gates: bool = False
+
+
+def format_repeat_options(request: TrainRequest) -> str:
+    """Return the options of train, beyond those that select the job, that repeat this request."""
+    said = [] if request.runs == TrainRequest.runs else ["--runs", str(request.runs)]
+    said += [] if request.deadline_s is None else ["--deadline", f"{request.deadline_s:.0f}"]
+    said += [] if request.gather_s == TrainRequest.gather_s else ["--gather", f"{request.gather_s:g}"]
+    several = {"--waive": request.waive, "--because": request.because}
+    several |= {"--no-stop": request.no_stop, "--limit": request.limits}
+    said += [word for name, values in several.items() for value in values for word in (name, value)]
+    said += [f"--{flag}" for flag in ("detach", "dashboard") if getattr(request, flag)]
+    return f"{shlex.join(said)} {format_own_options(request)}".strip()

@@ -1,0 +1,49 @@
+"""Converts the printed cells of a device to a Device; the same for all output formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from envcheck.core.model import Device, Process
+from envcheck.core.tool_text import parse_number, parse_whole_number
+from probes.smi.pasted_output import cell_value
+
+_SWITCH = {"on": True, "enabled": True, "off": False, "disabled": False}
+
+
+def _parse_switch(cell: str | None) -> bool | None:
+    return _SWITCH.get((cell or "").strip().lower())
+
+
+_NUMBER, _WHOLE = ("float | None", parse_number), ("int | None", parse_whole_number)
+_READ: Mapping[str, Callable[[str | None], Any]] = {
+    field.name: dict([_NUMBER, _WHOLE, ("bool | None", _parse_switch)]).get(str(field.type), cell_value)
+    for field in fields(Device)
+}
+
+
+def make_device(cells: Mapping[str, str | None], position: int) -> Device:
+    """Return a device; `cells` are by field of Device, others are ignored.  Without a printed index, `position` is
+    used."""
+    values = {name: _READ[name](cell) for name, cell in cells.items() if name in _READ}
+    if values.get("index") is None:
+        values["index"] = position
+    return Device(**values)
+
+
+def make_process(cells: Mapping[str, str | None], index: int | None) -> Process:
+    """Return a process; `cells` has pid, name and memory as printed."""
+    return Process(
+        device=index,
+        pid=parse_whole_number(cells.get("pid")),
+        name=cell_value(cells.get("name")),
+        memory_mib=parse_whole_number(cells.get("memory")),
+    )
+
+
+def sum_counters(counts: Sequence[str | None]) -> str | None:
+    """Return the sum of counters; None if there are none, or one is not a number."""
+    numbers = [parse_whole_number(count) for count in counts]
+    return str(sum(n or 0 for n in numbers)) if numbers and None not in numbers else None

@@ -1,0 +1,61 @@
+"""Finds an error message in place of output, by its wording without blanks, so that wrapped lines match."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate, islice
+
+from envcheck.core.model import Document, ToolError
+from probes.smi.error_phrases import PHRASES, ErrorPhrase
+from probes.smi.pasted_output import PastedOutput
+
+SEARCHED = 256 << 10  # characters; an error is short, and so is the text around it
+
+
+_RESULT = re.compile(
+    r":\s*(?:insufficient permissions|unknown error|gpu is lost|not supported|driver not loaded|invalid argument"
+    r"|gpu requires reset|in use by another)",
+    re.IGNORECASE,
+)
+# A message that any program may print counts only on a line with one of these, or below a line with the tool's name.
+_OURS = re.compile(
+    r"nvidia|nvml|nvrm|ixsmi|ixml|ix-ml|iluvatar|corex|xpu|kunlun|gpu|cuda|devices?(?:were)?found|mig|query|\bfield"
+)
+TRIES = 20  # maximum number of such lines that are tested
+
+
+def parse_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) -> Document | None:
+    """Return the document of kind `error`, or None if there is no error message."""
+    found = find_error(paste, phrases)
+    return Document(paste.tool.name, "error", error=found) if found else None
+
+
+def is_nvml_result(line: str) -> bool:
+    """Return whether the line ends with a result of the NVML library."""
+    return bool(_RESULT.search(line))
+
+
+def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) -> ToolError | None:
+    """Return the first known error message in the text, or None."""
+    lines = "\n".join(paste.lines)[:SEARCHED].split("\n")
+    squeezed = ["".join(line.lower().split()).replace("’", "'") for line in lines]
+    text = "".join(squeezed)
+    starts = list(accumulate(map(len, squeezed), initial=0))
+    for phrase in phrases if _OURS.search(text) else ():
+        for found in islice(re.finditer(_wording_pattern(phrase, paste), text), TRIES):
+            first, last = (bisect_right(starts, at) - 1 for at in (found.start(), found.end() - 1))
+            above = "".join(squeezed[max(0, first - 2) : first])
+            if _OURS.search("".join(squeezed[first : last + 1])) or re.search(_tool_name_pattern(paste), above):
+                message = " ".join(" ".join(lines[first : last + 1]).split())[:1000]
+                return ToolError(phrase.category, None, message, phrase.meaning, phrase.fix)
+    return None
+
+
+def _tool_name_pattern(paste: PastedOutput) -> str:
+    return rf"{paste.tool.program_pattern}|{paste.tool.management}"
+
+
+def _wording_pattern(phrase: ErrorPhrase, paste: PastedOutput) -> str:
+    wording = phrase.wording.replace("TOOL", f"(?:{paste.tool.program_pattern})").replace("LIB", paste.tool.management)
+    return wording if paste.tool.unit == "gpu" else wording.replace("gpu", f"(?:gpu|{paste.tool.unit})")

@@ -1,0 +1,171 @@
+"""Parses the short outputs with one line per device: -L, nvlink, --version, -r, and parts of the table from grep or
+awk."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from envcheck.core.model import Device, Document
+from envcheck.core.tool_text import parse_number
+from probes.smi import device_cells, error_output, table_cells, table_output
+from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
+from probes.smi.table_output import ROW_LIMIT
+
+_GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
+_OPEN = re.compile(
+    r"(?:^|\s)(?:GPU\s{1,4}\d{1,4}:\s|MIG\s{1,4}\S{1,20}\s{1,12}Device\s)"
+    r"[^()]{0,140}(?:\([^()]{0,90}\)?[^()]{0,40}){0,2}$"
+)
+_MIG = re.compile(r"MIG\s{1,4}(\S{1,20})\s{1,12}Device\s{1,4}(\d{1,4}):\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
+_LINK = re.compile(r"^\s{0,12}(?:IX|Nv)?Link\s{1,4}(\d{1,3})\s?[:,]\s?(\S.{0,160})$", re.IGNORECASE)
+_LINK_WORD = re.compile(r"nv-?link|ixlink", re.IGNORECASE)
+_VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0,4}(\S.{0,79}?)\s*$", re.IGNORECASE)
+_OWN = ("nvidia-smi", "ixsmi", "ix-smi", "ix-ml")
+_RESET = re.compile(r"GPU\s{1,4}([0-9A-Fa-f:.]{7,16})\s{1,4}was successfully reset")
+_READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
+
+
+def parse_device_list(paste: PastedOutput) -> Document | None:
+    """Parse `-L`; a last line without its closing bracket is not a device."""
+    devices, instances, cut = _read_gpus(paste)
+    if not devices:
+        return None
+    if error := error_output.find_error(paste):  # the error and the devices that still respond
+        return Document(paste.tool.name, "error", devices=tuple(devices), error=error)
+    detail = {"mig_devices": instances or None}
+    return Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail)
+
+
+def _read_gpus(paste: PastedOutput) -> tuple[list[Device], list[dict[str, Any]], bool]:
+    devices: list[Device] = []
+    instances: list[dict[str, Any]] = []
+    cut = False
+    for line in _unwrap_lines(paste.lines):
+        if found := _GPU.search(line):
+            devices.append(Device(index=int(found[1]), name=cell_value(found[2]), uuid=cell_value(found[3])))
+            cut = False
+        elif (found := _MIG.search(line)) and devices:
+            place = {"gpu": devices[-1].index, "profile": found[1], "device": int(found[2]), "uuid": found[3]}
+            instances.append(place)
+            cut = False
+        elif line.strip():
+            cut = bool(_OPEN.search(line)) and bool(devices)
+    return devices, instances, cut
+
+
+def _unwrap_lines(lines: tuple[str, ...]) -> list[str]:
+    """Return the lines, with a wrapped GPU line joined up to its closing bracket; full lines were broken inside
+    words."""
+    out: list[str] = []
+    full = max(map(len, lines), default=0)
+    for line in lines:
+        goes_on = out and not _OPEN.search(line) and ")" in line[:80] and "(" not in line[: line.index(")")][8:]
+        if goes_on and _OPEN.search(out[-1]) and not _GPU.search(out[-1]) and not _MIG.search(out[-1]):
+            out[-1] = out[-1] + line if len(out[-1]) == full else f"{out[-1].rstrip()} {line.strip()}"
+        else:
+            out.append(line)
+    return out
+
+
+def parse_nvlink(paste: PastedOutput) -> Document | None:
+    """Parse `nvlink -s` and similar: links below their GPU, or a message; an NVML error makes it an error."""
+    devices: list[dict[str, Any]] = []
+    seen = False
+    lines = _unwrap_lines(paste.lines)
+    for at, line in enumerate(lines):
+        if gpu := _GPU.search(line):
+            devices.append({"index": int(gpu[1]), "name": cell_value(gpu[2]), "uuid": cell_value(gpu[3]), "links": []})
+        elif devices and (link := _LINK.match(line)):
+            devices[-1]["links"].append(_parse_link(link))
+            seen = True
+        elif devices and _LINK_WORD.search(line) and not devices[-1]["links"]:
+            if error_output.is_nvml_result(" ".join(lines[at : at + 2])):
+                return None
+            devices[-1]["message"] = line.strip()
+            seen = True
+    if not seen:
+        return None
+    shown = tuple(Device(index=d["index"], name=d["name"], uuid=d["uuid"]) for d in devices)
+    return Document(paste.tool.name, "nvlink", devices=shown, detail={"devices": devices})
+
+
+def _parse_link(found: re.Match[str]) -> dict[str, Any]:
+    value, link = found[2].strip(), int(found[1])
+    if "inactive" in value.lower():
+        return {"link": link, "gb_s": None, "active": False}
+    if value.lower().endswith("gb/s"):
+        return {"link": link, "gb_s": parse_number(value), "active": True}
+    key, _, rest = value.partition(":")  # capabilities, error and throughput counters
+    return {"link": link, key.strip(): rest.strip()}
+
+
+def parse_version(paste: PastedOutput) -> Document | None:
+    """Parse `--version`: names, a colon, a version; one of them is the management library's."""
+    lines = {found[1].strip(): found[2] for line in paste.lines if (found := _VERSION.match(line))}
+    named = {label.lower().removesuffix(" version"): value for label, value in lines.items() if value[0].isdigit()}
+    own = {label.lower().removesuffix(" version") for label in lines} & {*_OWN, "nvml"}
+    if len(lines) < 2 or not own:
+        return None
+    return Document(
+        paste.tool.name,
+        "version",
+        tool_version=next((named[name] for name in _OWN if name in named), None),
+        driver_version=named.get("driver") or named.get("kmd"),  # 610: 'Deprecated, see "KMD version" instead'
+        cuda_version=named.get("cuda") or named.get("cuda umd"),
+        detail={"nvml_version": named.get("nvml") or named.get("ixml"), "lines": lines},
+    )
+
+
+def parse_reset(paste: PastedOutput) -> Document | None:
+    """Parse the output of a GPU reset (-r)."""
+    devices = [{"bus_id": found[1], "reset": True} for found in _RESET.finditer(paste.text)]
+    done = any(line.strip(" \t#/>.").lower() == "all done" for line in paste.lines)
+    return Document(paste.tool.name, "reset", detail={"devices": devices, "done": done}) if devices else None
+
+
+def parse_log(paste: PastedOutput) -> Document | None:
+    """Parse lines that have only readings with units, or only the second rows of a table, as grep and awk print
+    them."""
+    rows = [cells for line in paste.lines if (cells := _read_by_units(line))]
+    table = [row for row in extract_table_lines(paste.lines) if len(row) < ROW_LIMIT]
+    if not rows and not table_output.is_other_vendor(paste, table):
+        rows = [cells for row in table if (cells := _read_second_row(row))]
+    devices = tuple(device_cells.make_device(cells, at) for at, cells in enumerate(rows))
+    return Document(paste.tool.name, "log", devices=devices) if devices else None
+
+
+def _head_labels(row: int) -> tuple[str, ...]:
+    return table_cells.DEFAULT_HEAD["nvidia-smi"][row]
+
+
+def _read_second_row(row: str) -> dict[str, str | None] | None:
+    parts = row.strip("|").split("|")
+    if len(parts) != 3 or not re.search(r"\d\s?MiB\s?/\s*\d+\s?MiB", parts[1]):
+        return None
+    cells: dict[str, str | None] = {}
+    for labels, part in zip(_head_labels(1), parts, strict=True):
+        cells.update(table_cells.read_cell(labels, part))
+    return cells
+
+
+def _read_by_units(line: str) -> dict[str, str | None] | None:
+    """Return values by unit: C, W (draw, limit), MiB (used, total), % (utilization); at least memory and one more."""
+    found = line.split() if len(line) < 200 else []
+    if len(found) < 3 or not all(map(_READING.match, found)):
+        return None
+    by_unit: dict[str, list[str]] = {}
+    for word in found:
+        by_unit.setdefault(word.lstrip("0123456789."), []).append(word)
+    if len(by_unit.get("MiB", [])) != 2:
+        return None
+    power, share = by_unit.get("W", []), by_unit.get("%", [])
+    return {
+        "temperature_c": next(iter(by_unit.get("C", [])), None),
+        "power_w": power[0] if power else None,
+        "power_limit_w": power[1] if len(power) > 1 else None,
+        "memory_used_mib": by_unit["MiB"][0],
+        "memory_total_mib": by_unit["MiB"][1],
+        "utilization_percent": share[-1] if share else None,
+        "fan_percent": share[0] if len(share) > 1 else None,
+    }

@@ -1,0 +1,173 @@
+"""Cleans pasted output of nvidia-smi and the tools that follow it: removes log prefixes, and joins wrapped rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from envcheck.core import tool_text as words
+
+SHARE = 0.6  # the share of lines that must have a mark for it to count as a prefix
+TEXT_LIMIT, LINES_LIMIT = 4 << 20, 100_000  # four times the largest real answer: -q -x of 16 MIG cards has 30,000 lines
+LINE_LIMIT = 16_384  # the CSV header with all 212 fields of driver 590 has 6,570 characters
+WRAPS = 3  # pieces of a row of 91 columns that is wrapped at 30
+_STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
+_SERVICE = r"[\w.-]{1,40} {0,6}\|(?=[ \t])"  # the prefix of docker compose
+_MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
+_EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
+_BARS = {"|", "+"}
+_VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
+
+
+@dataclass(frozen=True)
+class SmiTool:
+    """The names of one of the similar tools.
+
+    `banner` matches the words before the version in the table's header, `management` the management library's name in
+    error messages, `runtime` the words before the version of the runtime library.  `own_words` are patterns of the
+    tool's words for what the formats call GPU, with their replacements; `program` matches the program's names, and
+    `unit` is the tool's word for GPU in error messages.  `accepts_fragments`: a few fields of `-q`, or the first
+    rows of a table, are devices too.
+    """
+
+    name: str
+    banner: str
+    management: str
+    runtime: str = ""
+    own_words: tuple[tuple[str, str], ...] = ()
+    program: str = ""
+    unit: str = "gpu"
+    accepts_fragments: bool = False
+
+    @property
+    def program_pattern(self) -> str:
+        """A pattern of the program's names."""
+        return self.program or re.escape(self.name)
+
+
+@dataclass(frozen=True)
+class PastedOutput:
+    """`raw` is the text up to the limit; `lines` are cleaned and without prefixes."""
+
+    tool: SmiTool
+    raw: str
+    lines: tuple[str, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """The cleaned lines as one text."""
+        return "\n".join(self.lines)
+
+    @cached_property
+    def lowercase_text(self) -> str:
+        """The cleaned text in lower case."""
+        return self.text.lower()
+
+
+def clean_output(tool: SmiTool, raw: str) -> PastedOutput:
+    """Return the cleaned lines. A mark such as '# ' or a time stamp is a prefix if most lines have the same."""
+    raw = raw[:TEXT_LIMIT]
+    lines = re.sub(r"\n{3,}", "\n\n", words.clean_paste(raw, LINE_LIMIT)).split("\n", LINES_LIMIT)[:LINES_LIMIT]
+    lines = _strip_marks(lines)
+    if tool.own_words:
+        raw, lines = _share_words(tool, raw), _share_words(tool, "\n".join(lines)).split("\n")
+    return PastedOutput(tool, raw, tuple(lines))
+
+
+def _share_words(tool: SmiTool, text: str) -> str:
+    for own, shared in tool.own_words:
+        text = re.sub(own, shared, text)
+    return text
+
+
+def cell_value(cell: str | None) -> str | None:
+    """Return the cell's text like `tool_text.cell_text`; None also for '[text in brackets]' and for error phrases."""
+    value = words.cell_text(cell)
+    if value is None or value.lower() in _VOID or (value[0] == "[" and value[-1] == "]"):
+        return None
+    return value
+
+
+def _strip_marks(lines: list[str]) -> list[str]:
+    full = [line for line in lines if line.strip()]
+    if sum(map(_is_box_row, full)) > (1 - SHARE) * len(full):
+        return lines
+    shapes = Counter(_mark_shape(mark[0]) for line in full if (mark := _MARK.match(line)))
+    shape = max(shapes, key=lambda one: (_count_marked_lines(one, shapes), -len(one)), default="")
+    if _count_marked_lines(shape, shapes) < max(2, SHARE * len(full)):
+        return lines
+    words_of = (re.escape(word).replace("0", r"\d") for word in shape.split())
+    prefix = re.compile(r"[ \t]*" + r"[ \t]*".join(words_of) + r"[ \t]?")
+    return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
+
+
+def _is_box_row(line: str) -> bool:
+    """Return whether the line is a table row, which has no prefix: a cheap test before the pattern."""
+    return line[0] in "|+"
+
+
+def _mark_shape(mark: str) -> str:
+    return " ".join(re.sub(r"\d", "0", mark).split())
+
+
+def _count_marked_lines(shape: str, shapes: Counter[str]) -> int:
+    """Return how many lines have this prefix, including those with further marks."""
+    return sum(count for other, count in shapes.items() if shape and (other + " ").startswith(shape + " "))
+
+
+def extract_table_lines(lines: Iterable[str]) -> list[str]:
+    """Return the table lines from their left bar on, with wrapped ones joined.
+
+    The left edge may follow a log prefix, which can contain bars itself: 'web_1 | | NVIDIA-SMI ...'.
+    """
+    kept = list(lines)
+    rules = (line for line in kept if "---" in line or "===" in line)
+    edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
+    return _rejoin_rows([_cut_at_edge(line, edge) for line in kept] if edge else kept)
+
+
+def _cut_at_edge(line: str, edge: str) -> str:
+    if edge and len(line) > len(edge) and line[len(edge)] in "|+":
+        return line[len(edge) :]
+    return line
+
+
+def _rejoin_rows(lines: list[str]) -> list[str]:
+    """Return rows and borders only; a piece that ends with a bar but does not start with one belongs to the previous
+    line."""
+    if not any(_ends_with_bar(line) and not _starts_with_bar(line) for line in lines):
+        return [line.strip() for line in lines if _starts_with_bar(line)]
+    open_lengths = Counter(len(line) for line in lines if _starts_with_bar(line) and not _ends_with_bar(line))
+    hard = max((n for n, count in open_lengths.items() if count > 1), default=-1)
+    out: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not _starts_with_bar(line):
+            continue
+        pieces = _count_pieces(lines, at) if at < len(lines) and not _starts_with_bar(lines[at]) else 0
+        glue = "" if len(line) == hard else " "
+        out.append(glue.join([line, *lines[at : at + pieces]]).strip())
+        at += pieces
+    return out
+
+
+def _count_pieces(lines: list[str], at: int) -> int:
+    for count, line in enumerate(lines[at : at + WRAPS], 1):
+        if not line.strip() or _starts_with_bar(line):
+            return 0
+        if _ends_with_bar(line):
+            return count
+    return 0
+
+
+def _starts_with_bar(line: str) -> bool:
+    return line.lstrip()[:1] in _BARS
+
+
+def _ends_with_bar(line: str) -> bool:
+    return line.rstrip()[-1:] in _BARS

@@ -1,0 +1,216 @@
+"""Parses `nvidia-smi -q` and `ixsmi -q`: "Key : value" lines in sections; a paste may have lost the indentation.
+
+==============NVSMI LOG==============
+Driver Version                            : 460.32.03
+GPU 00000000:01:00.0
+    Product Name                          : Tesla T4
+    FB Memory Usage
+        Total                             : 15109 MiB
+
+A value is identified by its key if that is unique, else by the last section line before it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from envcheck.core.model import Device, Document, Process
+from probes.smi import device_cells
+from probes.smi.pasted_output import PastedOutput, cell_value
+
+_TITLE = re.compile(r"={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
+_GPU = re.compile(r"\s{0,40}GPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_PAIR = re.compile(r"(\s{0,40})([A-Za-z][^:\n]{0,60}?)\s{0,60}:(?:\s+(.*)|$)")
+_SECTION = re.compile(r"(\s{0,40})([A-Za-z][\w .()/-]{1,60})$")
+_KEYS = {"product name", "gpu uuid", "driver version", "persistence mode", "serial number", "vbios version", "bus id"}
+
+_STARTS = ("product name", "serial number", "gpu uuid", "bus id")
+_FIELDS = {"total", "used", "gpu", "gpu uuid", "minor number", "gpu current temp", "power draw", "product name"}
+_POWER = ("gpu power readings", "gpu ceiling power limit", "power readings")  # the second: 610
+# Field of Device → (section, key) pairs, newest wording first; section "" is any.
+_PLACES: dict[str, tuple[tuple[str, str], ...]] = {
+    "name": (("", "product name"),),
+    "uuid": (("", "gpu uuid"),),
+    "bus_id": (("", "bus id"),),
+    "temperature_c": (("", "gpu current temp"), ("temperature", "gpu")),
+    "fan_percent": (("", "fan speed"),),
+    "perf_state": (("", "performance state"),),
+    "power_w": tuple((s, f"{k} draw") for s in _POWER for k in ("average power", "power", "instantaneous power")),
+    "power_limit_w": tuple((s, f"{k}power limit") for s in _POWER for k in ("current ", "", "enforced ")),
+    "utilization_percent": (("utilization", "gpu"),),
+    "memory_used_mib": (("fb memory usage", "used"), ("memory usage", "used")),
+    "memory_total_mib": (("fb memory usage", "total"), ("memory usage", "total")),
+    "clock_sm_mhz": (("clocks", "sm"), ("clocks", "cluster")),
+    "clock_memory_mhz": (("clocks", "memory"),),
+    "mig_mode": (("mig mode", "current"),),
+    "persistence": (("", "persistence mode"),),
+}
+_EXTRA = {"serial": ("", "serial number"), "minor_number": ("", "minor number"), "compute_mode": ("", "compute mode"),
+          "display_active": ("", "display active"), "ecc_mode": ("ecc mode", "current"),
+          "vbios_version": ("", "vbios version"), "board_id": ("", "board id")}  # fmt: skip
+
+
+@dataclass
+class _DeviceBlock:
+    """One GPU, or the text before the first: sections in order, each with its pairs; the first has no name."""
+
+    bus_id: str | None = None
+    sections: list[tuple[str, dict[str, str]]] = field(default_factory=lambda: [("", {})])
+    processes: list[dict[str, str]] = field(default_factory=list)
+
+    def find_value(self, section: str, key: str) -> str | None:
+        """Return a value; of several sections with that name the last one: those of MIG devices come first."""
+        if section:
+            found = [pairs[key] for name, pairs in self.sections if name == section and key in pairs]
+            return cell_value(found[-1]) if found else None
+        return next((cell_value(pairs[key]) for _, pairs in self.sections if key in pairs), None)
+
+
+def parse_query_text(paste: PastedOutput) -> Document | None:
+    """Return the document of kind `query-text`, or None if it is not such output."""
+    pairs = [found for line in paste.lines if (found := _PAIR.match(line))]
+    keys = {found[2].lower() for found in pairs if found[3]}
+    titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
+    partial = paste.tool.accepts_fragments and _is_partial(paste.lines, keys)
+    if not titled and not partial and len(keys & _KEYS) < 3:
+        return None
+    blocks = _split_blocks(paste.lines, titled or partial, _STARTS if partial else _STARTS[:1])
+    gpus = [
+        block
+        for block in blocks[1:]
+        if block.bus_id
+        or block.find_value("", "product name")
+        or block.find_value("", "gpu uuid")
+        or (partial and block.find_value("", "bus id"))
+    ]
+    if not titled and not gpus:
+        return None
+    whole = _DeviceBlock(sections=[part for block in blocks for part in block.sections])
+    return Document(
+        paste.tool.name,
+        "query-text",
+        tool_version=_find_version(whole, r"(ix-ml|nvidia-smi)\b"),
+        driver_version=_find_version(whole, r"(driver|kmd) version"),
+        cuda_version=_find_version(whole, r"cuda (umd )?version"),
+        runtime_version=_find_version(whole, paste.tool.runtime.lower()) if paste.tool.runtime else None,
+        truncated=_is_truncated(paste, gpus),
+        devices=tuple(_make_device(block, at, partial) for at, block in enumerate(gpus)),
+        processes=tuple(_make_process(process, at) for at, block in enumerate(gpus) for process in block.processes),
+        detail={
+            "timestamp": whole.find_value("", "timestamp"),
+            "attached_gpus": whole.find_value("", "attached gpus"),
+            "per_device": [_read_extra(block) for block in gpus],
+        },
+    )
+
+
+def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:
+    """Return whether a few fields of a device are left: below the line with its bus id, or with two of its names."""
+    return len(keys & {*_STARTS, "minor number"}) > 1 or (bool(keys & _FIELDS) and any(map(_GPU.match, lines)))
+
+
+def _split_blocks(lines: tuple[str, ...], titled: bool, starts: tuple[str, ...]) -> list[_DeviceBlock]:
+    """Return the blocks: a GPU starts at the line with its bus id, or, in a selection of fields, at the first of
+    `starts` that the text has, such as its product name."""
+    blocks = [_DeviceBlock()]
+    headed = any(map(_GPU.match, lines))
+    keys = {pair[2].lower() for line in lines if (pair := _PAIR.match(line))} if len(starts) > 1 else set(starts)
+    start = next((key for key in starts if key in keys), "")
+    skip_below: int | None = None  # indentation of "MIG Device", whose sections are not the GPU's
+    for line in lines:
+        if gpu := _GPU.match(line):
+            blocks.append(_DeviceBlock(gpu[1]))
+            skip_below = None
+        elif pair := _PAIR.match(line):
+            key, value = pair[2].lower(), (pair[3] or "").strip()
+            skip_below = skip_below if skip_below is not None and len(pair[1]) > skip_below else None
+            if not headed and key == start:
+                blocks.append(_DeviceBlock())
+            if skip_below is None:
+                _store_pair(blocks[-1], key, value)
+        elif (section := _SECTION.match(line.rstrip())) and (titled or len(blocks) > 1):
+            if section[2].lower() == "mig device":
+                skip_below = len(section[1])
+            elif skip_below is None or len(section[1]) <= skip_below:
+                skip_below = None
+                blocks[-1].sections.append((section[2].lower(), {}))
+    return blocks
+
+
+def _store_pair(block: _DeviceBlock, key: str, value: str) -> None:
+    if not value:
+        block.sections.append((key, {}))
+    elif key == "process id":
+        block.processes.append({"pid": value})
+    elif block.processes and key in ("type", "name", "used gpu memory") and key not in block.processes[-1]:
+        block.processes[-1][key] = value
+    else:
+        block.sections[-1][1].setdefault(key, value)
+
+
+def _find_version(block: _DeviceBlock, label: str) -> str | None:
+    for _, pairs in block.sections:
+        for key, value in pairs.items():
+            if re.match(label, key) and (found := re.match(r"\d[\w.]*", value)):
+                return found[0]
+    return None
+
+
+def _make_device(block: _DeviceBlock, index: int, partial: bool) -> Device:
+    cells = {
+        name: next((value for place in places if (value := block.find_value(*place))), None)
+        for name, places in _PLACES.items()
+    }
+    if partial:  # the section line may be left out
+        cells["power_w"] = cells["power_w"] or block.find_value("", "power draw")
+        cells["power_limit_w"] = cells["power_limit_w"] or block.find_value("", "enforced power limit")
+    cells["bus_id"] = cells["bus_id"] or block.bus_id
+    cells["ecc_uncorrected"] = _find_uncorrected(block)
+    return device_cells.make_device(cells, index)
+
+
+def _read_extra(block: _DeviceBlock) -> dict[str, Any]:
+    extra = {key: block.find_value(*place) for key, place in _EXTRA.items()}
+    extra["ecc_mode"] = extra["ecc_mode"] or block.find_value("", "ecc mode")
+    return extra
+
+
+def _make_process(process: dict[str, str], index: int) -> Process:
+    return device_cells.make_process({**process, "memory": process.get("used gpu memory")}, index)
+
+
+def _find_uncorrected(block: _DeviceBlock) -> str | None:
+    """Return the counter between the last 'Volatile' and 'Aggregate': the total of 'Double Bit', or all uncorrectable
+    ones."""
+    names = [name for name, _ in block.sections]
+    if "volatile" not in names:
+        return None
+    start = len(names) - 1 - names[::-1].index("volatile")
+    stop = next((at for at in range(start + 1, len(names)) if names[at] == "aggregate"), start + 1)
+    for name, pairs in block.sections[start:stop]:
+        if name == "double bit":
+            own = [value for key, value in pairs.items() if key != "total"]
+            return cell_value(pairs.get("total")) or device_cells.sum_counters(own)
+    pairs = block.sections[start][1]
+    return device_cells.sum_counters([value for key, value in pairs.items() if "uncorrectable" in key])
+
+
+def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
+    """Return whether the text ends with a key without value or an empty section, or a full output lacks the
+    processes."""
+    last = next((line for line in reversed(paste.lines) if line.strip()), "")
+    pair = _PAIR.match(last)
+    if (pair and not pair[3]) or (not pair and last.startswith("  ") and _SECTION.match(last.rstrip())):
+        return True
+    full = [
+        block for block in gpus if block.find_value("", "product name") and any(n == "pci" for n, _ in block.sections)
+    ]
+    return any(not _reaches_processes(block) for block in full)
+
+
+def _reaches_processes(block: _DeviceBlock) -> bool:
+    return bool(block.processes) or any(
+        "processes" in name or any("processes" in key for key in pairs) for name, pairs in block.sections
+    )

@@ -1,0 +1,210 @@
+"""Parses the default table of nvidia-smi and its followers: a header with versions, devices, MIG devices, processes.
+
++-----------------------------------------------------------------------------+
+| NVIDIA-SMI 470.103.01   Driver Version: 470.103.01   CUDA Version: 11.4     |      ixsmi: |  IX-ML: 4.3.0   Driver ...
+|-------------------------------+----------------------+----------------------+      610: KMD Version, CUDA UMD Version
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+...                                                                                  see table_cells.py
+|===============================+======================+======================|
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from envcheck.core.model import Document
+from probes.smi import device_cells, process_rows, table_cells
+from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
+
+ROW_LIMIT, ROWS_LIMIT = 400, 20_000  # larger than any real table, small enough for the patterns to be fast
+_RULE = re.compile(r"[|+][-=+| ]*[-=]{3}[-=+| ]*$")
+_HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b")
+_FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
+_VERSION = r"\s*:?\s*v?(\d[\w.]*)"
+_WARNING = re.compile(r"(?m)^\s*(?:WARNING:\s*)(.+?)\s*$")
+_OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
+_TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
+_MEMORY = re.compile(r"\d\s?Mi?B\s*/")
+_EXTRA = ("compute_mode", "display_active", "driver_model", "memory_text")
+
+
+@dataclass
+class _TableState:
+    """The data read so far; `section` is head, devices, mig or processes."""
+
+    head: list[list[str]] = field(default_factory=list)
+    section: str = ""
+    in_head: bool = False
+    devices: list[dict[str, str | None]] = field(default_factory=list)
+    row: int = 0
+    process_head: str = ""
+    processes: list[dict[str, str | None]] = field(default_factory=list)
+    mig: list[dict[str, Any]] = field(default_factory=list)
+    banners: int = 0
+
+
+def parse_table(paste: PastedOutput) -> Document | None:
+    """Return the document of kind `table`, or None if there is no such table."""
+    rows = extract_table_lines(paste.lines)
+    if not _is_table(paste, rows):
+        return None
+    reading = _TableState()
+    banner = re.compile(paste.tool.banner + r"\s*:?\s*(?:[\d<N]|Driver Version)")
+    for at, row in enumerate(rows[:ROWS_LIMIT]):
+        if banner.search(row):
+            reading.banners += 1
+            if reading.banners > 1 and reading.devices:
+                break  # the next table of a `-l` loop, or of another host
+        if len(row) <= ROW_LIMIT:
+            _read_row(reading, paste, row, last=at == len(rows) - 1)
+    return _make_document(paste, reading, rows) if reading.devices or reading.banners or reading.head else None
+
+
+def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
+    """Return whether there is a banner of this tool; or no banner, but rows with a bus id and rows with memory."""
+    sight = [row for row in rows[:ROWS_LIMIT] if len(row) <= ROW_LIMIT]
+    banners = _find_banners(sight)
+    if banners:
+        return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
+    named = any(_FIRST.match(row) and table_cells.BUS_ID.search(row) for row in sight)
+    whole = paste.tool.accepts_fragments or any(map(_MEMORY.search, sight))
+    return (named and whole) or any(map(_HEAD.match, sight))
+
+
+def _find_banners(rows: list[str]) -> set[str]:
+    return {found[0].lower() for row in rows if "ersion" in row and (found := _OTHERS.search(row))}
+
+
+def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
+    """Return whether the rows are from another vendor's table."""
+    return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _find_banners(rows))
+
+
+def _read_row(reading: _TableState, paste: PastedOutput, row: str, *, last: bool) -> None:
+    if _is_rule(row):
+        reading.in_head = reading.in_head and "=" not in row
+    elif (title := _parse_title(row)) is not None:
+        reading.section, reading.in_head = title, True
+        reading.process_head = ""
+    elif _HEAD.match(row):
+        reading.section, reading.in_head = "devices", True
+        reading.head.append(split_cells(row))
+    elif reading.in_head and not (reading.section == "devices" and _FIRST.match(row)):
+        _read_head_row(reading, row)
+    else:
+        reading.in_head = False
+        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, split_cells(row, drop_open=last))
+
+
+def _is_rule(row: str) -> bool:
+    return ("---" in row or "===" in row) and bool(_RULE.match(row))
+
+
+def _parse_title(row: str) -> str | None:
+    found = _TITLE.match(row)
+    return None if not found else "mig" if found[1] else "processes"
+
+
+def _read_head_row(reading: _TableState, row: str) -> None:
+    if reading.section == "processes":
+        reading.process_head += " " + row.strip("| ")
+    elif reading.section == "devices":
+        reading.head.append(split_cells(row))
+
+
+def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
+    """Return the cells between the bars.  `drop_open`: drop a last cell without its closing bar, which may be
+    truncated."""
+    parts = row.strip().removeprefix("|").split("|")
+    return parts[:-1] if drop_open or not parts[-1].strip() else parts
+
+
+def _read_device_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
+    head = reading.head or table_cells.DEFAULT_HEAD[paste.tool.name]
+    if len(parts) == 1 and not reading.head:
+        return _read_process_row(reading, paste, parts)
+    first = table_cells.read_cell(head[0][0], parts[0]) if parts else {}
+    if first.get("index") and first.get("name") and _FIRST.match("|" + "|".join(parts) + "|"):
+        if len(parts) < len(head[0]):
+            return None  # truncated before the first row was complete: not a device
+        reading.devices.append({})
+        reading.row = 0
+    elif not reading.devices:
+        return None
+    else:
+        reading.row += 1
+        if parts and not parts[0].strip():  # the row with an empty left cell, at any position
+            reading.row = max(reading.row, 2)
+    if reading.row < len(head):
+        for labels, part in zip(head[reading.row], parts, strict=False):
+            reading.devices[-1].update(table_cells.read_cell(labels, part))
+    return None
+
+
+def _read_mig_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
+    reading.mig += process_rows.parse_mig_row(parts)
+
+
+def _read_process_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
+    found = process_rows.parse_process_row(reading.process_head, parts[0]) if len(parts) == 1 else None
+    if found:
+        reading.processes.append(found)
+
+
+_READ_ROW = {"devices": _read_device_row, "mig": _read_mig_row, "processes": _read_process_row}
+
+
+def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -> Document:
+    devices = tuple(device_cells.make_device(_check_bus_id(cells), at) for at, cells in enumerate(reading.devices))
+    head = " ".join(row for row in rows[:40] if "=" not in row)
+    return Document(
+        paste.tool.name,
+        "table",
+        tool_version=_find_version(paste.tool.banner, head),
+        driver_version=_find_version("(?:Driver|KMD) Version", head),
+        cuda_version=_find_version("CUDA (?:UMD )?Version", head),
+        runtime_version=_find_version(paste.tool.runtime, head) if paste.tool.runtime else None,
+        truncated=_is_truncated(reading, rows),
+        devices=devices,
+        processes=tuple(device_cells.make_process(p, int(p["gpu"] or 0)) for p in reading.processes),
+        detail={
+            "per_device": [{key: cell_value(cells.get(key)) for key in _EXTRA} for cells in reading.devices],
+            "errors": [
+                {"index": device.index, "values": sorted(k for k, v in cells.items() if v and "ERR!" in v)}
+                for device, cells in zip(devices, reading.devices, strict=True)
+                if any(v and "ERR!" in v for v in cells.values())
+            ],
+            "mig_devices": reading.mig,
+            "processes": reading.processes,
+            "warnings": _WARNING.findall(paste.text),
+        },
+    )
+
+
+def _check_bus_id(cells: dict[str, str | None]) -> dict[str, str | None]:
+    """Return the cells with a valid bus id or None: Jetson prints 'N/A', lost cards 'ERR!'."""
+    bus = table_cells.BUS_ID.search(cells.get("bus_id") or "")
+    return {**cells, "bus_id": bus[0] if bus else None}
+
+
+def _find_version(label: str, head: str) -> str | None:
+    found = re.search(label + _VERSION, head)
+    return found[1] if found else None
+
+
+def _is_truncated(reading: _TableState, rows: list[str]) -> bool:
+    """Return whether the header is missing, the last line is cut, or no border closes the rows.
+
+    A process table may end after its header, if there are no processes.
+    """
+    last = rows[-1]
+    if not reading.head or not reading.devices or last[-1] not in "|+":
+        return True
+    if not _is_rule(last):
+        return True
+    if "=" in last:
+        return reading.section != "processes"
+    borders = [len(row) for row in rows[:-1] if _is_rule(row)]
+    return bool(borders) and len(last) < borders[-1]

@@ -1,0 +1,178 @@
+"""Parses `nvidia-smi -q -x`, schemas v4 to v13, and the XML of ixsmi.
+
+Read device by device, so that a truncated text still gives its complete devices.  The DOCTYPE that nvidia-smi writes is
+accepted; entities, which it never declares, are rejected (billion laughs, local files).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from envcheck.core.messages import mark
+from envcheck.core.model import Device, Document, Process
+from envcheck.core.tool_text import strip_escapes
+from probes.smi import device_cells
+from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
+
+ELEMENTS_LIMIT, DEVICES_LIMIT = 500_000, 1024  # 16 MIG cards have 60,000 elements
+_ROOT = re.compile(r"<(\w{0,20}smi\w{0,20})\s{0,20}>")
+_DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
+_STRAY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_BARE_AMPERSAND = re.compile(r"&(?!#?\w{1,10};)")  # seen in process names
+
+_POWER = ("gpu_power_readings", "power_readings")
+# Field of Device → its paths, newest schema first; the first one with a value wins.
+_PATHS: Mapping[str, tuple[str, ...]] = {
+    "name": ("product_name",),
+    "uuid": ("uuid",),
+    "bus_id": ("pci/pci_bus_id",),
+    "temperature_c": ("temperature/gpu_temp",),
+    "fan_percent": ("fan_speed",),
+    "power_w": tuple(
+        f"{group}/{name}_draw" for group in _POWER for name in ("average_power", "power", "instant_power")
+    ),
+    "power_limit_w": tuple(f"{group}//{name}power_limit" for group in _POWER for name in ("current_", "", "enforced_")),
+    "utilization_percent": ("utilization/gpu_util",),
+    "memory_used_mib": ("fb_memory_usage/used", "memory_usage/used"),
+    "memory_total_mib": ("fb_memory_usage/total", "memory_usage/total"),
+    "clock_sm_mhz": ("clocks/sm_clock", "clocks/cluster_clock"),
+    "clock_memory_mhz": ("clocks/mem_clock",),
+    "perf_state": ("performance_state",),
+    "mig_mode": ("mig_mode/current_mig",),
+    "persistence": ("persistence_mode",),
+}
+_EXTRA = {"serial": "serial", "minor_number": "minor_number", "ecc_mode": "ecc_mode/current_ecc",
+          "brand": "product_brand", "compute_mode": "compute_mode", "display_active": "display_active",
+          "vbios_version": "vbios_version"}  # fmt: skip
+
+
+def parse_xml(paste: PastedOutput) -> Document | None:
+    """Return the document of kind `xml`, or None if the text has no such root element."""
+    text = (
+        paste.raw if re.search(rf"[^\n]{{{LINE_LIMIT}}}", paste.raw) else paste.text
+    )  # the whole document may be on one line
+    found = _ROOT.search(text)
+    if not found:
+        return None
+    document = _read_devices(paste, *_extract_body(text, found))
+    if document.truncated and "\n" in text and (found := _ROOT.search(text.replace("\n", ""))):
+        joined = _read_devices(
+            paste, *_extract_body(text.replace("\n", ""), found)
+        )  # hard wrapping may have broken tags
+        return joined if len(joined.devices) > len(document.devices) else document
+    return document
+
+
+def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
+    top: dict[str, str | None] = {}
+    devices: list[tuple[Device, list[Process], dict[str, Any]]] = []
+    try:
+        for element in _iterate_elements(body):
+            if element.tag == "gpu" and len(devices) == DEVICES_LIMIT:
+                closed = False
+                break
+            if element.tag == "gpu":
+                devices.append(_make_device(element, len(devices)))
+            else:
+                top[element.tag] = cell_value(element.text)
+    except ParseError:
+        closed = False
+    except DefusedXmlException:
+        reason = mark("rejected: the XML declares entities, which the tool never does")
+        return Document(paste.tool.name, "unknown", detail={"reason": reason})
+    schema = re.search(r"nvsmi_device_(v\d+)\.dtd", body[:400])
+    return Document(
+        paste.tool.name,
+        "xml",
+        tool_version=top.get("ixml_version"),
+        driver_version=_find_version(top, "driver_version", "kmd_version"),
+        cuda_version=_find_version(top, "cuda_version", "cuda_umd_version"),
+        truncated=not closed,
+        devices=tuple(device for device, _, _ in devices),
+        processes=tuple(process for _, processes, _ in devices for process in processes),
+        detail={
+            "xml_schema": schema[1] if schema else None,
+            "timestamp": top.get("timestamp"),
+            "attached_gpus": top.get("attached_gpus"),
+            "per_device": [extra for _, _, extra in devices],
+        },
+    )
+
+
+def _find_version(top: Mapping[str, str | None], *tags: str) -> str | None:
+    """Return the version; 610 writes a remark after deprecated values, or instead of them."""
+    return next((found[0] for tag in tags if (found := re.match(r"\d[\w.]*", top.get(tag) or ""))), None)
+
+
+def _extract_body(raw: str, root: re.Match[str]) -> tuple[str, bool]:
+    """Return the text from the DOCTYPE or the root to the closing tag, and whether that exists."""
+    doctype = raw.rfind("<!DOCTYPE", 0, root.start())
+    start = doctype if doctype >= 0 and _DOCTYPE.fullmatch(raw[doctype : root.start()]) else root.start()
+    end = raw.find(f"</{root[1]}>", root.end())
+    text = strip_escapes(raw[start : end if end >= 0 else None]) + (f"</{root[1]}>" if end >= 0 else "")
+    text = _STRAY.sub("", text)
+    return _BARE_AMPERSAND.sub("&amp;", text), end >= 0
+
+
+def _iterate_elements(body: str) -> Iterator[Element]:
+    """Yield each child of the root when it is complete."""
+    open_elements: list[Element] = []
+    events = iterparse(io.BytesIO(body.encode()), events=("start", "end"), forbid_dtd=False)
+    for event, element in islice(events, 2 * ELEMENTS_LIMIT):
+        if event == "start":
+            open_elements.append(element)
+            continue
+        open_elements.pop()
+        if len(open_elements) == 1:
+            yield element
+            open_elements[0].clear()
+
+
+def _make_device(gpu: Element, index: int) -> tuple[Device, list[Process], dict[str, Any]]:
+    cells = {name: _find_first(gpu, paths) for name, paths in _PATHS.items()}
+    cells["bus_id"] = cells["bus_id"] or gpu.get("id")
+    cells["ecc_uncorrected"] = _find_uncorrected(gpu.find("ecc_errors/volatile"))
+    extra: dict[str, Any] = {key: cell_value(gpu.findtext(path)) for key, path in _EXTRA.items()}
+    extra["mig_devices"] = [_read_mig_instance(mig) for mig in gpu.findall("mig_devices/mig_device")]
+    infos = gpu.findall("processes/process_info") + gpu.findall("compute_processes/process_info")
+    return device_cells.make_device(cells, index), [_make_process(info, index) for info in infos], extra
+
+
+def _find_first(gpu: Element, paths: tuple[str, ...]) -> str | None:
+    return next((value for path in paths if (value := cell_value(gpu.findtext(path)))), None)
+
+
+def _make_process(info: Element, index: int) -> Process:
+    names = {"pid": "pid", "name": "process_name", "memory": "used_memory"}
+    return device_cells.make_process({key: info.findtext(tag) for key, tag in names.items()}, index)
+
+
+def _find_uncorrected(volatile: Element | None) -> str | None:
+    """Return the counter: up to v10 double_bit with a total, since then the elements with 'uncorrectable' in their
+    names."""
+    if volatile is None:
+        return None
+    double = volatile.find("double_bit")
+    if double is None:
+        return device_cells.sum_counters([child.text for child in volatile if "uncorrectable" in child.tag])
+    whole = cell_value(double.findtext("total"))
+    return whole or device_cells.sum_counters([child.text for child in double if child.tag != "total"])
+
+
+def _read_mig_instance(mig: Element) -> dict[str, str | None]:
+    paths = {
+        "index": "index",
+        "gi": "gpu_instance_id",
+        "ci": "compute_instance_id",
+        "memory_used": "fb_memory_usage/used",
+        "memory_total": "fb_memory_usage/total",
+    }
+    return {key: cell_value(mig.findtext(path)) for key, path in paths.items()}

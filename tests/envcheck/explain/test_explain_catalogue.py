@@ -1,0 +1,204 @@
+"""Each entry of the catalogue on lines in the form of the real messages, and on lines that only resemble them."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from envcheck.core.errors import UsageError
+from envcheck.explain import catalogue, causality, codes, explainer
+from envcheck.explain.prefilter import has_trigger
+from tests.envcheck.explain.diagnose_helpers import read_lines
+
+LINES = read_lines()
+ORDINARY = [
+    f"[2026-11-21 10:{i // 60:02}:{i % 60:02}] step {i}: loss {2 - i / 100:.2f}, tokens/s {3000 + i}"
+    for i in range(100)
+]
+ENTRIES = {entry.name: entry for entry in catalogue.load_entries()}
+
+
+def match_names(*lines: str) -> list[str]:
+    """What a file of these lines is of, read as files are."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+    return [diagnosis.name for diagnosis in found.diagnoses]
+
+
+def test_there_are_many() -> None:
+    """The catalogue has at least 80 entries, each with lines in the test data, and no unused lines."""
+    assert len(ENTRIES) >= 80
+    assert LINES.keys() == ENTRIES.keys()
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_right_lines(name: str) -> None:
+    """A line of the entry among two hundred of a training is claimed as it, with that line as evidence."""
+    for line in LINES[name]["right"]:
+        found = explainer.build_report([explainer._scan_lines("log", [*ORDINARY, line, *ORDINARY])])
+        mine = [diagnosis for diagnosis in found.diagnoses if diagnosis.name == name]
+
+        assert mine, (line, [d.name for d in found.diagnoses])
+        assert mine[0].evidence[0].line == len(ORDINARY) + 1
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_words_without_what_the_line_names(name: str) -> None:
+    """Texts are complete even if the line lacks their values."""
+    said = causality.make_diagnosis(ENTRIES[name], {}, (), 1)
+
+    assert not re.search(r"\{\w*\}|\bthe (?:what|path|option|rank|name|text|limit|op)\b$|: $|\(\)", said.description), (
+        said.description
+    )
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_near_misses(name: str) -> None:
+    """A healthy line that resembles the entry's is not claimed as it."""
+    assert LINES[name]["miss"]
+    for line in LINES[name]["miss"]:
+        assert name not in match_names(line), line
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_is_whole(name: str) -> None:
+    """An entry has headline, cause, remedy and source; no placeholder is left."""
+    entry = ENTRIES[name]
+    groups = {group for pattern in entry.match for group in pattern.groupindex}
+    asked = set(re.findall(r"\{(\w+)\}", " ".join((entry.says, entry.why, entry.do))))
+    asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
+
+    assert entry.source
+    assert asked <= groups | {"code", "meaning"}
+    assert len(entry.do) > 10
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_names_that_others_give_are_there(name: str) -> None:
+    """What an entry follows from is an entry or an area."""
+    areas = {entry.area for entry in ENTRIES.values()}
+
+    assert set(ENTRIES[name].follows) <= ENTRIES.keys() | areas
+
+
+def test_patterns_end_soon() -> None:
+    """No pattern takes long on a long line made of what it looks for."""
+    for entry in ENTRIES.values():
+        hostile = [word * (2048 // len(word)) for word in entry.near]
+        hostile += [
+            (" ".join(LINES[entry.name]["right"]) + " ")[:200] * 10,
+            "(" * 2000,
+            "a " * 1000,
+            "error" + " " * 2000,
+        ]
+        began = time.process_time()
+        for pattern in entry.match:
+            for line in hostile:
+                pattern.search(line[:2048])
+
+        assert time.process_time() - began < 60, entry.name  # one that backtracks takes for ever
+
+
+@pytest.mark.parametrize("bad", ("a.*b", "a+", "a{2,}", "(a|b)*", "a{1,5000}", "[a-z]+x"))
+def test_endless_patterns_are_refused(bad: str) -> None:
+    """The catalogue takes no pattern that repeats without a bound."""
+    with pytest.raises(ValueError, match="without a bound"):
+        catalogue.compile_pattern(bad)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"name": "x", "says": "s", "why": "w"}, "area.x.do: missing"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["A"]}, "lower case"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "kind": "k"}, "kind: expected one of cause"),
+        (
+            {"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "colour": 1},
+            "x.colour: unknown key",
+        ),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": "a"}, "a list of texts"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "match": ["("]}, "cannot be read"),
+    ],
+)
+def test_wrong_entries_are_named(raw: dict[str, object], words: str) -> None:
+    """An entry that could not work is refused with its name and what is wrong."""
+    with pytest.raises(UsageError, match=re.escape(words)):
+        catalogue.parse_entry(raw, "area")
+
+
+def test_triggers_reach_the_examples() -> None:
+    """Each matching example contains a trigger."""
+    for name, said in LINES.items():
+        for line in said["right"]:
+            assert has_trigger(line.lower()), (name, line)
+
+
+@pytest.mark.parametrize("family", ("acl", "hccl", "dcmi", "nccl", "hccl_result", "bkcl_result"))
+def test_every_known_code_is_explained(family: str) -> None:
+    """Each code of the tables leads to an entry, by itself and whatever its case."""
+    for code in codes.load_code_tables()[family]:
+        for word in (code, code.lower()):
+            told = explainer.explain_codes([word])
+
+            assert told, word
+            assert told[0].evidence[0].text.startswith(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("EI0006", "hccl.connect_timeout"),
+        ("EJ0003", "hccl.port_bound"),
+        ("EI0004", "hccl.rank_table"),
+        ("507033", "acl.device_setup"),
+        ("500001", "acl.internal_init"),
+        ("E30006", "cann.opp"),
+        ("-8005", "dcmi.inner"),
+        ("-8020", "dcmi.occupied"),
+        ("241", "exit.sigterm"),
+        ("247", "host.killed"),
+        ("137", "host.killed"),
+        ("139", "host.segfault"),
+        ("143", "exit.sigterm"),
+        ("-6", "host.aborted"),
+        ("-9", "host.killed"),
+        ("SIGKILL", "host.killed"),
+        ("SIGBUS", "host.bus_error"),
+        ("exit code 1", "exit.status"),
+        ("127", "exit.status"),
+        ("ncclRemoteError", "nccl.remote"),
+        ("cudaErrorNoDevice", "cuda.no_device"),
+        ("CUDA error 802", "cuda.fabric"),
+        ("Xid 79", "cuda.off_the_bus"),
+        ("xid 31", "cuda.xid"),
+        ("ERR02200", "acl.wrapped"),
+        ("EZ9999", "cann.inner"),
+        ("E40021", "cann.code"),
+        ("107002", "acl.call"),
+        ("SIGXCPU", "exit.signal"),
+        ("HCCL_E_TIMEOUT", "hccl.result"),
+        ("705", "kunlunxin.out_of_memory"),
+        ("-705", "kunlunxin.out_of_memory"),
+        ("XPU 700", "kunlunxin.kernel"),
+        ("712", "kunlunxin.kernel"),
+        ("713", "kunlunxin.card_in_error"),
+        ("714", "kunlunxin.kernel"),
+        ("XPU Error <-701>", "kunlunxin.no_device"),
+        ("XPUERR_BUSY", "kunlunxin.runtime"),
+        ("xpu 719", "kunlunxin.hardware"),
+        ("CUDA error 719", "cuda.illegal_address"),
+        ("BKCL_SYSTEM_ERROR", "kunlunxin.bkcl_result"),
+    ],
+)
+def test_codes(word: str, name: str) -> None:
+    """A bare code is explained by the entry that is about it."""
+    assert [diagnosis.name for diagnosis in explainer.explain_codes([word])] == [name]
+
+
+@pytest.mark.parametrize(
+    "word", ("", "hello", "999999999", "EX0001x", "-70000", "SIGNOTHING", "600000", "xid 9999", "700", "XPU 720")
+)
+def test_no_codes(word: str) -> None:
+    """What is no code is none."""
+    assert explainer.explain_codes([word]) == ()

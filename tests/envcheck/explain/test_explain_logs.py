@@ -1,0 +1,396 @@
+"""Reading logs: causes before consequences, evidence, ranks, times, tracebacks, hostile input."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.errors import UsageError
+from envcheck.core.process import CommandResult
+from envcheck.explain import diagnose, explainer, kernel_log, log_files, timestamps
+from envcheck.explain.diagnosis import ExplainReport
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [192.0.2.2]:4567"
+TRACE = [
+    "Traceback (most recent call last):",
+    '  File "/w/train.py", line 45, in <module>',
+    "    main()",
+    '  File "/w/site-packages/transformers/trainer.py", line 2171, in train',
+    "    return inner(x)",
+]
+
+
+def explain_logs(folder: Path, **logs: list[str]) -> ExplainReport:
+    for name, lines in logs.items():
+        (folder / f"{name.replace('_', '.')}.log").write_text("\n".join(lines) + "\n")
+    return explainer.explain_files([folder])
+
+
+def list_names(found: ExplainReport) -> list[str]:
+    return [diagnosis.name for diagnosis in found.diagnoses]
+
+
+def test_cause_before_consequence() -> None:
+    """A consequence is shown after its cause, even if it is earlier in the log, and names it."""
+    found = diagnose([PEER, "Container rank 0 status failed cmd ['x'] code 1 log l", OOM])
+
+    assert [d.name for d in found] == ["memory.card", "network.peer_gone", "launcher.paddle_worker"]
+    assert [d.caused_by for d in found] == ["", "memory.card", "memory.card"]
+
+
+def test_the_rank_that_failed_first(tmp_path: Path) -> None:
+    """Of several ranks the earliest by the lines' own times is first, whatever its number."""
+    found = explain_logs(
+        tmp_path,
+        workerlog_0=["[2025-07-01 12:00:09,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"],
+        workerlog_10=["[2025-07-01 12:00:05,000] [   ERROR] - bad", OOM],
+        workerlog_2=["[2025-07-01 12:00:07,000] [   ERROR] - " + PEER],
+    )
+
+    assert list_names(found) == ["memory.card", "host.disk_full", "network.peer_gone"]
+    assert found.first.endswith("workerlog.10.log")
+
+
+def test_ranks_without_times(tmp_path: Path) -> None:
+    """Where lines have no times the order of the ranks' numbers counts."""
+    found = explain_logs(tmp_path, workerlog_10=[OOM], workerlog_9=["OSError: [Errno 28] No space left on device"])
+
+    assert list_names(found) == ["host.disk_full", "memory.card"]
+
+
+def test_the_same_on_all_ranks_is_one(tmp_path: Path) -> None:
+    """Sixteen ranks with the same error are one diagnosis, counted."""
+    logs = {f"workerlog_{n}": ["start", f"E0701 12:00:{n:02d}.000001 1 x.cc:1] " + OOM] for n in range(16)}
+    found = explain_logs(tmp_path, **logs)
+
+    assert list_names(found) == ["memory.card"]
+    assert found.diagnoses[0].count == 16
+    assert found.diagnoses[0].evidence[0].line == 2
+    assert found.first.endswith("workerlog.0.log")
+
+
+def test_sigkill_with_the_kernels_word() -> None:
+    """A SIGKILL alone has no cause; with the kernel's log it is the host's memory."""
+    alone = diagnose(["step 3"], code=-9)
+    known = diagnose(["step 3"], code=-9, kernel=["[12.3] Out of memory: Killed process 4242 (python3) total-vm:1kB"])
+
+    assert [d.name for d in alone] == ["host.killed"]
+    assert [(d.name, d.caused_by) for d in known] == [("memory.host_oom", ""), ("host.killed", "memory.host_oom")]
+
+
+@pytest.mark.parametrize(
+    ("status", "out", "expected"), [(0, "x\n2025-07-01T12:00:00 Killed process 7 (a)\n", 1), (1, "", None)]
+)
+def test_kernels_log(status: int, out: str, expected: int | None) -> None:
+    """Its telling lines, or None where this user may not read it."""
+    lines = kernel_log.read_lines(run=lambda argv, timeout_s: CommandResult(tuple(argv), status, out, ""))
+
+    assert (None if lines is None else len(lines)) == expected
+
+
+def test_traceback_is_summarised() -> None:
+    """The last exception: what, where it was raised, from where it was called."""
+    found = explainer.explain_arguments(["\n".join(["x", *TRACE, "ZeroDivisionError: division by zero"])])
+
+    assert found.raised is not None
+    assert found.raised.text == "ZeroDivisionError: division by zero"
+    assert found.raised.line == 2
+    assert found.raised.raised_in == "/w/site-packages/transformers/trainer.py:2171, in train"
+    assert found.raised.called_from == "/w/train.py:45, in <module>"
+
+
+def test_traceback_among_other_ranks() -> None:
+    """With a rank before every line, lines of other ranks in between are left out."""
+    lines = [f"[rank3]: {line}" for line in TRACE]
+    lines[2:2] = ["[rank0]: KeyError: 'of another rank'", "[rank1]: step 7"]
+    found = explainer.explain_arguments(["\n".join([*lines, "[rank3]: ValueError: mine"])])
+
+    assert found.raised is not None
+    assert found.raised.text == "ValueError: mine"
+
+
+def test_quoted_code_is_no_error() -> None:
+    """A line of source code that a traceback quotes claims nothing."""
+    lines = [
+        *TRACE,
+        '    raise RuntimeError("CUDA out of memory") if full else None',
+        "ZeroDivisionError: division by zero",
+    ]
+
+    assert diagnose(lines) == ()
+
+
+def test_level_of_information_is_no_error() -> None:
+    """Messages at INFO level are not errors; warnings are not causes."""
+    assert diagnose(["[INFO] if CUDA out of memory, lower the batch"]) == ()
+    assert [d.kind for d in diagnose(["2025 WARNING disk: No space left on device"])] == ["warning"]
+
+
+CAUGHT = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "FileNotFoundError: a.jpg"]
+STEPS = [f"{{'loss': {5 - at / 1000:.3f}, 'grad_norm': 0.8, 'epoch': 0.1}}" for at in range(2000)]
+
+
+def test_what_a_training_went_on_after(tmp_path: Path) -> None:
+    """What precedes a long series of steps is not a cause; a later error is."""
+    on, ended = (
+        explain_logs(tmp_path, one=[*CAUGHT, *STEPS, *more]) for more in ([], ["RuntimeError: CUDA out of memory"])
+    )
+
+    assert ([(one.name, one.kind) for one in on.diagnoses], on.raised) == ([("model.missing_file", "warning")], None)
+    assert [(one.name, one.kind) for one in ended.diagnoses] == [
+        ("memory.card", "cause"),
+        ("model.missing_file", "warning"),
+    ]
+
+
+def test_steps_that_a_buffer_held_back(tmp_path: Path) -> None:
+    """Standard output is written when the process ends: a few steps behind a traceback came before it."""
+    found = explain_logs(tmp_path, one=["x" * 40_000, *CAUGHT, *STEPS[:100]])
+
+    assert [(one.name, one.kind) for one in found.diagnoses] == [("model.missing_file", "cause")]
+
+
+AHEAD = (
+    "[rank0]: ",
+    "(main_task pid=55440) ",
+    "worker-0  | ",
+    "2025-11-22T10:00:00.123456789Z stderr F ",
+    "Nov 22 10:00:00 node01 python3[4711]: ",
+    "2025-11-22 10:00:00,123 ERROR ",
+    "[2025-11-22 10:00:00,123] [   ERROR] ",
+)
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+@pytest.mark.parametrize("line", ("KeyboardInterrupt", "SyntaxError: invalid syntax", "Killed"))
+def test_what_stands_before_a_line(ahead: str, line: str) -> None:
+    """Ranks, pods, units, times and levels hide no line that is known by its beginning."""
+    assert [one.name for one in diagnose([ahead + line])] == [one.name for one in diagnose([line])] != []
+
+
+TRIED = (
+    "'(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /x\"))' "
+    "thrown while requesting HEAD https://huggingface.co/x/resolve/main/config.json",
+    "2025-11-22 10:00:00.123456: E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:152] failed call to "
+    "cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    "fastapi 0.110.0 requires starlette<0.37.0, but you have starlette 0.41.0 which is incompatible.",
+    "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.1.0 as it may crash.",
+    "/bin/sh: 1: nvcc: not found",
+    '  warn("The installed version of bitsandbytes was compiled without GPU support. "',
+)
+
+
+@pytest.mark.parametrize("line", TRIED)
+def test_what_is_said_without_a_level(line: str) -> None:
+    """Retries and notices of libraries that continue are not causes."""
+    assert {one.kind for one in diagnose([line])} <= {"warning"}
+
+
+def make_healthy_line(rng: random.Random) -> str:
+    step = rng.randrange(10**6)
+    return rng.choice(
+        (
+            f"[2025-07-01 12:00:00,{step % 1000:03d}] [    INFO] - loss: {rng.random():.8f}, global_step: {step}",
+            f"{{'loss': {rng.random():.4f}, 'grad_norm': {rng.random():.4f}, 'learning_rate': 1e-05, 'epoch': 0.3}}",
+            f"  3%|▎         | {step}/1473 [00:31<{step}:12,  1.02s/it]",
+            f"NCCL INFO Channel {step % 32:02d}/0 : 0[0] -> 1[1] via P2P/IPC",
+            f"[rank{step % 16}] tokens/s {step}, memory allocated 507033 MB, failed 0, errors: 0",
+            "Saving model checkpoint to out/checkpoint-500, existing files are not removed",
+            f"UserWarning: value {step} is deprecated and will be removed, use the other one",
+            "FutureWarning: `torch.cuda.amp.autocast` is deprecated. Please use `torch.amp.autocast('cuda', args...)`",
+            "Setting ds_accelerator to cuda (auto detect)",
+            "I0701 12:00:00.123456  4242 tcp_store.cc:290] receive shutdown event and so quit MasterDaemon",
+            "LAUNCH INFO 2025-07-01 12:00:00,100 Exit code 0",
+            "[W socket.cpp:601] socket failed to connect to [n]:1 (errno: 111 - Connection refused). Retrying...",
+            "Failed to load image Python extension: libpng16.so.16: cannot open shared object file",
+            "Special tokens have been added, make sure the associated word embeddings are fine-tuned or trained.",
+            "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`.",
+            "huggingface/tokenizers: just got forked. Disabling parallelism to avoid deadlocks...",
+            "W0701 12:00:00.1 8 gpu_resources.cc:306] device: 0. CUDNN 8.9, which may cause serious incompatible bug.",
+            "Using the `WANDB_DISABLED` environment variable is deprecated; some weights were not initialized from it",
+            "[INFO] HCCL(17,python3): connect timeout is 120 s, retry 3",
+            "torch_dtype is deprecated! default to bfloat16; fault tolerance off; dump_dir not set",
+        )
+    )
+
+
+def test_healthy_logs_claim_nothing(tmp_path: Path) -> None:
+    """Ten thousand lines of trainings that are well give no claim at all."""
+    rng = random.Random(7)
+    found = explain_logs(tmp_path, train=[make_healthy_line(rng) for _ in range(10_000)])
+
+    assert list_names(found) == []
+    assert found.raised is None
+
+
+def test_unknown_shows_ten_telling_lines(tmp_path: Path) -> None:
+    """Where nothing is known, at most ten lines: the end of a traceback among them, and no secret."""
+    rng = random.Random(8)
+    lines = [make_healthy_line(rng) for _ in range(500)]
+    lines[100:100] = [*TRACE, "frobnicate.QuuxError: the frob is out of quux at /x?token=abcdef123456"]
+    lines += [f"ERROR: quux {word} of https://me:geheim@example.org failed" for word in "abcdefghijklmnopqrstuvw"]
+    found = explain_logs(tmp_path, train=lines)
+    texts = [line.text for line in found.relevant_lines]
+
+    assert list_names(found) == []
+    assert len(texts) == 10
+    assert any("QuuxError" in text for text in texts)
+    assert not any("geheim" in text or "abcdef123456" in text for text in texts)
+
+
+def test_codes_of_one_template_are_told_apart(tmp_path: Path) -> None:
+    """Lines that differ in their code only are of different entries, and counted each."""
+    lines = [f"call failed, error code is {code}" for code in (0, 507033, 507033, 207001, 0)]
+    found = explain_logs(tmp_path, plog=lines)
+
+    assert {d.name: d.count for d in found.diagnoses} == {"acl.device_setup": 2, "acl.out_of_memory": 1}
+
+
+@pytest.mark.parametrize("encoding", ("utf-8", "gb18030", "utf-16"))
+def test_chinese_logs(tmp_path: Path, encoding: str) -> None:
+    """Messages of a Chinese locale are read in the encodings that consoles write."""
+    path = tmp_path / "a.log"
+    path.write_bytes("训练开始\n保存模型：设备上没有空间\nrun.sh: 行 3: 已杀死\n".encode(encoding))
+    found = explainer.explain_files([path])
+
+    assert list_names(found) == ["host.disk_full", "host.killed"]
+    assert found.diagnoses[0].evidence[0].line == 2
+
+
+def test_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A compressed log is read, even if truncated, with a notice."""
+    path = tmp_path / "a.log.gz"
+    packed = gzip.compress(("\n".join(["x"] * 5 + [OOM]) + "\n").encode())
+    path.write_bytes(packed)
+    assert list_names(explainer.explain_files([path])) == ["memory.card"]
+    assert capsys.readouterr().err == ""
+
+    path.write_bytes(packed[:-8])
+    assert list_names(explainer.explain_files([path])) == ["memory.card"]
+    assert f"{path} is truncated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("a" * 200_000 + "\nb\n", 2)])
+def test_lines_are_counted(text: str, count: int, tmp_path: Path) -> None:
+    """The last one also where no end of line follows it."""
+    path = tmp_path / "a.log"
+    path.write_text(text)
+
+    assert [lines for _, lines, _ in explainer.explain_files([path]).read] == [count]
+
+
+def test_progress_bars(tmp_path: Path) -> None:
+    """What a progress bar overwrote on the same line is read."""
+    path = tmp_path / "a.log"
+    bars = b"  3%|x| 1/9\r" * 3000
+    path.write_bytes(bars + OOM.encode() + b"\r" + bars)
+
+    assert list_names(explainer.explain_files([path])) == ["memory.card"]
+
+
+def test_hostile_bytes(tmp_path: Path) -> None:
+    """Binary content, NULs and escapes neither stop it nor come out again."""
+    path = tmp_path / "a.log"
+    noise = random.Random(3).randbytes(300_000)
+    path.write_bytes(noise + b"\n\x1b[31m\x1b]0;evil\x07" + OOM.encode() + b"\x00\x9b5m\n" + noise)
+    found = explainer.explain_files([path])
+
+    assert "memory.card" in list_names(found)
+    assert all(line.text.isprintable() for d in found.diagnoses for line in d.evidence)
+    assert all(line.text.isprintable() for line in found.relevant_lines)
+
+
+def test_commands_take_nothing_harmful() -> None:
+    """What a stranger's log names comes into a command only where it is harmless there."""
+    (good,) = diagnose(["ModuleNotFoundError: No module named 'paddleformers'"])
+    evil = diagnose(["FileNotFoundError: [Errno 2] No such file or directory: 'x; rm -rf $HOME'"])
+
+    assert "python3 -m pip install paddleformers" in good.commands
+    assert not any("rm -rf" in command for d in evil for command in d.commands)
+
+
+@pytest.mark.slow
+def test_memory_stays_small(tmp_path: Path) -> None:
+    """A long log, and a single line of the same size, are read in little memory."""
+    long, one = tmp_path / "long.log", tmp_path / "one.log"
+    rng = random.Random(5)
+    block = "".join(make_healthy_line(rng) + "\n" for _ in range(8000)).encode()
+    long.write_bytes(block * 48 + OOM.encode())
+    with one.open("wb") as file:
+        file.truncate(64 << 20)
+    code = (  # not ru_maxrss, which may be that of whoever started it
+        "import re, sys; from pathlib import Path; from envcheck.explain import explainer;"
+        "explainer.explain_files([Path(sys.argv[1])]);"
+        "print(re.search('VmHWM:.*?([0-9]+)', Path('/proc/self/status').read_text())[1])"
+    )
+    for path in (long, one):
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+
+        assert int(done.stdout) < 200 << 10, path.name
+
+
+def test_devices_are_refused() -> None:
+    """What never ends is not read."""
+    with pytest.raises(UsageError, match="is a device"):
+        explainer.explain_files([Path("/dev/zero")])
+
+
+def test_the_last_alarm_is_kept(tmp_path: Path) -> None:
+    """Among very many unknown lines of alarm the last ones are still among the telling."""
+    words = (a + b + c for a in "klmnpq" for b in "rstvwz" for c in "abcdefghijklmnopqrstuvwxyz")
+    found = explain_logs(
+        tmp_path, train=[f"error in part {word}" for word in words] + ["ERROR: the frob broke", "step", "step"]
+    )
+
+    assert "ERROR: the frob broke" in [line.text for line in found.relevant_lines]
+
+
+def test_folders_leave_out_what_is_no_log(tmp_path: Path) -> None:
+    """paddle's copies of the environment are not read, nor links, nor folders without end."""
+    for name in ("workerlog.1", "workerlog.0", "envlog.0", "backup_env.0.json", "default.gpu.log", "run.json"):
+        (tmp_path / name).write_text("x\n")
+    (tmp_path / "again").symlink_to(tmp_path)
+
+    assert [path.name for path in log_files.list_log_files(tmp_path)] == ["workerlog.0", "workerlog.1"]
+
+
+def test_folder_without_logs(tmp_path: Path) -> None:
+    """A folder without logs is reported as such."""
+    with pytest.raises(UsageError, match="no log in this directory"):
+        log_files.list_log_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("[2025-07-01 12:00:00,250] x", 1751371200.25),
+        ("2025/07/01 12:00:00 x", 1751371200.0),
+        ("EI0006: [PID: 1] 2025-07-01-12:00:00.250.000 x", 1751371200.25),
+        ("2025-07-01T14:00:00+02:00 x", 1751371200.0),
+        ("2025-13-45 12:00:00 x", None),
+        ("no time at all", None),
+    ],
+)
+def test_times(line: str, seconds: float | None) -> None:
+    """The usual forms of time are read; what is none is None."""
+    assert timestamps.parse_timestamp(line) == seconds
+
+
+def test_times_without_year() -> None:
+    """glog and syslog are compared among themselves, not with lines that have a year."""
+    early, late = (
+        timestamps.parse_timestamp("I0701 12:00:00.100000 1 x"),
+        timestamps.parse_timestamp("Jul  1 12:00:01 host kernel: x"),
+    )
+
+    assert early is not None
+    assert late is not None
+    assert early < late
+    assert timestamps.are_comparable([early, late])
+    assert not timestamps.are_comparable([early, timestamps.parse_timestamp("2025-07-01 12:00:00")])

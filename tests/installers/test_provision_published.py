@@ -1,0 +1,224 @@
+"""Each published set-up on its simulated machine and on others: `envcheck provision --dry-run` shows the complete
+plan."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.vendors import VENDORS
+from installers.recipes import catalogue
+from installers.recipes.container_spec import parse_size
+from installers.recipes.recipe import Recipe
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+MACHINES = {
+    "ernie-300b-npu": "atlas-200t-a2-box16",
+    "ernie-21b-iluvatar": "bi-v150x8",
+    "ernie-21b-hetero": "h200x8",
+    "qwen-7b-npu-llamafactory": "atlas-800t-a2",
+    "qwen-7b-npu-swift": "atlas-800t-a2",
+}
+BOXED = [name for name in MACHINES if name != "ernie-21b-hetero"]
+OURS = ROOT / "envcheck" / "simulate" / "machines"
+NO_ENGINE = "the container engine is not running"  # a simulated machine has none
+# The simulated 800T A2 has the driver of the page after which it was made; these two want that of their images' CANN.
+OLD_DRIVER = {
+    "qwen-7b-npu-llamafactory": [
+        "driver 24.1.rc1.b030 is installed; recipe qwen-7b-npu-llamafactory requires 25.3.RC1 or newer"
+    ],
+    "qwen-7b-npu-swift": ["driver 24.1.rc1.b030 is installed; recipe qwen-7b-npu-swift requires 25.2.0 or newer"],
+}
+# ernie-21b-hetero has no image: its packages go into an environment of the Python that runs envcheck, which must be
+# 3.10, and its clones to /workspace, where a user who is not root may not write.
+HETERO = [
+    *([] if sys.version_info[:2] == (3, 10) else ["recipe ernie-21b-hetero requires Python"]),
+    *(
+        []
+        if os.geteuid() == 0 or Path("/workspace").exists()
+        else ["cannot write to /workspace/ERNIE", "cannot write to /workspace/PaddleCustomDevice"]
+    ),
+]
+
+
+def run_provision(
+    name: str, machine: str, home: Path, *more: str, machines: Path = OURS
+) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", "simulate", machine, "--machines", str(machines), "--"]
+    argv += [sys.executable, "-m", "envcheck", "provision", "--recipe", name, "--dry-run", *more]
+    env = {**os.environ, "ENVCHECK_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    return subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=120)
+
+
+def plan_provision(
+    name: str, machine: str, home: Path, *more: str, machines: Path = OURS
+) -> tuple[int, dict[str, Any]]:
+    done = run_provision(name, machine, home, *more, "--json", machines=machines)
+    return done.returncode, json.loads(done.stdout)
+
+
+def load_recipe(name: str) -> Recipe:
+    return catalogue.find_recipe(catalogue.load_all(), name)
+
+
+def list_wanted_steps(recipe: Recipe) -> list[str]:
+    """Return the names of all steps of the recipe, in order."""
+    first = ["image", "container"] if recipe.container else ["environment"]
+    groups = sum(1 for _ in itertools.groupby(recipe.packages, key=lambda p: p.index))
+    builds = len([build for build in recipe.builds if build.role in ("", recipe.device)])
+    return [*first, *["packages"] * groups, *["clone"] * len(recipe.checkouts), *["build"] * builds, "proof"]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_whole_plan(name: str, tmp_path: Path) -> None:
+    """Image, container or environment, packages with their index, clones, verification; each with reason, changes and
+    undo; and nothing is created."""
+    recipe = load_recipe(name)
+    _, said = plan_provision(name, MACHINES[name], tmp_path)
+    steps = said["steps"]
+    names = [step["name"] for step in steps]
+
+    assert names == list_wanted_steps(recipe)
+    assert {p for step in steps for p in step["packages"]} == {p.name + p.specifier for p in recipe.packages}
+    assert all(step[key] for step in steps for key in ("title", "why", "changes", "undo"))
+    assert all(p.index in " ".join(step["title"] for step in steps) for p in recipe.packages if p.index)
+    assert not any(tmp_path.iterdir())
+
+
+# Their documents give the container what is derived: the cards' nodes, and no more rights.
+AS_DOCUMENTED = ("qwen-7b-npu-llamafactory", "qwen-7b-npu-swift")
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
+    """On its own machine the only obstacles of a set-up are the engine, which a simulated machine lacks, and this
+    Python; without obstacles the exit code is 0."""
+    code, said = plan_provision(name, MACHINES[name], tmp_path)
+    found = [each["why"] for each in said["obstacles"]]
+    expected = HETERO if name == "ernie-21b-hetero" else [NO_ENGINE]
+
+    assert [why for why, begins in zip(found, expected, strict=True) if not why.startswith(begins)] == []
+    assert code == (1 if expected else 0)
+    assert said["obstacle"] == next(iter(said["obstacles"]), None)
+    assert [hand["why"].rpartition(";")[0] for hand in said["manual_steps"]] == OLD_DRIVER.get(name, [])
+    doubts = [f"this container is not verified on hardware; if it sees no device: envcheck provision --recipe {name}"]
+    assert [words.partition(" --as")[0] for words in said["notes"]] == (
+        doubts if name in BOXED and name not in AS_DOCUMENTED else []
+    )
+
+
+def read_container(name: str, home: Path, *more: str) -> dict[str, Any]:
+    _, said = plan_provision(name, MACHINES[name], home, *more)
+    made: dict[str, Any] = next(step for step in said["steps"] if step["name"] == "container")["container"]
+    return made
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_what_the_container_gets(name: str, tmp_path: Path) -> None:
+    """The document has every mount, device, variable and limit of the container: not privileged, cards by device nodes
+    or by the vendor's runtime; with --as-published as in the vendor's document."""
+    recipe = load_recipe(name)
+    box, vendor = recipe.container, VENDORS[recipe.device]
+    assert box
+    derived, published = (read_container(name, tmp_path, *more) for more in ((), ("--as-published",)))
+    mounts = [(mount.target, mount.read_only) for mount in box.mounts]
+
+    assert [(mount["target"], mount["read_only"]) for mount in published["mounts"]] == mounts
+    assert [d.split(":")[0] for d in published["devices"]] == ([] if published["privileged"] else list(box.devices))
+    assert (published["environment"], published["pid"]) == (box.environment, box.pid)
+    assert [(m["target"], m["read_only"]) for m in derived["mounts"]] == [m for m in mounts if m[0] != "/dev"]
+    by_nodes = vendor.nodes_suffice
+    assert (derived["privileged"], bool(derived["devices"]), derived["pid"]) == (False, by_nodes, "")
+    assert derived["runtime"] == ("" if by_nodes else vendor.runtime)
+    assert set(derived["environment"]) == {*box.environment, *(() if by_nodes else (vendor.runtime_env,))}
+    for made in (derived, published):
+        assert made["shm_bytes"] == (parse_size(box.shm_size) if box.shm_size else None)
+        assert [made[key] for key in ("name", "network", "ipc", "workdir")] == [
+            box.name, box.network, box.ipc, box.workdir,
+        ]  # fmt: skip
+        assert len(made["ports"]) == len(box.ports)
+
+
+def test_at_a_terminal(tmp_path: Path) -> None:
+    """Lists are shortened to one line with the number of the rest; --verbose shows them in full."""
+    name = "qwen-7b-npu-swift"
+    box = load_recipe(name).container
+    assert box
+    short, whole = (run_provision(name, MACHINES[name], tmp_path, *more).stdout for more in ((), ("--verbose",)))
+    there = [words for words in ("/dev/davinci7", *(mount.target for mount in box.mounts)) if words not in whole]
+
+    assert re.search(r"\n {15}mounts\s[^,]*,.*?\sand\s+\d+\s+more\n {15}devices\s+/dev/davinci0", short, re.DOTALL)
+    assert re.search(r"\n {15}namespaces    ipc=host\n", short)
+    assert all(len(line) <= 100 for line in short.splitlines() if " " in line.strip())
+    assert there == []
+    assert " more" not in whole
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_step_says_whether_root_is_needed(name: str, tmp_path: Path) -> None:
+    """Steps of the engine need no root; clones and builds on the host do if their folder belongs to root."""
+    _, said = plan_provision(name, MACHINES[name], tmp_path)
+    by_root = {step["name"] for step in said["steps"] if step["root"]}
+    text = run_provision(name, MACHINES[name], tmp_path).stdout
+
+    assert by_root == (set() if name in BOXED or Path("/workspace").exists() else {"clone", "build"})
+    assert [step["title"] for step in said["steps"] if step["root"] != bool(step["root_why"])] == []
+    assert len(re.findall(r"root:\s+(?:no|required)\b", text)) == len(said["steps"])
+
+
+def write_small_machine(folder: Path) -> Path:
+    """Write a machine of eight cards with the memory of a 910A."""
+    text = (OURS / "atlas-800t-a2.toml").read_text()
+    text = text.replace("memory_mib = 65536", "memory_mib = 32768").replace('"910B3"', '"910A"')
+    (folder / "small.toml").write_text(text.replace('architecture = "aarch64"', 'architecture = "x86_64"'))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    (
+        ("atlas-800t-a2", ["supports x86_64 only; this host is aarch64", "needs 16 devices; 8 found"]),
+        ("small", ["this job needs 16 devices; 8 found", "32 GiB of memory; this job needs 16 devices of 64 GiB"]),
+        ("bi-v150x8", ["this job needs Huawei Ascend devices; this machine has none"]),
+    ),
+)  # fmt: skip
+def test_the_wrong_machine(machine: str, expected: list[str], tmp_path: Path) -> None:
+    """Another architecture, too few or too small cards, and another vendor are obstacles, with what was found and what
+    is needed; the simulated machine is checked, not this one."""
+    (tmp_path / "machines").mkdir()
+    folder = write_small_machine(tmp_path / "machines") if machine == "small" else OURS
+    code, said = plan_provision("ernie-300b-npu", machine, tmp_path, machines=folder)
+    found = [each["why"] for each in said["obstacles"]]
+
+    assert code == 1
+    assert [words for words in expected if not any(words in why for why in found)] == []
+    assert any(why.startswith(NO_ENGINE) for why in found)
+    assert all(each["remedy"] for each in said["obstacles"])
+
+
+@pytest.mark.parametrize("machine", ("h200x8", "bi-v150x8"))
+def test_the_role_of_the_cards(machine: str, tmp_path: Path) -> None:
+    """In a job with two vendors, the role of a node follows from its cards."""
+    role = {"h200x8": "nvidia", "bi-v150x8": "iluvatar"}[machine]
+    _, said = plan_provision("ernie-21b-hetero", machine, tmp_path)
+    built = [step["title"].split()[1] for step in said["steps"] if step["name"] == "build"]
+
+    assert built == [build.name for build in load_recipe("ernie-21b-hetero").builds if build.role == role]
+
+
+def test_no_cards_tell_no_role(tmp_path: Path) -> None:
+    """Without cards the role must be named."""
+    done = run_provision("ernie-21b-hetero", "cpu", tmp_path)
+
+    assert done.returncode == 2
+    assert "add --node-role iluvatar or --node-role nvidia" in done.stderr

@@ -1,0 +1,109 @@
+"""Diagnoses of failed runs, by the command and from logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launch.run import diagnose_failure
+from launch.run.first_failure import FirstFailure
+from launch.run.launcher import TrainingEnd
+from tests.launch.test_train import make_variables
+
+OOM = (
+    "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 3; 61.28 GiB total capacity; 58.11 GiB allocated)"
+)
+PEER = "RuntimeError: [Rank 0]: Connection reset by peer"
+
+
+def make_ending(how: str, failed: FirstFailure | None) -> TrainingEnd:
+    return TrainingEnd(how, 1, failed, (), 0, 1.0, ())
+
+
+def write_logs(run: Path, **texts: str) -> Path:
+    (run / "log").mkdir()
+    for name, text in texts.items():
+        (run / "log" / name.replace("_", ".")).write_text(text)
+    return run
+
+
+def test_the_first_failed_workers_log_is_read(tmp_path: Path) -> None:
+    """The log of the first failed worker is used, not that of a lost connection or the launcher."""
+    run = write_logs(tmp_path, workerlog_0=PEER, workerlog_1=f"step 1\n{OOM}\n", launcher_log="exit code 247\n")
+
+    (first, *_) = diagnose_failure.diagnose_run(run, make_ending("failed", FirstFailure(1, 1, ())), 0.0)
+
+    assert "memory" in first.description.lower()
+    assert first.evidence[0].text == OOM
+    assert (first.evidence[0].file, first.evidence[0].line) == ("workerlog.1", 2)
+
+
+def test_the_end_of_a_long_log_is_enough(tmp_path: Path) -> None:
+    """Only the last megabytes of a large log are read."""
+    run = write_logs(tmp_path, workerlog_0="a healthy line of a training\n" * 400_000 + OOM)
+
+    assert diagnose_failure.diagnose_run(run, make_ending("failed", FirstFailure(0, 1, ())), 0.0)
+
+
+@pytest.mark.parametrize("how", ("finished", "interrupted", "deadline", "stopped"))
+def test_what_did_not_fail_has_no_cause(tmp_path: Path, how: str) -> None:
+    """Errors that the training survived are not reported as the cause."""
+    assert diagnose_failure.diagnose_run(write_logs(tmp_path, workerlog_0=OOM), make_ending(how, None), 0.0) == ()
+
+
+def test_unknown_logs_have_no_diagnosis(tmp_path: Path) -> None:
+    """Missing logs yield no diagnosis and no error."""
+    assert (
+        diagnose_failure.diagnose_run(
+            write_logs(tmp_path, workerlog_0="all is well\n"), make_ending("failed", FirstFailure(0, 3, ())), 0.0
+        )
+        == ()
+    )
+    assert diagnose_failure.diagnose_run(tmp_path / "gone", make_ending("unstarted", None), 0.0) == ()
+
+
+@pytest.mark.parametrize("terminal", (True, False))
+def test_control_characters_of_logs_are_removed(terminal: bool) -> None:
+    """The output of a worker is printed without control characters."""
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    lines = ("\x1b[2Jgone\x1b]0;owned\x07", "\x9b31m red \u202e back \x00", "OSError:\r\x08 \x1b[5mfull")
+    code = f"from launch.run import run_text as telling\nfor line in {lines!r}: telling.print_line('  | ' + line)"
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, env={**os.environ, "PYTHONUTF8": "1"}, check=True)
+    os.close(theirs)
+    said = os.read(ours, 4096).decode().replace("\r\n", "\n")
+    os.close(ours)
+
+    assert said == "  | gone0;owned\n  |  31m red   back \n  | OSError: full\n"
+
+
+@pytest.mark.slow
+def test_by_the_command(tmp_path: Path) -> None:
+    """A failed training prints and records cause and next step."""
+    recipe = tmp_path / "recipes" / "dies.toml"
+    recipe.parent.mkdir()
+    recipe.write_text(
+        'name = "dies"\ntitle = "a failure"\ndevice = "cpu"\nframework = "envcheck"\nmodels = ["dies"]\n'
+        'source = "a test"\n[hardware]\nproduct = "any"\nsource = "a test"\n[[jobs]]\nmethod = "lora"\ntitle = "none"\n'
+        f'source = "a test"\nlauncher = ["sh", "-c", "echo \'{OOM}\'; exit 1"]\n'
+    )
+    argv = [sys.executable, "-m", "envcheck", "train", "--recipe", "dies", "--recipes", str(recipe.parent), "--yes"]
+    done = subprocess.run(
+        [*argv, "--provision", "--json"],
+        cwd=tmp_path,
+        env=make_variables(tmp_path / "home"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode in (4, 5), done.stderr
+    (first, *_) = json.loads(done.stdout)["diagnoses"]
+    assert first["evidence"][0]["text"] == OOM
+    assert f"cause       {first['description']}" in done.stderr
+    assert first["do"] in done.stderr
