@@ -1,0 +1,1 @@
+"""Parsers of what Kunlunxin's tools and driver print."""

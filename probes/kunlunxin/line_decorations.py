@@ -1,0 +1,82 @@
+"""Removes what logs, scripts and web pages put around each line of an output, where most lines have the same.
+
+node1: |   0  P800 OAM ...            a host's name, also [1,0]<stdout>: of mpirun, the level of a logger
+    12	|   0  P800 OAM ...           a line number
+    "|   0  P800 OAM ...|\\n",         the quotation marks of a program's source
+|   0  P800 OAM ...|<br>              the line breaks of Markdown, and entities of HTML
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from itertools import pairwise
+
+SHARE = 0.6  # of the lines that have the same decoration
+SEARCHED = 4 << 20  # characters
+_STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
+_LEVEL = r"\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)\]?(?![A-Za-z])(?: {0,2}-)?"
+_HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:))"
+_PREFIX = re.compile(rf"[ \t]*(?:(?:{_STAMP}|\[[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}")
+_NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
+_QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
+_STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
+_LINE_BREAK = re.compile(r"(?:\\|<br ?/?>)[ \t]{0,8}$", re.MULTILINE | re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
+
+
+def strip_decorations(text: str) -> str:
+    """Return the text without the decorations that most of its lines have."""
+    text = text[:SEARCHED].replace("\r\n", "\n")
+    if text.count("\\n") > 2 * text.count("\n"):  # one string of JSON or of a program
+        text = max((found[1] or found[2] for found in _STRING.finditer(text)), key=len, default=text)
+        text = text.replace("\\n", "\n").replace("\\t", "\t")
+    text = text.replace("&quot;", '"')
+    if _ENTITY.search(text) and "<xpu" not in text:
+        text = html.unescape(text)
+    lines = _LINE_BREAK.sub("", text).replace('\\"', '"').split("\n")
+    for strip in (_strip_quotes, _strip_numbers, _strip_prefixes):
+        lines = strip(lines)
+    return "\n".join(lines)
+
+
+def _strip_quotes(lines: list[str]) -> list[str]:
+    return (
+        [found[2] if (found := _QUOTED.match(line)) else line for line in lines]
+        if _is_common(lines, _QUOTED)
+        else lines
+    )
+
+
+def _strip_numbers(lines: list[str]) -> list[str]:
+    """Return the lines without numbers that count them."""
+    numbers = [int(found[1]) for line in lines if (found := _NUMBER.match(line))]
+    steps = sum(after - before == 1 for before, after in pairwise(numbers))
+    if not _is_common(lines, _NUMBER) or steps < SHARE * (len(numbers) - 1):
+        return lines
+    return [_NUMBER.sub("", line, count=1) for line in lines]
+
+
+def _strip_prefixes(lines: list[str]) -> list[str]:
+    """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
+    found = Counter(_prefix_shape(match[0]) for line in lines if (match := _PREFIX.match(line)))
+    shape = max(found, key=lambda one: (_count_lines(one, found), -len(one)), default="")
+    if not shape or _count_lines(shape, found) < max(2, SHARE * sum(bool(line.strip()) for line in lines)):
+        return lines
+    parts = (re.escape(word).replace("0", r"\d{1,40}") for word in shape.split())
+    prefix = re.compile(r"[ \t]{0,80}" + r"[ \t]{1,20}".join(parts) + r"[ \t]?")
+    return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
+
+
+def _prefix_shape(prefix: str) -> str:
+    return " ".join(re.sub(r"\d{1,40}", "0", prefix).split())
+
+
+def _count_lines(shape: str, found: Counter[str]) -> int:
+    return sum(count for other, count in found.items() if (other + " ").startswith(shape + " "))
+
+
+def _is_common(lines: list[str], pattern: re.Pattern[str]) -> bool:
+    full = [line for line in lines if line.strip()]
+    return sum(bool(pattern.match(line)) for line in full) >= max(2, SHARE * len(full))

@@ -1,0 +1,78 @@
+"""Parses `xpu_smi -m`: one line of 32 fields per device, without a header; the model is in quotes.
+
+00000000:03:00.0 0 0 02K15K624CV00304 36 0 0 0 86 1450 1450 1450 1450 1450 1450 2 96 90440 98304 0 1.0:2.6 "P800 OAM" 0
+bus id, board, device, serial number, temperature, -, of the memory, -, power, six clocks, L3 used and total, memory
+used and total, load, firmware, model
+"""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.core.model import Device, Document
+from probes.smi import device_cells
+from probes.smi.pasted_output import PastedOutput, cell_value
+
+FIELDS, LEAST = 32, 22  # with all frames and clocks of the video units; up to the model
+LINE_LIMIT, PIECES = 1000, 3  # pieces after the first of a line that a terminal wrapped
+_BUS = r"(?:[0-9a-fx]{4,8}:)?[0-9a-fx*]{2}:[0-9a-fx*]{2}\.[0-7x*]"
+# A line may have a mark before the bus id, such as '# '; a masked bus id keeps its colons.
+_FIRST = re.compile(rf"(?:^|[\s'\"`>:|#]){_BUS}\s", re.IGNORECASE)
+_PREFIX_LIMIT = 120
+_WORD = re.compile(r'"([^"\n]{0,80})"|(\S+)')
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,6})?|N/A|-")
+_BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+_PLACES = {
+    "bus_id": 0,
+    "index": 2,
+    "temperature_c": 4,
+    "power_w": 8,
+    "clock_sm_mhz": 9,
+    "memory_used_mib": 17,
+    "memory_total_mib": 18,
+    "utilization_percent": 19,
+    "name": 21,
+}
+_NUMBERS = (1, 2, 4, 8, *range(15, 20))
+
+
+def parse_machine_lines(paste: PastedOutput) -> Document | None:
+    """Return the document of kind `machine`, or None if no line has these fields."""
+    devices: list[Device] = []
+    cut = False
+    for at, line in enumerate(paste.lines):
+        found = _FIRST.search(line[:_PREFIX_LIMIT]) if len(line) <= LINE_LIMIT else None
+        if not found:
+            continue
+        words = _read_words(line[found.start() :], paste.lines[at + 1 : at + 1 + PIECES])
+        if len(words) < LEAST or not all(_NUMBER.fullmatch(words[place]) for place in _NUMBERS):
+            cut = cut or (len(words) > 5 and all(map(_NUMBER.fullmatch, words[4:])))
+            continue
+        cut = len(words) < FIELDS
+        devices.append(_make_device(words, len(devices)))
+    return Document(paste.tool.name, "machine", truncated=cut, devices=tuple(devices)) if devices else None
+
+
+def _read_words(line: str, following: tuple[str, ...]) -> list[str]:
+    """Return the words of a line; a line that is too short goes on in the following ones, up to the next bus id."""
+    for piece in following:
+        if len(_split_words(line)) >= FIELDS or not piece.strip() or len(piece) > LINE_LIMIT or _FIRST.search(piece):
+            break
+        words = _split_words(piece)
+        if not words or not _NUMBER.fullmatch(words[-1]):
+            break  # a prompt or prose
+        line += piece
+    return _split_words(line)
+
+
+def _split_words(line: str) -> list[str]:
+    line = line.strip(" \t'`>:|#")
+    return [found[1] if found[1] is not None else found[2] for found in _WORD.finditer(line)]
+
+
+def _make_device(words: list[str], position: int) -> Device:
+    cells = {name: cell_value(words[place]) for name, place in _PLACES.items()}
+    if len(words) > LEAST and re.fullmatch(r"[A-Za-z]\w{0,8}", words[LEAST]):  # "P800 OAM" without its quotes
+        cells["name"] = f"{words[LEAST - 1]} {words[LEAST]}"
+    cells["bus_id"] = cells["bus_id"] if _BUS_ID.fullmatch(words[0]) else None
+    return device_cells.make_device(cells, position)

@@ -1,0 +1,148 @@
+"""Parses the tables of xpu_smi up to driver 4.x: DEVICES, VIDEO and PROCESSES, each column found by its header.
+
+Runtime Version: 4.0
+Driver Version: 4.0
+  DEVICES
+-------------------------------------------------------------------------------------
+| DevID |   PCI Addr   | Model |    INODE   | State | UseRate |     L3     |    Memory     |
+-------------------------------------------------------------------------------------
+|     0 | 0000:06:00.0 | K200  | /dev/xpu0  |     N |     0 % | 14 / 16 MB | 504 / 8064 MB |
+
+Columns differ between releases, and authors leave some out.  MB are MiB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from envcheck.core.model import Device, Document, Process
+from probes.kunlunxin import old_columns
+from probes.smi import device_cells
+from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
+
+ROW_LIMIT, ROWS_LIMIT = 600, 10_000
+_PAIR = re.compile(r"(\d{1,12})\s{0,4}(?:[MG]i?B)?\s{0,4}/\s{0,4}(\d{1,12})")
+_VERSION = re.compile(
+    r"^[^\S\n]{0,80}(Runtime|Driver) Version[^\S\n]{0,10}[:=][^\S\n]{0,4}v?(\d[\w.]{0,30})",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ONLY_VERSIONS = re.compile(r"^\s{0,40}Runtime Version: \S{1,20}\s{0,8}\n\s{0,40}Driver Version: \S", re.MULTILINE)
+_RULE = re.compile(r"\s{0,80}[|+]?-{8,}[-+|]{0,400}\s{0,4}$")
+
+
+@dataclass
+class _OldTables:
+    """The data read so far; `head` has the labels of the table that is being read."""
+
+    head: list[str] = field(default_factory=list)
+    is_headed: bool = False
+    is_cut: bool = False
+    devices: list[Device] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+
+
+def parse_old_tables(paste: PastedOutput) -> Document | None:
+    """Return the document of kind `table`, or None if there are no such tables."""
+    if "XPU-SMI" in paste.text:
+        return None
+    lines = unwrap_lines(paste.lines)
+    tables = _read_rows(extract_table_lines(lines)[:ROWS_LIMIT])
+    versions = {found[1].lower(): found[2] for found in reversed([*_VERSION.finditer(paste.text)])}
+    if (
+        not tables.devices
+        and not (tables.is_headed and "runtime" in versions)
+        and not _ONLY_VERSIONS.search(paste.text)
+    ):
+        return None
+    return Document(
+        paste.tool.name,
+        "table",
+        driver_version=versions.get("driver"),
+        runtime_version=versions.get("runtime"),
+        truncated=tables.is_cut or not tables.is_headed or not _is_closed(lines),
+        devices=tuple(tables.devices),
+        processes=tuple(tables.processes),
+    )
+
+
+def _read_rows(rows: Sequence[str]) -> _OldTables:
+    tables = _OldTables()
+    for at, row in enumerate(rows):
+        cells = [cell.strip() for cell in row[:ROW_LIMIT].strip().removeprefix("|").removesuffix("|").split("|")]
+        labels = [old_columns.normalize_label(cell) for cell in cells]
+        if old_columns.is_head(labels) and not _PAIR.search(row):
+            if tables.devices and old_columns.is_device_head(labels):
+                break  # the next table of a loop
+            tables.head, tables.is_headed = labels, True
+        elif at == len(rows) - 1 and not row.rstrip().endswith(("|", "...")) and len(cells) < 40:
+            tables.is_cut = True
+        elif old_columns.is_process_head(tables.head):
+            tables.processes += _read_process(tables.head, cells)
+        elif not tables.head or old_columns.is_device_head(tables.head):
+            devices = _read_device(tables.head, cells, len(tables.devices))
+            tables.devices += devices
+            tables.is_cut = tables.is_cut or (bool(devices) and not tables.head)
+    return tables
+
+
+def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Device, ...]:
+    """Return the device of a row; none for a row that does not name one."""
+    named = old_columns.name_cells(head, cells) if head else old_columns.guess_columns(cells)
+    memory = _PAIR.search(named.pop("memory", ""))
+    if memory:
+        named |= {"memory_used_mib": memory[1], "memory_total_mib": memory[2]}
+    if not memory and not (named.get("index", "").isdecimal() and len(cells) >= len(head) > 0):
+        return ()  # cut before its memory
+    if not any(cell_value(named.get(name)) for name in ("bus_id", "node", "name")):
+        return ()
+    if not old_columns.is_bus_id(named.get("bus_id", "")):
+        named.pop("bus_id", None)
+    return (device_cells.make_device({key: cell_value(cell) for key, cell in named.items()}, position),)
+
+
+def _read_process(head: list[str], cells: list[str]) -> Iterable[Process]:
+    cells = [*cells[: len(head) - 1], " | ".join(cells[len(head) - 1 :])]  # a command may have bars
+    named = dict(zip(head, cells, strict=False))
+    if not named.get("pid", "").isdecimal():
+        return ()
+    device = named.get("devid", "")
+    shown = {"pid": named["pid"], "name": named.get("command"), "memory": named.get("memory")}
+    return (device_cells.make_process(shown, int(device) if device.isdecimal() and len(device) < 6 else None),)
+
+
+def unwrap_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines, with those joined that a terminal wrapped: the rules show its width.
+
+    -------------------------------        a rule of 45 hyphens, wrapped at 31
+    --------------
+    | DevID |   PCI Addr   | Model
+    |  INODE   |
+    """
+    rules = [line.strip() for line in lines if line.strip() and not line.strip().strip("-")]
+    width = max(map(len, rules), default=0)
+    rest = next((len(b) for a, b in pairwise(lines) if _is_wrapped_rule(a, b, width)), 0)
+    if not rest or width < 40:
+        return list(lines)
+    out: list[str] = []
+    is_open = False
+    for line in lines:
+        if is_open and line.strip():
+            out[-1] += line
+        else:
+            out.append(line)
+        is_open = len(line) == width
+    return out
+
+
+def _is_wrapped_rule(line: str, following: str, width: int) -> bool:
+    """Return whether a rule of the full width goes on in a shorter one."""
+    return len(line) == width and 0 < len(following) < width and not (line + following).strip("-")
+
+
+def _is_closed(lines: Sequence[str]) -> bool:
+    """Return whether a rule follows the last row."""
+    last_row = max((at for at, line in enumerate(lines) if line.lstrip().startswith("| ")), default=-1)
+    return any(map(_RULE.match, lines[last_row + 1 :]))
