@@ -12,7 +12,11 @@ def run() -> None:
 
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    entry()
+    try:
+        entry()
+    finally:
+        # After a Ctrl-C within exec(), as in dataclass(), `python -m` would end by SIGINT instead of the exit code.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 if __name__ == "__main__":

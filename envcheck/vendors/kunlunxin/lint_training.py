@@ -34,25 +34,38 @@ def find_batched_sends(context: LintContext) -> Iterator[Remark]:
 
 def find_unlinked_cards(context: LintContext) -> Iterator[Remark]:
     """Yield remarks on two to four cards of both halves of a machine; of four, one half is required."""
-    for listed, place in _list_cards(context):
-        cards = sorted({int(number) for number in listed.split(",")})
+    for cards, place in _list_cards(context):
         if len({card // GROUP for card in cards}) < 2 or _are_linked(context, cards):
             continue
         right = ",".join(map(str, range(len(cards))))
         do = _("Use {right}, or as many of 4,5,6,7.", right=right)
+        listed = ",".join(map(str, cards))
         seen = _("cards {cards} are of both halves of the machine, which are not fully linked", cards=listed)
         yield warn_or_fail(len(cards) == GROUP, place, seen, do)
 
 
-def _list_cards(context: LintContext) -> Iterator[tuple[str, TextSpan]]:
-    """The lists of two to four cards of an eight-card machine, each with its place."""
+def _list_cards(context: LintContext) -> Iterator[tuple[list[int], TextSpan]]:
+    """The lists of two to four cards of an eight-card machine, each with its place.
+
+    With a list of visible cards, the launcher's list counts positions in it.
+    """
     jobs = context.jobs if context.device == VENDOR.name else ()
-    given: list[tuple[str, TextSpan]] = [
-        (job.device_list.known_text or "", job.device_list) for job in jobs if job.device_list
-    ]
-    given += [] if given else list_settings(context, VISIBLE)
-    given += list_settings(context, VENDOR.runtime_env)
-    yield from (each for each in given if re.fullmatch(r"[0-7](,[0-7]){1,3}", each[0]))
+    given: list[tuple[list[int], TextSpan]] = []
+    for job in jobs:
+        visible = job.command.environment.get(VISIBLE)
+        listed = _parse_cards(job.device_list.known_text or "") if job.device_list else []
+        if visible is not None:  # also a list that is not known
+            seen = _parse_cards(visible.known_text or "")
+            listed = [seen[position] for position in listed if position < len(seen)]
+        given += [(listed, job.device_list)] if job.device_list else []
+    if not given:
+        given = [(_parse_cards(value), place) for value, place in list_settings(context, VISIBLE)]
+    given += [(_parse_cards(value), place) for value, place in list_settings(context, VENDOR.runtime_env)]
+    yield from ((sorted(set(cards)), place) for cards, place in given if 2 <= len(cards) <= GROUP)
+
+
+def _parse_cards(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")] if re.fullmatch(r"[0-7](,[0-7]){0,7}", text) else []
 
 
 def _are_linked(context: LintContext, cards: list[int]) -> bool:

@@ -24,7 +24,7 @@ from envcheck.lint.rules.training.multi_node import (
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(:\d+)?")
 _ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?::(\d+))?")
 _VARIABLE = re.compile(r"[\"']?\$\{?(\w+)\}?")
-_ARGUMENT = re.compile(r"[\"']?\$\{?([1-9])\}?[\"']?")
+_ARGUMENT = re.compile(r"[\"']?(?:\$([1-9])|\$\{([1-9])(?::?-)?\})[\"']?")  # also ${1:-}: empty without it
 _OWN_ADDRESS = re.compile(r"(?:\$\(|`)\s*hostname\b[^)`$]{0,80}[)`]")
 
 
@@ -69,26 +69,31 @@ def _runs_on_each_node(context: LintContext, job: TrainingJob) -> bool:
 def _find_unchecked_argument(job: TrainingJob) -> Iterator[Remark]:
     """Find a master address that is an argument of the script, which nothing requires: --master $1:8090."""
     master = job.find_launch_value("master")
-    if master is None or master.is_known or job.command.function or "nounset" in job.command.shell:
+    if master is None or job.command.function or "nounset" in job.command.shell:
+        return
+    if master.is_known and master.text.partition(":")[0]:
         return
     address = _VARIABLE.match(master.raw)
     name = address[1] if address else ""
     values = [each.word.raw for each in job.script.assigns if each.name == name and each.start < job.start]
     argument = _ARGUMENT.fullmatch(values[-1] if values else f"${name}")
-    if argument is None or _is_tested(job, argument[1], name):
+    number = (argument[1] or argument[2]) if argument else ""
+    if not number or _is_tested(job, number, name):
         return
     seen = _(
         "without argument {number}, the master address is empty: the launcher gets {text}",
-        number=argument[1],
+        number=number,
         text=master.text.replace(UNKNOWN, "") or '""',
     )
-    yield warn(master, seen, _("Write {expansion}.", expansion=f"${{{argument[1]}:?master address}}"))
+    yield warn(master, seen, _("Write {expansion}.", expansion=f"${{{number}:?master address}}"))
 
 
 def _is_tested(job: TrainingJob, number: str, name: str) -> bool:
     """Whether the script counts its arguments, or tests this one or its variable."""
-    read = rf"\$\{{?(?:{number}|{re.escape(name)})\b"
-    pattern = rf"\$#|\bgetopts?\b|\bshift\b|\$\{{(?:{number}|{re.escape(name)})[:?+=-]|(?:-[nz]|\[\[?) +\"?{read}"
+    either = rf"\$\{{?(?:{number}|{re.escape(name)})"
+    # An expansion with a default counts, but not ${1:-}, which is empty as well.
+    given = rf"{either}:?(?:[?+=]|-(?!\}}))"
+    pattern = rf"\$#|\bgetopts?\b|\bshift\b|{given}|(?:-[nz]|\[\[?) +\"?{either}\b"
     return re.search(pattern, job.script.block.raw.decode("utf-8", "replace")) is not None
 
 

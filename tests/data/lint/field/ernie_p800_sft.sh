@@ -33,7 +33,7 @@ export BKCL_RING_OPT=1
 export BKCL_RING_HOSTID_USE_RANK=1
 export FLAGS_set_to_1d=False
 
-master_ip=$1
+master_ip=${1:-}
 nnodes=$2
 port=8090
 
