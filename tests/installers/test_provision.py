@@ -386,7 +386,7 @@ def test_unsuitable_python(machine: ProvisionCommand) -> None:
 def test_an_image_wants_an_engine(machine: ProvisionCommand) -> None:
     """A recipe with an image but no engine: the plan with the obstacle, and nothing is done."""
     done = subprocess.run(
-        [*machine.make_argv()[:4], "--model", "300b", "--method", "lora", "--yes", "--json"],
+        [*machine.make_argv()[:4], "--device", "npu", "--model", "300b", "--method", "lora", "--yes", "--json"],
         env={**machine.env, "DOCKER_HOST": "unix:///nobody/listens"},
         capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2],
     )  # fmt: skip
