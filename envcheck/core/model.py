@@ -157,10 +157,21 @@ class ToolError:
 
 
 @dataclass(frozen=True)
+class CellRemark:
+    """A cell that could not be read, whose value is None: `line` counts from 1 in the output, `text` is as printed."""
+
+    line: int
+    field: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Document:
     """The output of `envcheck parse`: everything found in one text of one tool.
 
-    `runtime_version` is that of the vendor's runtime library, if the tool shows it beside the driver's.
+    `runtime_version` is that of the vendor's runtime library, if the tool shows it beside the driver's.  A text with
+    several outputs is a `session`: `parts` are their documents in order, `devices` those of the last complete listing
+    of each host and tool.  `command` and `host` are "" where the text does not show them.
     """
 
     tool: str
@@ -175,6 +186,10 @@ class Document:
     topology: Topology | None = None
     error: ToolError | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    host: str = ""
+    remarks: tuple[CellRemark, ...] = ()
+    parts: tuple[Document, ...] = ()
 
 
 class RemedyKind(str, enum.Enum):

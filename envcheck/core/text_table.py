@@ -12,6 +12,7 @@ _FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # the rest of a wrapped rule, on th
 _ELLIPSIS = re.compile(
     r"[|\s]*(?:\.{3,}[^|]{0,60}|…+[^|]{0,60}|\.(?: \.){2,}|\[\.{3}\]|<snip>|\[?(?:omitted|truncated|省略)\]?)[|\s]*"
 )
+_DOTS = re.compile(r"\s{0,40}\.{2,6}\s{0,20}(?=\|.{0,400}\|\s{0,40}$)")
 _ELLIPSIS_BEGINS = re.compile(r"[|\s]*[.…\[<ot省]")  # a cheap test before the expensive one
 _SIGNS = ("-", "=", "+", "|")  # the second character of a rule
 _PIECES = 6  # lines into which a terminal may have wrapped one row
@@ -39,7 +40,7 @@ class TableGap:
 
 def parse_rows(lines: Sequence[str]) -> Iterator[TableRow | TableGap]:
     """Yield the rows, rules and gaps among `lines`; other lines are ignored."""
-    lines = unwrap_rows(lines)
+    lines = unwrap_rows([piece for line in lines for piece in _separate_dots(line)])
     width = max((len(line) for line in lines if line.lstrip()[:1] == "|"), default=0)
     at = 0
     while at < len(lines):
@@ -52,6 +53,12 @@ def parse_rows(lines: Sequence[str]) -> Iterator[TableRow | TableGap]:
             yield _parse_row(line)
         elif line and _ELLIPSIS.fullmatch(line):
             yield TableGap()
+
+
+def _separate_dots(line: str) -> Sequence[str]:
+    """Return the row behind leading dots, by which a person says that rows before it were left out."""
+    found = _DOTS.match(line) if ".." in line[:80] else None
+    return ("...", line[found.end() :]) if found else (line,)
 
 
 @functools.lru_cache(maxsize=64)  # a table repeats the same rule

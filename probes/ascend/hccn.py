@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,7 @@ _SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)
 _SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
+_GOOD = {"link status": "up", "net health status": "success"}
 _LIMIT = 20_000  # maximum number of fields of one text
 _PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
 
@@ -58,11 +60,14 @@ class _PortAnswers:
     first: dict[str, Any] = field(default_factory=dict)
     all: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     count: int = 0
+    npu: int | None = None
 
     def store_value(self, key: str, value: Any) -> None:
         self.first.setdefault(key, value)
         if key in self.all[-1]:
             self.all.append({})
+        if not self.all[-1] and self.npu is not None:
+            self.all[-1]["npu"] = self.npu
         self.all[-1][key] = value
         self.count += 1
 
@@ -82,6 +87,7 @@ def read_hccn_answer(page: OutputPage) -> Document | None:
     for line in page.lines:
         if "[" in line and (found := _DEVID.match(line)):
             ids.append(found[1])
+            answers.npu = int(found[1])
             line = line[found.end() :]
         if "LINK" in line.upper() and (found := _EVENT.fullmatch(line)):
             events.append({"time": found[1], "state": found[2].upper()})
@@ -97,7 +103,14 @@ def read_hccn_answer(page: OutputPage) -> Document | None:
     }
     if len(answers.all) > 1:
         detail["answers"] = answers.all
+        detail["fields"] = {key: _find_worst(key, answers.all) for key in fields}
     return Document(tool=TOOL, kind="hccn", detail=detail | {"events": events, "routes": routes})
+
+
+def _find_worst(key: str, answers: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the first value that is not the good one of this key, else the first value."""
+    values = [answer[key] for answer in answers if key in answer]
+    return next((value for value in values if key in _GOOD and str(value).lower() != _GOOD[key]), values[0])
 
 
 def _find_option(page: OutputPage, fields: dict[str, Any]) -> str | None:

@@ -52,6 +52,11 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "processmemorymb": ("process_memory", _NUMBER),
     "processidincontainer": ("container_pid", _NUMBER),
 }
+# The words of a header by their parts, of which each may be cut or abbreviated: Mem-Usage(MB), Hugepages-Usa.
+_PARTS = (
+    *("chip id", "name", "health", "power w", "temp c", "hugepages usage page", "device", "phy id", "bus id"),
+    *("aicore", "npu util", "memory usage mb", "hbm usage mb"),
+)
 _MARKS = ({"npu", "health"}, {"bus_id", "memory"}, {"npu", "pid"})  # the keys that identify a header row
 _OLD_910 = ("Chip", "Bus-Id", "AICore(%) Memory-Usage(MB) HBM-Usage(MB)")
 # For rows without a header: the layouts that the rows themselves distinguish.
@@ -68,12 +73,25 @@ _BOTTOMS = (
 )
 
 
+_FIELDS = {
+    "power": "power_w",
+    "temp": "temperature_c",
+    "util": "utilization_percent",
+    "memory": "memory_used_mib",
+    "hbm": "memory_used_mib",
+    "hugepages": "hugepages_used",
+    "process": "name",
+    "process_memory": "memory_mib",
+}  # key → the field of a device or process, where the names differ
+
+
 @dataclass(frozen=True)
 class ColumnLayout:
-    """A header row: one pattern for each cell below it."""
+    """A header row: one pattern for each cell below it, and the key and pattern of each of its words."""
 
     cells: tuple[re.Pattern[str], ...]
     keys: frozenset[str]
+    words: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     def read_row(self, row: TableRow) -> Values | None:
         """Return the row's values by key, or None if it is not a complete row of this table."""
@@ -86,6 +104,28 @@ class ColumnLayout:
                 return None
             values |= found.groupdict()
         return values
+
+    def read_damaged_row(self, row: TableRow) -> tuple[Values, list[tuple[str, str]]] | None:
+        """Return the values of a row with cells that are masked or cannot be read, and those as field and text.
+
+        None if the row does not have this table's cells, or more than one of them cannot be read.
+        """
+        if not row.closed or len(row.cells) != len(self.cells):
+            return None
+        values: Values = {}
+        unread: list[tuple[str, str]] = []
+        if sum(pattern.fullmatch(cell) is None for pattern, cell in zip(self.cells, row.cells, strict=True)) > 1:
+            return None
+        for pattern, words, cell in zip(self.cells, self.words, row.cells, strict=True):
+            found = pattern.fullmatch(cell) or re.fullmatch(_damaged_pattern(words), cell)
+            texts = found.groupdict() if found else {key: None for key, _ in words if key}
+            for key, shape in words:
+                text = texts.get(key)
+                good = bool(text is not None and re.fullmatch(shape, text))
+                if key:
+                    values[key] = text if good else None
+                    unread += [] if good else [(_FIELDS.get(key, key), cell if text is None else text)]
+        return (values, unread) if any(value for value in values.values()) else None
 
     def read_cut_row(self, row: TableRow) -> Values:
         """Return the values in the first cells of a truncated row; it never becomes a device."""
@@ -120,12 +160,24 @@ def parse_layout(cells: tuple[str, ...]) -> ColumnLayout | None:
     named = [key for cell in words for key, _ in cell if key]
     if len(named) != len(set(named)) or not any(mark <= set(named) for mark in _MARKS):
         return None
-    return ColumnLayout(tuple(re.compile(_cell_pattern(cell)) for cell in words), frozenset(named))
+    patterns = tuple(re.compile(_cell_pattern(cell)) for cell in words)
+    return ColumnLayout(patterns, frozenset(named), tuple(map(tuple, words)))
 
 
 def _find_column(word: str) -> tuple[str, str]:
-    letters = re.sub(r"[^a-z]", "", word.lower())
+    parts = re.findall(r"[a-z]+", word.lower())
+    letters = "".join(parts)
+    if letters not in _COLUMNS:
+        whole = [each for each in _PARTS if _is_abbreviation(parts, each.split())]
+        letters = whole[0].replace(" ", "") if len(whole) == 1 else letters
     return _COLUMNS.get(letters, ("", _PAIR if "usage" in letters and "%" not in word else r"\S+"))
+
+
+def _is_abbreviation(parts: list[str], whole: list[str]) -> bool:
+    """Return whether each part begins the same part of the whole word, the first one with at least three letters."""
+    if not parts or len(parts) > len(whole) or len(parts[0]) < 3:
+        return False
+    return all(full.startswith(part) for part, full in zip(parts, whole, strict=False))
 
 
 def _cell_pattern(words: list[tuple[str, str]]) -> str:
@@ -134,6 +186,13 @@ def _cell_pattern(words: list[tuple[str, str]]) -> str:
     loose = [shape == r".*?" for _, shape in words]
     joints = [r"\s*" if loose[i] else r"\s+" for i in range(1, len(parts))]
     return "".join(part + joint for part, joint in zip(parts, [*joints, ""], strict=False))
+
+
+@functools.lru_cache(maxsize=64)
+def _damaged_pattern(words: tuple[tuple[str, str], ...]) -> str:
+    """Return a pattern like that of `_cell_pattern` in which each value may be any word, and a pair any two."""
+    loose = {_PAIR: r"\S+(?:\s*/\s*\S+)?", r".*?": r".*?"}
+    return _cell_pattern([(key, loose.get(shape, r"\S+")) for key, shape in words])
 
 
 def guess_top(row: TableRow) -> ColumnLayout | None:

@@ -26,6 +26,8 @@ Value = int | float | str | None
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _WRAPPED = 60  # minimum length of a line whose continuation has no key
 _PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s|```)")
+_HEALTH_ORDER = {"ok": 0, "warning": 1, "alarm": 3, "critical": 4}
+_UNLISTED = 2  # a word that is not known to be good, nor to be an alarm
 _NIL = {"", "NA", "N/A", "-", "--"}
 # Keys whose values are text even if they look like numbers.
 _WORDY = re.compile(
@@ -159,23 +161,37 @@ def _parse_value(key: str, text: str) -> Value:
     return text
 
 
-def _group_blocks(entries: list[FieldLine]) -> list[list[FieldLine]]:
-    """Return the blocks with their marks; a mark is before or after its block, like the first one in the text."""
-    rest = [e for e in entries if e.key not in ("NPU ID", "Chip Count")]
-    marks_first = bool(rest) and rest[0].key in _MARKS
+def _group_blocks(entries: list[FieldLine]) -> list[tuple[Value, list[FieldLine]]]:
+    """Return the blocks with their marks, each with its NPU ID, or None.
+
+    A mark is before or after its block, like the first one in the text.
+    """
+    rest = [e for e in entries if e.key != "Chip Count"]
+    marks_first = next((e.key in _MARKS for e in rest if e.key != "NPU ID"), False)
+    npu: Value = None
     blocks: list[list[FieldLine]] = [[]]
+    npus: list[Value] = [None]
     keys: set[str] = set()
     ended = False
     for entry in rest:
+        if entry.key == "NPU ID":
+            npu = _parse_value(entry.key, entry.value)
+            if keys:
+                blocks.append([])
+                npus.append(npu)
+                keys, ended = set(), False
+            npus[-1] = npu
+            continue
         mark = entry.key in _MARKS
         again = entry.key in keys and entry.key != "process"
         if again or (mark and marks_first and keys - _MARKS) or (not mark and not marks_first and ended):
             blocks.append([])
+            npus.append(npu)
             keys = set()
         blocks[-1].append(entry)
         keys.add(entry.key)
         ended = mark
-    return [block for block in blocks if block]
+    return [(npu, block) for npu, block in zip(npus, blocks, strict=True) if block]
 
 
 def _read_marks(block: list[FieldLine]) -> dict[str, Any]:
@@ -195,8 +211,8 @@ def _shape_blocks(kind: str, entries: list[FieldLine]) -> dict[str, Any]:
     """Return the detail for types without their own format; structure keys (NPU ID, Chip ID, ...) are not in the
     fields."""
     blocks = [
-        {**_read_marks(block), "fields": _make_fields(e for e in block if e.key not in _STRUCTURE)}
-        for block in _group_blocks(entries)
+        {"npu": npu, **_read_marks(block), "fields": _make_fields(e for e in block if e.key not in _STRUCTURE)}
+        for npu, block in _group_blocks(entries)
     ]
     return {"blocks": blocks, "chip_count": _read_chip_count(entries)}
 
@@ -219,13 +235,16 @@ def _shape_board(kind: str, entries: list[FieldLine]) -> dict[str, Any]:
 
 
 def _shape_health(kind: str, entries: list[FieldLine]) -> dict[str, Any]:
-    shape = _shape_blocks(kind, entries)
-    by_key = {entry.key: entry for entry in reversed(entries)}
-    word = by_key.get("Health Status") or by_key.get("Health")
-    code, information = by_key.get("Error Code"), by_key.get("Error Information")
-    codes = [c for c in re.split(r"[\s,;]+", " ".join((code.value, *code.more))) if c not in _NIL] if code else []
-    words = [line for line in (information.value, *information.more) if line not in _NIL] if information else []
-    return shape | {"health": word.value if word else None, "error_codes": codes, "error_information": words}
+    """Return the detail with the worst health of all blocks, and all their codes."""
+    words = [entry.value for entry in entries if entry.key in ("Health Status", "Health")]
+    ranked = sorted(words, key=lambda word: _HEALTH_ORDER.get(word.lower(), _UNLISTED), reverse=True)
+    codes = [c for e in entries if e.key == "Error Code" for c in re.split(r"[\s,;]+", " ".join((e.value, *e.more)))]
+    told = [line for e in entries if e.key == "Error Information" for line in (e.value, *e.more)]
+    return _shape_blocks(kind, entries) | {
+        "health": ranked[0] if ranked else None,
+        "error_codes": [code for code in codes if code not in _NIL],
+        "error_information": [line for line in told if line not in _NIL],
+    }
 
 
 def _shape_list(kind: str, entries: list[FieldLine]) -> dict[str, Any]:
@@ -297,8 +316,8 @@ def read_processes(page: OutputPage) -> Document | None:
     if not any(entry.key == "process" for entry in entries) and "No process in device" not in page.body:
         return None
     blocks = [
-        {**_read_marks(block), "processes": [_parse_process(e) for e in block if e.key == "process"]}
-        for block in _group_blocks(entries)
+        {"npu": npu, **_read_marks(block), "processes": [_parse_process(e) for e in block if e.key == "process"]}
+        for npu, block in _group_blocks(entries)
     ]
     ids = [_parse_value("", e.value) for e in entries if e.key == "NPU ID"]
     detail: dict[str, Any] = {"npu": ids[0] if ids else None, "blocks": blocks, "chip_count": _read_chip_count(entries)}

@@ -7,10 +7,11 @@ Known formats by their header words: 310 (Chip, Device), 310P, 910 (HBM-Usage), 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from envcheck.core.model import Device, Document, Process
+from envcheck.core.model import CellRemark, Device, Document, Process
 from envcheck.core.text_table import TableGap, TableRow, parse_rows
 from envcheck.core.tool_text import cell_text
 from probes.ascend import npu_columns, npu_errors, version_files
@@ -37,6 +38,7 @@ class _InfoTableState:
     idle: list[int] = field(default_factory=list)
     partial: list[Values] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    remarks: list[tuple[TableRow, str, str]] = field(default_factory=list)
     rule: TableRow | None = None
     rules: int = 0
     full: int = 0
@@ -116,8 +118,26 @@ def _read_data_row(seen: _InfoTableState, row: TableRow) -> None:
         seen.devices.append(npu_columns.make_device(seen.pending | values))
         seen.pending = None
         seen.guessed |= seen.bottom is None
-    elif seen.tabled:
+    elif seen.tabled and not _read_damaged_row(seen, row):
         _keep_unread_row(seen, row)
+
+
+def _read_damaged_row(seen: _InfoTableState, row: TableRow) -> bool:
+    """Read a row with cells that cannot be read; return whether it is a row of the current table."""
+    layout = seen.work or (seen.top if seen.pending is None else seen.bottom)
+    found = layout.read_damaged_row(row) if layout and any(row.cells) else None
+    if found is None:
+        return False
+    values, unread = found
+    if seen.work:
+        seen.processes.append(npu_columns.make_process(values))
+    elif seen.pending is None:
+        seen.pending = values
+    else:
+        seen.devices.append(npu_columns.make_device(seen.pending | values))
+        seen.pending = None
+    seen.remarks += [(row, name, text) for name, text in unread]
+    return True
 
 
 def _keep_unread_row(seen: _InfoTableState, row: TableRow) -> None:
@@ -167,7 +187,15 @@ def _make_document(seen: _InfoTableState, page: OutputPage) -> Document:
         processes=tuple(seen.processes),
         error=npu_errors.find_warning(page),
         detail=detail,
+        remarks=tuple(_make_remarks(seen, page)),
     )
+
+
+def _make_remarks(seen: _InfoTableState, page: OutputPage) -> Iterator[CellRemark]:
+    """Yield the cells that could not be read, with the first line that has all cells of their row."""
+    for row, name, text in seen.remarks:
+        lines = (at for at, line in enumerate(page.lines, 1) if "|" in line and all(cell in line for cell in row.cells))
+        yield CellRemark(next(lines, 0), name, text)
 
 
 def _is_collapsed(seen: _InfoTableState, page: OutputPage) -> bool:

@@ -9,16 +9,49 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from envcheck.core.model import Document
 from envcheck.core.tool_text import cell_text
 from probes.ascend import hccn, lspci, npu_errors, npu_fields, npu_info, npu_tables, npu_topo, version_files
 from probes.ascend.npu_page import TOOL, OutputPage, Reader, make_page, split_by_command
+from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.paste_parser import describe_part
 
 __all__ = ["READERS", "TOOL", "parse"]
 
 _VERSION = re.compile(r"\s*npu-smi(?:\s+version)?\s*[: ]\s*v?((?:\d|x)[\w.-]*)\s*", re.IGNORECASE)
+
+_FIELDS = (
+    r"NPU ID|Total Count|Card Count|Health Status|Fault Event Count|Chip Physical ID|Soc Max Temperature ?\(C\)"
+    r"|vnpu-mode|Process id"
+)
+_FILES = r"/usr/local/Ascend/\S+\s*$|(?:Version|package_name|UserName|address_\d+)=\S"
+_ERRORS = (
+    r"DrvMng\w+ failed|dcmi (?:module|init)|There is no NPU|This device does not support querying|Get \w+ failed"
+    rf"|{SHELL}(?:npu-smi|hccn_tool): [A-Za-z]"
+)
+FORMS = OutputForms(
+    programs=r"npu-smi|hccn_tool|npu-list|cat\s+\S*(?:scend|hccn|version\.)\S*",
+    own=(
+        FirstLine("info", r"[ \t]*\|?\s*npu-smi\s+v?[\w.]+\s+Version\s*:"),
+        FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", repeats=True),
+        FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s"),
+        FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b"),
+        FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info"),
+        FirstLine("version", r"\s*npu-smi version\s*:"),
+        FirstLine("watch", r"\s*N(?:pu|PU) ?ID\s*\(", repeats=True),
+        FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", repeats=True),
+        FirstLine(
+            "hccn",
+            r"\s*(?:\[devid \d|(?:default gateway|link status|net health status|optical info)\s*:)",
+            repeats=True,
+        ),
+        FirstLine("lspci", r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators: Huawei", repeats=True),
+        FirstLine("file", rf"\s*(?:{_FILES})", extends=True),
+        FirstLine("error", rf"\s*(?:{_ERRORS})", repeats=True),
+    ),
+    hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",
+)
 
 
 def read_version(sheet: OutputPage) -> Document | None:
@@ -84,21 +117,7 @@ def _is_session(parts: Sequence[OutputPage], read: Sequence[Document]) -> bool:
 
 
 def _make_session(parts: Sequence[OutputPage], read: Sequence[Document]) -> Document:
-    shown = [_describe_part(part, document) for part, document in zip(parts, read, strict=False)]
+    shown = [describe_part(part.command, document) for part, document in zip(parts, read, strict=False)]
     versions = next((d for d in read if d.tool_version), None)
     first = replace(versions or Document(TOOL, ""), kind="session", detail={"parts": shown})
     return replace(first, truncated=any(d.truncated for d in read))
-
-
-def _describe_part(part: OutputPage, document: Document) -> dict[str, Any]:
-    """Return one command's answer: its kind, and its data under the names of its own document."""
-    entry: dict[str, Any] = {"command": part.command, "kind": document.kind}
-    for name in ("tool_version", "driver_version"):
-        if (value := getattr(document, name)) is not None:
-            entry[name] = value
-    if document.error is not None:
-        entry |= {"category": document.error.category, "code": document.error.code, "message": document.error.message}
-    if document.topology is not None:
-        entry["devices"] = list(document.topology.devices)
-    blocks = document.detail.get("blocks") or [{}]
-    return entry | {"fields": blocks[0].get("fields", {}), **document.detail}

@@ -74,10 +74,13 @@ def parse_fields(page: OutputPage) -> dict[str, str]:
     return fields
 
 
+_QUOTED = re.compile(r"""^\\?(["'])(.*?)\\?\1$""")
+
+
 @lru_cache(maxsize=4096)  # most lines are equal on all hosts of a fleet
 def _parse_field(line: str) -> tuple[str, str] | None:
     found = parse_pair(_strip_line_number(line), "=")
-    return found if found and " " not in found[0] else None
+    return (found[0], _QUOTED.sub(r"\2", found[1])) if found and " " not in found[0] else None
 
 
 def _strip_line_number(line: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from envcheck.core.model import Document
 from probes.kunlunxin import foreign_output, machine_lines, old_tables, runtime_errors, short_outputs
-from probes.kunlunxin.line_decorations import strip_decorations
+from probes.paste.line_decorations import strip_decorations
+from probes.paste.output_forms import SHELL, FirstLine, OutputForms
 from probes.smi import list_output, query_text_output, table_output, topology_output, xml_output
 from probes.smi.pasted_output import PastedOutput, SmiTool, clean_output
 
@@ -43,6 +44,24 @@ _OWN_KINDS = (
     short_outputs.parse_device_list,
 )
 _SHARED_KINDS = (xml_output.parse_xml, query_text_output.parse_query_text, table_output.parse_table)
+
+FORMS = OutputForms(
+    programs=r"xpu[-_]smi",
+    own=(
+        FirstLine("table", r".{0,60}?\|\s*XPU-SMI\s.{0,80}Version"),
+        FirstLine("query-text", r"[ \t]*=+\s*XPU-?SMI LOG\s*=+"),
+        FirstLine("xml", r"\s*<xpu_smi_log>"),
+        FirstLine("machine", r"\s*[0-9a-f]{8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d \d+ \d+ [0-9A-Z]{8,} \d", repeats=True),
+        FirstLine("list", r"\s*XPU 0: \S"),
+        FirstLine("topo", r"\s*XPU0\s+(?:XPU1|CPU Affinity)\b"),
+        FirstLine("old-table", r"\s*Runtime Version: \d"),
+        FirstLine("old-table", r"\s*\|?\s*DEVICES\s*\|?\s*$", repeats=True),
+        FirstLine("query-text", r"\s*XPU-RT Version\s+: ", repeats=True),
+        FirstLine("error", rf"{SHELL}xpu[-_]smi: [A-Za-z]|\[ERROR\]\[XPURT\]", repeats=True),
+    ),
+    hints=r"KUNLUNXIN|P800|\bXPU|\b(?:R[234]|K[12])00\b",
+    follows="nvidia-smi",
+)
 
 
 def parse(text: str) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,7 @@ from envcheck.core.model import Device, Process
 from envcheck.core.tool_text import parse_number, parse_whole_number
 from probes.smi.pasted_output import cell_value
 
+_BUS_ID = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 _SWITCH = {"on": True, "enabled": True, "off": False, "disabled": False}
 
 
@@ -31,6 +33,15 @@ def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     if values.get("index") is None:
         values["index"] = position
     return Device(**values)
+
+
+def is_unreadable(name: str, cell: str | None) -> bool:
+    """Return whether the cell gives no value for this field of Device, although the field is known."""
+    if name not in _READ or (cell or "").strip().lower() in _SWITCH:  # "Off" is no count of ECC errors, but an answer
+        return False
+    if name == "bus_id":
+        return not (cell and _BUS_ID.search(cell))
+    return _READ[name](cell) is None
 
 
 def make_process(cells: Mapping[str, str | None], index: int | None) -> Process:

@@ -4,11 +4,27 @@ ECC."""
 from __future__ import annotations
 
 from envcheck.core.model import Document
+from probes.paste.output_forms import SHELL, FirstLine, OutputForms
 from probes.smi import output_kinds
+from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
 TOOL = "ixsmi"
 _NAMES = SmiTool(TOOL, banner=r"(?:IX-ML|IX-?SMI)", management=r"nvml|ixml|ix-ml|libixml[\w.]{0,8}")
+
+FORMS = OutputForms(
+    programs=r"ixsmi",
+    own=(
+        FirstLine("table", r".{0,60}?\|\s*(?:IX-ML|IX-?SMI)\s*:?.{0,80}Version"),
+        FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+"),
+        FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", repeats=True),
+        FirstLine("xml", r"\s*<ix\w{0,8}smi_log>"),
+        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", repeats=True),
+    ),
+    shared=SHARED_FORMS,
+    follows="nvidia-smi",
+    hints=r"Iluvatar|\bIX\b|\b[BM][IR]-?V?\d{2,3}|ixlink|ixml",
+)
 
 
 def parse(text: str) -> Document:

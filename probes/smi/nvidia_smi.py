@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from envcheck.core.model import Document
+from probes.paste.output_forms import SHELL, FirstLine, OutputForms
 from probes.smi import output_kinds
+from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
 TOOL = "nvidia-smi"
 _NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
+
+FORMS = OutputForms(
+    programs=r"nvidia-smi(?:\.exe)?",
+    own=(
+        FirstLine("table", r".{0,60}?\|\s*NVIDIA-SMI\s.{0,80}Version"),
+        FirstLine("query-text", r"[ \t]*=+\s*NVSMI LOG\s*=+"),
+        FirstLine("xml", r"\s*<nvidia_smi_log>"),
+        FirstLine("version", r"\s*NVIDIA-SMI version\s*:"),
+        FirstLine("error", rf"\s*NVIDIA-SMI (?:has failed|couldn)|{SHELL}nvidia-smi: [A-Za-z]", repeats=True),
+    ),
+    shared=SHARED_FORMS,
+    hints=r"NVIDIA|GeForce|Tesla|Quadro|GPU 0: (?:[AHLTVB]\d{1,3}|RTX)|nvlink",
+)
 
 
 def parse(text: str) -> Document:

@@ -91,6 +91,17 @@ def _cell_pattern(labels: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     return pattern, tuple(pattern.groupindex)
 
 
+def find_shapes(cell: str) -> dict[str, str]:
+    """Return the values in a cell that their own form shows, by name."""
+    found = ((name, pattern.search(cell)) for name, pattern in _ANYWHERE.items())
+    return {name: match[1] for name, match in found if match}
+
+
+def list_names(labels: str) -> tuple[str, ...]:
+    """Return the names of the values below a header cell."""
+    return _cell_pattern(" ".join(labels.split()))[1]
+
+
 def read_cell(labels: str, cell: str) -> dict[str, str | None]:
     """Return the values of one cell by name; None for values that it does not show."""
     pattern, names = _cell_pattern(" ".join(labels.split()))

@@ -11,16 +11,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from envcheck.core.model import Document
+from envcheck.core import tool_text
+from envcheck.core.model import CellRemark, Document
 from probes.smi import device_cells, process_rows, table_cells
 from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
 
 ROW_LIMIT, ROWS_LIMIT = 400, 20_000  # larger than any real table, small enough for the patterns to be fast
 _RULE = re.compile(r"[|+][-=+| ]*[-=]{3}[-=+| ]*$")
-_HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b")
+_HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b(?!.{0,80}\bInstances\b)")  # nor "GPU Name ID Instances"
 _FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
 _VERSION = r"\s*:?\s*v?(\d[\w.]*)"
 _WARNING = re.compile(r"(?m)^\s*(?:WARNING:\s*)(.+?)\s*$")
@@ -37,12 +39,14 @@ class _TableState:
     head: list[list[str]] = field(default_factory=list)
     section: str = ""
     in_head: bool = False
+    after_rule: bool = False
     devices: list[dict[str, str | None]] = field(default_factory=list)
     row: int = 0
     process_head: str = ""
     processes: list[dict[str, str | None]] = field(default_factory=list)
     mig: list[dict[str, Any]] = field(default_factory=list)
     banners: int = 0
+    unread: list[tuple[str, str, str]] = field(default_factory=list)  # row, field, cell
 
 
 def parse_table(paste: PastedOutput) -> Document | None:
@@ -85,7 +89,9 @@ def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
 def _read_row(reading: _TableState, paste: PastedOutput, row: str, *, last: bool) -> None:
     if _is_rule(row):
         reading.in_head = reading.in_head and "=" not in row
-    elif (title := _parse_title(row)) is not None:
+        reading.after_rule = True
+        return
+    if (title := _parse_title(row)) is not None:
         reading.section, reading.in_head = title, True
         reading.process_head = ""
     elif _HEAD.match(row):
@@ -96,6 +102,7 @@ def _read_row(reading: _TableState, paste: PastedOutput, row: str, *, last: bool
     else:
         reading.in_head = False
         _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, split_cells(row, drop_open=last))
+    reading.after_rule = False
 
 
 def _is_rule(row: str) -> bool:
@@ -131,6 +138,9 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, parts: list[str]
             return None  # truncated before the first row was complete: not a device
         reading.devices.append({})
         reading.row = 0
+    elif reading.after_rule and reading.head and len(parts) == len(head[0]) and any(map(str.strip, parts)):
+        reading.devices.append({})  # the first row of a device whose index or name cannot be read
+        reading.row = 0
     elif not reading.devices:
         return None
     else:
@@ -138,9 +148,29 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, parts: list[str]
         if parts and not parts[0].strip():  # the row with an empty left cell, at any position
             reading.row = max(reading.row, 2)
     if reading.row < len(head):
-        for labels, part in zip(head[reading.row], parts, strict=False):
-            reading.devices[-1].update(table_cells.read_cell(labels, part))
+        usual = default if len(default := table_cells.DEFAULT_HEAD.get(paste.tool.name, ())) >= len(head) else ()
+        for at, (labels, part) in enumerate(zip(head[reading.row], parts, strict=False)):
+            cells = table_cells.read_cell(labels, part)
+            if usual and len(usual[reading.row]) == len(head[reading.row]):
+                cells |= _read_unlabelled(labels, usual[reading.row][at], part)
+            reading.devices[-1].update(cells)
+            reading.unread += [("|".join(parts), name, text) for name, text in _list_unread(labels, part, cells)]
     return None
+
+
+def _read_unlabelled(labels: str, usual: str, part: str) -> dict[str, str | None]:
+    """Return the values whose words are missing in the head, which may be cut, by their shapes."""
+    missing = set(table_cells.list_names(usual)) - set(table_cells.list_names(labels))
+    return {name: value for name, value in table_cells.find_shapes(part).items() if name in missing} if missing else {}
+
+
+def _list_unread(labels: str, part: str, cells: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield the values that stand in the cell but cannot be read, by field."""
+    for name in table_cells.list_names(labels) if part.strip() else ():
+        text = cells.get(name)
+        shown = part.strip() if text is None else text
+        if device_cells.is_unreadable(name, text) and tool_text.cell_text(shown.rstrip("!")) is not None:
+            yield name, shown
 
 
 def _read_mig_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
@@ -180,7 +210,13 @@ def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -
             "processes": reading.processes,
             "warnings": _WARNING.findall(paste.text),
         },
+        remarks=tuple(_make_remarks(reading, paste)),
     )
+
+
+def _make_remarks(reading: _TableState, paste: PastedOutput) -> Iterator[CellRemark]:
+    for row, name, text in reading.unread:
+        yield CellRemark(next((at for at, line in enumerate(paste.lines, 1) if row in line), 0), name, text)
 
 
 def _check_bus_id(cells: dict[str, str | None]) -> dict[str, str | None]:

@@ -1,90 +1,217 @@
-"""`envcheck parse`: convert the output of a vendor tool to one JSON document."""
+"""`envcheck parse`: read pasted output of vendor tools; a table on a terminal, else one JSON document."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import dataclasses
 import importlib
 import json
+import os
+import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from envcheck.core import language, suggestions
-from envcheck.core.messages import _, fill, join
+from envcheck.core.messages import NOTHING, Message, _, fill, join, ngettext
 from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
     from envcheck.core.model import Document
+    from probes.paste.paste_parser import ToolParser
+    from probes.paste.text_parts import PartSplitter
 
-# tool → parser module with `parse(text) -> Document`; only the requested one is imported
+# tool → parser module with `parse(text) -> Document`
 PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.tool}
-BYTES_LIMIT = 32 << 20  # bytes of input; the longest real output is about 1 MB
+WHOLE_BYTES = 4 << 20  # bytes read as a whole; of longer input, only the outputs are kept
+BYTES_LIMIT = 4 << 30  # bytes of input that are read
+DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
+DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
 
-@click.command(short_help="Convert the output of a vendor tool to JSON.")
-@click.argument("tool", metavar="TOOL")
-@click.argument("file", default="-", metavar="[FILE|-]")
-@click.option("--json", is_flag=True, expose_value=False, help="Print one JSON document on standard output.")
-def parse(tool: str, file: str) -> int:
-    """Convert the output of TOOL (npu-smi, ixsmi, nvidia-smi, xpu-smi) from FILE or standard input to JSON.
+@click.command(short_help="Read the output of vendor tools.")
+@click.argument("words", metavar="[TOOL] [FILE|-]", nargs=-1)
+@click.option(
+    "--fields",
+    metavar="NAMES",
+    help="Names of the columns of a CSV without a header.",
+)
+@click.option("--strict", is_flag=True, help="Exit with code 3 on warnings.")
+@click.option("--json", "as_document", is_flag=True, help="Print one JSON document on standard output.")
+def parse(words: tuple[str, ...], fields: str | None, strict: bool, as_document: bool) -> int:
+    """Read the output of npu-smi, ixsmi, nvidia-smi and xpu-smi from FILE or standard input.
 
-    The document holds the kind of output, versions, devices, processes, topology, or the error.  Prompts, colours and
-    quote marks around the output are ignored.  For npu-smi, output of hccn_tool and lspci and the version files of
-    driver and toolkit are read as well.  Exit code 1: the text contains no such output.
+    A terminal gets tables, a pipe or a file one JSON document: the kind of output, versions, devices, processes,
+    topology, or the error.  Without TOOL, the text tells whose output it is; several outputs, tools and hosts in one
+    text become a session.  Prompts, colours, quote marks and host names around the output are ignored.  For npu-smi,
+    output of hccn_tool and lspci and the version files of driver and toolkit are read as well.  An incomplete text and
+    cells that cannot be read are warnings.  Exit code 1: the text contains no such output.
 
     \b
-    npu-smi info | envcheck parse npu-smi
-    envcheck parse npu-smi pasted.txt
-    envcheck parse nvidia-smi query.xml
+    npu-smi info | envcheck parse
+    envcheck parse pasted.txt
+    envcheck parse nvidia-smi query.xml --json
+    envcheck parse ixsmi rows.csv --fields index,uuid,memory.used
     """
-    from envcheck.core.errors import CHECK_FAILED, SUCCESS, UsageError
-    from envcheck.core.model import ToolError
+    from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED
+    from probes.paste.paste_parser import make_splitter, note_left_out, parse_paste
 
-    matched = suggestions.match_name(tool.replace("_", "-"), PARSERS)  # xpu_smi is the older name of xpu-smi
-    if matched is None:
-        next_step = suggestions.suggest(tool, PARSERS, _("Use one of {parsers}.", parsers=join(", ", PARSERS)))
-        raise UsageError(_("unknown tool {tool!r}", tool=tool), next_step)
-    text = _read_input(file)
-    document: Document = importlib.import_module(PARSERS[matched]).parse(text)
-    if document.kind != "unknown":
-        _print_values(as_json(document) | {"exit_code": SUCCESS, "next": ""})
-        return SUCCESS
+    tool, file = _choose_tool_and_file(words)
+    parsers = load_parsers()
+    text, left_out = _read_input(file, make_splitter(parsers))
+    if fields:
+        text = _add_field_names(text, fields, tool)
+    document = note_left_out(parse_paste(text, parsers, tool), left_out)
+    as_document = as_document or not sys.stdout.isatty()
+    if document.kind == "unknown":
+        _report_nothing(document, text, tool, parsers, as_document)
+        return CHECK_FAILED
+    flaw = _describe_flaw(document)
+    code = UNDETERMINED if strict and flaw else SUCCESS
+    if as_document:
+        _print_values(as_json(document) | {"exit_code": code, "next": ""})
+    else:
+        from envcheck.report.parsed_text import render_document
+
+        for line in render_document(document):
+            click.echo(line)
+    if flaw:
+        click.echo(language.translate(_("envcheck: {message}", message=flaw)), err=True)
+    return code
+
+
+def load_parsers() -> dict[str, ToolParser]:
+    """Return the parser of each tool by name."""
+    from probes.paste.paste_parser import load_parser
+
+    return {tool: load_parser(tool, importlib.import_module(module)) for tool, module in PARSERS.items()}
+
+
+def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
+    """Return the tool, or None, and the file; a single word is the name of a tool, or else of a file."""
+    from envcheck.core.errors import UsageError
+
+    if len(words) > 2:
+        raise UsageError(_("too many arguments: {words}", words=join(" ", words[2:])), _("specify one file"))
+    first = words[0].replace("_", "-") if words else ""  # xpu_smi is the older name of xpu-smi
+    tool = suggestions.match_name(first, PARSERS) if words else None
+    if tool is not None:
+        return tool, words[1] if len(words) > 1 else "-"
+    if len(words) < 2 and (not words or words[0] == "-" or Path(words[0]).exists()):
+        return None, words[0] if words else "-"
+    next_step = suggestions.suggest(words[0], PARSERS, _("Use one of {parsers}.", parsers=join(", ", PARSERS)))
+    message = (
+        _("unknown tool {tool!r}", tool=words[0])
+        if len(words) > 1
+        else _("{word!r} is neither a tool nor a file", word=words[0])
+    )
+    raise UsageError(message, next_step)
+
+
+def _add_field_names(text: str, fields: str, tool: str | None) -> str:
+    """Return the text below the command that would have printed it."""
+    return f"$ {tool or 'nvidia-smi'} --query-gpu={''.join(fields.split())} --format=csv,noheader\n{text}"
+
+
+def _describe_flaw(document: Document) -> Message:
+    """Return what was not read, or nothing."""
+    unread = sum(remark.line > 0 or remark.field != "text" for remark in document.remarks) + sum(
+        len(part.detail.get("unread") or ()) for part in (document, *document.parts)
+    )
+    incomplete = _("the text is incomplete") if document.truncated else NOTHING
+    cells = ngettext("{count} cell or row cannot be read", "{count} cells or rows cannot be read", unread)
+    return join("; ", [text for text in (incomplete, cells if unread else NOTHING) if text])
+
+
+def _report_nothing(
+    document: Document, text: str, tool: str | None, parsers: dict[str, ToolParser], as_document: bool
+) -> None:
+    """Report that the text has no output of the tool; name the right tool if it has another one's."""
+    from envcheck.core.errors import CHECK_FAILED
+    from envcheck.core.model import ToolError
+    from probes.paste.paste_parser import NOTHING as KINDS
+    from probes.paste.paste_parser import parse_paste
+
+    names = tool or join(", ", PARSERS)
     begins = _("the text begins with {line!r}", line=find_first_line(text)) if text.strip() else _("the text is empty")
-    reason = fill(str(document.detail.get("reason") or "")) or begins
-    message = _("no output of {tool} found; {reason}", tool=tool, reason=reason)
-    next_step = _("Provide the complete output of {tool}, as a file or on standard input.", tool=tool)
-    error = dataclasses.asdict(ToolError("unrecognized", None, message, "", next_step))
-    _print_values(as_json(document) | {"error": error, "exit_code": CHECK_FAILED, "next": next_step})
+    reason: Message = fill(str(document.detail.get("reason") or "")) or begins
+    next_step = _("Provide the complete output of {tool}, as a file or on standard input.", tool=names)
+    other = parse_paste(text, parsers) if tool and not document.detail.get("reason") else document
+    found = sorted({part.tool for part in other.parts or (other,) if part.kind not in KINDS})
+    if found:
+        reason = _("this looks like the output of {tools}", tools=join(", ", found))
+        next_step = _("Run envcheck parse {tool}, or leave the tool out.", tool=found[0])
+    message = _("no output of {tool} found; {reason}", tool=names, reason=reason)
+    if as_document:
+        error = dataclasses.asdict(ToolError("unrecognized", None, message, "", next_step))
+        _print_values(as_json(document) | {"error": error, "exit_code": CHECK_FAILED, "next": next_step})
     click.echo(language.translate(_("envcheck: {message}", message=message)), err=True)
     click.echo(f"  {language.translate(_('next: {next_step}', next_step=next_step))}", err=True)
-    return CHECK_FAILED
 
 
 def _print_values(values: dict[str, Any]) -> None:
     click.echo(json.dumps(values, indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
 
 
-def _read_input(file: str) -> str:
-    """Read bytes up to the limit; the rest is ignored."""
+def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
+    """Return the text, of a long one only the outputs, and how many characters were left out."""
     from envcheck.core.errors import UsageError
+    from probes.paste.long_text import select_outputs
 
     try:
-        if file == "-":
-            raw = sys.stdin.buffer.read(BYTES_LIMIT)
-        else:
-            with Path(file).open("rb") as opened:
-                raw = opened.read(BYTES_LIMIT)
+        with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as opened:
+            begin = opened.read(WHOLE_BYTES)
+            if len(begin) < WHOLE_BYTES:
+                return _decode_text(begin), 0
+            return select_outputs(_decode_blocks(begin, opened), splitter)
     except (OSError, ValueError) as err:
         why = (getattr(err, "strerror", None) or str(err)).lower()
         raise UsageError(
             _("cannot read {file}: {why}", file=file, why=why),
             _("specify a file that you can read, or - for standard input"),
         ) from err
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # Windows PowerShell's `>` writes UTF-16
-        return raw.decode("utf-16", "replace")
-    return raw.decode("utf-8", "replace")
+
+
+def _decode_text(raw: bytes) -> str:
+    try:
+        return raw.decode(_detect_encoding(raw))
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace")
+
+
+def _decode_blocks(begin: bytes, rest: BinaryIO) -> Iterator[str]:
+    """Yield the text in blocks, up to the limit of its size."""
+    encoding = _detect_encoding(begin)
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    block, size = begin, 0
+    limit = DEVICE_BYTES if _is_device(rest) else BYTES_LIMIT
+    while block and size < limit:
+        yield decoder.decode(block)
+        size += len(block)
+        block = rest.read(WHOLE_BYTES)
+
+
+def _is_device(opened: BinaryIO) -> bool:
+    """Return whether the file is a device, such as /dev/zero, which never ends."""
+    return stat.S_ISCHR(os.fstat(opened.fileno()).st_mode)
+
+
+def _detect_encoding(raw: bytes) -> str:
+    """Return UTF-8, the UTF-16 of Windows PowerShell, or GBK where the text is no UTF-8 but is GBK."""
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    sample = raw[:DETECTED_BYTES]
+    for encoding in ("utf-8", "gb18030"):
+        try:
+            codecs.getincrementaldecoder(encoding)().decode(sample, final=len(sample) == len(raw))
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "utf-8"
 
 
 def find_first_line(text: str) -> str:

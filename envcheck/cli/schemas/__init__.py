@@ -20,7 +20,7 @@ from envcheck.core.model import Document
 
 # name: (the command that prints the document, its keys, further keywords of its schema)
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
-    "parse": ("envcheck parse TOOL", Document, {}),
+    "parse": ("envcheck parse", Document, {}),
     **check_documents.DOCUMENTS,
     **version_documents.DOCUMENTS,
     **job_documents.DOCUMENTS,

@@ -12,8 +12,8 @@ _BY_PATTERN = "as in recipes, such as 24.1.rc1"
 
 MEANINGS: Mapping[type, Mapping[str, str]] = {
     model.Document: {
-        "tool": "Tool that printed the text, such as npu-smi.",
-        "kind": "Kind of output that was recognised, such as info or topo; unknown for other text.",
+        "tool": "Tool that printed the text, such as npu-smi; empty for a session of several tools.",
+        "kind": "Kind of output that was recognised, such as topo; session for several; unknown for other text.",
         "tool_version": "Version of the tool; null if the text has none.",
         "driver_version": "Driver version; null if the text has none.",
         "cuda_version": "CUDA version; null if the text has none.",
@@ -24,6 +24,15 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "topology": "Interconnect of the devices; null if the text has none.",
         "error": "Error message of the tool; null if it reported none.",
         "detail": "Further values of this kind of output, by name.",
+        "command": "Command that printed the text; empty if the text does not show it.",
+        "host": "Host of the output; empty if the text does not show it.",
+        "remarks": "Cells that could not be read, and what was left out of a long text.",
+        "parts": "Documents of the outputs of a session, in order; empty for a single output.",
+    },
+    model.CellRemark: {
+        "line": "Line of the output, counted from 1; 0 if it is not known.",
+        "field": "Key whose value could not be read.",
+        "text": "Text of the cell, as printed.",
     },
     model.Device: {
         "index": "Index in the list of the tool; null if the tool prints none.",

@@ -40,8 +40,10 @@ def test_text_that_is_no_output_is_quoted_and_ends_with_1() -> None:
     assert b"'good morning'" in answer.stderr
 
 
-@pytest.mark.parametrize("args", [("npu-smi", "no/such/file"), ("npu-smi", "."), ("rocm-smi", str(CARD))])
-def test_what_cannot_be_read_is_said_with_a_next_step(args: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "args", [("npu-smi", "no/such/file"), ("npu-smi", "."), ("rocm-smi", str(CARD)), ("no/such/file",)]
+)
+def test_what_cannot_be_read_is_said_with_a_next_step(args: tuple[str, ...]) -> None:
     """A missing file, a folder and an unknown tool end with 2 and one sentence, without a document."""
     answer = run_parse(*args)
 
@@ -73,3 +75,60 @@ def test_an_endless_file_is_read_in_part(tmp_path: Path) -> None:
         pytest.skip("this system has no /dev/zero")
 
     assert run_parse("npu-smi", "/dev/zero").returncode == 1
+
+
+NVIDIA = CARD.parents[2] / "nvidia_smi" / "table" / "a100x8_535.txt"
+ILUVATAR = CARD.parents[2] / "ixsmi" / "table" / "biv150_busy_430.txt"
+
+
+@pytest.mark.parametrize("words", [(), ("-",)])
+def test_the_text_tells_the_tool(words: tuple[str, ...]) -> None:
+    """Without TOOL, a paste of two tools is a session of both."""
+    answer = run_parse(*words, given=NVIDIA.read_bytes() + ILUVATAR.read_bytes())
+    document = json.loads(answer.stdout)
+
+    assert answer.returncode == 0
+    assert (document["kind"], [part["tool"] for part in document["parts"]]) == ("session", ["nvidia-smi", "ixsmi"])
+
+
+def test_a_file_alone() -> None:
+    assert json.loads(run_parse(str(NVIDIA)).stdout)["tool"] == "nvidia-smi"
+
+
+def test_another_tools_output_names_that_tool() -> None:
+    """Exit code 1, the right tool, and the command to run."""
+    answer = run_parse("ixsmi", str(NVIDIA))
+
+    assert answer.returncode == 1
+    assert b"this looks like the output of nvidia-smi" in answer.stderr
+    assert b"envcheck parse nvidia-smi" in answer.stderr
+
+
+def test_strict() -> None:
+    """What could not be read is a warning, and with --strict exit code 3."""
+    damaged = NVIDIA.read_bytes().replace(b"00000000:07:00.0", b"xxxxxxxx:xx:xx.x")
+
+    usual, strict = run_parse(given=damaged), run_parse("--strict", given=damaged)
+
+    assert (usual.returncode, strict.returncode) == (0, 3)
+    assert b"1 cell or row cannot be read" in usual.stderr
+    assert json.loads(usual.stdout)["remarks"][0]["text"].startswith("xxxxxxxx:xx:xx.x")
+    assert run_parse("--strict", str(NVIDIA)).returncode == 0
+
+
+def test_field_names_of_a_csv() -> None:
+    """A CSV without a header is read by the names that it was asked for."""
+    rows = b"0, 12 MiB, 81920 MiB\n1, 13 MiB, 81920 MiB\n"
+    answer = run_parse("--fields", "index, memory.used,memory.total", given=rows)
+
+    assert [(each["index"], each["memory_used_mib"]) for each in json.loads(answer.stdout)["devices"]] == [
+        (0, 12),
+        (1, 13),
+    ]
+
+
+def test_gbk_is_read() -> None:
+    """A Chinese Windows writes GBK."""
+    text = NVIDIA.read_text(encoding="utf-8") + "以上是显卡的状态\n"
+
+    assert len(json.loads(run_parse(given=text.encode("gbk")).stdout)["devices"]) == 8

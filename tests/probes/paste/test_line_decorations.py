@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.commands.parse import as_json
 from probes.kunlunxin import xpu_smi
-from probes.kunlunxin.line_decorations import strip_decorations
+from probes.paste.line_decorations import strip_decorations
 from tests.probes.test_recordings import list_differences
 
 DATA = Path(__file__).parents[2] / "data" / "xpu_smi"

@@ -13,12 +13,14 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+from envcheck.core.tool_text import strip_escapes
+
 SHARE = 0.6  # of the lines that have the same decoration
-SEARCHED = 4 << 20  # characters
+SAMPLE = 1000  # lines of which the share is taken
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
 _LEVEL = r"\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)\]?(?![A-Za-z])(?: {0,2}-)?"
 _HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:))"
-_PREFIX = re.compile(rf"[ \t]*(?:(?:{_STAMP}|\[[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}")
+_PREFIX = re.compile(rf"[ \t]*(?:(?:{_STAMP}|\[(?!devid )[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}")
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
@@ -28,7 +30,7 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
 def strip_decorations(text: str) -> str:
     """Return the text without the decorations that most of its lines have."""
-    text = text[:SEARCHED].replace("\r\n", "\n")
+    text = strip_escapes(text)
     if text.count("\\n") > 2 * text.count("\n"):  # one string of JSON or of a program
         text = max((found[1] or found[2] for found in _STRING.finditer(text)), key=len, default=text)
         text = text.replace("\\n", "\n").replace("\\t", "\t")
@@ -51,18 +53,21 @@ def _strip_quotes(lines: list[str]) -> list[str]:
 
 def _strip_numbers(lines: list[str]) -> list[str]:
     """Return the lines without numbers that count them."""
+    if not _is_common(lines, _NUMBER):
+        return lines
     numbers = [int(found[1]) for line in lines if (found := _NUMBER.match(line))]
     steps = sum(after - before == 1 for before, after in pairwise(numbers))
-    if not _is_common(lines, _NUMBER) or steps < SHARE * (len(numbers) - 1):
+    if steps < SHARE * (len(numbers) - 1):
         return lines
     return [_NUMBER.sub("", line, count=1) for line in lines]
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
-    found = Counter(_prefix_shape(match[0]) for line in lines if (match := _PREFIX.match(line)))
+    sample = _take_sample(lines)
+    found = Counter(_prefix_shape(match[0]) for line in sample if (match := _PREFIX.match(line)))
     shape = max(found, key=lambda one: (_count_lines(one, found), -len(one)), default="")
-    if not shape or _count_lines(shape, found) < max(2, SHARE * sum(bool(line.strip()) for line in lines)):
+    if not shape or _count_lines(shape, found) < max(2, SHARE * len(sample)):
         return lines
     parts = (re.escape(word).replace("0", r"\d{1,40}") for word in shape.split())
     prefix = re.compile(r"[ \t]{0,80}" + r"[ \t]{1,20}".join(parts) + r"[ \t]?")
@@ -78,5 +83,12 @@ def _count_lines(shape: str, found: Counter[str]) -> int:
 
 
 def _is_common(lines: list[str], pattern: re.Pattern[str]) -> bool:
-    full = [line for line in lines if line.strip()]
-    return sum(bool(pattern.match(line)) for line in full) >= max(2, SHARE * len(full))
+    sample = _take_sample(lines)
+    return sum(bool(pattern.match(line)) for line in sample) >= max(2, SHARE * len(sample))
+
+
+def _take_sample(lines: list[str]) -> list[str]:
+    """Return lines that are not blank: all of a short text, of a long one the first ones and some of the rest."""
+    if len(lines) > SAMPLE:
+        lines = [*lines[: SAMPLE // 2], *lines[SAMPLE // 2 :: max(1, 2 * len(lines) // SAMPLE)]]
+    return [line for line in lines if line.strip()]

@@ -1,0 +1,43 @@
+"""How the outputs of one vendor's tools begin: the table that the splitter of pasted text asks, one for each parser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
+
+
+@dataclass(frozen=True)
+class FirstLine:
+    """A pattern of lines with which outputs of a form begin.
+
+    `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.
+    """
+
+    form: str
+    pattern: str
+    repeats: bool = False
+    extends: bool = False
+
+
+@dataclass(frozen=True)
+class OutputForms:
+    """The lines with which the outputs of one vendor's tools begin.
+
+    `programs` matches the names of the programs in a command line.  `own` are first lines that only these tools print,
+    `shared` those that similar tools print as well.  `hints` matches words that tell this tool's output from a similar
+    tool's.  `follows` is the tool whose formats this one has: without any hint, the text is of that tool.
+    """
+
+    programs: str
+    own: tuple[FirstLine, ...]
+    shared: tuple[FirstLine, ...] = ()
+    hints: str = r"(?!)"
+    follows: str = ""
+
+    @cached_property
+    def hint_pattern(self) -> re.Pattern[str]:
+        """The pattern of the hints."""
+        return re.compile(self.hints)

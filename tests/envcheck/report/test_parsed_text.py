@@ -1,0 +1,52 @@
+"""A parsed output as a person reads it on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envcheck.cli.commands.parse import load_parsers
+from envcheck.report.parsed_text import render_document
+from probes.paste.paste_parser import parse_paste
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def render_text(text: str) -> str:
+    return "\n".join(render_document(parse_paste(text, load_parsers())))
+
+
+def read_recording(name: str) -> str:
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def test_a_listing_is_a_table() -> None:
+    """A head, a row for each device, only columns with values, and the processes."""
+    shown = render_text(read_recording("nvidia_smi/table/a100x8_535.txt"))
+
+    assert shown.splitlines()[0] == "nvidia-smi: table, version 535.104.05, driver 535.104.05, CUDA 12.2"
+    assert "NVIDIA A100-SXM4-80GB" in shown
+    assert "28 / 81920 MiB" in shown
+    assert "health" not in shown
+    assert "/opt/conda/bin/python3.10" in shown
+
+
+def test_of_repeated_listings_the_last_one() -> None:
+    """A watch log shows one table, and a line for each output before it."""
+    text = read_recording("ixsmi/table/biv150_busy_430.txt")
+    shown = render_text(text * 3)
+
+    assert shown.count("output ") == 3
+    assert shown.count("bus id") == 1
+
+
+def test_other_kinds_show_their_values() -> None:
+    """A topology is a matrix, an error has its fix, fields are a list."""
+    assert "PIX" in render_text(read_recording("ixsmi/topo/flat_pix.txt"))
+    assert "Install the driver" in render_text("bash: npu-smi: command not found\n").replace("install", "Install")
+    assert "Health Status" in render_text("\tNPU ID  : 3\n\tHealth Status  : OK\n")
+
+
+def test_what_was_not_read_is_listed() -> None:
+    text = read_recording("nvidia_smi/table/a100x8_535.txt").replace("00000000:07:00.0", "xxxxxxxx:xx:xx.x")
+
+    assert "bus_id: xxxxxxxx:xx:xx.x" in render_text(text)

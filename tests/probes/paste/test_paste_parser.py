@@ -1,0 +1,175 @@
+"""Several outputs in one text: each is read by its own tool, and devices count once."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck.cli.commands.parse import PARSERS
+from envcheck.core.model import Document
+from probes.paste.paste_parser import NOTHING, WHOLE_LIMIT, load_parser, parse_paste
+
+DATA = Path(__file__).parents[2] / "data"
+TOOLS = {tool: load_parser(tool, importlib.import_module(module)) for tool, module in PARSERS.items()}
+# Recordings whose first lines tell the tool and the form; the labels lie beside them.
+BEGUN = (
+    ("npu-smi", "npu_smi/info/950_own_cells.txt"),
+    ("npu-smi", "npu_smi/info/310p_duo_no_hbm.txt"),
+    ("npu-smi", "npu_smi/list/two_cards.txt"),
+    ("ixsmi", "ixsmi/table/biv150_busy_430.txt"),
+    ("ixsmi", "ixsmi/table/mrv100_wide_440.txt"),
+    ("nvidia-smi", "nvidia_smi/table/a100x8_535.txt"),
+    ("nvidia-smi", "nvidia_smi/xml/a100x2_v12.xml"),
+    ("xpu-smi", "xpu_smi/table/old_k200_error_state.txt"),
+    ("xpu-smi", "xpu_smi/list/p800_two.txt"),
+)
+LOG = "2026-11-26 12:00:00 - INFO - step 10, loss: 1.234, lr: 1e-5\n"
+
+
+def read_recording(name: str) -> str:
+    return (DATA / name).read_bytes().decode("utf-8", "replace")
+
+
+def without_place(document: Document) -> Document:
+    """The document without what the text around it decides."""
+    return dataclasses.replace(document, command="", host="", truncated=False, remarks=())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), list(itertools.permutations(BEGUN, 2)), ids=lambda entry: Path(entry[1]).stem
+)
+def test_two_outputs_give_their_two_documents(first: tuple[str, str], second: tuple[str, str]) -> None:
+    """A text that is two recordings gives what each gives alone, for every pair of tools."""
+    texts = [read_recording(name) for _, name in (first, second)]
+    alone = [parse_paste(text, TOOLS) for text in texts]
+
+    joined = parse_paste("\n".join(texts), TOOLS)
+
+    assert [document.tool for document in alone] == [first[0], second[0]]
+    assert joined.kind == "session"
+    assert list(map(without_place, joined.parts)) == list(map(without_place, alone))
+
+
+@pytest.mark.parametrize(("tool", "name"), BEGUN, ids=[Path(name).stem for _, name in BEGUN])
+def test_the_same_output_twice_has_its_devices_once(tool: str, name: str) -> None:
+    """A watch log has the devices of the machine, as it saw them last."""
+    text = read_recording(name)
+    alone = parse_paste(text, TOOLS)
+
+    assert parse_paste(text + "\n" + text, TOOLS).devices == alone.devices
+    assert parse_paste(text + "\n" + LOG * 40 + text, TOOLS).devices == alone.devices
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from([entry for entry in BEGUN if "/list/" not in entry[1]]), min_size=2, max_size=5))
+def test_devices_are_those_of_the_last_listings(entries: list[tuple[str, str]]) -> None:
+    """However many listings: of each tool, the devices of its last one."""
+    text = "\n".join(read_recording(name) for _, name in entries)
+    alone = [parse_paste(read_recording(name), TOOLS) for _, name in entries]
+    last = {document.tool: document.devices for document in alone if document.devices}
+
+    found = parse_paste(text, TOOLS)
+
+    assert sorted(map(repr, found.devices)) == sorted(repr(device) for devices in last.values() for device in devices)
+
+
+def test_one_tool_of_two() -> None:
+    """With TOOL only its output is read; without, each device belongs to its own vendor."""
+    text = read_recording("nvidia_smi/table/a100x8_535.txt") + read_recording("ixsmi/table/biv150_busy_430.txt")
+
+    both, own = parse_paste(text, TOOLS), parse_paste(text, TOOLS, "ixsmi")
+
+    assert {part.tool for part in both.parts} == {"nvidia-smi", "ixsmi"}
+    assert own.tool == "ixsmi"
+    assert own.devices == both.parts[1].devices
+    assert not [device for part in both.parts[:1] for device in part.devices if "Iluvatar" in (device.name or "")]
+
+
+def test_hosts_stay_apart() -> None:
+    """Lines of several hosts, interleaved as pdsh prints them, and titles as Ansible and clush print them."""
+    text = read_recording("npu_smi/info/310p_duo_no_hbm.txt")
+    alone = parse_paste(text, TOOLS)
+    mixed = "".join(f"{host}: {line}\n" for line in text.splitlines() for host in ("node1", "node2"))
+    titled = "".join(f"{host} | CHANGED | rc=0 >>\n{text}\n" for host in ("node1", "node2"))
+
+    dashes = "-" * 15
+    gathered = "".join(f"{dashes}\n{host}\n{dashes}\n{text}\n" for host in ("node1", "node2"))
+
+    for pasted in (mixed, titled, gathered):
+        found = parse_paste(pasted, TOOLS)
+
+        assert [part.host for part in found.parts] == ["node1", "node2"]
+        assert [part.devices for part in found.parts] == [alone.devices, alone.devices]
+        assert len(found.devices) == 2 * len(alone.devices)
+
+
+def test_commands_and_hosts_of_prompts() -> None:
+    """A prompt gives the command and the host of its output."""
+    listing = read_recording("npu_smi/info/310p_duo_no_hbm.txt")
+    health = "\tNPU ID                         : 3\n\tHealth Status                  : OK\n"
+    text = f"[root@node7 ~]# npu-smi info\n{listing}\n[root@node7 ~]# npu-smi info -t health -i 3\n{health}"
+
+    found = parse_paste(text, TOOLS)
+
+    assert [(part.command, part.host) for part in found.parts] == [
+        ("npu-smi info", "node7"),
+        ("npu-smi info -t health -i 3", "node7"),
+    ]
+
+
+DECORATIONS = {
+    "crlf": lambda text: text.replace("\n", "\r\n"),
+    "host": lambda text: "".join(f"node1: {line}\n" for line in text.splitlines()),
+    "mpirun": lambda text: "".join(f"[1,0]<stdout>:{line}\n" for line in text.splitlines()),
+    "quoted": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
+    "markdown": lambda text: "```\n" + "".join(f"{line}<br>\n" for line in text.splitlines()) + "```\n",
+    "numbered": lambda text: "".join(f"{at:5}\t{line}\n" for at, line in enumerate(text.splitlines(), 1)),
+    "colour": lambda text: "".join(f"\x1b[32m{line}\x1b[0m\n" for line in text.splitlines()),
+    "nbsp": lambda text: text.replace("  ", "&nbsp; "),
+    "source": lambda text: "".join(f'    "{line}\\n"\n' for line in text.splitlines()),
+}
+
+
+@pytest.mark.parametrize("decoration", DECORATIONS)
+@pytest.mark.parametrize(("tool", "name"), BEGUN, ids=[Path(name).stem for _, name in BEGUN])
+def test_decorations_change_nothing(tool: str, name: str, decoration: str) -> None:
+    """What logs, scripts and web pages put around lines is no content."""
+    text = read_recording(name)
+
+    found = parse_paste(DECORATIONS[decoration](text), TOOLS)
+
+    assert (found.tool, found.devices) == (tool, parse_paste(text, TOOLS).devices)
+
+
+def test_a_table_behind_a_long_log() -> None:
+    """However much text is before and behind an output, it is found."""
+    text = read_recording("nvidia_smi/table/a100x8_535.txt")
+    log = LOG * (2 * WHOLE_LIMIT // len(LOG))
+
+    assert parse_paste(log + text + log, TOOLS).devices == parse_paste(text, TOOLS).devices
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300), st.sampled_from([None, *TOOLS]))
+def test_any_text_is_answered(text: str, tool: str | None) -> None:
+    """No text raises."""
+    assert parse_paste(text, TOOLS, tool).kind in NOTHING or text.strip()
+
+
+def test_four_commands_of_an_h200() -> None:
+    """A real record: each output by itself, and the device of the listing that is whole."""
+    found = parse_paste(read_recording("pasted/h200_four_commands.txt"), TOOLS)
+
+    assert [part.kind for part in found.parts] == ["table", "topo", "list", "query-text"]
+    assert [(each.index, each.name, each.memory_total_mib) for each in found.devices] == [(0, "NVIDIA H200", 143771)]
+    assert not found.truncated
+
+
+def test_profiles_are_no_devices() -> None:
+    assert parse_paste(read_recording("pasted/h200_mig_profiles.txt"), TOOLS).devices == ()
