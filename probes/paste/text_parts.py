@@ -80,7 +80,7 @@ class PartSplitter:
                 self._starts[group] = ((*tools, tool), first)
         rows = [f"(?P<{group}>{first.pattern})" for first, group in patterns.items()]
         self._start = re.compile("|".join(rows))
-        self._barless_start = re.compile("|".join(row for row in rows if r"?\|" not in row))  # for lines without a bar
+        self._usual_start = re.compile("|".join(row for row in rows if r"?\|" not in row))  # without banners
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple(forms)
         self._program = re.compile("|".join(own.programs for own in forms.values()))
@@ -102,7 +102,7 @@ class PartSplitter:
                 continue
             if names_program and self._program.search(line) and (found := self._command.fullmatch(line)):
                 parts.append(self._begin_command(found, parts[-1].host))
-            elif start := (self._start if "|" in line else self._barless_start).match(line):
+            elif start := (self._start if "Version" in line else self._usual_start).match(line):
                 self._begin_output(parts, line, *self._starts[start.lastgroup or ""])
             parts[-1].lines.append(line)
         return parts
@@ -113,7 +113,7 @@ class PartSplitter:
         while end > 0:
             begin = text.rfind("\n", 0, end - 1) + 1
             line = text[begin:end].rstrip("\n")
-            if (self._start if "|" in line else self._barless_start).match(line) or self._command.fullmatch(line):
+            if (self._start if "Version" in line else self._usual_start).match(line) or self._command.fullmatch(line):
                 for _ in range(_PREAMBLE):
                     before = text.rfind("\n", 0, max(0, begin - 1)) + 1
                     if begin == 0 or not _is_preamble(text[before : begin - 1], line):
