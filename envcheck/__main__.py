@@ -15,8 +15,9 @@ def run() -> None:
     try:
         entry()
     finally:
-        # After a Ctrl-C within exec(), as in dataclass(), `python -m` would end by SIGINT instead of the exit code.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Python remembers a Ctrl-C within a compiled text, as in dataclass(), until it runs the next such text; without
+        # this one `python -m` would end by SIGINT instead of the exit code.
+        exec("")
 
 
 if __name__ == "__main__":

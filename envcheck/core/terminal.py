@@ -95,18 +95,20 @@ class Terminal:
         """Send SIGTERM and then SIGKILL to the rest of the session; daemons that left the session are not affected."""
         for sign, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
             deadline = time.monotonic() + patience_s
-            for pid in _list_session_pids(self.pid):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, sign)
-            while self._has_processes() and time.monotonic() < deadline:
+            signalled: set[int] = set()
+            while (living := self._list_processes()) and time.monotonic() < deadline:
+                for pid in living - signalled:  # also those that a shell has started since the last round
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, sign)
+                signalled |= living
                 self.read(0.02)  # a process that writes to a full terminal would never end
         with contextlib.suppress(OSError, pexpect.ExceptionPexpect):
             self._child.close(force=True)
 
-    def _has_processes(self) -> bool:
+    def _list_processes(self) -> set[int]:
         with contextlib.suppress(pexpect.ExceptionPexpect):
             self._child.isalive()  # reaps it
-        return bool(_list_session_pids(self.pid))
+        return set(_list_session_pids(self.pid))
 
 
 @contextlib.contextmanager

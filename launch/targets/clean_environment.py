@@ -34,6 +34,9 @@ OWN_VARIABLES = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONNOUSERSITE": "1",
     "GLOG_minloglevel": "1",
+    # paddle's launcher looks for free ports in 35100:64000, most of which the kernel gives to connections meanwhile
+    # (32768:60999); Kubernetes' node ports begin at 30000.
+    "PORT_RANGE": "20000:29000",
     # paddle 3.1 warns about a missing ccache at every import in every worker
     "PYTHONWARNINGS": "ignore::UserWarning:paddle.utils.cpp_extension.extension_utils",
 }
