@@ -155,9 +155,9 @@ def _describe_missing_answer(own: CustomCheck, answer: Answer) -> Message:
 
 def _describe_conditions(own: CustomCheck) -> Iterator[str]:
     if own.pattern:
-        yield f"{own.pattern!r} is not said"
+        yield f"the output does not match {own.pattern!r}"
     if own.unwanted:
-        yield f"{own.unwanted!r} is said"
+        yield f"the output matches {own.unwanted!r}"
 
 
 def _line_at(text: str, at: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from envcheck.core import language
@@ -53,10 +53,11 @@ def render_document(document: Document) -> Iterator[str]:
 def _render_output(document: Document) -> Iterator[str]:
     yield _describe_output(document)
     if document.devices:
-        yield from _render_rows(document.devices, _DEVICE_COLUMNS)
+        unread = {remark.field for remark in document.remarks}
+        yield from _render_rows(document.devices, _DEVICE_COLUMNS, unread)
     if document.processes:
         yield ""
-        yield from _render_rows(document.processes, _PROCESS_COLUMNS)
+        yield from _render_rows(document.processes, _PROCESS_COLUMNS, frozenset())
     if document.topology:
         names = document.topology.names
         columns = (*names, *document.topology.nics)
@@ -87,10 +88,16 @@ def _describe_output(document: Document) -> str:
 
 
 def _render_rows(
-    rows: Sequence[Device] | Sequence[Process], columns: Sequence[tuple[Message, tuple[str, ...], str]]
+    rows: Sequence[Device] | Sequence[Process],
+    columns: Sequence[tuple[Message, tuple[str, ...], str]],
+    unread: Set[str],
 ) -> Iterator[str]:
-    """Yield a table with those columns of which any row has a value."""
-    used = [column for column in columns if any(getattr(row, name) is not None for row in rows for name in column[1])]
+    """Yield a table with those columns of which any row has a value, or a cell that cannot be read."""
+    used = [
+        column
+        for column in columns
+        if any(name in unread or any(getattr(row, name) is not None for row in rows) for name in column[1])
+    ]
     shown = [
         [
             pattern.format(*(_format_value(getattr(row, name)) for name in names))

@@ -7,7 +7,6 @@ import re
 from envcheck.core.messages import mark
 
 INTEL_REASON = mark("this is the output of Intel's xpu-smi, another program of the same name")
-OTHER_REASON = mark("this is the output of another vendor's tool")
 _INTEL = re.compile(
     r"Intel\(R\)|\bIntel XPU[- ]|\bLevel Zero\b|\bXPU Manager\b|\bxpumcli\b|\blibxpum\b"
     r"|\bDevice Information\s{0,120}\||\bEU Array\b|\bGPU Utilization \(%\)|\bDeviceI[Dd]\s{1,20}SHR\s{1,20}MEM\b"

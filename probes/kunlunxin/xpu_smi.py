@@ -71,8 +71,10 @@ def parse(text: str) -> Document:
     document = _parse_first(_OWN_KINDS, plain) or _parse_topology(plain)
     if document:
         return document
-    if reason := _find_foreign(plain):
-        return Document(TOOL, "unknown", detail={"reason": reason})
+    if foreign_output.is_intel_output(plain.text) and not runtime_errors.has_shell_error(plain):
+        return Document(TOOL, "unknown", detail={"reason": foreign_output.INTEL_REASON})
+    if foreign_output.is_other_output(plain.text):
+        return Document(TOOL, "unknown")
     shared = clean_output(_AS_SMI, text)
     is_named = foreign_output.has_kunlunxin_word(plain.text)
     document = _parse_first(_SHARED_KINDS, shared) if is_named else None
@@ -91,16 +93,9 @@ def _parse_first(kinds: tuple[Callable[[PastedOutput], Document | None], ...], p
     return next((document for parse_kind in kinds if (document := parse_kind(paste))), None)
 
 
-def _find_foreign(paste: PastedOutput) -> str | None:
-    """Return the reason why the text is not of Kunlunxin's program, or None."""
-    if foreign_output.is_intel_output(paste.text):
-        return None if runtime_errors.has_shell_error(paste) else foreign_output.INTEL_REASON
-    return foreign_output.OTHER_REASON if foreign_output.is_other_output(paste.text) else None
-
-
 def _drop_l3_rows(paste: PastedOutput) -> PastedOutput:
-    """Return the paste without the rows of the L3 cache, which have the form of those of the memory."""
-    return replace(paste, lines=tuple(line for line in paste.lines if not _L3_ROW.search(line)))
+    """Return the paste with blanks for the rows of the L3 cache, which have the form of those of the memory."""
+    return replace(paste, lines=tuple("" if _L3_ROW.search(line) else line for line in paste.lines))
 
 
 def _parse_topology(paste: PastedOutput) -> Document | None:

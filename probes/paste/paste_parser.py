@@ -12,12 +12,16 @@ from types import ModuleType
 from typing import Any
 
 from envcheck.core.model import CellRemark, Document
+from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
 from probes.paste.output_forms import OutputForms
-from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output, separate_hosts
+from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
 WHOLE_LIMIT = 1 << 18  # characters read of a text in which no line begins an output
+_WHOLE_KINDS = ("info", "table", "machine")  # kinds of output that have all values of each device
+_NAMED_KINDS = ("query-text", "xml")  # those that have the names unless they have only chosen values
+_SELECTION = re.compile(r"\s(?:-i|--id)[ =]?([\w,:.-]+)")
 PART_LIMIT = 4 << 20  # of one output whose lines look like other text: -q -x of 16 MIG cards has 30,000 lines
 
 
@@ -40,24 +44,44 @@ def make_splitter(parsers: Mapping[str, ToolParser]) -> PartSplitter:
 
 
 def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None = None) -> Document:
-    """Return the document of all outputs in the text, or only of those of one tool.  Never raises."""
+    """Return the document of all outputs in the text, or only of those of one tool.  Never raises.
+
+    Remarks have the numbers of the text's lines.
+    """
     splitter = make_splitter(parsers)
-    hosts = [(host, strip_decorations(own)) for host, own in separate_hosts(text)]
-    parts = [part for host, own in hosts for part in splitter.split_lines(own.split("\n"), host)]
-    text = "\n".join(own for _, own in hosts)
-    begun = [part for part in parts if part.tools]
-    if len(begun) < 2 and not (begun and (parts[0].text.strip() or len(text) > WHOLE_LIMIT)):
-        return _parse_whole(text, begun, parsers, tool)
+    hosts = [_strip_host(each) for each in separate_hosts(text)]
+    parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
+    text = "\n".join(line for each in hosts for line in each.lines)
+    numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
+    begun = [part for part, _ in parts if part.tools]
+    if len(begun) < 2 and not (begun and (parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
+        return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     read = _parse_parts(parts, parsers, tool)
     own = {document.tool for _, document in read}
     if len(read) < 2:
         others = tool is not None and any(tool not in part.tools for part in begun)
-        return (
-            read[0][1]
-            if read and (others or len(text) > WHOLE_LIMIT)
-            else _parse_whole(text, [p for p, _ in read] or begun, parsers, tool)
-        )
-    return _join_documents(read) if len(own) > 1 else _join_outputs(read, text, parsers)
+        if read and (others or len(text) > WHOLE_LIMIT):
+            return read[0][1]
+        return _number_remarks(_parse_whole(text, [p for p, _ in read] or begun, parsers, tool), numbers)
+    return _join_documents(read) if len(own) > 1 else _join_outputs(read, text, numbers, parsers)
+
+
+def _strip_host(given: HostText) -> HostText:
+    """Return the lines of a host without decorations."""
+    lines = strip_decorations("\n".join(given.lines)).split("\n")
+    same = len(lines) == len(given.lines)  # not where a single string had all lines
+    return replace(given, lines=lines, numbers=given.numbers if same else range(1, len(lines) + 1))
+
+
+def _number_remarks(document: Document, numbers: Sequence[int], first: int = 0) -> Document:
+    """Return the document with the text's line numbers; `first` is the index of the document's first line."""
+    if not document.remarks:
+        return document
+    remarks = (
+        replace(each, line=numbers[at]) if each.line and (at := first + each.line - 1) < len(numbers) else each
+        for each in document.remarks
+    )
+    return replace(document, remarks=tuple(remarks))
 
 
 def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None) -> Document:
@@ -67,11 +91,15 @@ def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, Too
         return note_left_out(parsers[tool].parse(text), left_out)
     named = begun[0].tools if begun else ()
     order = sorted(parsers, key=lambda name: (name not in named, *_rank_tool(parsers[name].forms, text)))
-    unknown = Document("", "unknown")
-    documents = (parsers[name].parse(text) for name in order)
-    best = next((document for document in documents if document.kind not in NOTHING), unknown)
-    if best is unknown:
-        return unknown
+    read: list[Document] = []
+    for name in order:
+        read.append(parsers[name].parse(text))
+        if named and read[-1].kind not in NOTHING:
+            break
+    best = next((document for document in read if document.kind not in NOTHING), None)
+    foreign = next((document for document in read if document.detail.get("reason")), None)
+    if best is None or (foreign and not named):  # one parser knows that a similar output is of a foreign program
+        return Document("", "unknown", detail=foreign.detail if foreign else {})
     best = note_left_out(best, left_out)
     return replace(best, command=begun[0].command, host=begun[0].host) if begun else best
 
@@ -97,12 +125,12 @@ def _rank_tool(forms: OutputForms, text: str) -> tuple[bool, ...]:
 
 
 def _parse_parts(
-    parts: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None
+    parts: Sequence[tuple[TextPart, HostText]], parsers: Mapping[str, ToolParser], tool: str | None
 ) -> list[tuple[TextPart, Document]]:
     """Return the parts that hold an output, with their documents."""
     read: list[tuple[TextPart, Document]] = []
-    before = next((_prefer_original(part.tools, parsers) for part in parts if part.tools), "")
-    for part in parts:
+    before = next((_prefer_original(part.tools, parsers) for part, _ in parts if part.tools), "")
+    for part, source in parts:
         choice = _choose_tool(part, parsers, tool or before)
         if not choice or (tool is not None and choice != tool):
             continue
@@ -110,6 +138,7 @@ def _parse_parts(
         if document.kind in NOTHING or not (part.tools or document.devices or document.topology):
             continue
         before = choice
+        document = _number_remarks(document, source.numbers, part.first)
         read.append((part, replace(document, command=part.command, host=part.host)))
     return read
 
@@ -130,13 +159,15 @@ def _prefer_original(tools: Sequence[str], parsers: Mapping[str, ToolParser]) ->
     return min(tools, key=lambda name: bool(parsers[name].forms.follows))
 
 
-def _join_outputs(read: Sequence[tuple[TextPart, Document]], text: str, parsers: Mapping[str, ToolParser]) -> Document:
+def _join_outputs(
+    read: Sequence[tuple[TextPart, Document]], text: str, numbers: Sequence[int], parsers: Mapping[str, ToolParser]
+) -> Document:
     """Join outputs of one tool, unless its parser reads them as one: a port's options, or an output with a file."""
     joined = _join_documents(read)
     outputs = [document for part, document in read if part.command or part.form != "file"]
     if len(outputs) > 1 and (any(d.devices for d in outputs[1:]) or len({d.host for d in outputs}) > 1):
         return joined
-    one = parsers[joined.tool].parse(text)
+    one = _number_remarks(parsers[joined.tool].parse(text), numbers)
     if one.kind == "session":
         return replace(joined, detail=one.detail)
     kinds = {document.kind for document in outputs}
@@ -163,18 +194,39 @@ def _join_documents(read: Sequence[tuple[TextPart, Document]]) -> Document:
 
 
 def find_last_listings(documents: Iterable[Document]) -> list[Document]:
-    """Return the last complete listing of each host and tool, or the last one where none is complete."""
-    last: dict[tuple[str, str], Document] = {}
+    """Return the last complete listing of each host and tool, or the last one where none is complete.
+
+    Commands that each list other devices of one machine (-i 0, -i 1) count together where none lists all.
+    """
+    last: dict[tuple[str, str], dict[str, Document]] = {}
     for document in documents:
-        key = (document.host, document.tool)
-        if document.devices and (key not in last or _is_complete(document) or not _is_complete(last[key])):
-            last[key] = document
-    return list(last.values())
+        if document.devices:
+            listings = last.setdefault((document.host, document.tool), {})
+            selected = _read_selection(document.command)
+            earlier = listings.get(selected)
+            if earlier is None or _is_complete(document) or not _is_complete(earlier):
+                listings[selected] = document
+    return [
+        document for listings in last.values() for document in ([listings[""]] if "" in listings else listings.values())
+    ]
+
+
+def _read_selection(command: str) -> str:
+    """Return the devices that a command selects, "" for all."""
+    found = _SELECTION.search(command)
+    return found[1] if found else ""
 
 
 def _is_complete(document: Document) -> bool:
-    """Return whether the document lists whole devices, not some values of each, as -L or -q -d TEMPERATURE does."""
-    return not document.truncated and all(each.name and each.memory_total_mib for each in document.devices)
+    """Return whether the output lists whole devices, not some values of each, as -L or -q -d TEMPERATURE does.
+
+    The form decides, not the values: a card that fails has fewer of them.
+    """
+    if document.truncated or document.kind in _WHOLE_KINDS:
+        return not document.truncated
+    if document.kind in _NAMED_KINDS:
+        return any(each.name for each in document.devices)
+    return any(each.name and each.memory_total_mib for each in document.devices)
 
 
 def describe_part(command: str, document: Document) -> dict[str, Any]:

@@ -63,9 +63,8 @@ def parse(words: tuple[str, ...], fields: str | None, strict: bool, as_document:
     tool, file = _choose_tool_and_file(words)
     parsers = load_parsers()
     text, left_out = _read_input(file, make_splitter(parsers))
-    if fields:
-        text = _add_field_names(text, fields, tool)
-    document = note_left_out(parse_paste(text, parsers, tool), left_out)
+    named = _add_field_names(text, fields, tool, parsers) if fields else text
+    document = note_left_out(parse_paste(named, parsers, tool), left_out)
     as_document = as_document or not sys.stdout.isatty()
     if document.kind == "unknown":
         _report_nothing(document, text, tool, parsers, as_document)
@@ -112,9 +111,11 @@ def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
     raise UsageError(message, next_step)
 
 
-def _add_field_names(text: str, fields: str, tool: str | None) -> str:
+def _add_field_names(text: str, fields: str, tool: str | None, parsers: dict[str, ToolParser]) -> str:
     """Return the text below the command that would have printed it."""
-    return f"$ {tool or 'nvidia-smi'} --query-gpu={''.join(fields.split())} --format=csv,noheader\n{text}"
+    hinted = [name for name, parser in parsers.items() if parser.forms.hint_pattern.search(text)]
+    program = tool or next(iter(hinted), "nvidia-smi")
+    return f"$ {program} --query-gpu={''.join(fields.split())} --format=csv,noheader\n{text}"
 
 
 def _describe_flaw(document: Document) -> Message:
@@ -140,7 +141,7 @@ def _report_nothing(
     begins = _("the text begins with {line!r}", line=find_first_line(text)) if text.strip() else _("the text is empty")
     reason: Message = fill(str(document.detail.get("reason") or "")) or begins
     next_step = _("Provide the complete output of {tool}, as a file or on standard input.", tool=names)
-    other = parse_paste(text, parsers) if tool and not document.detail.get("reason") else document
+    other = parse_paste(text, parsers) if tool else document
     found = sorted({part.tool for part in other.parts or (other,) if part.kind not in KINDS})
     if found:
         reason = _("this looks like the output of {tools}", tools=join(", ", found))

@@ -14,7 +14,7 @@ from envcheck.cli.translate_help import split_paragraphs
 from envcheck.core import errors
 
 Record = tuple[str, str]  # the option with its value, and its help
-EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")  # two blanks and more part an example from what is said of it
+EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")  # two blanks and more separate an example from its description
 SHARED = 3  # an option that so many commands have, with the same help, is described once
 
 MEANINGS = {
@@ -106,7 +106,7 @@ def _grouped(context: click.Context, shared: list[Record]) -> dict[str, list[Rec
 
 
 def _example_lines(paragraph: str) -> Iterator[str]:
-    """Examples, with what is said of one as a comment behind it."""
+    """Return the examples, each with its description as a comment behind it."""
     yield "```sh"
     for line in paragraph.replace("\b", "").strip("\n").split("\n"):
         found = EXAMPLE.match(line.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from envcheck.cli.commands.parse import load_parsers
@@ -50,3 +51,10 @@ def test_what_was_not_read_is_listed() -> None:
     text = read_recording("nvidia_smi/table/a100x8_535.txt").replace("00000000:07:00.0", "xxxxxxxx:xx:xx.x")
 
     assert "bus_id: xxxxxxxx:xx:xx.x" in render_text(text)
+
+
+def test_a_column_that_cannot_be_read_is_shown() -> None:
+    """A question mark tells that the output has the column; without it the value would look absent."""
+    text = re.sub(r"00000000:..:00\.0", "xxxxxxxx:xx:xx.x", read_recording("nvidia_smi/table/a100x8_535.txt"))
+
+    assert "bus id" in render_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,47 @@ def test_four_commands_of_an_h200() -> None:
 
 def test_profiles_are_no_devices() -> None:
     assert parse_paste(read_recording("pasted/h200_mig_profiles.txt"), TOOLS).devices == ()
+
+
+def test_a_failing_card_is_not_hidden_by_its_healthy_past() -> None:
+    """The last sample counts, also where the card has lost its memory or its name in it."""
+    healthy = read_recording("nvidia_smi/table/a100x8_535.txt")
+    (row,) = [line for line in healthy.splitlines() if "MiB" in line][:1]
+    failing = healthy.replace(
+        row, re.sub(r"\d+MiB /\s+\d+MiB", lambda found: "ERR! / ERR!".center(len(found[0])), row), 1
+    )
+
+    found = parse_paste(healthy + failing, TOOLS)
+
+    assert [device.memory_total_mib is None for device in found.devices] == [True] + 7 * [False]
+    assert {remark.line for remark in found.remarks} == {
+        len(healthy.splitlines()) + failing.splitlines().index(next(x for x in failing.splitlines() if "ERR!" in x)) + 1
+    }
+
+
+def test_listings_of_chosen_devices_count_together() -> None:
+    """`-i 0` and `-i 1` list other devices; a listing of all of them counts alone."""
+    lines = read_recording("nvidia_smi/table/a100x8_535.txt").splitlines()
+    at = [number for number, line in enumerate(lines) if "A100" in line]
+    single = ["\n".join([*lines[: at[0]], *lines[start : at[1] - at[0] + start], "+----------+"]) for start in at[:2]]
+    chosen = "".join(f"$ nvidia-smi -i {number}\n{text}\n" for number, text in enumerate(single))
+
+    two = parse_paste(chosen, TOOLS)
+    all_of_them = parse_paste(chosen + "$ nvidia-smi\n" + "\n".join(lines), TOOLS)
+
+    assert [device.index for device in two.devices] == [0, 1]
+    assert len(all_of_them.devices) == 8
+
+
+def test_another_program_of_the_same_name_is_no_output() -> None:
+    """Intel's table has the form of nvidia-smi's, and no tool of ours printed it."""
+    found = parse_paste(read_recording("xpu_smi/unknown/intel_table.txt"), TOOLS)
+
+    assert (found.kind, found.devices) == ("unknown", ())
+    assert "Intel" in found.detail["reason"]
+
+
+@pytest.mark.parametrize("text", [" " * 1_000_000, " " * 1_000_000 + "x", ("\t" * 1000 + "\n") * 1000])
+def test_blanks_are_no_work(text: str) -> None:
+    """A pattern that tries each of a million blanks twice would never end."""
+    assert parse_paste(text, TOOLS).kind == "unknown"

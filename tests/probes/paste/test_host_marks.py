@@ -1,0 +1,86 @@
+"""Which host an output is of: prefixes of its lines, titles above it, prompts, and commands that run elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.paste.paste_parser import parse_paste
+from tests.probes.paste.test_paste_parser import TOOLS, read_recording
+
+LISTING = read_recording("nvidia_smi/table/a100x8_535.txt")
+LINES = LISTING.splitlines()
+DASHES = "-" * 15
+# What stands for each of two hosts before each of its lines.
+PREFIXES = {
+    "pdsh": ("node1: ", "node2: "),
+    "address": ("10.0.0.1: ", "10.0.0.2: "),
+    "srun": ("0: ", "1: "),
+    "srun of ten tasks": (" 9: ", "10: "),
+    "mpirun": ("[1,0]<stdout>:", "[1,1]<stdout>:"),
+    "ray": ("(Worker pid=7, ip=10.0.0.1) ", "(Worker pid=8, ip=10.0.0.2) "),
+    "coloured ray": ("\x1b[36m(Worker pid=7)\x1b[0m ", "\x1b[36m(Worker pid=8)\x1b[0m "),
+}
+# What stands above the output of each host, and the host.
+TITLES = {
+    "ansible": ("gpu-01 | CHANGED | rc=0 >>", "gpu-01"),
+    "clush": (f"{DASHES}\ngpu[1-4,7]\n{DASHES}", "gpu[1-4,7]"),
+    "pssh": ("[1] 10:33:01 [SUCCESS] gpu-01", "gpu-01"),
+    "tail": ("==> gpu-01 <==", "gpu-01"),
+    "equals": ("==== gpu-01 ====", "gpu-01"),
+    "stars": ("***** 10.0.0.7 *****", "10.0.0.7"),
+    "prompt": ("[root@gpu-01 ~]# nvidia-smi", "gpu-01"),
+    "ssh": ("[root@login ~]# ssh -p 22 root@gpu-01 nvidia-smi", "gpu-01"),
+    "quoted ssh": ("$ ssh gpu-01 'nvidia-smi'", "gpu-01"),
+    "kubectl": ("$ kubectl exec -it pod-a -- nvidia-smi", "pod-a"),
+    "watch": ("Every 2.0s: nvidia-smi                        gpu-01: Fri Jul  4 10:00:00 2026", "gpu-01"),
+    "command between dashes": (f"{DASHES}\nnvidia-smi", ""),
+}
+
+
+@pytest.mark.parametrize("marks", PREFIXES.values(), ids=PREFIXES)
+def test_prefixes_tell_hosts_apart(marks: tuple[str, str]) -> None:
+    """Interleaved or one host after the other: each has its own devices."""
+    alone = parse_paste(LISTING, TOOLS)
+
+    for text in (
+        "".join(f"{mark}{line}\n" for line in LINES for mark in marks),
+        "".join(f"{mark}{line}\n" for mark in marks for line in LINES),
+    ):
+        found = parse_paste(text, TOOLS)
+
+        assert [part.devices for part in found.parts] == [alone.devices, alone.devices]
+        assert len({part.host for part in found.parts} - {""}) == 2
+        assert len(found.devices) == 2 * len(alone.devices)
+
+
+@pytest.mark.parametrize("marks", PREFIXES.values(), ids=PREFIXES)
+def test_one_prefix_is_no_content(marks: tuple[str, str]) -> None:
+    """The lines of a single host are read without what stands before each."""
+    found = parse_paste("".join(f"{marks[0]}{line}\n" for line in LINES), TOOLS)
+
+    assert found.devices == parse_paste(LISTING, TOOLS).devices
+
+
+@pytest.mark.parametrize(("title", "host"), TITLES.values(), ids=TITLES)
+def test_titles_and_commands_name_the_host(title: str, host: str) -> None:
+    """The host of the second output is its own, also where the first one has another."""
+    first = f"[root@other ~]# nvidia-smi\n{LISTING}\n" if host else ""
+    found = parse_paste(f"{first}{title}\n{LISTING}", TOOLS)
+
+    hosts = [part.host for part in found.parts] or [found.host]
+    assert hosts == (["other", host] if host else [""])
+
+
+def test_the_host_of_each_line_outranks_the_prompt() -> None:
+    """Every container of a cluster may have the same name in its prompt."""
+    lines = ["[root@container ~]# nvidia-smi", *LINES]
+    text = "".join(f"{host}: {line}\n" for host in ("node1", "node2") for line in lines)
+
+    assert [part.host for part in parse_paste(text, TOOLS).parts] == ["node1", "node2"]
+
+
+def test_numbers_of_lines_are_no_hosts() -> None:
+    """`grep -n` counts lines; the text is one output."""
+    found = parse_paste("".join(f"{at}: {line}\n" for at, line in enumerate(LINES, 1)), TOOLS)
+
+    assert (found.kind, len(found.devices)) == ("table", 8)
