@@ -182,14 +182,19 @@ def build_card_memory(place: int, device: model.Device, idle_gib: float) -> Card
 
 
 def build_described_machine(
-    device: str, cards: int | None, memory_gib: float | None, used_gib: float | None = None
+    device: str,
+    cards: int | None,
+    memory_gib: float | None,
+    used_gib: float | None = None,
+    cards_per_node: int | None = None,
 ) -> PlannedMachine:
     """Return a machine as described by options; missing values are those of a typical node of the vendor."""
     kind = devices.find_default_device(device) if device in VENDORS else devices.find_device(device)
-    count, size = kind.cards_per_node, kind.memory_gib
-    if cards and memory_gib:
+    count, size = cards_per_node or kind.cards_per_node, kind.memory_gib
+    described = cards or cards_per_node
+    if described and memory_gib:
         note = NOTHING
-    elif cards:
+    elif described:
         note = _("machine: {name} cards with {memory_gib:g} GiB each (typical)", name=kind.name, memory_gib=size)
     elif memory_gib:
         note = _("machine: {count} {name} cards (typical)", count=count, name=kind.name)
@@ -200,4 +205,13 @@ def build_described_machine(
             name=kind.name,
             memory_gib=size,
         )
-    return PlannedMachine(kind, cards or count, memory_gib or size, used_gib, note)
+    return hold_cards(PlannedMachine(kind, cards or count, memory_gib or size, used_gib, note), cards, cards_per_node)
+
+
+def hold_cards(machine: PlannedMachine, cards: int | None, cards_per_node: int | None) -> PlannedMachine:
+    """Return the machine with this number of cards in a node; with all of them unless `cards` is given."""
+    if cards_per_node is None:
+        return machine
+    return replace(
+        machine, cards=cards or cards_per_node, device=replace(machine.device, cards_per_node=cards_per_node)
+    )

@@ -263,7 +263,11 @@ def spread_over_nodes(machine: PlannedMachine, nodes: int | None, cards_given: b
     if cards > nodes * holds:
         raise UsageError(
             _("--cards {cards} with --nodes {nodes}: a node has {holds} cards", cards=cards, nodes=nodes, holds=holds),
-            _("use at least {cards} nodes", cards=-(-cards // holds)),
+            _(
+                "use at least {least} nodes, or set --cards-per-node {each}",
+                least=-(-cards // holds),
+                each=-(-cards // nodes),
+            ),
         )
     if cards % nodes:
         raise UsageError(

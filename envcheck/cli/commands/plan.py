@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
-DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # devices of described machines
+DESCRIBED = ("cards", "nodes", "cards_per_node", "memory_gib", "used_gib")  # devices of described machines
 A_FILE = click.Path(path_type=Path)
 
 
@@ -75,6 +75,10 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
     nodes: int | None = option(
         "--nodes", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
         help="Number of nodes with these devices.", excludes=options.OVER_SSH,
+    )  # fmt: skip
+    cards_per_node: int | None = option(
+        "--cards-per-node", group=OptionGroup.MACHINE, type=WholeNumber(1, 1024), metavar="COUNT",
+        help="Number of devices per node.", excludes=options.OVER_SSH,
     )  # fmt: skip
     memory_gib: float | None = option(
         "--memory-gib", group=OptionGroup.MACHINE, is_common=True, type=Gib(0.5, 4096), metavar="GIB",
@@ -131,7 +135,7 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
 
     @property
     def is_described(self) -> bool:
-        return self.device != "auto" and bool(self.cards or self.memory_gib)
+        return self.device != "auto" and bool(self.cards or self.cards_per_node or self.memory_gib)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,14 +312,18 @@ def _describe_machine(request: LayoutOptions, here: Facts | None) -> PlannedMach
     """The described hardware; otherwise this machine."""
     from launch.planner import machines
 
+    per_node = request.cards_per_node
     if here is None:
-        return machines.build_described_machine(request.device, request.cards, request.memory_gib, request.used_gib)
+        return machines.build_described_machine(
+            request.device, request.cards, request.memory_gib, request.used_gib, per_node
+        )
     from dataclasses import replace
 
-    given = {k: value for k in ("cards", "memory_gib", "used_gib") if (value := request.option_values[k]) is not None}
+    names = ("cards", "memory_gib", "used_gib")
+    given = {name: value for name in names if (value := request.option_values[name]) is not None}
     cards = request.cards and -(-request.cards // (request.nodes or 1))
-    nodes = {"nodes": request.nodes} if request.nodes else {}
-    found = machines.find_machine(here, request.device, cards, given | nodes)
+    nodes = {name: value for name in ("nodes", "cards_per_node") if (value := request.option_values[name])}
+    found = machines.hold_cards(machines.find_machine(here, request.device, cards, given | nodes), cards, per_node)
     told = "memory_gib" in given
     return replace(
         found, **given, each=found.each if given.keys() <= {"cards"} else (), parted=found.parted and not told

@@ -51,6 +51,18 @@ def test_does_not_fit_with_changes_that_do() -> None:
     assert "--cards 112 --pp 14" in done.stdout
 
 
+def test_nodes_larger_than_usual() -> None:
+    """Ascend nodes with 16 cards: as many in each node, and all of them unless --cards is given."""
+    asked = ("--model", "300b", "--method", "lora", "--device", "npu", "--nodes", "1")
+    one = run_plan(*asked, "--cards", "16", "--cards-per-node", "16")
+    full = run_plan(*asked, "--cards-per-node", "16")
+    refused = run_plan(*asked, "--cards", "16")
+
+    assert all("16 x 64 GiB ascend-910b" in done.stdout for done in (one, full))
+    assert refused.returncode == 2
+    assert "set --cards-per-node 16" in refused.stderr
+
+
 def test_json_document() -> None:
     """--json prints one document: verdict, phases by term, fitting changes."""
     done = run_plan(*NINETY_SIX, "--json")
