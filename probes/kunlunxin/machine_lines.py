@@ -8,12 +8,14 @@ used and total, load, firmware, model
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from envcheck.core.model import Device, Document
 from probes.smi import device_cells
 from probes.smi.pasted_output import PastedOutput, cell_value
 
 FIELDS, LEAST = 32, 22  # with all frames and clocks of the video units; up to the model
+MOST_WATTS = 2000  # more are milliwatts, as tools of 4.x print
 LINE_LIMIT, PIECES = 1000, 3  # pieces after the first of a line that a terminal wrapped
 _BUS = r"(?:[0-9a-fx]{4,8}:)?[0-9a-fx*]{2}:[0-9a-fx*]{2}\.[0-7x*]"
 # A line may have a mark before the bus id, such as '# '; a masked bus id keeps its colons.
@@ -75,4 +77,5 @@ def _make_device(words: list[str], position: int) -> Device:
     if len(words) > LEAST and re.fullmatch(r"[A-Za-z]\w{0,8}", words[LEAST]):  # "P800 OAM" without its quotes
         cells["name"] = f"{words[LEAST - 1]} {words[LEAST]}"
     cells["bus_id"] = cells["bus_id"] if _BUS_ID.fullmatch(words[0]) else None
-    return device_cells.make_device(cells, position)
+    device = device_cells.make_device(cells, position)
+    return replace(device, power_w=device.power_w / 1000) if (device.power_w or 0) > MOST_WATTS else device

@@ -79,3 +79,16 @@ def test_rules_of_several_tables_are_not_wrapped_lines() -> None:
 def test_only_the_first_table_of_a_loop_counts() -> None:
     """Repeated outputs of the old layout do not add up."""
     assert len(xpu_smi.parse(R300 + R300).devices) == 2
+
+
+def test_only_the_first_process_of_a_device_has_its_number() -> None:
+    """Below it the cell is blank; a masked number is unknown."""
+    head = "  PROCESSES\n" + "-" * 55 + "\n| DevID |  PID  | Streams |  L3  | Memory | Command |\n" + "-" * 55 + "\n"
+    rows = "".join(
+        f"| {number:5} | {pid} | 1       | 0 MB |   1 MB | train   |\n"
+        for number, pid in (("0", 11), ("", 12), ("3", 13), ("", 14), ("*", 15))
+    )
+
+    found = xpu_smi.parse(R300.partition("  PROCESSES")[0] + head + rows + "-" * 55 + "\n").processes
+
+    assert [(each.pid, each.device) for each in found] == [(11, 0), (12, 0), (13, 3), (14, 3), (15, None)]
