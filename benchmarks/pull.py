@@ -65,7 +65,7 @@ def main() -> int:
         layers = image_parts.make_random_layers(LAYERS, (options.mib << 20) // LAYERS)
         image_parts.push_image(name, [image_parts.make_busybox(), *layers])
         del layers
-        return told(rounds(engine, name, options.rounds))
+        return report_times(rounds(engine, name, options.rounds))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def by_envcheck(engine: DockerEngine, name: str) -> Measured:
     return Measured(time.monotonic() - began, start_s, memory_mib)
 
 
-def told(measured: tuple[list[Measured], list[Measured]]) -> int:
+def report_times(measured: tuple[list[Measured], list[Measured]]) -> int:
     docker, own = measured
     docker_s, own_s = ([each.seconds for each in way] for way in measured)
     ratio, memory_mib = min(own_s) / min(docker_s), max(each.memory_mib for each in own)  # neighbours only ever add

@@ -81,7 +81,7 @@ def requires_fact(read: Callable[[Facts], T | None], *keys: str) -> FactRequirem
     """Return a decorator: the judge receives the value that `read` returns.  If that is None, the judge does not run
     and the finding is UNKNOWN, with the outcomes of the questions `keys`."""
 
-    def of(
+    def decorate(
         judge: Callable[Concatenate[T, Facts, P], Iterator[Finding]],
     ) -> Callable[Concatenate[Facts, P], Iterator[Finding]]:
         @wraps(judge)
@@ -94,7 +94,7 @@ def requires_fact(read: Callable[[Facts], T | None], *keys: str) -> FactRequirem
 
         return judged
 
-    return of
+    return decorate
 
 
 def report_unanswered(facts: Facts, *keys: str) -> Finding:

@@ -43,7 +43,7 @@ class LocalImage:
 def registry_credentials(client: docker.DockerClient | None = None) -> Callable[[str], dict[str, Any]]:
     """Return a function from registry host to the credentials of `docker login`; {} if none, or if a helper fails."""
 
-    def of(host: str) -> dict[str, Any]:
+    def find_credentials(host: str) -> dict[str, Any]:
         import docker
         from docker import auth
 
@@ -54,7 +54,7 @@ def registry_credentials(client: docker.DockerClient | None = None) -> Callable[
         except (docker.errors.DockerException, OSError, ValueError):
             return {}
 
-    return of
+    return find_credentials
 
 
 def find_resolved(client: docker.DockerClient, found: ResolvedImage) -> LocalImage | None:

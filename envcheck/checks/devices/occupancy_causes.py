@@ -73,19 +73,20 @@ def make_process_explainer(facts: Facts, v: VendorFacts) -> Callable[[Process], 
     whole = not (v.document and v.document.truncated)  # otherwise devices.processes reports only that
     full = device_memory.find_crowded(facts, v)
 
-    def of(process: Process) -> str:
+    def name_cause(process: Process) -> str:
         if process.pid in lost:
             return GHOSTS
         if process.pid in left:
             return LEFTOVERS
         return ROOM if any(is_on_device(process, d) for d in full) else PROCESSES if whole else NOBODY
 
-    return of
+    return name_cause
 
 
 def make_load_explainer(facts: Facts, v: VendorFacts) -> Callable[[Device], str]:
     """Return a function: device → name of the check that reports why it is busy."""
-    told = [(process, of(process)) for of in [make_process_explainer(facts, v)] for process in v.processes or ()]
+    explain_process = make_process_explainer(facts, v)
+    told = [(process, explain_process(process)) for process in v.processes or ()]
 
     def of_device(device: Device) -> str:
         here = {name for process, name in told if is_on_device(process, device)}

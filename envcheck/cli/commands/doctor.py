@@ -109,14 +109,14 @@ def _watch_machine(request: WatchOptions, site: SiteSettings) -> int:
 
     from envcheck.report import DoctorReport, HostReport, watch
 
-    def look() -> DoctorReport:
+    def examine_once() -> DoctorReport:
         seen = _examine_machine(request, site)
         found = _judge_machine(request, seen, site)
         about = DoctorReport((HostReport(found, seen.facts),), strict=request.strict)
         return _add_job(about, request, seen, found).localise_findings()
 
     watch.refuse_without_terminal(sys.stdout.isatty())
-    return watch.show_repeatedly(look, request.watch)
+    return watch.show_repeatedly(examine_once, request.watch)
 
 
 def _write_report(request: ReportOptions, written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:

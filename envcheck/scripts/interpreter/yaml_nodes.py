@@ -54,12 +54,12 @@ def fill_variables(text: str) -> tuple[str, bool]:
     """Return the text after compose's interpolation, and whether it contains a default."""
     soft = bool(re.search(r"(?<!\$)\$\{\w+:?-", text))
 
-    def of(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
         if match[0] == "$$":
             return "$"
         return match[3] if match[2] == "-" else UNKNOWN
 
-    return _FILLED.sub(of, text), soft
+    return _FILLED.sub(fill, text), soft
 
 
 def list_scalars(node: Any) -> list[Any]:

@@ -93,13 +93,13 @@ def select_device_cards(cards: Sequence[NodeCards], device: str) -> tuple[NodeCa
     """Return the entries of a vendor: those with one of its words in name or type, otherwise those named gpu that match
     no other vendor."""
 
-    def named(one: NodeCards, vendor: str) -> bool:
+    def is_of_vendor(one: NodeCards, vendor: str) -> bool:
         words = f"{one.name} {one.type}".lower().replace("-", "").replace("_", "")
         return any(word in words for word in slurm_names(vendor).words)
 
-    own = tuple(one for one in cards if named(one, device))
+    own = tuple(one for one in cards if is_of_vendor(one, device))
     others = [vendor for vendor in VENDORS if vendor != device]
-    return own or tuple(one for one in cards if one.name == "gpu" and not any(named(one, v) for v in others))
+    return own or tuple(one for one in cards if one.name == "gpu" and not any(is_of_vendor(one, v) for v in others))
 
 
 def count_cards_to_request(one: NodeCards, device: str, cards: int) -> int | None:

@@ -1,6 +1,6 @@
 """What staying with a run costs: the processor and memory of the watcher over a day, in which its log grows by 100 MB.
 
-python -m benchmarks.watch [--megabytes 100] [--seconds 20]
+python -m benchmarks.log_reading [--megabytes 100] [--seconds 20]
 
 Two parts, both of the real Watch, Guard, Sampler and Teller, over sixteen processes that sleep and their sixteen logs.
 First the whole log at once: CPU seconds for all its lines.  Then so many seconds of watching as `train` does it, while
