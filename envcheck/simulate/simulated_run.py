@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envcheck.collect.host.answers import SYSROOT
-from envcheck.core import process
+from envcheck.core import language, process
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _
 from envcheck.core.simulate.machine import SimulatedSystem
@@ -56,11 +56,17 @@ def _make_unwritable_error(path: Path, err: OSError) -> UsageError:
 
 
 def make_environment(folder: Path) -> dict[str, str]:
-    """Return the caller's environment with the simulated tools first on PATH, and envcheck itself on it."""
+    """Return the caller's environment and language, with the simulated tools first on PATH, and envcheck on it."""
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath), own])
     engine = f"unix://{folder / 'no-engine.sock'}"  # keep other Docker clients from the real engine
-    return {**os.environ, "PATH": path, SYSROOT: str(folder), "DOCKER_HOST": engine}
+    own_values = {
+        "PATH": path,
+        SYSROOT: str(folder),
+        "DOCKER_HOST": engine,
+        language.VARIABLE: language.current_language(),
+    }
+    return {**os.environ, **own_values}
 
 
 def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:

@@ -14,7 +14,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 
 LANGUAGES = ("en", "zh")
-OPTION = "--lang"
+OPTION, VARIABLE = "--lang", "ENVCHECK_LANG"
 TRADITIONAL = {"tw", "hk", "mo", "hant"}
 CATALOGUE_FOLDERS: list[Path] = []  # locale folders in the packages of added vendors
 _chosen = "en"
@@ -26,7 +26,7 @@ def choose_language(argv: Sequence[str] | None = None, environment: Mapping[str,
     global _chosen, _named
     words, around = list(sys.argv[1:] if argv is None else argv), os.environ if environment is None else environment
     given = _find_language_option(words[: words.index("--")] if "--" in words else words)
-    asked, _named = given or around.get("ENVCHECK_LANG", ""), bool(given)
+    asked, _named = given or around.get(VARIABLE, ""), bool(given)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := around.get(name))), "")
     _chosen = validate_language(asked) if asked else _short(locale) if _short(locale) in LANGUAGES else "en"
     return _chosen

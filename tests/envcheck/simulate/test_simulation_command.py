@@ -98,3 +98,10 @@ def test_list(tmp_path: Path) -> None:
     assert [machine["name"] for machine in told["machines"]] == MACHINES
     assert list(faults.load_faults()) == [fault["name"] for fault in told["faults"]]
     assert all(word in text for word in (*MACHINES, *faults.load_faults()))
+
+
+def test_the_command_speaks_the_language_of_simulate(tmp_path: Path) -> None:
+    """--lang of simulate is that of the envcheck which runs there."""
+    done = run_simulate("--lang", "zh", "p800x8", "--", *ENVCHECK, "doctor", "--device", "xpu", tmp=tmp_path)
+
+    assert "驱动" in done.stdout
