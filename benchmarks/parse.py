@@ -6,6 +6,8 @@ python -m benchmarks.parse [MB, else 50]
 from __future__ import annotations
 
 import os
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,9 +28,20 @@ KINDS = {
         "| id | value | x |\n|----|------|----|\n| 1 | foo: bar | 3 |\n" * (size // 69)
     ),
     "its own tables": lambda size: TABLE * (size // len(TABLE)),
+    "a watch log": lambda size: make_watch_log(size),
     "tables of two tools": lambda size: (TABLE + INFO) * (size // len(TABLE + INFO)),
     "one line": lambda size: "x" * size,
 }
+
+
+def make_watch_log(size: int) -> str:
+    """Return tables whose temperatures, powers and memories differ, so that no cell is read from a cache."""
+    drawn = random.Random(0)
+    values = re.compile(r"(?<= )\d{2}(?=[CW])|(?<= )\d{1,5}(?=MiB)")
+    return "".join(
+        values.sub(lambda found: str(drawn.randrange(10 ** len(found[0]))).rjust(len(found[0])), TABLE)
+        for _ in range(size // len(TABLE))
+    )
 
 
 def measure_kinds(size: int) -> Iterator[tuple[str, str, str, str, str]]:

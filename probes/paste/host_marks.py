@@ -38,6 +38,7 @@ _TITLE = re.compile(
     rf"|([=*#])\5{{1,80}} ?((?=[A-Za-z._-]*\d){_NAME}|{_ADDRESS}) ?\5{{2,80}})\s*"
 )
 TITLE_BEGINS, TITLE_ENDS = frozenset("-["), frozenset((">>", "=>", "==", "--", "**", "##"))
+_ONE_LINE = re.compile(rf"\s*({_NAME}|{_ADDRESS}) \| [A-Z]{{2,12}}!? \| rc=\d+ \| \(stdout\) ?")
 _GATHERED = re.compile(rf"({_NAME}(?:\[[\d,-]{{1,80}}\])?(?:,[\w.,\[\]-]{{1,200}})?|{_ADDRESS})(?: \(\d+\))?")
 _REMOTE = re.compile(
     rf"(?:time\s+|timeout\s+\S+\s+)?(?:ssh\s+(?:-[A-Za-z]+(?:\s+[^-\s]\S*)?\s+){{0,8}}(?:[\w.-]+@)?({_NAME}|{_ADDRESS})"
@@ -103,6 +104,12 @@ def find_title(lines: Sequence[str], at: int) -> tuple[str, int] | None:
         return (gathered[1], 3) if gathered else None
     title = _TITLE.fullmatch(line)
     return (next(name for name in (title[1], title[2], title[3], title[4], title[6]) if name), 1) if title else None
+
+
+def split_one_line_title(line: str) -> tuple[str, str] | None:
+    """Return the host and the first line of its output, which `ansible --one-line` prints behind its title."""
+    found = _ONE_LINE.match(line) if "(stdout)" in line else None
+    return (found[1], line[found.end() :]) if found else None
 
 
 def find_remote_host(through: str) -> str:

@@ -4,6 +4,8 @@ node1: |   0  P800 OAM ...            a host's name, also [1,0]<stdout>: of mpir
     12	|   0  P800 OAM ...           a line number
     "|   0  P800 OAM ...|\\n",         the quotation marks of a program's source
 |   0  P800 OAM ...|<br>              the line breaks of Markdown, and entities of HTML
++|   0  P800 OAM ...|                 the mark of lines that a diff adds
+# |   0  P800 OAM ...|                a table in the comment of a source
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ _PREFIX = re.compile(rf"[ \t]*(?:(?:{_STAMP}|\[(?!devid )[^\]\n]{{1,60}}\]|{_LEV
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
+_COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
 _LINE_BREAK = re.compile(r"(?:\\|<br ?/?>)[ \t]{0,8}$", re.MULTILINE | re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
@@ -38,9 +41,27 @@ def strip_decorations(text: str) -> str:
     if _ENTITY.search(text) and "<xpu" not in text:
         text = html.unescape(text)
     lines = _LINE_BREAK.sub("", text).replace('\\"', '"').split("\n")
-    for strip in (_strip_quotes, _strip_numbers, _strip_prefixes):
+    for strip in (_strip_added, _strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes):
         lines = strip(lines)
     return "\n".join(lines)
+
+
+def _strip_added(lines: list[str]) -> list[str]:
+    """Return the lines without the mark of a diff, which all lines have; of a table, only borders begin with it."""
+    full = [line for line in lines if line.strip()]
+    if not full or not all(line[0] == "+" for line in full) or all(line[1:2] in "+-=" for line in full):
+        return lines
+    return [line[1:] for line in lines]
+
+
+def _strip_comment(lines: list[str]) -> list[str]:
+    """Return the lines without the mark of a comment that has a table; the rest of the source has no such rows."""
+    found = Counter(match[1] for line in lines if (match := _COMMENTED_ROW.match(line)))
+    mark, count = next(iter(found.most_common(1)), ("", 0))
+    if count < 3:
+        return lines
+    begin = re.compile(rf"[ \t]{{0,80}}{re.escape(mark)}[ \t]?")
+    return [begin.sub("", line, count=1) for line in lines]
 
 
 def _strip_quotes(lines: list[str]) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from envcheck.core.tool_text import strip_escapes
 from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output
 
-BLOCK = 4 << 20  # characters of a block: memory is ten times as much while it is split
-KEPT_LIMIT = 4 << 20  # characters kept of all blocks, from their end
+BLOCK = 2 << 20  # characters of a block: memory is ten times as much while it is split
+KEPT_LIMIT = 2 << 20  # characters kept of all blocks, from their end
 _AROUND = 100  # lines kept before the first output of a block, and of a block without any
 
 

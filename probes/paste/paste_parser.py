@@ -54,13 +54,14 @@ def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None =
     text = "\n".join(line for each in hosts for line in each.lines)
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
     begun = [part for part, _ in parts if part.tools]
-    if len(begun) < 2 and not (begun and (parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
+    is_titled = len(parts) > len(begun) + 1
+    if len(begun) < 2 and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     read = _parse_parts(parts, parsers, tool)
     own = {document.tool for _, document in read}
     if len(read) < 2:
         others = tool is not None and any(tool not in part.tools for part in begun)
-        if read and (others or len(text) > WHOLE_LIMIT):
+        if read and (others or is_titled or len(text) > WHOLE_LIMIT):
             return read[0][1]
         return _number_remarks(_parse_whole(text, [p for p, _ in read] or begun, parsers, tool), numbers)
     return _join_documents(read) if len(own) > 1 else _join_outputs(read, text, numbers, parsers)
@@ -164,7 +165,7 @@ def _join_outputs(
 ) -> Document:
     """Join outputs of one tool, unless its parser reads them as one: a port's options, or an output with a file."""
     joined = _join_documents(read)
-    outputs = [document for part, document in read if part.command or part.form != "file"]
+    outputs = [document for _, document in read]
     if len(outputs) > 1 and (any(d.devices for d in outputs[1:]) or len({d.host for d in outputs}) > 1):
         return joined
     one = _number_remarks(parsers[joined.tool].parse(text), numbers)

@@ -11,7 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probes.paste.host_marks import TITLE_BEGINS, TITLE_ENDS, find_remote_host, find_title, read_watch_head
+from probes.paste.host_marks import (
+    TITLE_BEGINS,
+    TITLE_ENDS,
+    find_remote_host,
+    find_title,
+    read_watch_head,
+    split_one_line_title,
+)
 from probes.paste.output_forms import FirstLine, OutputForms
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
@@ -96,6 +103,9 @@ class PartSplitter:
                 outer, title_end = title[0], at + title[1]
                 parts.append(TextPart(host=outer, first=title_end))
                 continue
+            if one_line := split_one_line_title(line):
+                outer, line = one_line
+                parts.append(TextPart(host=outer, first=at))
             if names_program and self._program.search(line) and (command := self._match_command(line)):
                 found, named = command
                 prompt = named or prompt

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # tool → parser module with `parse(text) -> Document`
 PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.tool}
-WHOLE_BYTES = 4 << 20  # bytes read as a whole; of longer input, only the outputs are kept
+WHOLE_BYTES = 2 << 20  # bytes read as a whole; of longer input, only the outputs are kept
 BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding

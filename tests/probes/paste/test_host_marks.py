@@ -84,3 +84,16 @@ def test_numbers_of_lines_are_no_hosts() -> None:
     found = parse_paste("".join(f"{at}: {line}\n" for at, line in enumerate(LINES, 1)), TOOLS)
 
     assert (found.kind, len(found.devices)) == ("table", 8)
+
+
+def test_the_first_line_behind_a_title() -> None:
+    """`ansible --one-line` puts the title and the header of a CSV into one line."""
+    rows = "index, name, memory.used [MiB], memory.total [MiB]\n0, Tesla T4, 5 MiB, 15360 MiB\n"
+    text = "".join(f"{host} | CHANGED | rc=0 | (stdout) {rows}" for host in ("node1", "node2"))
+
+    found = parse_paste(text, TOOLS)
+
+    assert [(part.host, [each.memory_used_mib for each in part.devices]) for part in found.parts] == [
+        ("node1", [5]),
+        ("node2", [5]),
+    ]

@@ -133,6 +133,11 @@ DECORATIONS = {
     "numbered": lambda text: "".join(f"{at:5}\t{line}\n" for at, line in enumerate(text.splitlines(), 1)),
     "colour": lambda text: "".join(f"\x1b[32m{line}\x1b[0m\n" for line in text.splitlines()),
     "nbsp": lambda text: text.replace("  ", "&nbsp; "),
+    "wrapped": lambda text: "".join(
+        f"{line[at : at + 80]}\n" for line in text.splitlines() for at in range(0, max(1, len(line)), 80)
+    ),
+    "comment": lambda text: "".join(f"    # {line}\n" if "|" in text else f"{line}\n" for line in text.splitlines()),
+    "diff": lambda text: "".join(f"+{line}\n" for line in text.splitlines()),
     "source": lambda text: "".join(f'    "{line}\\n"\n' for line in text.splitlines()),
 }
 
