@@ -12,12 +12,14 @@ from envcheck.core.model import Document
 from probes.ascend.npu_page import TOOL, OutputPage, parse_pair
 
 _DEVID = re.compile(r"\s*\[dev(?:ice)?(?:[ _]?id)?[ :]*(\d{1,6})\]\s?", re.IGNORECASE)  # [devid 0], [device 0]
+_DEV_ID = re.compile(r"\s*dev_id ?: ?(\d{1,6})\b", re.IGNORECASE)
 _EVENT = re.compile(r"\s*(?:\d{1,3}\s+)?(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
 _SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)?")
 _SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
-_GOOD = {"link status": "up", "net health status": "success"}
+_ORDERED = {"link status": ("up", "down"), "net health status": ("success", "fail")}  # key → good value, bad word
+_TITLE = re.compile(r"\W{0,20}(?:npu|device|dev|card|davinci)[ _]?(?:id)?[ _:=]{0,3}(\d{1,6})\W{0,20}", re.IGNORECASE)
 _LIMIT = 20_000  # maximum number of fields of one text
 _PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
 
@@ -55,62 +57,106 @@ _STARTS = (
 
 @dataclass
 class _PortAnswers:
-    """`first` has each key's first value; `all` one dictionary per answer, if a loop over the ports gave several."""
+    """The answers of ports: `blocks` in order, each with its device under `npu`, None if the text does not show it.
 
-    first: dict[str, Any] = field(default_factory=dict)
-    all: list[dict[str, Any]] = field(default_factory=lambda: [{}])
-    count: int = 0
+    `npu` is the device of the next value, `open` the latest block of each device, `first` each key's first value.
+    """
+
     npu: int | None = None
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    open: dict[int | None, dict[str, Any]] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    routes: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
 
     def store_value(self, key: str, value: Any) -> None:
         self.first.setdefault(key, value)
-        if key in self.all[-1]:
-            self.all.append({})
-        if not self.all[-1] and self.npu is not None:
-            self.all[-1]["npu"] = self.npu
-        self.all[-1][key] = value
+        block = self.open.get(self.npu)
+        if block is None or key in block:
+            block = self.add_block()
+        block[key] = value
         self.count += 1
+
+    def add_block(self) -> dict[str, Any]:
+        """Begin an answer of the current device, and return it."""
+        self.blocks.append({"npu": self.npu})
+        self.open[self.npu] = self.blocks[-1]
+        return self.blocks[-1]
 
 
 def read_hccn_answer(page: OutputPage) -> Document | None:
     """Return the document of kind `hccn`, or None if the text is not from hccn_tool."""
-    if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
-        return None
-    named = page.command.startswith("hccn_tool")
-    if not named and not re.search(_STARTS, page.body + "\n"):
-        return None
+    return read_hccn_answers([page])
+
+
+def read_hccn_answers(pages: Sequence[OutputPage]) -> Document | None:
+    """Return one document for the answers of several commands, or None if no text is from hccn_tool."""
+    own = [page for page in pages if _is_hccn_answer(page)]
     answers = _PortAnswers()
-    events: list[dict[str, str]] = []
-    npu = re.search(r"\s-i\s+(\d{1,6})", page.command) if named else None
-    ids = [npu[1]] if npu else []
+    for page in own:
+        _read_page(answers, page)
+    if not answers.first and not answers.events and not answers.routes:
+        return None
+    blocks = answers.blocks
+    npus = {each["npu"] for each in (*blocks, *answers.events, *answers.routes)}
+    detail: dict[str, Any] = {
+        "subcommand": _find_option(own[0], answers.first),
+        "fields": answers.first,
+        "npu": npus.pop() if len(npus) == 1 else None,
+    }
+    if len(blocks) > 1:
+        detail["answers"] = blocks
+        detail["fields"] = {key: _find_worst(key, blocks) for key in answers.first}
+    return Document(tool=TOOL, kind="hccn", detail=detail | {"events": answers.events, "routes": answers.routes})
+
+
+def _is_hccn_answer(page: OutputPage) -> bool:
+    if page.command.startswith("hccn_tool"):
+        return True
+    return page.has_any(":", "TLV", "packet", "LINK") and bool(re.search(_STARTS, page.body + "\n"))
+
+
+def _read_page(answers: _PortAnswers, page: OutputPage) -> None:
+    """Read the answer to one command, or the answers of a loop's commands."""
+    asked = re.search(r"\s-i\s+(\d{1,6})\b", page.command)
+    usual = int(asked[1]) if asked else None
+    answers.open.clear()
+    answers.npu = usual
+    begin, events = len(answers.blocks), len(answers.events)
     heading = ""
     for line in page.lines:
-        if "[" in line and (found := _DEVID.match(line)):
-            ids.append(found[1])
-            answers.npu = int(found[1])
-            line = line[found.end() :]
+        marked = _DEVID.match(line) if "[" in line else None
+        if marked:
+            answers.npu, line = int(marked[1]), line[marked.end() :]
+        elif title := _TITLE.fullmatch(line):
+            answers.npu = usual = int(title[1])
+            continue
+        elif line.strip() and not heading:
+            answers.npu = usual
         if "LINK" in line.upper() and (found := _EVENT.fullmatch(line)):
-            events.append({"time": found[1], "state": found[2].upper()})
+            answers.events.append({"npu": answers.npu, "time": found[1], "state": found[2].upper()})
         elif answers.count < _LIMIT:
             heading = _read_line(answers, line, heading)
-    routes, fields = _parse_routes(page.lines), answers.first
-    if not fields and not events and not routes:
-        return None
-    detail: dict[str, Any] = {
-        "subcommand": _find_option(page, fields),
-        "fields": fields,
-        "npu": int(ids[0]) if ids else None,
-    }
-    if len(answers.all) > 1:
-        detail["answers"] = answers.all
-        detail["fields"] = {key: _find_worst(key, answers.all) for key in fields}
-    return Document(tool=TOOL, kind="hccn", detail=detail | {"events": events, "routes": routes})
+    routes = _parse_routes(page.lines)
+    answers.routes += [{"npu": usual, **route} for route in routes]
+    own = answers.blocks[begin:]
+    if usual is not None and page.body.strip() and not own and not routes and len(answers.events) == events:
+        answers.add_block()  # a port without any value
+    elif len(own) == len(page.ids) and all(block["npu"] is None for block in own):
+        for block, npu in zip(own, page.ids, strict=True):
+            block["npu"] = npu
 
 
 def _find_worst(key: str, answers: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the first value that is not the good one of this key, else the first value."""
+    """Return the worst value of a key whose values have an order, else the first value."""
     values = [answer[key] for answer in answers if key in answer]
-    return next((value for value in values if key in _GOOD and str(value).lower() != _GOOD[key]), values[0])
+    if key not in _ORDERED:
+        return values[0]
+    good, bad = _ORDERED[key]
+    words = [str(value).lower() for value in values]
+    ranks = [0 if word == good else 2 if bad in word else 1 for word in words]
+    return values[ranks.index(max(ranks))]
 
 
 def _find_option(page: OutputPage, fields: dict[str, Any]) -> str | None:
@@ -134,10 +180,12 @@ def _read_line(answers: _PortAnswers, line: str, heading: str) -> str:
         for value, key in ((sent[1], sent[2]), (sent[3], sent[4]), (sent[5], sent[6])):
             answers.store_value(key, _parse_value(value))
     elif "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
+        if dev := _DEV_ID.match(line):
+            answers.npu = int(dev[1])
         for key, value, unit in ((m[1], m[2], m[3]) for m in found):
             answers.store_value(key.strip(), _parse_value(value) if unit != "days" else f"{value} days")
-        if dev := re.match(r"\s*(dev_id):(\d+)", line):
-            answers.store_value(dev[1], int(dev[2]))
+        if dev:
+            answers.store_value("dev_id", int(dev[1]))
     elif _SEVERAL.search(line):  # several pairs on one line: default gateway:…, Iface:eth0
         for part in line.split(","):
             if one := parse_pair(part, ":"):

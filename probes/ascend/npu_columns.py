@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from envcheck.core.model import Device, Process
 from envcheck.core.text_table import TableRow
 from envcheck.core.tool_text import cell_text, parse_number, parse_whole_number
+from probes.ascend.npu_alignment import ANY_TEXT, NIL, PAIR, Column, align_cell, is_mask, is_name, read_value
 
 Values = dict[str, str | None]
 
@@ -23,10 +24,10 @@ _WORD = re.compile(
     r"[^\s()]+(?:\s?\([^)]*\))?",
     re.IGNORECASE,
 )
-_NIL = r"NA|N/A|-{1,2}"
-_NUMBER = rf"(?:-?\d{{1,12}}(?:\.\d{{1,9}})?[A-Za-z%]*|{_NIL})"
-_PAIR = rf"(?:\d{{1,12}}|{_NIL})\s*/\s*(?:\d{{1,12}}|{_NIL})"
-_BUS = rf"(?:[0-9A-Fa-f]{{4,8}}:)?[0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}}\.[0-9A-Fa-f]{{1,4}}|{_NIL}"
+_NUMBER = rf"(?:-?\d{{1,12}}(?:\.\d{{1,9}})?[A-Za-z%]*|{NIL})"
+_BUS = rf"(?:[0-9A-Fa-f]{{4,8}}:)?[0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}}\.[0-9A-Fa-f]{{1,4}}|{NIL}"
+_HEALTH = r"[A-Za-z][A-Za-z /_-]*"
+_HEALTH_WORDS = ("ok", "warning", "alarm", "critical")
 _INTEGER = r"\d{1,9}"
 
 # The letters of a header word → its key, and the pattern of its values.  An empty key is ignored.
@@ -35,20 +36,20 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "npuid": ("npu", _INTEGER),
     "chip": ("chip", _INTEGER),
     "chipid": ("chip", _INTEGER),
-    "name": ("name", r".*?"),
-    "health": ("health", r"[A-Za-z][A-Za-z /_-]*"),
+    "name": ("name", ANY_TEXT),
+    "health": ("health", _HEALTH),
     "powerw": ("power", _NUMBER),
     "tempc": ("temp", _NUMBER),
-    "hugepagesusagepage": ("hugepages", _PAIR),
+    "hugepagesusagepage": ("hugepages", PAIR),
     "device": ("logic_id", _INTEGER),
     "phyid": ("phy_id", _INTEGER),
     "busid": ("bus_id", _BUS),
     "aicore": ("util", _NUMBER),
     "npuutil": ("util", _NUMBER),
-    "memoryusagemb": ("memory", _PAIR),
-    "hbmusagemb": ("hbm", _PAIR),
+    "memoryusagemb": ("memory", PAIR),
+    "hbmusagemb": ("hbm", PAIR),
     "processid": ("pid", _INTEGER),
-    "processname": ("process", r".*?"),
+    "processname": ("process", ANY_TEXT),
     "processmemorymb": ("process_memory", _NUMBER),
     "processidincontainer": ("container_pid", _NUMBER),
 }
@@ -73,6 +74,7 @@ _BOTTOMS = (
 )
 
 
+_NAMES = {"name", "process"}
 _FIELDS = {
     "power": "power_w",
     "temp": "temperature_c",
@@ -86,12 +88,25 @@ _FIELDS = {
 
 
 @dataclass(frozen=True)
+class DamagedRow:
+    """The values of a row with cells that cannot be read, and those as field and text; `fits` counts the values."""
+
+    values: Values
+    unread: tuple[tuple[str, str], ...]
+    fits: int
+
+
+@dataclass(frozen=True)
 class ColumnLayout:
-    """A header row: one pattern for each cell below it, and the key and pattern of each of its words."""
+    """A header row: one pattern for each cell below it, and the key and pattern of each of its words.
+
+    `heading` are its cells with their blanks, if the text shows them.
+    """
 
     cells: tuple[re.Pattern[str], ...]
     keys: frozenset[str]
-    words: tuple[tuple[tuple[str, str], ...], ...] = ()
+    words: tuple[tuple[Column, ...], ...] = ()
+    heading: tuple[str, ...] = ()
 
     def read_row(self, row: TableRow) -> Values | None:
         """Return the row's values by key, or None if it is not a complete row of this table."""
@@ -103,29 +118,54 @@ class ColumnLayout:
             if not (found := pattern.fullmatch(cell)):
                 return None
             values |= found.groupdict()
-        return values
+        hidden = any(not is_name(values[key]) for key in _NAMES & values.keys()) or is_mask(values.get("health") or "")
+        return None if hidden else values
 
-    def read_damaged_row(self, row: TableRow) -> tuple[Values, list[tuple[str, str]]] | None:
-        """Return the values of a row with cells that are masked or cannot be read, and those as field and text.
+    def read_damaged_row(self, row: TableRow, printed: tuple[str, ...] = ()) -> DamagedRow | None:
+        """Return the values of a row with cells that are masked, blank or cannot be read; `printed` are the cells with
+        their blanks.
 
-        None if the row does not have this table's cells, or more than one of them cannot be read.
+        None if it does not have this table's cells, is a heading, or nothing shows that it is a row of data.
         """
-        if not row.closed or len(row.cells) != len(self.cells):
+        if not row.closed or not any(row.cells):
             return None
+        cells = row.cells if len(row.cells) <= len(self.cells) else self._rejoin_cells(row.cells)
+        if len(cells) != len(self.cells) or self._has_heading_words(cells):
+            return None
+        aligned = tuple(map(len, printed)) == tuple(map(len, self.heading))
         values: Values = {}
         unread: list[tuple[str, str]] = []
-        if sum(pattern.fullmatch(cell) is None for pattern, cell in zip(self.cells, row.cells, strict=True)) > 1:
+        figures = 0  # values that no heading and no text has
+        for at, (columns, cell) in enumerate(zip(self.words, cells, strict=True)):
+            places = _find_places(self.heading[at]) if aligned and printed else []
+            places = places if len(places) == len(columns) else []
+            texts = align_cell(printed[at] if places else cell, columns, places)
+            unassigned = cell if not any(texts) else ""
+            for (key, shape), text in zip(columns, texts, strict=True):
+                if not key:
+                    continue
+                values[key] = read_value(text, shape) if text else None
+                figures += shape not in (ANY_TEXT, _HEALTH) and values[key] is not None
+                if values[key] is None or values[key] != text:
+                    unread.append((self._name_field(key, values[key]), text or unassigned))
+        is_data = figures or any(map(is_mask, cells)) or re.search(r"\d", values.get("name") or "")
+        if not is_data and (values.get("health") or "").lower() not in _HEALTH_WORDS:
             return None
-        for pattern, words, cell in zip(self.cells, self.words, row.cells, strict=True):
-            found = pattern.fullmatch(cell) or re.fullmatch(_damaged_pattern(words), cell)
-            texts = found.groupdict() if found else {key: None for key, _ in words if key}
-            for key, shape in words:
-                text = texts.get(key)
-                good = bool(text is not None and re.fullmatch(shape, text))
-                if key:
-                    values[key] = text if good else None
-                    unread += [] if good else [(_FIELDS.get(key, key), cell if text is None else text)]
-        return (values, unread) if any(value for value in values.values()) else None
+        return DamagedRow(values, tuple(unread), sum(value is not None for value in values.values()))
+
+    def _name_field(self, key: str, value: str | None) -> str:
+        """Return the field of a device or process that cannot be read; of a pair whose first half can, the second."""
+        name = "ddr_used_mib" if key == "memory" and "hbm" in self.keys else _FIELDS.get(key, key)
+        return name.replace("_used", "_total") if value and not value.startswith("-") else name
+
+    def _has_heading_words(self, cells: tuple[str, ...]) -> bool:
+        """Return whether a cell has a word of a header row; a process can have any name."""
+        plain = (
+            cell
+            for cell, columns in zip(cells, self.words, strict=True)
+            if "process" not in (key for key, _ in columns)
+        )
+        return any(_find_column(word)[0] for cell in plain for word in _WORD.findall(cell))
 
     def read_cut_row(self, row: TableRow) -> Values:
         """Return the values in the first cells of a truncated row; it never becomes a device."""
@@ -156,7 +196,7 @@ def parse_layout(cells: tuple[str, ...]) -> ColumnLayout | None:
     """Return the layout of a header row, or None if it is not one."""
     if len(cells) > 12 or sum(map(len, cells)) > 400:
         return None
-    words = [[_find_column(word) for word in _WORD.findall(cell)] for cell in cells]
+    words = [[column for word in _WORD.findall(cell) for column in _find_columns(word)] for cell in cells]
     named = [key for cell in words for key, _ in cell if key]
     if len(named) != len(set(named)) or not any(mark <= set(named) for mark in _MARKS):
         return None
@@ -164,13 +204,22 @@ def parse_layout(cells: tuple[str, ...]) -> ColumnLayout | None:
     return ColumnLayout(patterns, frozenset(named), tuple(map(tuple, words)))
 
 
-def _find_column(word: str) -> tuple[str, str]:
+def _find_columns(word: str) -> list[Column]:
+    """Return the column of a header word, or the columns of two that were glued where a terminal wrapped the row."""
+    for at in range(1, len(word)):
+        if all(re.sub(r"[^a-z]", "", half.lower()) in _COLUMNS for half in (word[:at], word[at:])):
+            return [_find_column(word[:at]), _find_column(word[at:])]
+    return [_find_column(word)]
+
+
+@functools.lru_cache(maxsize=1024)  # the cells of damaged rows are tested for words of a heading
+def _find_column(word: str) -> Column:
     parts = re.findall(r"[a-z]+", word.lower())
     letters = "".join(parts)
     if letters not in _COLUMNS:
         whole = [each for each in _PARTS if _is_abbreviation(parts, each.split())]
         letters = whole[0].replace(" ", "") if len(whole) == 1 else letters
-    return _COLUMNS.get(letters, ("", _PAIR if "usage" in letters and "%" not in word else r"\S+"))
+    return _COLUMNS.get(letters, ("", PAIR if "usage" in letters and "%" not in word else r"\S+"))
 
 
 def _is_abbreviation(parts: list[str], whole: list[str]) -> bool:
@@ -180,19 +229,19 @@ def _is_abbreviation(parts: list[str], whole: list[str]) -> bool:
     return all(full.startswith(part) for part, full in zip(parts, whole, strict=False))
 
 
-def _cell_pattern(words: list[tuple[str, str]]) -> str:
+def _cell_pattern(words: list[Column]) -> str:
     """Return a pattern for the values in the order of their header words; a name can be missing or contain blanks."""
-    parts = [f"(?P<{key}>{shape})" if key else f"(?:{shape})" for key, shape in words]
-    loose = [shape == r".*?" for _, shape in words]
-    joints = [r"\s*" if loose[i] else r"\s+" for i in range(1, len(parts))]
-    return "".join(part + joint for part, joint in zip(parts, [*joints, ""], strict=False))
+    pattern = ""
+    for key, shape in words:
+        part = f"(?P<{key}>{shape})" if key else f"(?:{shape})"
+        joint = r"\s+" if pattern else ""
+        pattern += f"(?:{joint}{part})?" if pattern and shape == ANY_TEXT else joint + part
+    return pattern
 
 
-@functools.lru_cache(maxsize=64)
-def _damaged_pattern(words: tuple[tuple[str, str], ...]) -> str:
-    """Return a pattern like that of `_cell_pattern` in which each value may be any word, and a pair any two."""
-    loose = {_PAIR: r"\S+(?:\s*/\s*\S+)?", r".*?": r".*?"}
-    return _cell_pattern([(key, loose.get(shape, r"\S+")) for key, shape in words])
+def _find_places(heading: str) -> list[int]:
+    """Return the offsets of the words of a header cell."""
+    return [found.start() for found in _WORD.finditer(heading)]
 
 
 def guess_top(row: TableRow) -> ColumnLayout | None:
@@ -205,6 +254,11 @@ def guess_bottom(row: TableRow) -> ColumnLayout | None:
     return _find_fitting_layout(row, _BOTTOMS)
 
 
+def is_certain(row: TableRow) -> bool:
+    """Return whether the row has the form of a chip's row, whatever stands around it."""
+    return guess_top(row) is not None or guess_bottom(row) is not None
+
+
 def _find_fitting_layout(row: TableRow, layouts: tuple[tuple[str, ...], ...]) -> ColumnLayout | None:
     if not row.closed:
         return None
@@ -212,10 +266,19 @@ def _find_fitting_layout(row: TableRow, layouts: tuple[tuple[str, ...], ...]) ->
     return next((one for one in known if one is not None and one.read_row(row) is not None), None)
 
 
+def guess_damaged_row(row: TableRow, is_first: bool) -> DamagedRow | None:
+    """Return the values of a row without a header, of which a single cell cannot be read, by its form."""
+    layouts = (parse_layout(cells) for cells in (_TOPS if is_first else _BOTTOMS))
+    found = [damaged for one in layouts if one and (damaged := one.read_damaged_row(row))]
+    best = max(found, key=lambda damaged: damaged.fits - len(damaged.unread), default=None)
+    is_clear = best is not None and best.fits > 3 * len(best.unread) and (not is_first or "hugepages" in best.values)
+    return best if is_clear else None
+
+
 def make_device(values: Values) -> Device:
     """Return one chip from its two rows. The MB columns are MiB; the memory is HBM if there is such a column."""
     memory, hbm, pages = (_parse_usage_pair(values.get(key)) for key in ("memory", "hbm", "hugepages"))
-    main, ddr = (hbm, memory) if hbm[1] is not None else (memory, (None, None))
+    main, ddr = (hbm, memory) if "hbm" in values else (memory, (None, None))
     return Device(
         npu=parse_whole_number(values.get("npu")),
         chip=parse_whole_number(values.get("chip")),

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.model import Document
 from probes.ascend import npu_errors
-from probes.ascend.npu_page import TOOL, OutputPage, parse_pair
+from probes.ascend.npu_field_lines import FieldLine, collect_entries
+from probes.ascend.npu_page import TOOL, OutputPage
 
 Value = int | float | str | None
 
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
-_WRAPPED = 60  # minimum length of a line whose continuation has no key
-_PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s|```)")
 _HEALTH_ORDER = {"ok": 0, "warning": 1, "alarm": 3, "critical": 4}
 _UNLISTED = 2  # a word that is not known to be good, nor to be an alarm
 _NIL = {"", "NA", "N/A", "-", "--"}
@@ -36,14 +34,6 @@ _WORDY = re.compile(
 _STRUCTURE = ("NPU ID", "Chip Count", "Chip ID", "Chip Name")
 _MARKS = {"Chip ID", "Chip Name"}
 _HELPERS = ("mcu", "3559", "cpu")  # other chips on a card: its controller, and the 310's host processor
-_KNOWN = re.compile(
-    r"NPU ID|Chip |Card |Total Count|Product |Serial |Model$|Manufacturer|"
-    r".*(?:Usage|Utilization|Rate|Capacity|Temp|Power|Voltage|Error|Err |Bit |Freq|Clock|Count|Version|Compatib|Board|"
-    r"PCB|BOM|Slot|Class ID|PCI|Vendor|Device|Die ID|Mode|Health|Flash|Fault|Aicore|License|Enable|Speed|Width|\(\w+\)|"
-    r"Location|Area|Customized|work-|HBM|Info|Status)|Message$|SDID$|Super ?Pod|Server Index|VRD ",
-    re.IGNORECASE,
-)
-
 # Kind → pattern of its keys, joined by newlines; the first match wins.  Compiled on first use, like _IN_LINE: the
 # doctor parses answers of known type without them.
 _SIGNATURES: tuple[tuple[str, str], ...] = (
@@ -79,20 +69,11 @@ _SIGNATURES: tuple[tuple[str, str], ...] = (
 _TYPES = {name for name, _ in _SIGNATURES}
 
 
-@dataclass(frozen=True)
-class FieldLine:
-    """One line; `more` are its continuation lines."""
-
-    key: str
-    value: str
-    more: tuple[str, ...] = ()
-
-
 def read_fields(page: OutputPage) -> Document | None:
     """Return the document of one of these types, or None if the text has no such keys."""
     if ":" not in page.body:
         return None
-    entries = _collect_entries(page.lines, bool(page.query_type))
+    entries = collect_entries(page.lines, bool(page.query_type))
     kind = _find_kind(page, entries)
     if kind is None:
         return None
@@ -118,38 +99,6 @@ def _find_kind(page: OutputPage, entries: list[FieldLine]) -> str | None:
     if named and matched is None and npu_errors.read_error(page) is not None:
         return None
     return named if named and (named in _TYPES or matched in ("fields", None)) and matched != "list" else matched
-
-
-def _collect_entries(lines: Iterable[str], asked: bool) -> list[FieldLine]:
-    """Return the lines with known keys and their continuation lines; other text is ignored.
-
-    Below the command itself, unknown keys are accepted too, if they are separated like the tool's: new firmware adds
-    keys.
-    """
-    entries: list[FieldLine] = []
-    before = ""  # the previous line, if it is an entry
-    for line in lines:
-        if (
-            ":" in line
-            and (found := parse_pair(line, ":"))
-            and (before or (asked and " : " in line) or _KNOWN.match(found[0]))
-        ):
-            entries.append(FieldLine(*found))
-            before = line
-        elif before and line.lstrip().startswith(":"):
-            entries[-1] = _extend_entry(entries[-1], line.strip()[1:].strip())
-        elif len(before) >= _WRAPPED and line.strip() and not _PROMPT.match(line):
-            last = entries[-1]
-            entries[-1] = FieldLine(last.key, last.value + before[len(before.rstrip()) :][:1] + line.strip(), last.more)
-            before = line
-        else:
-            before = ""
-    return entries
-
-
-def _extend_entry(entry: FieldLine, line: str) -> FieldLine:
-    """Return the entry with a further line; at most 64 are kept."""
-    return FieldLine(entry.key, entry.value, (*entry.more, line)[:64])
 
 
 def _parse_value(key: str, text: str) -> Value:
@@ -225,11 +174,18 @@ def _shape_board(kind: str, entries: list[FieldLine]) -> dict[str, Any]:
             blocks.append({})
         blocks[-1][entry.key] = entry
     shown = []
+    npu: Value = None
     for block in blocks:
+        npu = _parse_value("NPU ID", block["NPU ID"].value) if "NPU ID" in block else npu
         marks = _read_marks(list(block.values()))
         helper = (marks["name"] or "").lower() in _HELPERS
         shown.append(
-            {"chip": marks["chip"], "name": marks["name"] if helper else None, "fields": _make_fields(block.values())}
+            {
+                "npu": npu,
+                "chip": marks["chip"],
+                "name": marks["name"] if helper else None,
+                "fields": _make_fields(block.values()),
+            }
         )
     return {"blocks": shown, "chip_count": _read_chip_count(entries)}
 

@@ -7,19 +7,29 @@ Known formats by their header words: 310 (Chip, Device), 310P, 910 (HBM-Usage), 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envcheck.core.model import CellRemark, Device, Document, Process
-from envcheck.core.text_table import TableGap, TableRow, parse_rows
+from envcheck.core.text_table import TableGap, TableRow
 from envcheck.core.tool_text import cell_text
 from probes.ascend import npu_columns, npu_errors, version_files
-from probes.ascend.npu_columns import ColumnLayout, Values
+from probes.ascend.npu_columns import ColumnLayout, DamagedRow, Values
 from probes.ascend.npu_page import TOOL, OutputPage
+from probes.ascend.npu_rows import PrintedRow, list_rows
 
 _BANNER = re.compile(r"npu-smi\s+(?P<tool>[^\s|]+)(?:\s+Version\s*:\s*(?P<driver>[^\s|]*))?", re.IGNORECASE)
 _IDLE = re.compile(r"No running processes found in NPU\s+(\d+)", re.IGNORECASE)
+_SIGNS = ("Health", "Bus-Id", "Process", "Version", "Usage", "OK", "NPU")
+_FIRST_ROW = re.compile(
+    r"(?m)^\W{0,20}\d{1,9}\s[^|\n]{1,80}\|[^|\n]{1,40}\|(?:\s*(?:[\d.]{1,12}|NA|N/A|-)\s){2}[^|/\n]{0,40}/[^|/\n]{1,40}\|"
+)  # a chip's first row without a header, whatever its health is
+_CRASH = re.compile(
+    r"Segmentation fault|core dumped|^(?:.{0,80}: )?(?:\s*\d+ )?\s*(?:Killed|Aborted|Bus error|Terminated)\b"
+    r"|terminate called|double free|stack smashing|段错误|已杀死|已放弃|已终止|核心已转储",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -38,9 +48,11 @@ class _InfoTableState:
     idle: list[int] = field(default_factory=list)
     partial: list[Values] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    remarks: list[tuple[TableRow, str, str]] = field(default_factory=list)
+    remarks: list[CellRemark] = field(default_factory=list)
+    last: int = -1
     rule: TableRow | None = None
     rules: int = 0
+    headed: int = -1  # rules above the last header row
     full: int = 0
     tabled: bool = False
     guessed: bool = False
@@ -48,46 +60,48 @@ class _InfoTableState:
 
 def read_info_table(page: OutputPage) -> Document | None:
     """Return the document of kind `info`, or None if there is no such table."""
-    if "|" not in page.body or not page.has_any("Health", "Bus-Id", "Process", "Version", "Usage", "OK", "NPU"):
+    if "|" not in page.body or not (page.has_any(*_SIGNS) or _FIRST_ROW.search(page.body)):
         return None
     seen = _InfoTableState()
     gap = False
-    for row in parse_rows(page.lines):
-        if isinstance(row, TableGap):
+    for line in list_rows(page.lines):
+        if isinstance(line, TableGap):
             gap = True  # counts only if the table continues after it, or has started
             seen.truncated |= seen.tabled
-        elif row.is_rule:
-            seen.rule, seen.rules = row, seen.rules + 1
-            seen.full = max(seen.full, row.width)
+        elif line.row.is_rule:
+            seen.rule, seen.rules = line.row, seen.rules + 1
+            seen.full = max(seen.full, line.row.width)
         else:
             before = seen.tabled
-            _read_row(seen, row)
+            seen.last = max(seen.last, line.at)
+            _read_row(seen, line, page)
             seen.truncated |= gap and seen.tabled and not before
     return _make_document(seen, page) if seen.tabled or seen.tool else None
 
 
-def _read_row(seen: _InfoTableState, row: TableRow) -> None:
+def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
+    row = line.row
     if row.cells[0][:1].isdigit():  # no header starts with a digit: most rows need no further test
-        _read_data_row(seen, row)
+        _read_data_row(seen, line, page)
         return
-    line = " | ".join(row.cells)
+    text = " | ".join(row.cells)
     head = npu_columns.parse_layout(row.cells) if row.closed and npu_columns.is_header(row.cells) else None
-    if banner := _BANNER.match(line):
+    if banner := _BANNER.match(text):
         seen.tool, seen.driver = cell_text(banner["tool"]), cell_text(banner["driver"])
-    elif idle := _IDLE.match(line):
+    elif idle := _IDLE.match(text):
         seen.idle.append(int(idle[1]))
         seen.tabled = True
-    elif line == "...":
+    elif text == "...":
         seen.truncated |= seen.tabled
     elif head is not None:
-        _apply_header(seen, head)
+        _apply_header(seen, replace(head, heading=line.printed))
     else:
-        _read_data_row(seen, row)
+        _read_data_row(seen, line, page)
 
 
 def _apply_header(seen: _InfoTableState, head: ColumnLayout) -> None:
     """Store the layout of a header row, which applies to the rows up to the next header."""
-    seen.tabled = True
+    seen.tabled, seen.headed = True, seen.rules
     if "pid" in head.keys:
         _drop_pending(seen)
         seen.work, seen.pending = head, None
@@ -104,40 +118,80 @@ def _drop_pending(seen: _InfoTableState) -> None:
         seen.truncated = True
 
 
-def _read_data_row(seen: _InfoTableState, row: TableRow) -> None:
+def _read_data_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
+    row = line.row
     if seen.work and (values := seen.work.read_row(row)) is not None:
         seen.processes.append(npu_columns.make_process(values))
         return
-    top, bottom = seen.top or npu_columns.guess_top(row), seen.bottom or npu_columns.guess_bottom(row)
-    if top and (values := top.read_row(row)) is not None:
-        if values != seen.pending:
-            _drop_pending(seen)
-        seen.pending, seen.tabled = values, True
-        seen.guessed |= seen.top is None
-    elif bottom and seen.pending is not None and (values := bottom.read_row(row)) is not None:
-        seen.devices.append(npu_columns.make_device(seen.pending | values))
-        seen.pending = None
-        seen.guessed |= seen.bottom is None
-    elif seen.tabled and not _read_damaged_row(seen, row):
+    if values := _read_whole_row(seen, seen.top, npu_columns.guess_top, row):
+        _begin_device(seen, values)
+    elif seen.pending is not None and (values := _read_whole_row(seen, seen.bottom, npu_columns.guess_bottom, row)):
+        _complete_device(seen, values)
+    elif not _read_damaged_row(seen, line, page) and seen.tabled:
         _keep_unread_row(seen, row)
 
 
-def _read_damaged_row(seen: _InfoTableState, row: TableRow) -> bool:
+def _read_whole_row(
+    seen: _InfoTableState, layout: ColumnLayout | None, guess: Callable[[TableRow], ColumnLayout | None], row: TableRow
+) -> Values | None:
+    """Return the values of a row without damage; a header that was cut has fewer columns than its rows."""
+    if layout and (values := layout.read_row(row)) is not None:
+        return values
+    guessed = guess(row)
+    if guessed is None or (layout and not layout.keys < guessed.keys):
+        return None
+    seen.guessed = True
+    return guessed.read_row(row)
+
+
+def _begin_device(seen: _InfoTableState, values: Values) -> None:
+    if values != seen.pending:
+        _drop_pending(seen)
+    seen.pending, seen.tabled = values, True
+
+
+def _complete_device(seen: _InfoTableState, values: Values) -> None:
+    seen.devices.append(npu_columns.make_device((seen.pending or {}) | values))
+    seen.pending = None
+
+
+def _read_damaged_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> bool:
     """Read a row with cells that cannot be read; return whether it is a row of the current table."""
-    layout = seen.work or (seen.top if seen.pending is None else seen.bottom)
-    found = layout.read_damaged_row(row) if layout and any(row.cells) else None
+    if seen.work:
+        found = seen.work.read_damaged_row(line.row, line.printed)
+        if found:
+            seen.processes.append(npu_columns.make_process(found.values))
+    else:
+        found = _read_damaged_chip(seen, line)
     if found is None:
         return False
-    values, unread = found
-    if seen.work:
-        seen.processes.append(npu_columns.make_process(values))
-    elif seen.pending is None:
-        seen.pending = values
-    else:
-        seen.devices.append(npu_columns.make_device(seen.pending | values))
-        seen.pending = None
-    seen.remarks += [(row, name, text) for name, text in unread]
+    number = page.numbers[line.at] if line.at >= 0 else 0
+    seen.remarks += [CellRemark(number, name, text) for name, text in found.unread]
     return True
+
+
+def _read_damaged_chip(seen: _InfoTableState, line: PrintedRow) -> DamagedRow | None:
+    """Read the first or second row of a chip: the one that it fits better, else the one whose turn it is."""
+    first = _read_damaged_cells(seen.top, line, is_first=True)
+    second = _read_damaged_cells(seen.bottom, line, is_first=False)
+    if first and not first.fits and seen.rules == seen.headed:
+        return None  # a header row that cannot be read: a rule is between headers and data
+    fits = (first.fits if first else -1, second.fits if second else -1)
+    if first and fits[0] >= fits[1] + (seen.pending is not None):
+        _begin_device(seen, first.values)
+        seen.guessed |= seen.top is None
+        return first
+    if second and seen.pending is not None:
+        _complete_device(seen, second.values)
+        seen.guessed |= seen.bottom is None
+        return second
+    return None
+
+
+def _read_damaged_cells(layout: ColumnLayout | None, line: PrintedRow, is_first: bool) -> DamagedRow | None:
+    if layout is not None:
+        return layout.read_damaged_row(line.row, line.printed)
+    return npu_columns.guess_damaged_row(line.row, is_first)
 
 
 def _keep_unread_row(seen: _InfoTableState, row: TableRow) -> None:
@@ -182,20 +236,19 @@ def _make_document(seen: _InfoTableState, page: OutputPage) -> Document:
         kind="info",
         tool_version=seen.tool,
         driver_version=seen.driver,
-        truncated=seen.truncated or lost or cut_rule or seen.guessed or not seen.tabled,
+        truncated=seen.truncated or lost or cut_rule or seen.guessed or not seen.tabled or _has_crashed(seen, page),
         devices=tuple(seen.devices),
         processes=tuple(seen.processes),
         error=npu_errors.find_warning(page),
         detail=detail,
-        remarks=tuple(_make_remarks(seen, page)),
+        remarks=tuple(seen.remarks),
     )
 
 
-def _make_remarks(seen: _InfoTableState, page: OutputPage) -> Iterator[CellRemark]:
-    """Yield the cells that could not be read, with the first line that has all cells of their row."""
-    for row, name, text in seen.remarks:
-        lines = (at for at, line in enumerate(page.lines, 1) if "|" in line and all(cell in line for cell in row.cells))
-        yield CellRemark(next(lines, 0), name, text)
+def _has_crashed(seen: _InfoTableState, page: OutputPage) -> bool:
+    """Return whether the tool crashed while it printed the table: the shell prints this below the last row."""
+    below = (line for line in page.lines[seen.last + 1 :] if line.strip() and line.lstrip()[0] not in "|+")
+    return bool(_CRASH.search(next(below, "")))
 
 
 def _is_collapsed(seen: _InfoTableState, page: OutputPage) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from envcheck.core.model import Document
-from envcheck.core.tool_text import clean_paste, strip_log_stamps
+from envcheck.core.tool_text import LINE_LIMIT, clean_paste, strip_log_stamps
 
 TOOL = "npu-smi"
 
@@ -20,18 +21,28 @@ _COMMAND = re.compile(
     r"(?:/[\w.-]+)*/?(?P<command>npu-smi\s+(?:(?:info|set|upgrade|clear)\b(?!:)|-{1,2}\w).*|hccn_tool\s+-.*|npu-list\s*|"
     r"lspci(?:\s+[-|].*)?|cat\s+\S*(?:scend|hccn|version\.)\S*.*)"
 )
+_LOOP = re.compile(
+    r"\bfor\s+\w+\s+in\s+(?:(?:\{|[$`(]{1,2}seq\s+)(?P<first>\d{1,4})(?:\.\.|\s+)(?P<last>\d{1,4})[`)}]"
+    r"|(?P<words>\d{1,6}(?:\s+\d{1,6}){0,99}))\s*;"
+)
+_LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _MOST = 2000  # commands that are separated in one text; a log of a host with 16 cards has about a hundred
 _KEY = re.compile(r"[A-Za-z][\w ()/.%+\[\]-]{0,63}")
 
 
 @dataclass(frozen=True)
 class OutputPage:
-    """One part of the text; `command` is the command before it, without prompt and folder, "" if there is none."""
+    """One part of the text; `command` is the command before it, without prompt and folder, "" if there is none.
+
+    `numbers` are the numbers of the lines in the whole text; `ids` those over which a shell's loop runs the command.
+    """
 
     lines: tuple[str, ...]
     command: str = ""
     body: str = ""
     cut: bool = False
+    numbers: Sequence[int] = ()
+    ids: tuple[int, ...] = ()
 
     def has_any(self, *words: str) -> bool:
         """Return whether the text contains one of the words: a cheap test before a parser runs."""
@@ -56,10 +67,25 @@ class OutputPage:
 Reader = Callable[[OutputPage], Document | None]
 
 
-def make_page(lines: Iterable[str], command: str = "", cut: bool = False) -> OutputPage:
-    """Return a page with these lines."""
+def make_page(
+    lines: Iterable[str],
+    command: str = "",
+    cut: bool = False,
+    numbers: Sequence[int] = (),
+    ids: tuple[int, ...] = (),
+) -> OutputPage:
+    """Return a page with these lines; without numbers, they are those of the whole text."""
     kept = tuple(lines)
-    return OutputPage(kept, command, "\n".join(kept), cut)
+    return OutputPage(kept, command, "\n".join(kept), cut, numbers or range(1, len(kept) + 1), ids)
+
+
+def join_pages(pages: Sequence[OutputPage]) -> OutputPage:
+    """Return the lines of all pages as the output of the first command that has one, else of the first command."""
+    asked = [page for page in pages if page.command] or [*pages]
+    first = next((page for page in asked if page.body.strip()), asked[0])
+    lines = [line for page in pages for line in page.lines]
+    numbers = [number for page in pages for number in page.numbers]
+    return make_page(lines, first.command, pages[-1].cut, numbers, first.ids)
 
 
 def find_command(line: str) -> str | None:
@@ -86,17 +112,39 @@ def parse_pair(line: str, sign: str) -> tuple[str, str] | None:
 
 def split_by_command(text: str) -> list[OutputPage]:
     """Return the text split into the outputs of its commands; the first part is the text before the first command."""
-    text = clean_paste(text)
-    lines = strip_log_stamps(text.split("\n"))
-    parts: list[tuple[str, list[str]]] = [("", [])]
+    broken = _LINE_BREAK.search(text) is not None
+    text = clean_paste(text, len(text)) if broken else clean_paste(text)
+    lines = list(enumerate(strip_log_stamps(text.split("\n")), 1))
+    if broken:
+        lines = [(number, piece[:LINE_LIMIT]) for number, line in lines for piece in _LINE_BREAK.split(line)]
+    lines = _drop_double_spacing(lines)
+    parts: list[tuple[str, tuple[int, ...], list[tuple[int, str]]]] = [("", (), [])]
     if not _names_tool(text):
-        parts, lines = [("", lines)], []
-    for line in lines:
+        parts, lines = [("", (), lines)], []
+    for number, line in lines:
         if len(parts) <= _MOST and (command := find_command(line)):
-            parts.append((command, []))
+            parts.append((command, _read_loop(line), []))
         else:
-            parts[-1][1].append(line)
-    last = len(parts) - 1
+            parts[-1][2].append((number, line))
+    cut = not text.endswith("\n")
     return [
-        make_page(below, command, at == last and not text.endswith("\n")) for at, (command, below) in enumerate(parts)
+        make_page([line for _, line in own], command, cut and own is parts[-1][2], [number for number, _ in own], ids)
+        for command, ids, own in parts
     ]
+
+
+def _drop_double_spacing(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the lines without the blank ones if a paste put one between any two: they separate nothing."""
+    full = [at for at, (_, line) in enumerate(lines) if line.strip()]
+    is_spaced = len(full) > 3 and all(after - before > 1 for before, after in pairwise(full))
+    return [lines[at] for at in full] if is_spaced else lines
+
+
+def _read_loop(line: str) -> tuple[int, ...]:
+    """Return the numbers over which the loop around a command runs; empty without a loop, or if it cannot be told."""
+    found = _LOOP.search(line)
+    if not found:
+        return ()
+    if found["words"]:
+        return tuple(int(word) for word in found["words"].split())
+    return tuple(range(int(found["first"]), min(int(found["last"]), _MOST) + 1))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from envcheck.core.model import Document
 from envcheck.core.tool_text import cell_text
 from probes.ascend import hccn, lspci, npu_errors, npu_fields, npu_info, npu_tables, npu_topo, version_files
-from probes.ascend.npu_page import TOOL, OutputPage, Reader, make_page, split_by_command
+from probes.ascend.npu_page import TOOL, OutputPage, Reader, join_pages, split_by_command
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
 from probes.paste.paste_parser import describe_part
 
@@ -39,7 +39,7 @@ FORMS = OutputForms(
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b"),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info"),
         FirstLine("version", r"\s*npu-smi version\s*:"),
-        FirstLine("watch", r"\s*N(?:pu|PU) ?ID\s*\(", repeats=True),
+        FirstLine("watch", r"\s*(?:N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\))", repeats=True),
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", repeats=True),
         FirstLine(
             "hccn",
@@ -91,9 +91,11 @@ def parse(text: str) -> Document:
         read = [_read_page(part) for part in asked]
         if _is_session(asked, read):
             return _make_session(asked, read)
-    lines = [line for part in parts for line in part.lines]
-    command = next((part.command for part in asked if part.body.strip()), asked[0].command)
-    return _read_page(make_page(lines, command, parts[-1].cut))
+        if {document.kind for document in read} <= {"hccn", "empty", "unknown"}:
+            ports = hccn.read_hccn_answers(parts)
+            if ports is not None:
+                return ports
+    return _read_page(join_pages(parts))
 
 
 def _read_page(sheet: OutputPage) -> Document:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from envcheck.core.model import Document
+from envcheck.core.model import CellRemark, Document
 from envcheck.core.text_table import TableRow, parse_rows
 from envcheck.core.tool_text import cell_text, parse_whole_number
+from probes.ascend.npu_alignment import is_mask
 from probes.ascend.npu_page import TOOL, OutputPage
 
 _MAP_WORDS = re.compile(r"NPU ID|Slot ID|Chip Logic ID|Chip Phy-?ID|Chip ID|Chip Name", re.IGNORECASE)
@@ -23,6 +24,8 @@ _MAP_KEYS = {
     "chipname": "name",
 }
 _WATCH_WORD = re.compile(r"[A-Za-z][A-Za-z ]{0,30}\([^()]{1,8}\)")
+_WATCH_SIGNS = ("Pwr(W)", "Temp(C)", "AI Core(%)", "Memory(%)")
+_WATCH_COLUMNS = {"pwrw", "tempc", "aicore", "aicpu", "ctrlcpu", "memory", "memorybw", "npuutil", "aicube", "aivector"}
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?")
 _HELPERS = ("mcu", "3559")
 
@@ -78,18 +81,37 @@ def _parse_mapping_row(columns: list[str], line: str) -> dict[str, Any] | None:
 
 
 def read_watch(page: OutputPage) -> Document | None:
-    """Parse `info watch`: one line per chip and second, with the selected columns; the header can repeat."""
-    if not page.has_any("NpuID", "NPUID", "Npu ID"):
+    """Parse `info watch`: one line per chip and second, with the selected columns; the header can repeat.
+
+    The columns of ids are missing if somebody cut them off, or selected other columns.
+    """
+    if not page.has_any("NpuID", "NPUID", "Npu ID", *_WATCH_SIGNS):
         return None
     columns: list[str] = []
     found: list[dict[str, Any]] = []
-    for line in page.lines:
+    remarks: list[CellRemark] = []
+    for number, line in zip(page.numbers, page.lines, strict=True):
         words = [" ".join(word.split()) for word in _WATCH_WORD.findall(line)] if "(" in line else []
-        if words and _keep_letters(words[0]).startswith("npuid"):
+        if words and _is_watch_header(words, line):
             columns = columns or words
-        elif columns and len(cells := line.split()) == len(columns) and cells[0].isascii() and cells[0].isdigit():
-            found.append({column: _parse_number(cell) for column, cell in zip(columns, cells, strict=False)})
-    return Document(tool=TOOL, kind="watch", detail={"columns": columns, "rows": found}) if columns else None
+        elif columns and len(cells := line.split()) == len(columns) and all(map(_is_watch_cell, cells)):
+            row = list(zip(columns, cells, strict=True))
+            found.append({column: None if is_mask(cell) else _parse_number(cell) for column, cell in row})
+            remarks += [CellRemark(number, column, cell) for column, cell in row if is_mask(cell)]
+    detail = {"columns": columns, "rows": found}
+    return Document(tool=TOOL, kind="watch", detail=detail, remarks=tuple(remarks)) if columns else None
+
+
+def _is_watch_header(words: Sequence[str], line: str) -> bool:
+    """Return whether the words are columns: the first is an id, or the line has only columns that watch prints."""
+    if _keep_letters(words[0]).startswith("npuid"):
+        return True
+    known = sum(_keep_letters(word) in _WATCH_COLUMNS for word in words)
+    return known > 1 and known == len(words) and not _WATCH_WORD.sub("", line).strip()
+
+
+def _is_watch_cell(cell: str) -> bool:
+    return bool(_NUMBER.fullmatch(cell)) or cell_text(cell) is None or is_mask(cell)
 
 
 def _parse_number(cell: str) -> int | float | str | None:

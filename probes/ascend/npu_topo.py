@@ -17,6 +17,9 @@ _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
 _PIECES = 6  # lines into which a terminal may have wrapped one row
+_PORT = re.compile(r"(?:RoCE|NIC|mlx|hns|eth).*")
+_NUMBERED = re.compile(r"[A-Za-z]\w*\d")  # a network card has the name of its port: enp1s0f0, ib0; no relation has one
+_RELATIONS = ("X", "SYS", "PHB", "PIX", "PXB", "NODE", "HCCS", "HCCS_SW", "SIO", "UB", "NA")
 _KINDS = ("npu", "id", "chip", "device")
 _NAMED = re.compile(r"(?:NPU|ID|Chip|Device)[-_]?\d", re.IGNORECASE)
 _TRIES = 500  # maximum number of candidate header lines
@@ -55,6 +58,13 @@ def _is_row(line: str) -> bool:
     )
 
 
+def _find_row_name(line: str, columns: set[str]) -> str | None:
+    """Return the name of the row, if it is one of the columns': a device's, or a network card's."""
+    words = line.split(None, 2)
+    is_port_row = len(words) > 1 and words[0] in columns and words[1] in _RELATIONS
+    return words[0] if words and words[0] in columns and (is_port_row or _is_row(line)) else None
+
+
 def _collect_header_pieces(lines: tuple[str, ...], at: int) -> list[str]:
     """Return the pieces of a wrapped header: all lines before the first row."""
     pieces = [lines[at]]
@@ -71,7 +81,7 @@ def _collect_records(lines: tuple[str, ...], columns: list[str], width: int, bro
     wanted = set(columns)
     pieces = 0
     for line in lines:
-        if _is_row(line) and (name := line.split(None, 1)[0]) in wanted:
+        if (name := _find_row_name(line, wanted)) is not None:
             wanted.discard(name)
             rows.append(line)
             pieces = 1
@@ -89,8 +99,13 @@ def _parse_header(line: str) -> list[str]:
     words = _AFFINITY.sub(lambda found: f"{found[1].upper()}-Affinity", line).split()
     if not words or len(words) > _WIDEST or not _DEVICE.fullmatch(words[0]):
         return []
+    is_wide = any(_DEVICE.fullmatch(word) or word.endswith("-Affinity") for word in words[1:])
     known = all(
-        _DEVICE.fullmatch(w) or w.endswith("-Affinity") or re.match(r"(?:RoCE|NIC|mlx|hns|eth)", w) for w in words
+        _DEVICE.fullmatch(word)
+        or word.endswith("-Affinity")
+        or _PORT.fullmatch(word)
+        or (is_wide and _NUMBERED.search(word))
+        for word in words
     )
     return words if known else []
 
@@ -107,7 +122,8 @@ def _make_document(columns: list[str], below: list[str]) -> Document:
         matrix[name] = dict(zip(related, words, strict=False))
         short |= len(words) < len(related)
         for end, word in zip(ends, [*words[len(related) :], *([None] * len(ends))], strict=False):
-            affinity[end][name] = word
+            if name in devices:
+                affinity[end][name] = word
     missing = any(name not in matrix for name in devices)
     topology = Topology(
         devices=tuple(devices),

@@ -78,4 +78,5 @@ def _make_device(words: list[str], position: int) -> Device:
         cells["name"] = f"{words[LEAST - 1]} {words[LEAST]}"
     cells["bus_id"] = cells["bus_id"] if _BUS_ID.fullmatch(words[0]) else None
     device = device_cells.make_device(cells, position)
-    return replace(device, power_w=device.power_w / 1000) if (device.power_w or 0) > MOST_WATTS else device
+    in_milliwatts = device.power_w is not None and device.power_w > MOST_WATTS
+    return replace(device, power_w=(device.power_w or 0) / 1000) if in_milliwatts else device

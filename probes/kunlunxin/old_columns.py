@@ -83,8 +83,9 @@ def name_cells(head: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
 
 
 def _fit(head: Sequence[str], cells: Sequence[str]) -> bool:
-    """Return whether the cells that have a form stand below their labels."""
+    """Return whether the cells that have a form stand below their labels; sizes below L3 are not the memory's."""
     by_field = {_COLUMNS.get(label, ""): cell for label, cell in zip(head, cells, strict=False)}
+    cells = [cell for label, cell in zip([*head, *[""] * len(cells)], cells, strict=False) if label != "l3"]
     forms = [("node", _SHAPES["node"]), ("memory", _SIZES), ("utilization_percent", _SHAPES["utilization_percent"])]
     shown = [(name, form) for name, form in forms if any(form.match(cell) for cell in cells)]
     return all(form.match(by_field[name]) for name, form in shown if name in by_field)

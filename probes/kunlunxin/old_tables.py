@@ -49,7 +49,7 @@ def parse_old_tables(paste: PastedOutput) -> Document | None:
     if "XPU-SMI" in paste.text:
         return None
     lines = unwrap_lines(paste.lines)
-    tables = _read_rows(extract_table_lines(lines)[:ROWS_LIMIT])
+    tables = _read_rows([line.text for line in extract_table_lines(lines)[:ROWS_LIMIT]])
     versions = {found[1].lower(): found[2] for found in reversed([*_VERSION.finditer(paste.text)])}
     if (
         not tables.devices
@@ -80,7 +80,7 @@ def _read_rows(rows: Sequence[str]) -> _OldTables:
         elif at == len(rows) - 1 and not row.rstrip().endswith(("|", "...")) and len(cells) < 40:
             tables.is_cut = True
         elif old_columns.is_process_head(tables.head):
-            tables.processes += _read_process(tables.head, cells)
+            tables.processes += _read_process(tables.head, cells, tables.processes[-1:])
         elif not tables.head or old_columns.is_device_head(tables.head):
             devices = _read_device(tables.head, cells, len(tables.devices))
             tables.devices += devices
@@ -94,7 +94,8 @@ def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Devi
     memory = _PAIR.search(named.pop("memory", ""))
     if memory:
         named |= {"memory_used_mib": memory[1], "memory_total_mib": memory[2]}
-    if not memory and not (named.get("index", "").isdecimal() and len(cells) >= len(head) > 0):
+    is_named = named.get("index", "").isdecimal() or old_columns.is_bus_id(named.get("bus_id", ""))
+    if not memory and not (is_named and len(cells) >= len(head) > 0):
         return ()  # cut before its memory
     if not any(cell_value(named.get(name)) for name in ("bus_id", "node", "name")):
         return ()
@@ -103,14 +104,18 @@ def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Devi
     return (device_cells.make_device({key: cell_value(cell) for key, cell in named.items()}, position),)
 
 
-def _read_process(head: list[str], cells: list[str]) -> Iterable[Process]:
+def _read_process(head: list[str], cells: list[str], above: Sequence[Process]) -> Iterable[Process]:
+    """Return the process of a row; only the first one of a device has its number."""
     cells = [*cells[: len(head) - 1], " | ".join(cells[len(head) - 1 :])]  # a command may have bars
     named = dict(zip(head, cells, strict=False))
     if not named.get("pid", "").isdecimal():
         return ()
-    device = named.get("devid", "")
+    number = named.get("devid", "")
+    device = int(number) if number.isdecimal() and len(number) < 6 else None
+    if not number and above:
+        device = above[0].device
     shown = {"pid": named["pid"], "name": named.get("command"), "memory": named.get("memory")}
-    return (device_cells.make_process(shown, int(device) if device.isdecimal() and len(device) < 6 else None),)
+    return (device_cells.make_process(shown, device),)
 
 
 def unwrap_lines(lines: Sequence[str]) -> list[str]:

@@ -3,6 +3,12 @@ known."""
 
 from __future__ import annotations
 
+import re
+
+BRAND = re.compile(
+    r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN|RTX|GTX|Iluvatar|Orin|A100|A800|H100|H800|H20|V100|BI-V)\b",
+    re.IGNORECASE,
+)
 # Query field → field of Device, or of a process.
 FIELDS = {
     "index": "index",

@@ -1,6 +1,7 @@
 """Guesses the fields of CSV rows without header and command: only unmistakable values are named.
 
 0, NVIDIA A10, GPU-2c7c..., 23028 MiB          index, name, uuid; the memory may be total, used or free: unknown
+GPU-2c7c..., 4711, python, 123 MiB             a number and a program: the row of a process
 """
 
 from __future__ import annotations
@@ -9,63 +10,96 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-Row = tuple[str, ...]
+from probes.smi import cell_words
+from probes.smi.csv_fields import BRAND
+from probes.smi.csv_samples import CsvRow
 
-BRAND = re.compile(
-    r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN|RTX|GTX|Iluvatar|Orin|A100|A800|H100|H800|H20|V100|BI-V)\b",
-    re.IGNORECASE,
-)
+CELL_LIMIT = 120
 _BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
 _UUID = re.compile(r"(?:GPU|MIG)-[-0-9A-Za-z/?]{4,80}$")
 _EVIDENCE = re.compile(
     r"\d+(?:\.\d+)? (?:MiB|W|MHz|%)$|\[(?:N/A|Not Supported|Unknown Error|GPU is lost)[^\]]*\]$|0x[0-9A-Fa-f]{16}$"
 )
-# Field → pattern of its values.  The first column that matches in all rows is used.
+# Field → pattern of its values.  The first column that matches in the rows is used.
 _LOOKS = {
     "uuid": _UUID,
-    "bus_id": _BUS,
+    "pci.bus_id": _BUS,
     "name": BRAND,
     "driver_version": re.compile(r"\d{3}\.\d{2,3}\.\d{2}$"),
     "pstate": re.compile(r"P\d{1,2}$"),
 }
-_FIELDS = {
-    "uuid": "uuid",
-    "bus_id": "pci.bus_id",
-    "name": "name",
-    "driver_version": "driver_version",
-    "pstate": "pstate",
-}
+_PID = re.compile(r"\d{1,10}$")
+_PROGRAM = re.compile(r"[~.]{0,3}/|\.\.\.|[A-Za-z]:\\|[a-z][\w.+-]*(?:\s|$)|.*\.exe$|\[Not Found\]$|[A-Z][A-Za-z]+$")
+_ANSWERS = {"Enabled", "Disabled", "Default", "Active", "Yes", "No", "None", "Prohibited", "Supported", "WDDM", "TCC",
+            "MCDM", "valid", "Completed", "Success"}  # fmt: skip
 
 
-def select_rows(candidates: Sequence[Row]) -> tuple[Row, ...]:
-    """Return the rows of the most frequent width among those with a GPU value; none if there is no such row."""
-    speaking = [row for row in candidates if any(map(_is_device_value, row))]
+def select_rows(candidates: Sequence[CsvRow]) -> list[CsvRow]:
+    """Return the rows of the most frequent width among those with a GPU value, and rows beside them with masks."""
+    speaking = [row for row in candidates if any(map(is_device_value, row.cells))]
     if not speaking:
-        return ()
-    width = Counter(map(len, speaking)).most_common(1)[0][0]
-    return tuple(row for row in speaking if len(row) == width and all(len(cell) < 120 for cell in row))
+        return []
+    width = Counter(len(row.cells) for row in speaking).most_common(1)[0][0]
+    found = {row.at for row in speaking}
+    kept: list[CsvRow] = []
+    for row in candidates:
+        if len(row.cells) == width and all(len(cell) < CELL_LIMIT for cell in row.cells):
+            beside = {row.at - 1, row.at + 1} & (found | {each.at for each in kept[-1:]})
+            if row.at in found or (beside and any(map(_is_blank, row.cells))):
+                kept.append(row)
+    return kept
 
 
-def _is_device_value(cell: str) -> bool:
+def are_processes(rows: Sequence[CsvRow]) -> bool:
+    """Return whether these are rows of processes: somewhere a program follows a number, and no device is named."""
+    return any(map(_is_process, rows)) and not any(BRAND.match(cell) for row in rows for cell in row.cells)
+
+
+def _is_process(row: CsvRow) -> bool:
+    return any(
+        _PID.match(number) and _PROGRAM.match(text) and text not in _ANSWERS and not cell_words.is_masked(text)
+        for number, text in zip(row.cells, row.cells[1:], strict=False)
+    )
+
+
+def is_device_value(cell: str) -> bool:
+    """Return whether only a query of devices prints such a value: a UUID, a bus id, a number with a unit."""
     return bool(_UUID.match(cell) or _BUS.match(cell) or _EVIDENCE.match(cell))
 
 
-def guess_fields(found: Sequence[Row]) -> Row | None:
+def guess_fields(rows: Sequence[CsvRow]) -> tuple[str, ...] | None:
     """Return the column names, '' for unknown ones; None if none is known."""
-    columns = list(zip(*found, strict=True))
+    columns = list(zip(*(row.cells for row in rows), strict=True))
     names = [""] * len(columns)
     for field, look in _LOOKS.items():
-        at = next((at for at, cells in enumerate(columns) if not names[at] and all(map(look.match, cells))), None)
+        at = next((at for at, cells in enumerate(columns) if not names[at] and _looks_like(cells, look)), None)
         if at is not None:
-            names[at] = _FIELDS[field]
-    if not names[0] and _is_counting(columns[0]) and len(columns) > 1:
+            names[at] = field
+    if not names[0] and len(columns) > 1 and _is_counting(columns[0]):
         names[0] = "index"
     return tuple(names) if any(names) else None
 
 
+def _looks_like(cells: Sequence[str], look: re.Pattern[str]) -> bool:
+    """Return whether the cells have this form, masks and empty values aside, which are at most half."""
+    found = [bool(look.match(cell)) for cell in cells if not _is_blank(cell)]
+    return all(found) and 2 * len(found) >= len(cells) > 0
+
+
+def _is_blank(cell: str) -> bool:
+    return not cell or cell_words.is_absent(cell) or cell_words.is_failure(cell) or cell_words.is_hidden(cell)
+
+
 def _is_counting(cells: Sequence[str]) -> bool:
-    """Return whether the cells are 0, 1, 2 ... or a part of it: an index, not a percentage."""
-    if not all(re.fullmatch(r"\d{1,3}", cell) for cell in cells):
+    """Return whether the cells are 0, 1, 2 ... or a part of it, perhaps again and again: an index, not a percentage."""
+    cells = [cell for cell in cells if not _is_blank(cell)]
+    if not cells or not all(re.fullmatch(r"\d{1,3}", cell) for cell in cells):
         return False
-    numbers = [int(cell) for cell in cells]
-    return numbers == sorted(set(numbers)) and numbers[-1] < 4 * len(numbers) + 16
+    runs: list[list[int]] = []
+    for number in map(int, cells):
+        if not runs or number <= runs[-1][-1]:
+            runs.append([])
+        runs[-1].append(number)
+    longest = max(runs, key=len)
+    is_cycle = len(runs) == 1 or (len(longest) > 1 and all(set(run) <= set(longest) for run in runs))
+    return is_cycle and longest[-1] < 4 * len(longest) + 16

@@ -1,75 +1,123 @@
 """Parses CSV output of --query-gpu, --query-compute-apps, --query-accounted-apps: `index, name, memory.used [MiB]`.
 
 The field names come from the header; otherwise from the pasted command line; otherwise from the values (csv_guess.py).
+The samples of a loop are a session.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from envcheck.core.model import Document
-from probes.smi import csv_guess, device_cells, error_output
+from envcheck.core.model import CellRemark, Document
+from probes.paste.paste_parser import describe_part
+from probes.smi import csv_cells, csv_guess, csv_samples, device_cells, error_output
 from probes.smi.csv_fields import ALONE, FIELDS, GROUPS, NO_DEVICE_A_ROW, PROCESS
+from probes.smi.csv_samples import CsvRow
 from probes.smi.pasted_output import PastedOutput, cell_value
 
-_UNIT = re.compile(r"\s*\[[^\[\]]{0,12}\]$")
+_UNIT = re.compile(r"\s{0,8}\[[^\[\]]{0,12}\]$")
 _NAME = re.compile(r"[A-Za-z][\w.]{0,90}(?:\s*\[[^\[\]]{0,12}\])?$")
 _COMMAND = re.compile(r"--query-[a-z-]{2,24}[= ]\s?[\"']?([A-Za-z][\w.]*(?:\s?,\s?[\w.]+)*)")
-_VALUE = re.compile(r"-?\d+(?:\.\d+)?(?:\s?[A-Za-z%/]{1,6})?$|0x[0-9A-Fa-f]+$")
-_SHAPES = {
-    "uuid": re.compile(r"(?:GPU-|MIG-)?[0-9A-Za-z?][-0-9A-Za-z?/]{3,80}$"),
-    "bus_id": re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$"),
-    "perf_state": re.compile(r"P\d{1,2}$"),
-    "mig_mode": re.compile(r"Enabled\*?$|Disabled\*?$"),
-    "persistence": re.compile(r"Enabled$|Disabled$"),
-    "name": re.compile(r"[^\s,].{0,119}$"),
-}
-_NUMERIC = {name for name in [*FIELDS.values(), "pid"] if name not in _SHAPES}
-ROWS_LIMIT = 20_000
-_PATIENCE = 3  # lines between the command and its output: sudo's prompt, a banner
+SAMPLES_LIMIT = 4000  # last samples of a loop that are parts of the session
+_PATIENCE = 3  # other lines between the command and its output (sudo's prompt, a banner), and between two rows
+_ROW = "row"  # the field of a remark on a row with missing cells
 
 
 @dataclass(frozen=True)
 class _CsvSheet:
-    fields: tuple[str, ...] | None
-    rows: tuple[tuple[str, ...], ...]
-    headed: bool
-    truncated: bool
+    """The rows below `fields`, which have their units; `unread` are lines that are rows with missing cells."""
+
+    fields: tuple[str, ...]
+    rows: tuple[CsvRow, ...]
+    headed: bool = False
+    truncated: bool = False
+    unread: tuple[tuple[int, str], ...] = ()
+    of_processes: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [_UNIT.sub("", field) for field in self.fields]
 
 
 def parse_csv(paste: PastedOutput) -> Document | None:
-    """Return the document of kind `csv`, or None if there are no such rows."""
+    """Return the document of kind `csv`, of a loop `session`, or None if there are no such rows."""
     asked = "--query-" in paste.text
     sheet = _read_with_head(paste.lines) or (_read_with_command(paste.lines) if asked else _guess_sheet(paste.lines))
     if sheet is None or (not sheet.rows and error_output.find_error(paste)):
         return None
-    names = [_UNIT.sub("", field) for field in sheet.fields or ()]
-    cells = [dict(zip(names, row, strict=False)) for row in sheet.rows]
-    of_processes = "pid" in names
+    is_loop = not sheet.of_processes and not NO_DEVICE_A_ROW & set(sheet.names)
+    samples = csv_samples.split_samples(sheet.names, sheet.rows) if is_loop else []
+    if len(samples) < 2:
+        return _make_document(paste, sheet)
+    latest = csv_samples.choose_last_complete(samples)
+    parts = [_make_document(paste, replace(sheet, rows=tuple(rows), truncated=False, unread=())) for rows in samples]
+    return replace(
+        parts[latest],
+        kind="session",
+        truncated=sheet.truncated,
+        detail={"parts": [describe_part("", part) for part in parts[-SAMPLES_LIMIT:]]},
+        remarks=(*(remark for part in parts for remark in part.remarks), *_remark_rows(paste, sheet)),
+        parts=tuple(parts[-SAMPLES_LIMIT:]),
+    )
+
+
+def _make_document(paste: PastedOutput, sheet: _CsvSheet) -> Document:
+    names = sheet.names
+    rows = [_drop_unreadable(names, row.cells) for row in sheet.rows]
+    of_processes = sheet.of_processes or "pid" in names
     of_devices = not of_processes and not NO_DEVICE_A_ROW & set(names)
     return Document(
         paste.tool.name,
         "csv",
-        tool_version=_first_value(cells, "ixml_version"),
-        driver_version=_first_value(cells, "driver_version") or _first_value(cells, "kmd_version"),
-        cuda_version=_first_value(cells, "cuda_version"),
+        tool_version=_first_value(rows, "ixml_version"),
+        driver_version=_first_value(rows, "driver_version") or _first_value(rows, "kmd_version"),
+        cuda_version=_first_value(rows, "cuda_version"),
         truncated=sheet.truncated,
         devices=tuple(
-            device_cells.make_device(_rename_fields(row, FIELDS), at) for at, row in enumerate(cells) if of_devices
+            device_cells.make_device(_rename_fields(row, FIELDS), at) for at, row in enumerate(rows) if of_devices
         ),
-        processes=tuple(device_cells.make_process(_rename_fields(row, PROCESS), None) for row in cells if of_processes),
-        detail={"header_in_output": sheet.headed, "fields": sheet.fields, "rows": sheet.rows},
+        processes=tuple(
+            device_cells.make_process(_rename_fields(row, PROCESS), None) for row in rows if "pid" in names
+        ),
+        detail={
+            "header_in_output": sheet.headed,
+            "fields": sheet.fields,
+            "rows": tuple(tuple(cell or None for cell in row.cells) for row in sheet.rows),
+        },
+        remarks=(*_remark_cells(paste, sheet), *_remark_rows(paste, sheet)),
     )
 
 
-def _rename_fields(row: dict[str, str], names: dict[str, str]) -> dict[str, str | None]:
+def _drop_unreadable(names: Sequence[str], cells: Sequence[str]) -> dict[str, str | None]:
+    return {
+        name: cell if csv_cells.rate_cell(name, cell) in csv_cells.READABLE else None
+        for name, cell in zip(names, cells, strict=False)
+        if name
+    }
+
+
+def _remark_cells(paste: PastedOutput, sheet: _CsvSheet) -> Iterator[CellRemark]:
+    """Yield the cells without a readable value, with the field of Device or Process, else that of the query."""
+    mapped = PROCESS if "pid" in sheet.names else FIELDS
+    for row in sheet.rows:
+        for name, cell in zip(sheet.names, row.cells, strict=False):
+            if csv_cells.rate_cell(name, cell) not in csv_cells.READABLE:
+                field = mapped.get(name, FIELDS.get(name, name))
+                yield CellRemark(paste.numbers[row.at], "memory_mib" if field == "memory" else field, cell)
+
+
+def _remark_rows(paste: PastedOutput, sheet: _CsvSheet) -> Iterator[CellRemark]:
+    return (CellRemark(paste.numbers[at], _ROW, text) for at, text in sheet.unread)
+
+
+def _rename_fields(row: dict[str, str | None], names: dict[str, str]) -> dict[str, str | None]:
     return {names[key]: value for key, value in row.items() if key in names}
 
 
-def _first_value(cells: Sequence[dict[str, str]], field: str) -> str | None:
-    return cell_value(cells[0].get(field)) if cells else None
+def _first_value(rows: Sequence[dict[str, str | None]], field: str) -> str | None:
+    return next((value for row in rows if (value := cell_value(row.get(field)))), None)
 
 
 def split_cells(line: str) -> tuple[str, ...]:
@@ -98,10 +146,14 @@ def _is_precise_field(field: str) -> bool:
     return _UNIT.sub("", field) in (*FIELDS, *PROCESS) or "." in field
 
 
+def _may_be_head(line: str) -> bool:
+    return line[:1].strip() in ("", '"', *"abcdefghijklmnopqrstuvwxyz")
+
+
 def _read_with_head(lines: tuple[str, ...]) -> _CsvSheet | None:
     for at, line in enumerate(lines):
-        if line[:1].strip() in ("", '"', *"abcdefghijklmnopqrstuvwxyz") and _is_head(fields := split_cells(line)):
-            sheet = _read_rows(lines[at + 1 :], fields, headed=True, patience=0)
+        if _may_be_head(line) and _is_head(fields := split_cells(line)):
+            sheet = _read_rows(lines, at + 1, fields, headed=True)
             if len(fields) > 1 or sheet.rows or _UNIT.search(fields[0]):
                 return sheet
     return None
@@ -111,38 +163,45 @@ def _read_with_command(lines: tuple[str, ...]) -> _CsvSheet | None:
     for at, line in enumerate(lines):
         found = _COMMAND.search(line) if "--query-" in line else None
         if found:
-            sheet = _read_rows(lines[at + 1 :], split_cells(found[1]), headed=False, patience=_PATIENCE)
+            sheet = _read_rows(lines, at + 1, split_cells(found[1]), headed=False)
             if sheet.rows:
                 return sheet
     return None
 
 
-def _read_rows(lines: Sequence[str], fields: tuple[str, ...], *, headed: bool, patience: int) -> _CsvSheet:
-    """Return the rows with one cell of the right kind per field; the first other line ends them."""
+def _read_rows(lines: Sequence[str], start: int, fields: tuple[str, ...], *, headed: bool) -> _CsvSheet:
+    """Return the rows up to the next command or header, or to some lines that are not rows.
+
+    Below another line, a row has two values; a single field has no other lines between its rows: any word might be one.
+    """
     names = [_UNIT.sub("", field) for field in fields]
-    rows: list[tuple[str, ...]] = []
-    for at, line in enumerate(lines[:ROWS_LIMIT]):
-        if not line.strip():
+    rows: list[CsvRow] = []
+    unread: list[tuple[int, str]] = []
+    block = others = 0
+    cut = False
+    for at in range(start, len(lines)):
+        if not lines[at].strip():
             continue
-        row = _join_name_cells(split_cells(line), names)
-        if row == fields:
-            continue
-        if (
-            len(row) == len(fields)
-            and any(row)
-            and all(_fits_field(n, cell) for n, cell in zip(names, row, strict=True))
-        ):
-            rows.append(row)
-        elif rows or patience == 0:
-            cut = 1 < len(row) < len(fields) and not any(rest.strip() for rest in lines[at + 1 :])
-            return _CsvSheet(fields, tuple(rows), headed, cut and _begins_row(names, row))
+        cells = _join_name_cells(split_cells(lines[at]), names)
+        is_patient = len(fields) > 1 if rows else not headed
+        if cells == fields:
+            block += 1
+        elif csv_cells.is_row(names, cells) and (not (rows and others) or csv_cells.count_values(names, cells) > 1):
+            rows.append(CsvRow(at, block, cells))
+            others, cut = 0, False
+        elif _ends_sheet(lines[at], cells) or others >= (_PATIENCE if is_patient else 0):
+            break
         else:
-            patience -= 1
-    return _CsvSheet(fields, tuple(rows), headed, headed and not rows and not _is_known_field(fields[-1]))
+            others += 1
+            unread += [(at, lines[at].strip())] if any(map(csv_guess.is_device_value, cells)) else []
+            cut = 1 < len(cells) < len(fields) and csv_cells.begins_row(names, cells)
+    empty = headed and not rows and not _is_known_field(fields[-1])
+    unread = [each for each in unread if rows and rows[0].at < each[0] < rows[-1].at]
+    return _CsvSheet(fields, tuple(rows), headed, bool(cut and rows) or empty, tuple(unread))
 
 
-def _begins_row(names: list[str], row: tuple[str, ...]) -> bool:
-    return all(_fits_field(name, cell) for name, cell in zip(names, row[:-1], strict=False))
+def _ends_sheet(line: str, cells: tuple[str, ...]) -> bool:
+    return "--query-" in line or (_may_be_head(line) and _is_head(cells))
 
 
 def _join_name_cells(row: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
@@ -154,16 +213,9 @@ def _join_name_cells(row: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     return (*row[:free], ", ".join(row[free : free + surplus + 1]), *row[free + surplus + 1 :])
 
 
-def _fits_field(name: str, cell: str) -> bool:
-    kind = FIELDS.get(name, name)
-    if cell_value(cell) is None:
-        return True
-    if kind in _NUMERIC or name.partition(".")[0] in ("memory", "power", "utilization", "clocks", "fan"):
-        return bool(_VALUE.match(cell))
-    return bool(_SHAPES[kind].match(cell)) if kind in _SHAPES else True
-
-
 def _guess_sheet(lines: tuple[str, ...]) -> _CsvSheet | None:
-    rows = csv_guess.select_rows([split_cells(line) for line in lines if "," in line and len(line) < 4000])
+    rows = csv_guess.select_rows(
+        [CsvRow(at, 0, split_cells(line)) for at, line in enumerate(lines) if "," in line and len(line) < 4000]
+    )
     fields = csv_guess.guess_fields(rows) if rows else None
-    return _CsvSheet(fields, rows, False, False) if fields else None
+    return _CsvSheet(fields, tuple(rows), of_processes=csv_guess.are_processes(rows)) if fields else None

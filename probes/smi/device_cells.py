@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from envcheck.core.model import Device, Process
 from envcheck.core.tool_text import parse_number, parse_whole_number
+from probes.smi import cell_words
 from probes.smi.pasted_output import cell_value
 
-_BUS_ID = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 _SWITCH = {"on": True, "enabled": True, "off": False, "disabled": False}
 
 
@@ -19,9 +18,14 @@ def _parse_switch(cell: str | None) -> bool | None:
     return _SWITCH.get((cell or "").strip().lower())
 
 
+def _parse_text(cell: str | None) -> str | None:
+    value = cell_value(cell)
+    return None if value is None or cell_words.is_hidden(value) else value
+
+
 _NUMBER, _WHOLE = ("float | None", parse_number), ("int | None", parse_whole_number)
 _READ: Mapping[str, Callable[[str | None], Any]] = {
-    field.name: dict([_NUMBER, _WHOLE, ("bool | None", _parse_switch)]).get(str(field.type), cell_value)
+    field.name: dict([_NUMBER, _WHOLE, ("bool | None", _parse_switch)]).get(str(field.type), _parse_text)
     for field in fields(Device)
 }
 
@@ -35,13 +39,21 @@ def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     return Device(**values)
 
 
-def is_unreadable(name: str, cell: str | None) -> bool:
-    """Return whether the cell gives no value for this field of Device, although the field is known."""
-    if name not in _READ or (cell or "").strip().lower() in _SWITCH:  # "Off" is no count of ECC errors, but an answer
+def is_field(name: str) -> bool:
+    """Return whether Device has such a field."""
+    return name in _READ
+
+
+def is_unreadable(name: str, cell: str) -> bool:
+    """Return whether the cell gives no value for this field of Device, although the tool prints one there."""
+    if name not in _READ or cell.strip().lower() in _SWITCH:  # "Off" is no count of ECC errors, but an answer
         return False
-    if name == "bus_id":
-        return not (cell and _BUS_ID.search(cell))
-    return _READ[name](cell) is None
+    return _READ[name](cell) is None and not cell_words.is_absent(cell)
+
+
+def list_unreadable(cells: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield field and text of the cells that are unreadable; None is a cell that is not there."""
+    return ((name, cell) for name, cell in cells.items() if cell is not None and is_unreadable(name, cell))
 
 
 def make_process(cells: Mapping[str, str | None], index: int | None) -> Process:
@@ -49,7 +61,7 @@ def make_process(cells: Mapping[str, str | None], index: int | None) -> Process:
     return Process(
         device=index,
         pid=parse_whole_number(cells.get("pid")),
-        name=cell_value(cells.get("name")),
+        name=None if cell_words.is_masked(cells.get("name") or "") else cell_value(cells.get("name")),
         memory_mib=parse_whole_number(cells.get("memory")),
     )
 

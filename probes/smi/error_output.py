@@ -22,6 +22,7 @@ _RESULT = re.compile(
 _OURS = re.compile(
     r"nvidia|nvml|nvrm|ixsmi|ixml|ix-ml|iluvatar|corex|xpu|kunlun|gpu|cuda|devices?(?:were)?found|mig|query|\bfield"
 )
+_ESCAPE = re.compile(r"\\(?=['\"`])")
 TRIES = 20  # maximum number of such lines that are tested
 
 
@@ -39,7 +40,7 @@ def is_nvml_result(line: str) -> bool:
 def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) -> ToolError | None:
     """Return the first known error message in the text, or None."""
     lines = "\n".join(paste.lines)[:SEARCHED].split("\n")
-    squeezed = ["".join(line.lower().split()).replace("’", "'") for line in lines]
+    squeezed = [_ESCAPE.sub("", "".join(line.lower().split()).replace("’", "'")) for line in lines]
     text = "".join(squeezed)
     starts = list(accumulate(map(len, squeezed), initial=0))
     for phrase in phrases if _OURS.search(text) else ():

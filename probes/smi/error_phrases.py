@@ -76,7 +76,9 @@ PHRASES = (
         "permission-denied",
         r"insufficientpermission|nopermission|permissiondenied|do(?:es)?nothave(?:sufficient|the)?permission"
         r"|operationnotpermitted"
-        r"|youarenot:?a?\)?runningasanadministrator|requires?root|mustberoot|needtoberoot|runasroot|rootprivilege",
+        r"|youarenot:?a?\)?runningasanadministrator|requires?root|mustberoot|(?:need|have)tobe(?:the)?root|asroot|rootprivilege"
+        r"|superuser|(?:only|by)(?:the)?root|root(?:user|access|rights)|(?:again|run|itwith|commandwith|using)(?:with)?sudo"
+        r"|(?:asan?|needs?|requires?)administrator|administrator(?:rights|privilege)|elevated(?:rights|privilege)",
         _("This user or container has no access to the device nodes or counters."),
         _(
             "Run as root, or add the user to the group of the device nodes. For rootless containers, "
@@ -87,7 +89,8 @@ PHRASES = (
     ErrorPhrase(
         "device-lost",
         r"gpuislost|fallenoffthebus|gpurequiresreset|requiresareset|rebootthesystemtorecover"
-        r"|unabletodeterminethedevicehandle|gpuhasbeenlost|issuewithgpuinterrupts",
+        r"|resetrequired|unabletodeterminethedevicehandle(?![\w:.]{0,40}:(?:not(?:found|supported)|inuseby|invalid|uninit))"
+        r"|gpuhasbeenlost|issuewithgpuinterrupts",
         _("A GPU no longer responds on the PCI bus, usually after a fatal Xid (79)."),
         _(
             "Check the kernel log for Xid lines, then reset the GPU or power-cycle the host. If "
@@ -97,7 +100,8 @@ PHRASES = (
     ),
     ErrorPhrase(
         "device-not-initialised",
-        rf"{_INIT}uninitialized|(?:device|gpu|LIB)(?:is|was)(?:not|un)(?:been)?initiali[sz]ed",
+        rf"{_INIT}uninitialized|devicehandle[\w:.]{{0,40}}:uninitialized"
+        r"|(?:device|gpu|LIB)(?:is|was)(?:not|un)(?:been)?initiali[sz]ed",
         _("The management library or the device failed to initialize."),
         _("Check the kernel log for driver messages from device initialization, then reload the driver or reboot."),
         "NVML_ERROR_UNINITIALIZED",
@@ -121,7 +125,7 @@ PHRASES = (
         r"|command['\"`]TOOL['\"`](?:is)?notfound"
         r"|TOOL['\"`]?(?:\.exe['\"`]?)?:?isnotrecogni[sz]edas|theterm['\"`]TOOL|TOOL['\"`]:executablefilenotfound"
         r"|noTOOLin\("
-        r"|TOOL(?:\.exe)?['\"`]?:?(?:cannotaccess[^:]{0,80}:)?nosuchfileordirectory|unabletofindTOOL"
+        r"|TOOL(?:\.exe)?['\"`]?:?(?:cannotaccess[^:]{0,80}:)?['\"]?nosuchfileordirectory|unabletofindTOOL"
         r"|unknowncommand:?['\"`]?TOOL"
         r"|TOOL['\"`]?(?:was|is)?not(?:be)?(?:found|installed)|couldnotfind(?:the)?(?:command)?['\"`]?TOOL",
         _(
@@ -137,7 +141,7 @@ PHRASES = (
         "driver-not-loaded",
         r"couldn'tcommunicatewiththe|drivernotloaded|driver(?:is|was)not(?:loaded|installed|running)|kernelmodule(?:is|was)?not"
         r"|couldnotopenthedevicefile|modulenvidianotfound|module(?:iluvatar|bi_driver)notfound|loadthekernelmodule"
-        rf"|TOOLhasfailedbecause|{_INIT}(?:driver|n/a|not\w|unable)|failtocommunicatewith",
+        rf"|TOOLhasfailedbecause|{_INIT}(?:driver|n/a|not(?!supported)\w|unable)|failtocommunicatewith",
         _(
             "The kernel driver is not loaded or does not respond: not built for this kernel, "
             "rejected by Secure Boot, or another driver has claimed the card."
@@ -153,7 +157,7 @@ PHRASES = (
         r"nodevices?(?:was|were)?(?:found|detected|available)"
         r"|no(?:nvidia|iluvatar|supported)?gpus?(?:was|were|device)?s?"
         r"(?:found|detected|available)|nosuchdevice|nogpudevice|nocuda-capabledevice"
-        r"|nomig(?:-supported|-capable|-enabled)?devices?(?:was|were)?found",
+        r"|devicehandle[\w:.]{0,40}:notfound|nomig(?:-supported|-capable|-enabled)?devices?(?:was|were)?found",
         _("The driver is loaded, but no device was initialized."),
         _(
             "Check the kernel log for driver messages (RmInitAdapter failed, a BAR without address). "

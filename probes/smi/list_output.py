@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from envcheck.core.model import Device, Document
+from envcheck.core.model import CellRemark, Device, Document
 from envcheck.core.tool_text import parse_number
 from probes.smi import device_cells, error_output, table_cells, table_output
 from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
@@ -28,22 +28,15 @@ _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 
 def parse_device_list(paste: PastedOutput) -> Document | None:
     """Parse `-L`; a last line without its closing bracket is not a device."""
-    devices, instances, cut = _read_gpus(paste)
-    if not devices:
-        return None
-    if error := error_output.find_error(paste):  # the error and the devices that still respond
-        return Document(paste.tool.name, "error", devices=tuple(devices), error=error)
-    detail = {"mig_devices": instances or None}
-    return Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail)
-
-
-def _read_gpus(paste: PastedOutput) -> tuple[list[Device], list[dict[str, Any]], bool]:
     devices: list[Device] = []
+    remarks: list[CellRemark] = []
     instances: list[dict[str, Any]] = []
     cut = False
-    for line in _unwrap_lines(paste.lines):
+    for at, line in _unwrap_lines(paste.lines):
         if found := _GPU.search(line):
-            devices.append(Device(index=int(found[1]), name=cell_value(found[2]), uuid=cell_value(found[3])))
+            cells = {"index": found[1], "name": found[2], "uuid": found[3]}
+            devices.append(device_cells.make_device(cells, len(devices)))
+            remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(cells)]
             cut = False
         elif (found := _MIG.search(line)) and devices:
             place = {"gpu": devices[-1].index, "profile": found[1], "device": int(found[2]), "uuid": found[3]}
@@ -51,20 +44,28 @@ def _read_gpus(paste: PastedOutput) -> tuple[list[Device], list[dict[str, Any]],
             cut = False
         elif line.strip():
             cut = bool(_OPEN.search(line)) and bool(devices)
-    return devices, instances, cut
+    if not devices:
+        return None
+    if error := error_output.find_error(paste):  # the error and the devices that still respond
+        return Document(paste.tool.name, "error", devices=tuple(devices), error=error, remarks=tuple(remarks))
+    detail = {"mig_devices": instances or None}
+    return Document(
+        paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail, remarks=tuple(remarks)
+    )
 
 
-def _unwrap_lines(lines: tuple[str, ...]) -> list[str]:
-    """Return the lines, with a wrapped GPU line joined up to its closing bracket; full lines were broken inside
-    words."""
-    out: list[str] = []
+def _unwrap_lines(lines: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return the lines with their indexes, a wrapped GPU line joined up to its closing bracket; full lines were broken
+    inside words."""
+    out: list[tuple[int, str]] = []
     full = max(map(len, lines), default=0)
-    for line in lines:
+    for at, line in enumerate(lines):
         goes_on = out and not _OPEN.search(line) and ")" in line[:80] and "(" not in line[: line.index(")")][8:]
-        if goes_on and _OPEN.search(out[-1]) and not _GPU.search(out[-1]) and not _MIG.search(out[-1]):
-            out[-1] = out[-1] + line if len(out[-1]) == full else f"{out[-1].rstrip()} {line.strip()}"
+        first, last = out[-1] if out else (at, "")
+        if goes_on and _OPEN.search(last) and not _GPU.search(last) and not _MIG.search(last):
+            out[-1] = (first, last + line if len(last) == full else f"{last.rstrip()} {line.strip()}")
         else:
-            out.append(line)
+            out.append((at, line))
     return out
 
 
@@ -72,7 +73,7 @@ def parse_nvlink(paste: PastedOutput) -> Document | None:
     """Parse `nvlink -s` and similar: links below their GPU, or a message; an NVML error makes it an error."""
     devices: list[dict[str, Any]] = []
     seen = False
-    lines = _unwrap_lines(paste.lines)
+    lines = [line for _, line in _unwrap_lines(paste.lines)]
     for at, line in enumerate(lines):
         if gpu := _GPU.search(line):
             devices.append({"index": int(gpu[1]), "name": cell_value(gpu[2]), "uuid": cell_value(gpu[3]), "links": []})
@@ -128,7 +129,7 @@ def parse_log(paste: PastedOutput) -> Document | None:
     """Parse lines that have only readings with units, or only the second rows of a table, as grep and awk print
     them."""
     rows = [cells for line in paste.lines if (cells := _read_by_units(line))]
-    table = [row for row in extract_table_lines(paste.lines) if len(row) < ROW_LIMIT]
+    table = [line.text for line in extract_table_lines(paste.lines) if len(line.text) < ROW_LIMIT]
     if not rows and not table_output.is_other_vendor(paste, table):
         rows = [cells for row in table if (cells := _read_second_row(row))]
     devices = tuple(device_cells.make_device(cells, at) for at, cells in enumerate(rows))

@@ -12,7 +12,7 @@ import re
 from envcheck.core.model import Document
 from probes.smi.pasted_output import PastedOutput
 
-_HEAD = re.compile(r"\s*#?\s*(?:(?:date|time)\s+){0,2}gpu\s", re.IGNORECASE)
+_HEAD = re.compile(r"\s*(?:#\s*)?(?:(?:date|time)\s+){0,2}gpu\s", re.IGNORECASE)
 _CLOCK = ("date", "time")
 
 

@@ -15,9 +15,10 @@ TEXT_LIMIT, LINES_LIMIT = 4 << 20, 100_000  # four times the largest real answer
 LINE_LIMIT = 16_384  # the CSV header with all 212 fields of driver 590 has 6,570 characters
 WRAPS = 3  # pieces of a row of 91 columns that is wrapped at 30
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
-_SERVICE = r"[\w.-]{1,40} {0,6}\|(?=[ \t])"  # the prefix of docker compose
+_SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t])"  # the prefix of docker compose
 _MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
+_SIGN = re.compile(r"[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}(?=\|)")  # before the left bar
 _BARS = {"|", "+"}
 _VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
 
@@ -50,11 +51,12 @@ class SmiTool:
 
 @dataclass(frozen=True)
 class PastedOutput:
-    """`raw` is the text up to the limit; `lines` are cleaned and without prefixes."""
+    """`raw` is the text up to the limit; `lines` are cleaned and without prefixes, `numbers` are theirs in the text."""
 
     tool: SmiTool
     raw: str
     lines: tuple[str, ...]
+    numbers: tuple[int, ...]
 
     @cached_property
     def text(self) -> str:
@@ -70,11 +72,18 @@ class PastedOutput:
 def clean_output(tool: SmiTool, raw: str) -> PastedOutput:
     """Return the cleaned lines. A mark such as '# ' or a time stamp is a prefix if most lines have the same."""
     raw = raw[:TEXT_LIMIT]
-    lines = re.sub(r"\n{3,}", "\n\n", words.clean_paste(raw, LINE_LIMIT)).split("\n", LINES_LIMIT)[:LINES_LIMIT]
+    lines, numbers = _number_lines(words.clean_paste(raw, LINE_LIMIT))
     lines = _strip_marks(lines)
     if tool.own_words:
         raw, lines = _share_words(tool, raw), _share_words(tool, "\n".join(lines)).split("\n")
-    return PastedOutput(tool, raw, tuple(lines))
+    return PastedOutput(tool, raw, tuple(lines), numbers)
+
+
+def _number_lines(text: str) -> tuple[list[str], tuple[int, ...]]:
+    """Return the lines and their numbers from 1, of several empty lines only the first."""
+    lines = ["", *text.split("\n")]
+    kept = [at for at in range(1, len(lines)) if lines[at] or at == 1 or lines[at - 1]][:LINES_LIMIT]
+    return [lines[at] for at in kept], tuple(kept)
 
 
 def _share_words(tool: SmiTool, text: str) -> str:
@@ -118,7 +127,15 @@ def _count_marked_lines(shape: str, shapes: Counter[str]) -> int:
     return sum(count for other, count in shapes.items() if shape and (other + " ").startswith(shape + " "))
 
 
-def extract_table_lines(lines: Iterable[str]) -> list[str]:
+@dataclass(frozen=True)
+class TableLine:
+    """A line of a table from its left bar on; `at` is the index of the line, or of its first piece."""
+
+    at: int
+    text: str
+
+
+def extract_table_lines(lines: Iterable[str]) -> list[TableLine]:
     """Return the table lines from their left bar on, with wrapped ones joined.
 
     The left edge may follow a log prefix, which can contain bars itself: 'web_1 | | NVIDIA-SMI ...'.
@@ -126,23 +143,25 @@ def extract_table_lines(lines: Iterable[str]) -> list[str]:
     kept = list(lines)
     rules = (line for line in kept if "---" in line or "===" in line)
     edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
-    return _rejoin_rows([_cut_at_edge(line, edge) for line in kept] if edge else kept)
+    return _rejoin_rows([_cut_at_edge(line, edge) for line in kept])
 
 
 def _cut_at_edge(line: str, edge: str) -> str:
+    """Return the line from its left bar on, without the same edge as the rules, or a few signs: '. |', '+|', '> |'."""
     if edge and len(line) > len(edge) and line[len(edge)] in "|+":
         return line[len(edge) :]
-    return line
+    sign = _SIGN.match(line)
+    return line[sign.end() :] if sign else line
 
 
-def _rejoin_rows(lines: list[str]) -> list[str]:
+def _rejoin_rows(lines: list[str]) -> list[TableLine]:
     """Return rows and borders only; a piece that ends with a bar but does not start with one belongs to the previous
     line."""
     if not any(_ends_with_bar(line) and not _starts_with_bar(line) for line in lines):
-        return [line.strip() for line in lines if _starts_with_bar(line)]
+        return [TableLine(at, line.strip()) for at, line in enumerate(lines) if _starts_with_bar(line)]
     open_lengths = Counter(len(line) for line in lines if _starts_with_bar(line) and not _ends_with_bar(line))
     hard = max((n for n, count in open_lengths.items() if count > 1), default=-1)
-    out: list[str] = []
+    out: list[TableLine] = []
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -151,7 +170,7 @@ def _rejoin_rows(lines: list[str]) -> list[str]:
             continue
         pieces = _count_pieces(lines, at) if at < len(lines) and not _starts_with_bar(lines[at]) else 0
         glue = "" if len(line) == hard else " "
-        out.append(glue.join([line, *lines[at : at + pieces]]).strip())
+        out.append(TableLine(at - 1, glue.join([line, *lines[at : at + pieces]]).strip()))
         at += pieces
     return out
 

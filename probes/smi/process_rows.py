@@ -12,9 +12,14 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from probes.smi import cell_words
+from probes.smi.word_alignment import Column, align_words
+
 _MEMORY = re.compile(r"(?:\d{1,12}\s{0,8}[MKG]i?B|\[?N/A\]?|\d{1,12}\.\.\.|ERR!|Not Supported)$")
 _BARE = re.compile(r"(?:\d{1,12}(?:\s{0,8}[MKG]i?B)?|\[?N/A\]?)$")
 _ID = r"(?:N/A|\d+)"
+_KINDS = r"[CGM](?:\+[CGM]){0,2}"
+_FIELDS = {"gpu": "device", "pid": "pid", "name": "name", "memory": "memory_mib"}  # of Process
 
 
 @lru_cache(maxsize=64)
@@ -23,7 +28,7 @@ def _row_pattern(head: str) -> re.Pattern[str]:
     instances = rf"(?P<gi>{_ID})\s+(?P<ci>{_ID})\s+" if "GI" in words or not words else ""
     if not words:  # a part of a table without a header
         instances = f"(?:{instances})?"
-    kind = r"(?:(?P<type>[CGM](?:\+[CGM]){0,2})\s+)?" if "Type" in words or not words else ""
+    kind = rf"(?:(?P<type>{_KINDS})\s+)?" if "Type" in words or not words else ""
     return re.compile(rf"\s*(?P<gpu>\d+)\s+{instances}(?P<pid>\d+)\s+{kind}")
 
 
@@ -37,6 +42,45 @@ def parse_process_row(head: str, cell: str) -> dict[str, str | None] | None:
     overflowed = memory[0].endswith("...")  # the number is truncated
     name = cell[found.end() : memory.start()].strip()
     return {**found.groupdict(), "name": name, "memory": None if overflowed else memory[0]}
+
+
+@lru_cache(maxsize=64)
+def _list_columns(head: str) -> tuple[Column, ...]:
+    words = set(head.split())
+    forms = {
+        "gpu": r"\d+",
+        "gi": _ID,
+        "ci": _ID,
+        "pid": r"\d+",
+        "type": _KINDS,
+        "name": "",
+        "memory": r"\d+(?:MiB)?" if "(MiB)" in head else r"\d+\s?[MKG]i?B",
+    }
+    absent = {"gi", "ci"} if "GI" not in words else set()
+    absent |= {"type"} if "Type" not in words else set()
+    return tuple(Column(name, re.compile(forms[name]), 0.0, name == "name") for name in forms if name not in absent)
+
+
+def parse_damaged_row(head: str, cell: str) -> dict[str, str | None] | None:
+    """Return a row like `parse_process_row`, with unreadable cells as printed; None for text instead of a row."""
+    if not any(map(str.isdigit, cell)):
+        return None  # "No running processes found"
+    columns = _list_columns(" ".join(head.split()))
+    texts = align_words(cell, columns)
+    valid = sum(bool(not each.has_words and each.form.fullmatch(texts.get(each.name, ""))) for each in columns)
+    return {each.name: texts.get(each.name) for each in columns} if valid > 1 and texts.get("name") else None
+
+
+def list_unreadable(head: str, row: dict[str, str | None]) -> list[tuple[str, str]]:
+    """Return field of Process and text of the cells of a row that are unreadable; an overflowed memory is not."""
+    forms = {each.name: each.form for each in _list_columns(" ".join(head.split()))}
+    cells = {name: row[name] or "" for name in _FIELDS if name in row and not (name == "memory" and row[name] is None)}
+    return [
+        (_FIELDS[name], text)
+        for name, text in cells.items()
+        if not cell_words.is_absent(text)
+        and (not text or cell_words.is_masked(text) if name == "name" else not forms[name].fullmatch(text))
+    ]
 
 
 def parse_mig_row(parts: list[str]) -> list[dict[str, Any]]:

@@ -13,14 +13,16 @@ A value is identified by its key if that is unique, else by the last section lin
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from envcheck.core.model import Device, Document, Process
+from envcheck.core.model import CellRemark, Device, Document, Process
 from probes.smi import device_cells
-from probes.smi.pasted_output import PastedOutput, cell_value
+from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
 
-_TITLE = re.compile(r"={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
+_TITLE = re.compile(r"(?<!=)={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
 _GPU = re.compile(r"\s{0,40}GPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _PAIR = re.compile(r"(\s{0,40})([A-Za-z][^:\n]{0,60}?)\s{0,60}:(?:\s+(.*)|$)")
 _SECTION = re.compile(r"(\s{0,40})([A-Za-z][\w .()/-]{1,60})$")
@@ -52,20 +54,34 @@ _EXTRA = {"serial": ("", "serial number"), "minor_number": ("", "minor number"),
           "vbios_version": ("", "vbios version"), "board_id": ("", "board id")}  # fmt: skip
 
 
+# Keys that always have a value: an empty one is continued below.
+_IDENTIFIERS = ("gpu uuid", "bus id", "serial number")  # without blanks
+_VALUED = {key for places in _PLACES.values() for section, key in places if not section} | {*_IDENTIFIERS}
+
+
+class _Value(NamedTuple):
+    """The text of a value, and the index of its line."""
+
+    text: str
+    at: int
+
+
 @dataclass
 class _DeviceBlock:
     """One GPU, or the text before the first: sections in order, each with its pairs; the first has no name."""
 
     bus_id: str | None = None
-    sections: list[tuple[str, dict[str, str]]] = field(default_factory=lambda: [("", {})])
+    sections: list[tuple[str, dict[str, _Value]]] = field(default_factory=lambda: [("", {})])
     processes: list[dict[str, str]] = field(default_factory=list)
 
     def find_value(self, section: str, key: str) -> str | None:
-        """Return a value; of several sections with that name the last one: those of MIG devices come first."""
-        if section:
-            found = [pairs[key] for name, pairs in self.sections if name == section and key in pairs]
-            return cell_value(found[-1]) if found else None
-        return next((cell_value(pairs[key]) for _, pairs in self.sections if key in pairs), None)
+        """Return the text of a value; None if it is empty."""
+        return next((text for each in self.list_values(section, key) if (text := cell_value(each.text))), None)
+
+    def list_values(self, section: str, key: str) -> list[_Value]:
+        """Return the values; of several sections with that name the last one: those of MIG devices come first."""
+        found = [pairs[key] for name, pairs in self.sections if key in pairs and section in ("", name)]
+        return found[-1:] if section else found[:1]
 
 
 def parse_query_text(paste: PastedOutput) -> Document | None:
@@ -76,7 +92,8 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
     partial = paste.tool.accepts_fragments and _is_partial(paste.lines, keys)
     if not titled and not partial and len(keys & _KEYS) < 3:
         return None
-    blocks = _split_blocks(paste.lines, titled or partial, _STARTS if partial else _STARTS[:1])
+    lines = _join_values(paste.lines)
+    blocks = _split_blocks(lines, titled or partial, _STARTS if partial else _STARTS[:1])
     gpus = [
         block
         for block in blocks[1:]
@@ -87,6 +104,7 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
     ]
     if not titled and not gpus:
         return None
+    cells = [_find_cells(block) for block in gpus]
     whole = _DeviceBlock(sections=[part for block in blocks for part in block.sections])
     return Document(
         paste.tool.name,
@@ -96,14 +114,56 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
         cuda_version=_find_version(whole, r"cuda (umd )?version"),
         runtime_version=_find_version(whole, paste.tool.runtime.lower()) if paste.tool.runtime else None,
         truncated=_is_truncated(paste, gpus),
-        devices=tuple(_make_device(block, at, partial) for at, block in enumerate(gpus)),
+        devices=tuple(_make_device(block, at, cells[at], partial) for at, block in enumerate(gpus)),
         processes=tuple(_make_process(process, at) for at, block in enumerate(gpus) for process in block.processes),
         detail={
             "timestamp": whole.find_value("", "timestamp"),
             "attached_gpus": whole.find_value("", "attached gpus"),
             "per_device": [_read_extra(block) for block in gpus],
         },
+        remarks=tuple(_make_remarks(paste, cells)),
     )
+
+
+def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the lines with their indexes; a value that goes on below is joined, also over blank lines."""
+    lengths = Counter(map(len, lines))
+    hard = max((length for length, count in lengths.items() if count > 1), default=0)
+    joined: list[tuple[int, str]] = []
+    for at, line in enumerate(lines):
+        is_full = at > 0 and len(lines[at - 1]) == hard
+        glue = _find_glue(joined[-1][1], line, is_full) if joined and line.strip() else None
+        if glue is not None:
+            joined[-1] = joined[-1][0], f"{joined[-1][1]}{glue}{line.strip()}"[:LINE_LIMIT]
+        elif line.strip():
+            joined.append((at, line))
+    return joined
+
+
+def _find_glue(before: str, line: str, is_full: bool) -> str | None:
+    """Return what a wrap replaced between two lines, or None if the second one is a line of its own.
+
+    An empty value goes on if its key is no section; another one further right than its key, or, below a full line
+    (`is_full`), at the left edge.
+    """
+    pair = _PAIR.match(before)
+    if line.lstrip().startswith(":"):
+        return "" if not pair and _SECTION.match(before.rstrip()) else None
+    if not pair or _PAIR.match(line) or _GPU.match(line) or _TITLE.search(line):
+        return None
+    indent = len(line) - len(line.lstrip())
+    if not pair[3]:
+        return " " if pair[2].lower() in _VALUED else None
+    if indent > len(pair[1]) + 4:
+        return "" if pair[2].lower() in _IDENTIFIERS else " "
+    return "" if is_full and indent == 0 < len(pair[1]) else None
+
+
+def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> Iterator[CellRemark]:
+    for found in cells:
+        for name, value in found.items():
+            if device_cells.is_unreadable(name, value.text):
+                yield CellRemark(paste.numbers[value.at], name, value.text)
 
 
 def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:
@@ -111,15 +171,15 @@ def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:
     return len(keys & {*_STARTS, "minor number"}) > 1 or (bool(keys & _FIELDS) and any(map(_GPU.match, lines)))
 
 
-def _split_blocks(lines: tuple[str, ...], titled: bool, starts: tuple[str, ...]) -> list[_DeviceBlock]:
+def _split_blocks(lines: Sequence[tuple[int, str]], titled: bool, starts: tuple[str, ...]) -> list[_DeviceBlock]:
     """Return the blocks: a GPU starts at the line with its bus id, or, in a selection of fields, at the first of
     `starts` that the text has, such as its product name."""
     blocks = [_DeviceBlock()]
-    headed = any(map(_GPU.match, lines))
-    keys = {pair[2].lower() for line in lines if (pair := _PAIR.match(line))} if len(starts) > 1 else set(starts)
+    headed = any(_GPU.match(line) for _, line in lines)
+    keys = {pair[2].lower() for _, line in lines if (pair := _PAIR.match(line))} if len(starts) > 1 else set(starts)
     start = next((key for key in starts if key in keys), "")
     skip_below: int | None = None  # indentation of "MIG Device", whose sections are not the GPU's
-    for line in lines:
+    for at, line in lines:
         if gpu := _GPU.match(line):
             blocks.append(_DeviceBlock(gpu[1]))
             skip_below = None
@@ -129,7 +189,7 @@ def _split_blocks(lines: tuple[str, ...], titled: bool, starts: tuple[str, ...])
             if not headed and key == start:
                 blocks.append(_DeviceBlock())
             if skip_below is None:
-                _store_pair(blocks[-1], key, value)
+                _store_pair(blocks[-1], key, _Value(value, at))
         elif (section := _SECTION.match(line.rstrip())) and (titled or len(blocks) > 1):
             if section[2].lower() == "mig device":
                 skip_below = len(section[1])
@@ -139,13 +199,13 @@ def _split_blocks(lines: tuple[str, ...], titled: bool, starts: tuple[str, ...])
     return blocks
 
 
-def _store_pair(block: _DeviceBlock, key: str, value: str) -> None:
-    if not value:
+def _store_pair(block: _DeviceBlock, key: str, value: _Value) -> None:
+    if not value.text:
         block.sections.append((key, {}))
     elif key == "process id":
-        block.processes.append({"pid": value})
+        block.processes.append({"pid": value.text})
     elif block.processes and key in ("type", "name", "used gpu memory") and key not in block.processes[-1]:
-        block.processes[-1][key] = value
+        block.processes[-1][key] = value.text
     else:
         block.sections[-1][1].setdefault(key, value)
 
@@ -153,16 +213,23 @@ def _store_pair(block: _DeviceBlock, key: str, value: str) -> None:
 def _find_version(block: _DeviceBlock, label: str) -> str | None:
     for _, pairs in block.sections:
         for key, value in pairs.items():
-            if re.match(label, key) and (found := re.match(r"\d[\w.]*", value)):
+            if re.match(label, key) and (found := re.match(r"\d[\w.]*", value.text)):
                 return found[0]
     return None
 
 
-def _make_device(block: _DeviceBlock, index: int, partial: bool) -> Device:
-    cells = {
-        name: next((value for place in places if (value := block.find_value(*place))), None)
-        for name, places in _PLACES.items()
-    }
+def _find_cells(block: _DeviceBlock) -> dict[str, _Value]:
+    """Return the cells of a device that are in the text, by field of Device: of several places the first value."""
+    found: dict[str, _Value] = {}
+    for name, places in _PLACES.items():
+        values = [value for place in places for value in block.list_values(*place)]
+        if values:
+            found[name] = next((value for value in values if cell_value(value.text)), values[0])
+    return found
+
+
+def _make_device(block: _DeviceBlock, index: int, values: dict[str, _Value], partial: bool) -> Device:
+    cells = {name: cell_value(values[name].text) if name in values else None for name in _PLACES}
     if partial:  # the section line may be left out
         cells["power_w"] = cells["power_w"] or block.find_value("", "power draw")
         cells["power_limit_w"] = cells["power_limit_w"] or block.find_value("", "enforced power limit")
@@ -191,10 +258,11 @@ def _find_uncorrected(block: _DeviceBlock) -> str | None:
     stop = next((at for at in range(start + 1, len(names)) if names[at] == "aggregate"), start + 1)
     for name, pairs in block.sections[start:stop]:
         if name == "double bit":
-            own = [value for key, value in pairs.items() if key != "total"]
-            return cell_value(pairs.get("total")) or device_cells.sum_counters(own)
+            own = [value.text for key, value in pairs.items() if key != "total"]
+            total = cell_value(pairs["total"].text) if "total" in pairs else None
+            return total or device_cells.sum_counters(own)
     pairs = block.sections[start][1]
-    return device_cells.sum_counters([value for key, value in pairs.items() if "uncorrectable" in key])
+    return device_cells.sum_counters([value.text for key, value in pairs.items() if "uncorrectable" in key])
 
 
 def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:

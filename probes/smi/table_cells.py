@@ -13,7 +13,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+
+from probes.smi import cell_words
+from probes.smi.word_alignment import Column, align_words
 
 _PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/]+?)\s*/\s*(?P<{1}>N/A|[^/]*?)"  # "0%  12MB / 4799MB" before driver 319
 
@@ -37,28 +41,34 @@ COLUMNS: dict[str, str] = {
     r"Compute M\.": r"(?P<compute_mode>.*?)",
     r"MIG M\.": r"(?P<mig_mode>.*?)",
 }
+_GROUP = re.compile(r"\?P<(\w+)>")
 _LABEL = re.compile("|".join(f"({label})" for label in COLUMNS))
 
-# Pattern of a value at any position: for a cell without one of its columns, or with a message instead.
-_SHAPES: dict[str, str] = {
-    "index": r"^\s*(\d+)\s",
-    "name": r"^\s*\d+\s+(\S.*?)(?:\s+(?:On|Off|N/A|WDDM|TCC|MCDM))?\s*$",
-    "persistence": r"\s(On|Off|N/A)\s*$",
-    "bus_id": r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])",
-    "fan_percent": r"(?:^|\s)(\d+)\s?%",
-    "temperature_c": r"(?:^|\s)(\d+)\s?C\b",
-    "perf_state": r"\b(P\d{1,2})\b",
-    "power_w": r"(\d+(?:\.\d+)?)\s?W\s*/",
-    "power_limit_w": r"/\s*(\d+(?:\.\d+)?)\s?W",
-    "memory_used_mib": r"(\d+)\s?Mi?B\s*/",
-    "memory_total_mib": r"/\s*(\d+)\s?Mi?B",
-    "utilization_percent": r"(?:^|\s)(\d+)\s?%",
-    "clock_sm_mhz": r"^\s*(\d+)\s?MHz",
-    "clock_memory_mhz": r"(\d+)\s?MHz\s*$",
+_NUMBER = r"\d+(?:\.\d+)?"
+# Form of the values of a column; those without are texts of any words.
+_FORMS: dict[str, str] = {
+    "index": r"\d{1,5}",
+    "persistence": r"On|Off|WDDM|TCC|MCDM",  # Windows has the driver model there; its heading may be cut
+    "driver_model": r"WDDM|TCC|MCDM",
+    "bus_id": r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]",
+    "display_active": r"On|Off",
+    "ecc_uncorrected": r"\d+|On|Off",
+    "clock_sm_mhz": rf"{_NUMBER}\s?MHz",
+    "clock_memory_mhz": rf"{_NUMBER}\s?MHz",
+    "fan_percent": rf"{_NUMBER}\s?%",
+    "temperature_c": rf"-?{_NUMBER}\s?C",
+    "perf_state": r"P\d{1,2}",
+    "power_w": rf"{_NUMBER}\s?W",
+    "power_limit_w": rf"{_NUMBER}(?:\s?W)?",  # 65535W in the cell pushes the unit of the limit out
+    "memory_used_mib": rf"{_NUMBER}\s?Mi?B",
+    "memory_total_mib": rf"{_NUMBER}\s?Mi?B",
+    "utilization_percent": rf"{_NUMBER}\s?%",
+    "mig_mode": r"(?:En|Dis)abled\*?",
 }
-_ANYWHERE = {name: re.compile(shape) for name, shape in _SHAPES.items()}
-_GROUP = re.compile(r"\(\?P<\w+>")
-BUS_ID = _ANYWHERE["bus_id"]
+_FORM = {name: re.compile(form) for name, form in _FORMS.items()}
+_ANY = re.compile("")
+_SLASH = {"power_w": "power_limit_w", "memory_used_mib": "memory_total_mib"}  # values with a slash between them
+BUS_ID = _FORM["bus_id"]
 
 DEFAULT_HEAD: dict[str, tuple[tuple[str, ...], ...]] = {
     "nvidia-smi": (
@@ -85,16 +95,10 @@ def _cell_pattern(labels: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     parts: list[str] = []
     for found in _LABEL.finditer(labels):
         part = below[(found.lastindex or 1) - 1]
-        if not any(name in "".join(parts) for name in _GROUP.findall(part)):  # a garbled header repeats a column
+        if not set(_GROUP.findall(part)) & set(_GROUP.findall("".join(parts))):  # a garbled header repeats a column
             parts.append(part)
     pattern = re.compile(r"\s*" + r"\s+".join(parts) + r"\s*$")
     return pattern, tuple(pattern.groupindex)
-
-
-def find_shapes(cell: str) -> dict[str, str]:
-    """Return the values in a cell that their own form shows, by name."""
-    found = ((name, pattern.search(cell)) for name, pattern in _ANYWHERE.items())
-    return {name: match[1] for name, match in found if match}
 
 
 def list_names(labels: str) -> tuple[str, ...]:
@@ -102,12 +106,94 @@ def list_names(labels: str) -> tuple[str, ...]:
     return _cell_pattern(" ".join(labels.split()))[1]
 
 
-def read_cell(labels: str, cell: str) -> dict[str, str | None]:
-    """Return the values of one cell by name; None for values that it does not show."""
-    pattern, names = _cell_pattern(" ".join(labels.split()))
-    cell = " ".join(cell.split())  # repeated blanks have no meaning here and make patterns slow
-    found = pattern.match(cell)
-    if found:
-        return dict(found.groupdict())
-    shapes = ((name, _ANYWHERE.get(name)) for name in names)
-    return {name: shape[1] for name, pattern in shapes if pattern and (shape := pattern.search(cell))}
+@lru_cache(maxsize=256)
+def _list_columns(labels: str) -> tuple[Column, ...]:
+    """Return the columns below a header cell, with those of the slashes between two values."""
+    below = list(COLUMNS.values())
+    columns: dict[str, Column] = {}
+    for found in _LABEL.finditer(labels):
+        place = (found.start() + found.end()) / 2
+        shifts = dict.fromkeys(_SLASH, found.start() - place) | dict.fromkeys(_SLASH.values(), found.end() - place)
+        for name in _GROUP.findall(below[(found.lastindex or 1) - 1]):
+            if name != "memory_text":
+                form, at = _FORM.get(name, _ANY), place + shifts.get(name, 0)
+                columns.setdefault(name, Column(name, form, at, has_words=name not in _FORM))
+            if name in _SLASH:
+                columns.setdefault(f"{name}/", Column("/", _ANY, place))
+    return tuple(columns.values())
+
+
+@lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells
+def read_cell(labels: str, cell: str) -> Mapping[str, str | None]:
+    """Return the values of one cell by name; None for values that it does not show.
+
+    If a value has not the form of its column, the words are assigned to the columns by their forms.
+    """
+    usual = _match_cell(labels, cell)
+    if usual is not None:
+        return usual
+    aligned = align_words(cell, _list_columns(labels))
+    for pair in _SLASH.items() if "/" not in aligned else ():  # one mask for both values
+        texts = [aligned[name] for name in pair if name in aligned]
+        if len(texts) == 1 and not any(_is_formed(name, texts[0]) for name in pair):
+            aligned |= dict.fromkeys(pair, texts[0])
+    return {name: aligned.get(name) for name in list_names(labels)}
+
+
+def fits_heading(heading: Sequence[str], cells: Sequence[str]) -> bool:
+    """Return whether each cell has the form of the columns above it."""
+    return len(cells) == len(heading) and all(map(_match_cell, heading, cells))
+
+
+def _match_cell(labels: str, cell: str) -> Mapping[str, str | None] | None:
+    """Return the values of a cell of the usual form, else None."""
+    pattern, _names = _cell_pattern(" ".join(labels.split()))
+    found = pattern.match(" ".join(cell.split()))  # repeated blanks make patterns slow
+    if found is None:
+        return None
+    values = found.groupdict()
+    return values if all(_is_sound(name, text) for name, text in values.items()) else None
+
+
+def read_row(heading: Sequence[str], usual: Sequence[str], cells: Sequence[str]) -> list[Mapping[str, str | None]]:
+    """Return the values of each cell; where words of the heading are missing, it may be cut: the `usual` ones count."""
+    known = {name for labels in heading for name in list_names(labels)}
+    values = [read_cell(labels, cell) for labels, cell in zip(heading, cells, strict=False)]
+    for at, (labels, other, cell) in enumerate(zip(heading, usual, cells, strict=False)):
+        if missing := set(list_names(other)) - known:
+            more = read_cell(other, cell)
+            found = {name: text for name, text in more.items() if name in missing and _is_formed(name, text)}
+            is_cut = set(list_names(labels)) < set(list_names(other)) and any(more.get(name) for name in missing)
+            values[at] = (
+                more if is_cut and all(map(_is_sound, *zip(*more.items(), strict=True))) else {**values[at], **found}
+            )
+    return values
+
+
+def is_value(name: str, text: str | None) -> bool:
+    """Return whether the text has the form of its column, or says that there is no value."""
+    return bool(text) and not cell_words.is_failure(text or "") and _is_sound(name, text)
+
+
+@lru_cache(maxsize=4096)
+def _is_sound(name: str, text: str | None) -> bool:
+    """Return whether the text has the form of its column, or is an empty value."""
+    if not text or cell_words.is_absent(text) or cell_words.is_failure(text):
+        return True
+    if name == "memory_text":  # a message in place of two values
+        return "/" not in text and "MiB" not in text and not cell_words.is_hidden(text)
+    return _is_formed(name, text) if name in _FORM else not cell_words.is_hidden(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_formed(name: str, text: str | None) -> bool:
+    return bool(text and name in _FORM and _FORM[name].fullmatch(text))
+
+
+def count_values(heading: Sequence[str], cells: Sequence[str]) -> int:
+    """Return how many values of a row have the forms of the columns in this row of the heading."""
+    return sum(
+        _is_formed(name, text)
+        for labels, cell in zip(heading, cells, strict=False)
+        for name, text in read_cell(labels, cell).items()
+    )

@@ -11,21 +11,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envcheck.core import tool_text
 from envcheck.core.model import CellRemark, Document
-from probes.smi import device_cells, process_rows, table_cells
-from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
+from envcheck.core.tool_text import parse_whole_number
+from probes.smi import cell_words, device_cells, process_rows, table_cells
+from probes.smi.pasted_output import PastedOutput, TableLine, cell_value, extract_table_lines
 
 ROW_LIMIT, ROWS_LIMIT = 400, 20_000  # larger than any real table, small enough for the patterns to be fast
-_RULE = re.compile(r"[|+][-=+| ]*[-=]{3}[-=+| ]*$")
 _HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b(?!.{0,80}\bInstances\b)")  # nor "GPU Name ID Instances"
+_SECOND_HEAD = re.compile(r"\|\s*Fan\b")
 _FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
-_VERSION = r"\s*:?\s*v?(\d[\w.]*)"
-_WARNING = re.compile(r"(?m)^\s*(?:WARNING:\s*)(.+?)\s*$")
+_VERSION = r"\s*(?::\s*)?v?(\d[\w.]*)"
+_WARNING = re.compile(r"(?m)^[ \t]*WARNING:[ \t]*(\S.*)$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
 _TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
 _MEMORY = re.compile(r"\d\s?Mi?B\s*/")
@@ -46,23 +46,24 @@ class _TableState:
     processes: list[dict[str, str | None]] = field(default_factory=list)
     mig: list[dict[str, Any]] = field(default_factory=list)
     banners: int = 0
-    unread: list[tuple[str, str, str]] = field(default_factory=list)  # row, field, cell
+    unread: list[tuple[TableLine, str, str]] = field(default_factory=list)  # row, field, cell
 
 
 def parse_table(paste: PastedOutput) -> Document | None:
     """Return the document of kind `table`, or None if there is no such table."""
-    rows = extract_table_lines(paste.lines)
+    lines = extract_table_lines(paste.lines)
+    rows = [line.text for line in lines]
     if not _is_table(paste, rows):
         return None
     reading = _TableState()
-    banner = re.compile(paste.tool.banner + r"\s*:?\s*(?:[\d<N]|Driver Version)")
-    for at, row in enumerate(rows[:ROWS_LIMIT]):
-        if banner.search(row):
+    banner = re.compile(paste.tool.banner + r"\s*(?::\s*)?(?:[\d<N]|Driver Version)")
+    for at, line in enumerate(lines[:ROWS_LIMIT]):
+        if banner.search(line.text):
             reading.banners += 1
             if reading.banners > 1 and reading.devices:
                 break  # the next table of a `-l` loop, or of another host
-        if len(row) <= ROW_LIMIT:
-            _read_row(reading, paste, row, last=at == len(rows) - 1)
+        if len(line.text) <= ROW_LIMIT:
+            _read_row(reading, paste, line, last=at == len(rows) - 1)
     return _make_document(paste, reading, rows) if reading.devices or reading.banners or reading.head else None
 
 
@@ -86,7 +87,8 @@ def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
     return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _find_banners(rows))
 
 
-def _read_row(reading: _TableState, paste: PastedOutput, row: str, *, last: bool) -> None:
+def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, last: bool) -> None:
+    row = line.text
     if _is_rule(row):
         reading.in_head = reading.in_head and "=" not in row
         reading.after_rule = True
@@ -96,17 +98,20 @@ def _read_row(reading: _TableState, paste: PastedOutput, row: str, *, last: bool
         reading.process_head = ""
     elif _HEAD.match(row):
         reading.section, reading.in_head = "devices", True
+        if not reading.head and _SECOND_HEAD.match(row):  # words of the first row are cut, or the row is lost
+            reading.head.append(list(table_cells.DEFAULT_HEAD[paste.tool.name][0]))
         reading.head.append(split_cells(row))
     elif reading.in_head and not (reading.section == "devices" and _FIRST.match(row)):
         _read_head_row(reading, row)
     else:
         reading.in_head = False
-        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, split_cells(row, drop_open=last))
+        read = _READ_ROW.get(reading.section or "devices", _read_device_row)
+        read(reading, paste, line, split_cells(row, drop_open=last))
     reading.after_rule = False
 
 
 def _is_rule(row: str) -> bool:
-    return ("---" in row or "===" in row) and bool(_RULE.match(row))
+    return ("---" in row or "===" in row) and row[0] in "|+" and not row.strip("-=+| ")
 
 
 def _parse_title(row: str) -> str | None:
@@ -128,66 +133,88 @@ def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
     return parts[:-1] if drop_open or not parts[-1].strip() else parts
 
 
-def _read_device_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
+def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
     head = reading.head or table_cells.DEFAULT_HEAD[paste.tool.name]
     if len(parts) == 1 and not reading.head:
-        return _read_process_row(reading, paste, parts)
-    first = table_cells.read_cell(head[0][0], parts[0]) if parts else {}
-    if first.get("index") and first.get("name") and _FIRST.match("|" + "|".join(parts) + "|"):
+        return _read_process_row(reading, paste, line, parts)
+    if _begins_device(reading, head, parts):
         if len(parts) < len(head[0]):
             return None  # truncated before the first row was complete: not a device
         reading.devices.append({})
-        reading.row = 0
-    elif reading.after_rule and reading.head and len(parts) == len(head[0]) and any(map(str.strip, parts)):
-        reading.devices.append({})  # the first row of a device whose index or name cannot be read
         reading.row = 0
     elif not reading.devices:
         return None
     else:
         reading.row += 1
-        if parts and not parts[0].strip():  # the row with an empty left cell, at any position
+        if _is_third_row(head, parts):  # at any position
             reading.row = max(reading.row, 2)
     if reading.row < len(head):
-        usual = default if len(default := table_cells.DEFAULT_HEAD.get(paste.tool.name, ())) >= len(head) else ()
-        for at, (labels, part) in enumerate(zip(head[reading.row], parts, strict=False)):
-            cells = table_cells.read_cell(labels, part)
-            if usual and len(usual[reading.row]) == len(head[reading.row]):
-                cells |= _read_unlabelled(labels, usual[reading.row][at], part)
-            reading.devices[-1].update(cells)
-            reading.unread += [("|".join(parts), name, text) for name, text in _list_unread(labels, part, cells)]
+        usual = table_cells.DEFAULT_HEAD.get(paste.tool.name, ())
+        is_usual = len(usual) >= len(head) and len(usual[reading.row]) == len(head[reading.row])
+        values = table_cells.read_row(head[reading.row], usual[reading.row] if is_usual else (), parts)
+        for cells, part in zip(values, parts, strict=False):
+            unread = list(_list_unread(part, cells))
+            reading.unread += [(line, name, text) for name, text in unread]
+            lost = {name for name, text in unread if not cell_words.is_failure(text)}
+            reading.devices[-1].update({name: None if name in lost else text for name, text in cells.items()})
     return None
 
 
-def _read_unlabelled(labels: str, usual: str, part: str) -> dict[str, str | None]:
-    """Return the values whose words are missing in the head, which may be cut, by their shapes."""
-    missing = set(table_cells.list_names(usual)) - set(table_cells.list_names(labels))
-    return {name: value for name, value in table_cells.find_shapes(part).items() if name in missing} if missing else {}
+def _begins_device(reading: _TableState, head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+    """Return whether this is a device's first row: by its index; if that is unreadable, by its place or its values."""
+    if not any(map(str.strip, parts)):
+        return False
+    if _FIRST.match("|" + "|".join(parts) + "|"):
+        return True
+    if len(parts) != len(head[0]):
+        return False
+    if reading.after_rule and reading.head:
+        return True
+    following = reading.row + 1
+    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], parts):
+        return False
+    return table_cells.count_values(head[0], parts) > max(
+        (table_cells.count_values(row, parts) for row in head[1:]), default=0
+    )
 
 
-def _list_unread(labels: str, part: str, cells: dict[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the values that stand in the cell but cannot be read, by field."""
-    for name in table_cells.list_names(labels) if part.strip() else ():
-        text = cells.get(name)
-        shown = part.strip() if text is None else text
-        if device_cells.is_unreadable(name, text) and tool_text.cell_text(shown.rstrip("!")) is not None:
-            yield name, shown
+def _is_third_row(head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+    """Return whether this is a row with an empty left cell, not a second row that lost its values there."""
+    if not parts or parts[0].strip() or len(head) < 2:
+        return bool(parts) and not parts[0].strip()
+    third = head[2] if len(head) > 2 else [""] * len(head[1])
+    cells = list(zip(head[1], third, parts, strict=False))
+    if any(cell.strip() and not below.strip() for _, below, cell in cells) and len(head) > 2:
+        return False
+    known = [each for each in cells if not each[1].strip() or table_cells.list_names(each[1])]
+    second = table_cells.count_values([above for above, _, _ in known], [cell for _, _, cell in known])
+    return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
 
-def _read_mig_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
+def _list_unread(part: str, cells: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield the values of a cell that are unreadable, by field of Device; a blank one with the text of the cell."""
+    whole = " ".join(part.split())
+    for name, text in cells.items() if not cell_words.is_absent(whole) else ():
+        if device_cells.is_field(name) and not table_cells.is_value(name, text):
+            yield name, text or whole
+
+
+def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
     reading.mig += process_rows.parse_mig_row(parts)
 
 
-def _read_process_row(reading: _TableState, paste: PastedOutput, parts: list[str]) -> None:
-    found = process_rows.parse_process_row(reading.process_head, parts[0]) if len(parts) == 1 else None
-    if found:
-        reading.processes.append(found)
+def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
+    head, cell = reading.process_head, parts[0] if len(parts) == 1 else ""
+    if row := process_rows.parse_process_row(head, cell) or process_rows.parse_damaged_row(head, cell):
+        reading.processes.append(row)
+        reading.unread += [(line, name, text) for name, text in process_rows.list_unreadable(head, row)]
 
 
 _READ_ROW = {"devices": _read_device_row, "mig": _read_mig_row, "processes": _read_process_row}
 
 
 def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -> Document:
-    devices = tuple(device_cells.make_device(_check_bus_id(cells), at) for at, cells in enumerate(reading.devices))
+    devices = tuple(device_cells.make_device(cells, at) for at, cells in enumerate(reading.devices))
     head = " ".join(row for row in rows[:40] if "=" not in row)
     return Document(
         paste.tool.name,
@@ -198,7 +225,7 @@ def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -
         runtime_version=_find_version(paste.tool.runtime, head) if paste.tool.runtime else None,
         truncated=_is_truncated(reading, rows),
         devices=devices,
-        processes=tuple(device_cells.make_process(p, int(p["gpu"] or 0)) for p in reading.processes),
+        processes=tuple(device_cells.make_process(p, parse_whole_number(p["gpu"])) for p in reading.processes),
         detail={
             "per_device": [{key: cell_value(cells.get(key)) for key in _EXTRA} for cells in reading.devices],
             "errors": [
@@ -208,21 +235,15 @@ def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -
             ],
             "mig_devices": reading.mig,
             "processes": reading.processes,
-            "warnings": _WARNING.findall(paste.text),
+            "warnings": [text.rstrip() for text in _WARNING.findall(paste.text)],
         },
         remarks=tuple(_make_remarks(reading, paste)),
     )
 
 
 def _make_remarks(reading: _TableState, paste: PastedOutput) -> Iterator[CellRemark]:
-    for row, name, text in reading.unread:
-        yield CellRemark(next((at for at, line in enumerate(paste.lines, 1) if row in line), 0), name, text)
-
-
-def _check_bus_id(cells: dict[str, str | None]) -> dict[str, str | None]:
-    """Return the cells with a valid bus id or None: Jetson prints 'N/A', lost cards 'ERR!'."""
-    bus = table_cells.BUS_ID.search(cells.get("bus_id") or "")
-    return {**cells, "bus_id": bus[0] if bus else None}
+    for line, name, text in reading.unread:
+        yield CellRemark(paste.numbers[line.at], name, text)
 
 
 def _find_version(label: str, head: str) -> str | None:

@@ -17,7 +17,7 @@ from probes.smi.pasted_output import PastedOutput, cell_value
 _AFFINITY = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
 _TAILS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _DEVICE = re.compile(r"[GX]PU\d{1,4}$")
-_LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\S.*?)\s*$")
+_LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\S.*)$")
 _NIC = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*$")
 LINE_LIMIT = 4000  # 72 GPUs and their NICs need 900
 
@@ -48,7 +48,7 @@ def parse_topology(paste: PastedOutput) -> Document | None:
         ),
         detail={
             "gpu_numa_id": _select_column(affinity, tails, "GPU NUMA ID"),
-            "legend": {found[1]: found[2] for line in lines if (found := _LEGEND.match(line))} or None,
+            "legend": {found[1]: found[2].rstrip() for line in lines if (found := _LEGEND.match(line))} or None,
             "nic_legend": {found[1]: found[2] for line in lines if (found := _NIC.match(line))} or None,
         },
     )

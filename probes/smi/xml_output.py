@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
@@ -17,7 +17,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
 from envcheck.core.messages import mark
-from envcheck.core.model import Device, Document, Process
+from envcheck.core.model import CellRemark, Device, Document, Process
 from envcheck.core.tool_text import strip_escapes
 from probes.smi import device_cells
 from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
@@ -74,12 +74,16 @@ def parse_xml(paste: PastedOutput) -> Document | None:
 def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
     top: dict[str, str | None] = {}
     devices: list[tuple[Device, list[Process], dict[str, Any]]] = []
+    remarks: list[CellRemark] = []
+    lines = _list_lines(paste)
     try:
         for element in _iterate_elements(body):
             if element.tag == "gpu" and len(devices) == DEVICES_LIMIT:
                 closed = False
                 break
             if element.tag == "gpu":
+                own = lines[len(devices)] if len(devices) < len(lines) else range(0)
+                remarks += _make_remarks(paste, element, own)
                 devices.append(_make_device(element, len(devices)))
             else:
                 top[element.tag] = cell_value(element.text)
@@ -104,7 +108,24 @@ def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
             "attached_gpus": top.get("attached_gpus"),
             "per_device": [extra for _, _, extra in devices],
         },
+        remarks=tuple(remarks),
     )
+
+
+def _make_remarks(paste: PastedOutput, gpu: Element, lines: range) -> Iterator[CellRemark]:
+    """Yield the values of a device that are unreadable, with the lines that have them, 0 for those of one long line."""
+    for name, paths in _PATHS.items():
+        found = [(path, text) for path in paths if (text := gpu.findtext(path)) is not None]
+        path, text = next((each for each in found if cell_value(each[1])), found[0] if found else ("", ""))
+        if found and device_cells.is_unreadable(name, text):
+            printed = f"<{path.rpartition('/')[2]}>{text}"
+            yield CellRemark(next((paste.numbers[at] for at in lines if printed in paste.lines[at]), 0), name, text)
+
+
+def _list_lines(paste: PastedOutput) -> list[range]:
+    """Return the indexes of the lines of each device."""
+    starts = [at for at, line in enumerate(paste.lines) if "<gpu id=" in line]
+    return [range(start, end) for start, end in pairwise([*starts, len(paste.lines)])]
 
 
 def _find_version(top: Mapping[str, str | None], *tags: str) -> str | None:
