@@ -16,7 +16,7 @@ import click
 
 from envcheck.cli import translate_help, usage_errors
 from envcheck.cli.json_document import print_document
-from envcheck.core import errors, language, paths
+from envcheck.core import errors, language, paths, signals
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.core.version import __version__
@@ -92,6 +92,7 @@ def entry(argv: list[str] | None = None) -> None:
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     _open_streams()
+    signals.repeat_swallowed_signals()
     sys.exit(_run_command(argv))
 
 

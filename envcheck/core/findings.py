@@ -130,11 +130,6 @@ def pci_commands(facts: Facts, v: VendorFacts) -> tuple[tuple[str, ...], tuple[s
     return tuple(command for command in listings if command not in left_out), messages
 
 
-def driver_install_command(v: VendorFacts) -> str:
-    """Return the envcheck command that installs the vendor's driver from a file."""
-    return f"envcheck provision --device {v.name} --install-driver FILE.run"
-
-
 def format_question(key: str) -> str:
     """Return an answer's key as the equivalent shell command."""
     verb, _unused, what = key.partition(" ")

@@ -6,11 +6,14 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 Handler = Callable[[int, object], object]
 # Ctrl-C, kill, a closed terminal, and Ctrl-\, which would end only envcheck and leave its children on the devices.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+REPEAT_S = 0.01
+_RAISED = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}  # exception of a handler -> its signal
 
 
 @contextlib.contextmanager
@@ -60,6 +63,20 @@ def raise_interrupt(number: int, frame: object) -> None:
     if number == signal.SIGHUP:
         silence_output()
     raise KeyboardInterrupt
+
+
+def repeat_swallowed_signals() -> None:
+    """Send a stop signal again if its exception was raised in a finalizer, where Python ignores exceptions."""
+    usual = sys.unraisablehook
+
+    def send_again(lost: sys.UnraisableHookArgs) -> None:
+        number = next((n for kind, n in _RAISED.items() if isinstance(lost.exc_value, kind)), None)
+        if number is None:
+            usual(lost)
+        else:  # a little later: here the exception would be ignored as well
+            threading.Timer(REPEAT_S, os.kill, (os.getpid(), number)).start()
+
+    sys.unraisablehook = send_again
 
 
 def silence_output() -> None:

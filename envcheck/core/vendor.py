@@ -50,7 +50,8 @@ class Vendor:
     `more_pci_vendors` are further PCI vendor ids of the same maker's cards.  `interface_version` matches versions that
     the tool prints as the driver's although they are those of an interface that it imitates, never the driver's.
     `driver_line` matches the driver versions that compare with the documented ones; how others relate to them is not
-    published.  `legacy_devices` matches names of devices on which the recipes' builds do not run.
+    published.  `driver_downloads` are the processor architectures for which `--install-driver fetch` finds a file.
+    `legacy_devices` matches names of devices on which the recipes' builds do not run.
 
     `idle_memory_mib` is the memory that the driver itself uses on an idle device; `plugin_index` is the only package
     index with the plugin; `paddle_build` is the paddle package with kernels for these devices, where paddle needs no
@@ -132,6 +133,7 @@ class Vendor:
     plugin_index: str = ""
     plugin_partner: str = ""
     paddle_build: str = ""
+    driver_downloads: tuple[str, ...] = ()
     paddle_index: str = ""
     toolkit: str | None = None
     toolkit_variables: tuple[str, ...] = ()

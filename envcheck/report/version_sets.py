@@ -20,9 +20,10 @@ from envcheck.core.version import SCHEMA_VERSION
 from envcheck.report.summary import safe
 
 IMAGES_LIMIT = 3
+NEWEST = (_("Newest documented version set for this driver:"), _("Newest tested version set for this driver:"))
 NONE = (
-    _("Unknown: no tested version set is known for this driver."),
-    _("No tested version set is known for this driver."),
+    _("Unknown: no documented version set is known for this driver."),
+    _("No documented version set is known for this driver."),
 )
 
 
@@ -70,7 +71,7 @@ def describe_outcome(solved: SolveReport) -> dict[str, Any]:
     why = (
         _("missing: {components}", components=join(", ", solved.answer.missing))
         if solved.answer.missing
-        else _("no tested version set found")
+        else _("no documented version set found")
     )
     return errors.outcome_fields(exit_code(solved), why)
 
@@ -137,7 +138,8 @@ def _render_parts(solved: SolveReport, width: int) -> Iterator[list[str]]:
     )
     yield _wrap_translated(asked, width)
     if answer.best:
-        yield ["", translate(_("Newest tested version set for this driver:")), *_render_set(solved, answer.best, width)]
+        is_tried = any(verdict.confidence is Confidence.TRIED for verdict in answer.best.verdicts)
+        yield ["", translate(NEWEST[is_tried]), *_render_set(solved, answer.best, width)]
         yield ["", translate(_("Sources:")), *_render_sources(solved, answer.best, width)]
     else:
         yield ["", *_wrap_translated(NONE[solved.verdict is None], width)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from envcheck.core.versions import is_at_least, is_same_release, sort_key
 from envcheck.vendors import find_data_files
+from installers.drivers.download_http import parse_file_name
 from installers.drivers.patterns import match_parts
 from installers.recipes.loader import load_drivers
 from installers.recipes.recipe import DriverInstaller, PublishedDriverFile, Recipe
@@ -43,13 +45,22 @@ def match_installer(drivers: Iterable[DriverInstaller], file_name: str) -> Match
             said = match_parts(pattern, file_name)
             if said is not None:
                 return MatchedInstaller(driver, said.get("version", ""), said.get("architecture", ""))
-    patterns = join(", ", (pattern for driver in known for pattern in driver.files))
+    names = join(", ", dict.fromkeys(name for driver in known for name in _list_example_names(driver)))
     raise UsageError(
         _("{file_name} is not the name of an installer in this recipe", file_name=file_name[:120]),
         _(
-            "keep the vendor's file name, or describe the installer in your own recipe; known patterns: {patterns}",
-            patterns=patterns or _("none"),
+            "keep the vendor's file name, or describe the installer in your own recipe; known names: {names}",
+            names=names or _("none"),
         ),
+    )
+
+
+def _list_example_names(driver: DriverInstaller) -> tuple[str, ...]:
+    """Return the names of the published files, else those that the patterns match, with words for the parts."""
+    published = tuple(parse_file_name(file.url) for file in driver.published)
+    return published or tuple(
+        pattern.replace("{version}", "VERSION").replace("{architecture}", platform.machine())
+        for pattern in driver.files
     )
 
 

@@ -8,12 +8,20 @@ from functools import cache
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.messages import NOTHING, Message, _, join
+from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
 from envcheck.core.toml_file import Given, load_own_part, load_own_records, load_own_table
 from envcheck.vendors import find_data_files
 from launch.catalogue.links import MachineLinks
 
 OTHERS = Path(__file__).with_name("devices.toml")
+TYPICAL_LINKS = mark(
+    "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
+    "{net_gbs:g} GB/s between machines (typical for {name})"
+)
+ESTIMATED_LINKS = mark(
+    "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
+    "{net_gbs:g} GB/s between machines (estimated from comparable cards; no figures are published for {name})"
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,8 @@ class DeviceModel:
     collective, `communicator_gib` for each further communicator, `workspace_gib` of matrix libraries beyond the usual.
     `tflops`: dense 16-bit peak.  Bandwidths in 10^9 bytes per second, one way: `link_gbs` from one card to the others
     of its node, `net_gbs` its share of the network, `pcie_gbs` its PCIe port in practice.  `links`: those of a real
-    machine, None if unknown.  `parallel_framework`: the Megatron kind of framework for such cards.
+    machine, None if unknown.  `parallel_framework`: the Megatron kind of framework for such cards.  `estimates`: the
+    fields whose values are estimates after comparable cards, because none are published.
     """
 
     name: Given[str]
@@ -44,15 +53,15 @@ class DeviceModel:
     workspace_gib: float = 0.0
     pcie_gbs: float = 24.0
     parallel_framework: str = "megatron"
+    estimates: tuple[str, ...] = ()
     links: Given[MachineLinks | None] = None
 
 
 def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
     """Yield the assumed bandwidths of links and network, if the topology does not tell them."""
     if device.links is None and cards > 1:
-        yield _(
-            "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
-            "{net_gbs:g} GB/s between machines (typical for {name})",
+        yield fill(
+            ESTIMATED_LINKS if "link_gbs" in device.estimates else TYPICAL_LINKS,
             link_gbs=device.link_gbs,
             cards_per_node=device.cards_per_node,
             net_gbs=device.net_gbs,
@@ -63,10 +72,20 @@ def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
 
 
 def assumed_card(device: DeviceModel) -> Message:
-    """Return a note for a card that is not in the tables, else ""."""
-    if device.name != load_devices()[-1].name:
+    """Return a note for a card that is not in the tables, or whose memory figures are estimates, else ""."""
+    if device.name == load_devices()[-1].name:
+        return _("card: not in the device table; planned with the figures of an A100")  # the last of devices.toml
+    if not {"context_gib", "collective_gib", "communicator_gib"} & set(device.estimates):
         return NOTHING
-    return _("card: not in the device table; planned with the figures of an A100")  # the last of devices.toml
+    return _(
+        "card: {context_gib:g} GiB for the context, {collective_gib:g} GiB for collectives and "
+        "{communicator_gib:g} GiB per further communicator (estimated from comparable cards; "
+        "no figures are published for {name})",
+        context_gib=device.context_gib,
+        collective_gib=device.collective_gib,
+        communicator_gib=device.communicator_gib,
+        name=device.name,
+    )
 
 
 @cache

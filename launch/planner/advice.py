@@ -1,4 +1,4 @@
-"""Find changes that make a job fit, smallest slowdown first, and the headroom of a job that fits."""
+"""Find changes that make a job fit, and the headroom of a job that fits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rank_options(options: Iterable[str]) -> int:
 
 
 def find_fitting_changes(job: PlannedJob, limit: int = 8) -> tuple[LayoutChange, ...]:
-    """Return up to `limit` changes that make the job fit, smallest slowdown first.
+    """Return up to `limit` changes that make the job fit, in the order of LayoutChange.cost.
 
     Single changes; pairs if every fitting single one is costly; three at once if no cheap pair fits either.
     """

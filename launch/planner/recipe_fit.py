@@ -10,7 +10,7 @@ from typing import Any
 
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import CardFit, Facts, JobFit
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.model import diagnose
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Recipe, RecipeJob
@@ -68,9 +68,16 @@ def lay_out(
 
     None and errors as in `plan_recipe`.
     """
-    name, method = find_catalogue_model(recipe), find_training_method(job)
     machine = select_machine(job, job.device or recipe.device, facts, places)
-    if not (name and method and machine):
+    return lay_out_on(machine, recipe, job, asked) if machine else None
+
+
+def lay_out_on(
+    machine: PlannedMachine, recipe: Recipe, job: RecipeJob, asked: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[PlannedMachine, PlannedJob] | None:
+    """Return these cards and the job on them, as `lay_out` does."""
+    name, method = find_catalogue_model(recipe), find_training_method(job)
+    if not (name and method):
         return None
     return machine, resolve.build_planned_job(machine, name, method, {**list_planner_options(recipe, job), **asked})
 
@@ -150,6 +157,23 @@ def select_machine(
     vendor = next((v for v in facts.vendors if v.name == device), None)
     found = machines.build_vendor_machine(vendor, job.processes, places) if vendor else None
     return replace(found, cards=job.nodes * job.processes) if found else None
+
+
+def build_published_machine(recipe: Recipe, job: RecipeJob) -> PlannedMachine:
+    """Return the nodes and cards of the recipe's job, with cards of the vendor's typical size."""
+    machine = machines.build_described_machine(job.device or recipe.device, job.nodes * job.processes, None)
+    if job.nodes > 1 or job.processes > machine.device.cards_per_node:
+        machine = machines.hold_cards(machine, machine.cards, job.processes)
+    note = ngettext(
+        "machine: {count} node with {cards} x {memory_gib:g} GiB {name}, as in recipe {recipe}",
+        "machine: {count} nodes with {cards} x {memory_gib:g} GiB {name} each, as in recipe {recipe}",
+        job.nodes,
+        cards=job.processes,
+        memory_gib=round(machine.memory_gib, 2),
+        name=machine.device.name,
+        recipe=recipe.name,
+    )
+    return replace(machine, note=note)
 
 
 def list_peak_values(fit: JobFit | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from envcheck.core.model import diagnose
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue import model_config
 from launch.memory.planned_job import PlannedJob
-from launch.planner import layout_rules, machines, recipe_fit, resolve
+from launch.planner import layout_rules, recipe_fit, resolve
 from launch.rendering.argument_rows import parse_rows
 
 # Names in messages, instead of the options of `envcheck plan`.
@@ -43,11 +43,8 @@ def draft_recipe_job(recipe: Recipe, job: RecipeJob, device: str, facts: Facts) 
     name, method = recipe_fit.find_catalogue_model(recipe), recipe_fit.find_training_method(job)
     if not (name and method):
         return None
-    cards = job.nodes * job.processes
-    machine = recipe_fit.select_machine(job, device, facts) or machines.build_described_machine(device, cards, None)
-    return resolve.draft_planned_job(
-        replace(machine, cards=cards), name, method, recipe_fit.list_planner_options(recipe, job)
-    )
+    machine = recipe_fit.select_machine(job, device, facts) or recipe_fit.build_published_machine(recipe, job)
+    return resolve.draft_planned_job(machine, name, method, recipe_fit.list_planner_options(recipe, job))
 
 
 def list_objections(job: PlannedJob) -> tuple[Message, ...]:

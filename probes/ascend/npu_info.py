@@ -53,6 +53,7 @@ class _InfoTableState:
     rule: TableRow | None = None
     rules: int = 0
     headed: int = -1  # rules above the last header row
+    begun: int = -1  # rules above the pending row
     full: int = 0
     tabled: bool = False
     guessed: bool = False
@@ -103,19 +104,21 @@ def _apply_header(seen: _InfoTableState, head: ColumnLayout) -> None:
     """Store the layout of a header row, which applies to the rows up to the next header."""
     seen.tabled, seen.headed = True, seen.rules
     if "pid" in head.keys:
-        _drop_pending(seen)
-        seen.work, seen.pending = head, None
+        _close_pending(seen)
+        seen.work = head
     elif "bus_id" in head.keys:
         seen.bottom, seen.work = head, None
     else:
         seen.top, seen.work = head, None
 
 
-def _drop_pending(seen: _InfoTableState) -> None:
-    """Drop a first row without its second row: it is not a device, and the text is truncated."""
+def _close_pending(seen: _InfoTableState) -> None:
+    """End a device whose second row is missing or cut: its first row counts, and the text is truncated."""
     if seen.pending is not None:
         seen.partial.append(seen.pending)
+        seen.devices.append(npu_columns.make_device(seen.pending))
         seen.truncated = True
+        seen.pending = None
 
 
 def _read_data_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
@@ -146,8 +149,8 @@ def _read_whole_row(
 
 def _begin_device(seen: _InfoTableState, values: Values) -> None:
     if values != seen.pending:
-        _drop_pending(seen)
-    seen.pending, seen.tabled = values, True
+        _close_pending(seen)
+    seen.pending, seen.tabled, seen.begun = values, True, seen.rules
 
 
 def _complete_device(seen: _InfoTableState, values: Values) -> None:
@@ -165,6 +168,8 @@ def _read_damaged_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage)
         found = _read_damaged_chip(seen, line)
     if found is None:
         return False
+    layout = seen.work or seen.bottom
+    seen.truncated |= layout is not None and len(line.row.cells) < len(layout.cells)
     number = page.numbers[line.at] if line.at >= 0 else 0
     seen.remarks += [CellRemark(number, name, text) for name, text in found.unread]
     return True
@@ -199,9 +204,11 @@ def _keep_unread_row(seen: _InfoTableState, row: TableRow) -> None:
     short = seen.top is not None and len(row.cells) < len(seen.top.cells)
     if not row.closed or (short and seen.work is None):
         seen.truncated = True
-        if seen.top and (values := seen.top.read_cut_row(row)):
-            _drop_pending(seen)
-            seen.pending = None
+        if seen.pending is not None and seen.bottom and seen.begun == seen.rules:
+            cells = row.cells if row.closed else row.cells[:-1]  # the last cell may be cut
+            seen.pending = seen.pending | seen.bottom.read_cut_row(replace(row, cells=cells))
+        elif seen.top and (values := seen.top.read_cut_row(row)):
+            _close_pending(seen)
             seen.partial.append(values)
     if any(row.cells) and len(seen.unread) < 10:
         seen.unread.append(" | ".join(row.cells))
@@ -215,7 +222,7 @@ def _find_bare_banner(seen: _InfoTableState, page: OutputPage) -> None:
 
 
 def _make_document(seen: _InfoTableState, page: OutputPage) -> Document:
-    _drop_pending(seen)
+    _close_pending(seen)
     if seen.tool is None:
         _find_bare_banner(seen, page)
     lost = seen.top is not None and not seen.devices

@@ -43,7 +43,8 @@ FORMS = OutputForms(
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", repeats=True),
         FirstLine(
             "hccn",
-            r"\s*(?:\[devid \d|(?:default gateway|link status|net health status|optical info)\s*:)",
+            r"\s*(?:\[dev(?:ice)?[ _]?(?:id)?[ :]*\d"
+            r"|(?:default gateway|link status|net health status|optical info)\s*:)",
             repeats=True,
         ),
         FirstLine("lspci", r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators: Huawei", repeats=True),

@@ -53,7 +53,7 @@ FORMS = OutputForms(
         FirstLine("xml", r"\s*<xpu_smi_log>"),
         FirstLine("machine", r"\s*[0-9a-f]{8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d \d+ \d+ [0-9A-Z]{8,} \d", repeats=True),
         FirstLine("list", r"\s*XPU 0: \S"),
-        FirstLine("topo", r"\s*XPU0\s+(?:XPU1|CPU Affinity)\b"),
+        FirstLine("topo", r"\s*(?:XPU|OAM)0\s+(?:(?:XPU|OAM)1|CPU Affinity)\b"),
         FirstLine("old-table", r"\s*Runtime Version: \d"),
         FirstLine("old-table", r"\s*\|?\s*DEVICES\s*\|?\s*$", repeats=True),
         FirstLine("query-text", r"\s*XPU-RT Version\s+: ", repeats=True),
@@ -101,6 +101,10 @@ def _drop_l3_rows(paste: PastedOutput) -> PastedOutput:
 def _parse_topology(paste: PastedOutput) -> Document | None:
     """Parse `topo -m`; it may have columns of NICs without rows."""
     document = topology_output.parse_topology(paste)
-    if document is None or document.topology is None or not all(n.startswith("XPU") for n in document.topology.names):
+    if (
+        document is None
+        or document.topology is None
+        or not all(n.startswith(("XPU", "OAM")) for n in document.topology.names)
+    ):
         return None
     return replace(document, truncated=any(name not in document.topology.matrix for name in document.topology.names))

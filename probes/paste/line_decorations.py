@@ -22,7 +22,9 @@ SAMPLE = 1000  # lines of which the share is taken
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
 _LEVEL = r"\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)\]?(?![A-Za-z])(?: {0,2}-)?"
 _HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:))"
-_PREFIX = re.compile(rf"[ \t]*(?:(?:{_STAMP}|\[(?!devid )[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}")
+_PREFIX = re.compile(
+    rf"[ \t]*(?:(?:{_STAMP}|\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}"
+)
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")

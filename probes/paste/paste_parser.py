@@ -76,13 +76,12 @@ def _strip_host(given: HostText) -> HostText:
 
 def _number_remarks(document: Document, numbers: Sequence[int], first: int = 0) -> Document:
     """Return the document with the text's line numbers; `first` is the index of the document's first line."""
-    if not document.remarks:
-        return document
     remarks = (
         replace(each, line=numbers[at]) if each.line and (at := first + each.line - 1) < len(numbers) else each
         for each in document.remarks
     )
-    return replace(document, remarks=tuple(remarks))
+    parts = tuple(_number_remarks(part, numbers, first) for part in document.parts)
+    return replace(document, remarks=tuple(remarks), parts=parts) if document.remarks or parts else document
 
 
 def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None) -> Document:
@@ -140,7 +139,8 @@ def _parse_parts(
             continue
         before = choice
         document = _number_remarks(document, source.numbers, part.first)
-        read.append((part, replace(document, command=part.command, host=part.host)))
+        samples = document.parts or (document,)
+        read += [(part, replace(each, command=part.command, host=part.host)) for each in samples]
     return read
 
 
@@ -201,7 +201,7 @@ def find_last_listings(documents: Iterable[Document]) -> list[Document]:
     """
     last: dict[tuple[str, str], dict[str, Document]] = {}
     for document in documents:
-        if document.devices:
+        if document.devices or document.processes:
             listings = last.setdefault((document.host, document.tool), {})
             selected = _read_selection(document.command)
             earlier = listings.get(selected)

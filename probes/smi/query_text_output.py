@@ -25,6 +25,7 @@ from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
 _TITLE = re.compile(r"(?<!=)={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
 _GPU = re.compile(r"\s{0,40}GPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _PAIR = re.compile(r"(\s{0,40})([A-Za-z][^:\n]{0,60}?)\s{0,60}:(?:\s+(.*)|$)")
+_COMPLETE = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|\d+(?:\.\d+)? (?:MiB|W|C|MHz|%)|N/A")
 _SECTION = re.compile(r"(\s{0,40})([A-Za-z][\w .()/-]{1,60})$")
 _KEYS = {"product name", "gpu uuid", "driver version", "persistence mode", "serial number", "vbios version", "bus id"}
 
@@ -89,7 +90,7 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
     pairs = [found for line in paste.lines if (found := _PAIR.match(line))]
     keys = {found[2].lower() for found in pairs if found[3]}
     titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
-    partial = paste.tool.accepts_fragments and _is_partial(paste.lines, keys)
+    partial = _is_selection(paste.lines) or (paste.tool.accepts_fragments and _is_partial(paste.lines, keys))
     if not titled and not partial and len(keys & _KEYS) < 3:
         return None
     lines = _join_values(paste.lines)
@@ -156,7 +157,8 @@ def _find_glue(before: str, line: str, is_full: bool) -> str | None:
         return " " if pair[2].lower() in _VALUED else None
     if indent > len(pair[1]) + 4:
         return "" if pair[2].lower() in _IDENTIFIERS else " "
-    return "" if is_full and indent == 0 < len(pair[1]) else None
+    is_complete = _COMPLETE.fullmatch(pair[3].strip())
+    return "" if is_full and indent == 0 < len(pair[1]) and not is_complete else None
 
 
 def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> Iterator[CellRemark]:
@@ -164,6 +166,13 @@ def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> It
         for name, value in found.items():
             if device_cells.is_unreadable(name, value.text):
                 yield CellRemark(paste.numbers[value.at], name, value.text)
+
+
+def _is_selection(lines: tuple[str, ...]) -> bool:
+    """Return whether the lines are what `-q | grep UUID` leaves: names of devices, and at most the command."""
+    selected = [line for line in lines if line.strip() and "-smi" not in line]
+    pairs = [_PAIR.match(line) for line in selected]
+    return bool(pairs) and all(pair and pair[3] and pair[2].lower() in _STARTS for pair in pairs)
 
 
 def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:

@@ -16,19 +16,21 @@ from probes.smi.pasted_output import PastedOutput, cell_value
 
 _AFFINITY = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
 _TAILS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-_DEVICE = re.compile(r"[GX]PU\d{1,4}$")
+_DEVICE = re.compile(r"(?:[GX]PU|OAM)\d{1,4}$")  # `xpu-smi topo -mo` names the modules
 _LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\S.*)$")
 _NIC = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*$")
+HEAD_LINES = 6  # of a wrapped header, and the first row
 LINE_LIMIT = 4000  # 72 GPUs and their NICs need 900
 
 
 def parse_topology(paste: PastedOutput) -> Document | None:
     """Return the document of kind `topo`, or None if there is no matrix."""
     lines = [line for line in paste.lines if len(line) <= LINE_LIMIT]
-    head_at = next((at for at, line in enumerate(lines) if _is_head(line) and _has_first_row(lines, at)), None)
-    if head_at is None:
+    heads = (at for at, line in enumerate(lines) if _is_head(line))
+    head = next((head for at in heads if (head := _read_columns(lines, at))), None)
+    if head is None:
         return None
-    columns, body_at = _read_columns(lines, head_at)
+    columns, body_at = head
     labels = [word for word in columns if word not in _TAILS]
     rows = _read_rows(lines[body_at:], labels)
     devices = [word for word in labels if _DEVICE.match(word)]
@@ -59,21 +61,18 @@ def _is_head(line: str) -> bool:
     return bool(words) and bool(_DEVICE.match(words[0])) and (len(words) == 1 or words[1].upper() != "X")
 
 
-def _has_first_row(lines: list[str], at: int) -> bool:
-    """Return whether the first device's row follows: its name, and the X of the diagonal."""
-    first = lines[at].split()[0]
-    return any(line.split()[:2] == [first, "X"] for line in lines[at + 1 : at + 6])
+def _read_columns(lines: list[str], at: int) -> tuple[list[str], int] | None:
+    """Return the words of the header, which may be wrapped over lines, and the position of the first row.
 
-
-def _read_columns(lines: list[str], at: int) -> tuple[list[str], int]:
-    """Return the words of the header, which may be wrapped over lines, and the position of the first row."""
-    first, text = lines[at].split()[0], ""
-    for line in lines[at:]:
-        if line.split()[:2] == [first, "X"]:
-            break
-        text += " " + " ".join(line.split())
-        at += 1
-    return list(dict.fromkeys(_AFFINITY.findall(text))), at
+    A row has the X of the diagonal in its own column; a matrix of chosen devices may have any row alone.
+    """
+    columns: list[str] = []
+    for place, line in enumerate(lines[at : at + HEAD_LINES], at):
+        words = line.split()
+        if words and words[0] in columns and words[1 + columns.index(words[0]) :][:1] == ["X"]:
+            return columns, place
+        columns = list(dict.fromkeys([*columns, *_AFFINITY.findall(line)]))
+    return None
 
 
 def _read_rows(lines: list[str], labels: list[str]) -> dict[str, list[str]]:

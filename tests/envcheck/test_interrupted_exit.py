@@ -26,3 +26,34 @@ def test_interrupt_within_exec_is_no_signal(tmp_path: Path, beside: str) -> None
     done = subprocess.run([sys.executable, "-m", "ended"], cwd=tmp_path, capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (130, "envcheck: interrupted\n")
+
+
+FINALIZER = """
+import os, signal, sys, time
+from envcheck import __main__
+from envcheck.cli import main
+from envcheck.core.process import terminate_children_on_error
+
+class Finalizer:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(0.01)
+
+def wait(**_):
+    with terminate_children_on_error():
+        Finalizer()
+        time.sleep(60)
+
+main.main.main = wait
+__main__.run()
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_signal_within_a_finalizer_is_not_lost(tmp_path: Path, name: str, code: int) -> None:
+    """Python ignores exceptions in finalizers, also those of signal handlers."""
+    (tmp_path / "ended.py").write_text(FINALIZER.format(name=name))
+
+    done = subprocess.run([sys.executable, "-m", "ended"], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+
+    assert (done.returncode, done.stderr) == (code, "envcheck: interrupted\n" if code == 130 else "")

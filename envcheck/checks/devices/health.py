@@ -79,9 +79,8 @@ def check_ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             "its results may be wrong."
         )
         cards = [d for d in v.devices if device_label(d) == first][:1]
-        yield fail(
-            seen, diagnose(words, *vendor_commands(v, "ecc", *cards)), evidence=_quote_ecc_errors(facts, v, first)
-        )
+        commands = (*vendor_commands(v, "ecc", *cards), *vendor_commands(v, "reset", *cards))
+        yield fail(seen, diagnose(words, *commands), evidence=_quote_ecc_errors(facts, v, first))
     elif told:
         yield ok(_("{device_count} devices report no uncorrectable memory errors", device_count=len(told)))
     elif v.vendor.ecc_optional:

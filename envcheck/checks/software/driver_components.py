@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.check import Check, vendor_check
+from envcheck.core.derived.driver_install import driver_install_command
 from envcheck.core.derived.libraries import evaluate_libraries
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    driver_install_command,
     fail,
     is_in_container,
     local_severity,
@@ -52,7 +52,7 @@ def check_module(seen: KernelState, facts: Facts, v: VendorFacts) -> Iterator[Fi
     elif v.tool and v.tool.outcome is Outcome.ABSENT and not _find_kernel_with_module(v, seen):
         yield skipped_because("driver.tool")
     else:
-        yield _module_not_loaded_finding(v, seen)
+        yield _module_not_loaded_finding(facts, v, seen)
 
 
 @requires_fact(schemas.read_kernel, "ask kernel")
@@ -88,7 +88,7 @@ def check_next_kernel(seen: KernelState, facts: Facts, v: VendorFacts) -> Iterat
                 "this kernel."
             )
         )
-        commands = _list_rebuild_commands(v, newest)
+        commands = _list_rebuild_commands(facts, v, newest)
         shown = quote_values(f"/lib/modules/{newest}", driver_modules=0)
         yield warn(
             _("kernel {newest} is installed without the driver's module", newest=newest),
@@ -183,7 +183,7 @@ def check_mounts(seen: PathStates, facts: Facts, v: VendorFacts) -> Iterator[Fin
         yield skip(_("no driver file found at its documented path"))
 
 
-def _module_not_loaded_finding(v: VendorFacts, seen: KernelState) -> Finding:
+def _module_not_loaded_finding(facts: Facts, v: VendorFacts, seen: KernelState) -> Finding:
     shown = quote_values("/proc/modules", kernel=seen.running, cards=len(v.pci or ()), driver_modules=0)
     if other := _find_kernel_with_module(v, seen):
         words = (
@@ -199,7 +199,7 @@ def _module_not_loaded_finding(v: VendorFacts, seen: KernelState) -> Finding:
                 other=other,
             )
         )
-        commands = _list_rebuild_commands(v, seen.running)
+        commands = _list_rebuild_commands(facts, v, seen.running)
         return fail(
             _(
                 "no driver module for the running kernel {running}; kernel {other} has one",
@@ -212,16 +212,16 @@ def _module_not_loaded_finding(v: VendorFacts, seen: KernelState) -> Finding:
     words = _("Reinstall the driver. If its module still does not load, check the kernel log.")
     return fail(
         _("the driver's kernel module is not loaded"),
-        fix(words, driver_install_command(v), *vendor_commands(v, "driver")),
+        fix(words, driver_install_command(facts, v), *vendor_commands(v, "driver")),
         evidence=shown,
     )
 
 
-def _list_rebuild_commands(v: VendorFacts, kernel: str) -> tuple[str, ...]:
+def _list_rebuild_commands(facts: Facts, v: VendorFacts, kernel: str) -> tuple[str, ...]:
     """Return the commands that build the module for this kernel; without DKMS, the package is installed again."""
     if v.vendor.uses_dkms:
         return (f"sudo dkms autoinstall -k {kernel}", "dkms status")
-    return (driver_install_command(v),)
+    return (driver_install_command(facts, v),)
 
 
 def _find_kernel_with_module(v: VendorFacts, seen: KernelState) -> str:

@@ -10,10 +10,10 @@ from envcheck.compat import version_findings
 from envcheck.core import versions
 from envcheck.core.check import Check, vendor_check
 from envcheck.core.derived.device_listing import find_listing_cause, reports_no_device
+from envcheck.core.derived.driver_install import driver_install_command
 from envcheck.core.derived.key_value import driver_version, reported_driver_version
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    driver_install_command,
     fail,
     is_in_container,
     ok,
@@ -152,7 +152,7 @@ def check_version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         shown = quote_listing(facts, v, found) if reported else quote_answer(file, found)
         yield fail(
             _("driver {found} is older than {floor}", found=found, floor=floor),
-            fix(words, driver_install_command(v)),
+            fix(words, driver_install_command(facts, v, is_too_old=True)),
             evidence=shown,
         )
     else:
@@ -234,7 +234,7 @@ def _missing_tool_remedy(facts: Facts, v: VendorFacts) -> Remedy:
         if n
         else _("Install the vendor's driver, or add the tool's folder to PATH.")
     )
-    return fix(words, driver_install_command(v))
+    return fix(words, driver_install_command(facts, v))
 
 
 def _tool_error_finding(facts: Facts, v: VendorFacts, document: Document) -> Finding:
@@ -262,9 +262,9 @@ def _tool_error_remedy(facts: Facts, v: VendorFacts, error: ToolError, words: Me
     if not is_in_container(facts):
         host_fixes = {
             "driver-library-mismatch": "sudo reboot",
-            "driver-not-loaded": driver_install_command(v),
-            "incomplete-driver": driver_install_command(v),
-            "tool-not-found": driver_install_command(v),
+            "driver-not-loaded": driver_install_command(facts, v),
+            "incomplete-driver": driver_install_command(facts, v),
+            "tool-not-found": driver_install_command(facts, v),
         }
         if error.category in host_fixes:
             return fix(words, host_fixes[error.category])

@@ -249,12 +249,18 @@ def _predict_rows(request: RowsOptions) -> int:
 class PlanningTarget:
     """The hardware of the plan: the hosts of --hosts, this machine, or neither if it is described.
 
-    `job` is the recipe's job for this machine.
+    `job` is the recipe's job for this machine.  `is_absent`: --device names devices that this machine does not have.
     """
 
     spread: CombinedHosts | None = None
     facts: Facts | None = None
     job: Job | None = None
+    is_absent: bool = False
+
+    @property
+    def job_elsewhere(self) -> Job | None:
+        """The job if this machine cannot run it and the plan is about this machine."""
+        return self.job if self.job and self.job.needs_another_machine and not self.is_absent else None
 
 
 def _examine_machines(request: LayoutOptions) -> PlanningTarget:
@@ -271,7 +277,10 @@ def _examine_machines(request: LayoutOptions) -> PlanningTarget:
     with screen.show_hint(_("collecting facts from this machine ...")):
         facts = collect_facts_here(JobRequest(device=request.device))
     described = any(request.option_values[name] is not None for name in DESCRIBED)
-    return PlanningTarget(facts=facts, job=None if described else plan_job.resolve_here(request.option_values, facts))
+    job = None if described else plan_job.resolve_here(request.option_values, facts)
+    return PlanningTarget(
+        facts=facts, job=job, is_absent=job is not None and plan_job.needs_absent_devices(job, request.device)
+    )
 
 
 def _lay_out_job(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedMachine, PlannedJob]:
@@ -281,7 +290,7 @@ def _lay_out_job(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedM
     from launch.planner import resolve as question
 
     machine = seen.spread.machine if seen.spread else _describe_machine(request, seen.facts)
-    if seen.facts and seen.job and not isinstance(request, SearchOptions):
+    if seen.facts and seen.job and (seen.is_absent or not isinstance(request, SearchOptions)):
         own = plan_job.lay_out(seen.job, seen.facts, request.option_values)
         if own:
             return own
@@ -366,6 +375,7 @@ def _plan_one_job(machine: PlannedMachine, job: PlannedJob, request: PlanOptions
 
 
 def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions, seen: PlanningTarget) -> None:
+    from envcheck.cli.commands import plan_job
     from envcheck.core.host_names import fold_hosts
     from launch import planner
     from launch.planner import advice, default_layout, host_spread
@@ -375,6 +385,9 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     changes = advice.find_fitting_changes(advised) if advised and not fits else () if advised else None
     left = advice.find_headroom(advised) if advised and fits else None
     layout = default_layout.list_assumed_options(answer.job, request.option_values)
+    is_larger = seen.job is not None and answer.job.layout.cards > answer.job.device.cards_per_node
+    if layout and (seen.is_absent or is_larger):  # the job has more nodes than this machine
+        layout = plan_job.list_machine_options(answer.job) | layout
     if request.as_json:
         more = (
             _build_job_values(seen)
@@ -395,25 +408,28 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
 
 
 def _render_job_lines(seen: PlanningTarget, answer: LaunchPlan) -> tuple[list[str], list[str]]:
-    """Lines about the job: the other host for which it is resolved, and what blocks it here.
+    """Lines about the job: the other host for which it is resolved, the recipe's minimum, and what blocks it here.
 
-    Above the plan what provisioning cannot change, below it the rest.
+    Above the plan what provisioning cannot change, below it the rest.  Requirements of this machine are left out if
+    the plan is about devices that it does not have.
     """
     from envcheck.cli.commands import plan_job
 
     if seen.job is None:
         return [], []
-    assumed = seen.job.assumed_host if seen.job.device == answer.job.device.vendor else ""
-    blocked = plan_job.blocked_line(seen.job)
-    above, below = (blocked, "") if seen.job.needs_another_machine else ("", blocked)
-    return list(filter(None, [assumed, above])), list(filter(None, [below]))
+    is_same = seen.job.device == answer.job.device.vendor
+    assumed = seen.job.assumed_host if is_same else ""
+    minimum = plan_job.describe_recipe_minimum(seen.job) if is_same else ""
+    unmet = "" if seen.is_absent else plan_job.describe_unmet(seen.job)
+    above, below = (unmet, "") if seen.job_elsewhere else ("", unmet)
+    return list(filter(None, [assumed, above])), list(filter(None, [minimum, below]))
 
 
 def _get_exit_code_here(answer: LaunchPlan, seen: PlanningTarget) -> int:
     """The exit code: fitting in memory is not enough if the machine cannot run the job for another reason."""
     from envcheck.core.errors import CHECK_FAILED
 
-    return CHECK_FAILED if seen.job and seen.job.needs_another_machine else _get_exit_code(answer)
+    return CHECK_FAILED if seen.job_elsewhere else _get_exit_code(answer)
 
 
 def _describe_outcome_here(answer: LaunchPlan, request: PlanOptions, seen: PlanningTarget) -> dict[str, Any]:
@@ -422,9 +438,9 @@ def _describe_outcome_here(answer: LaunchPlan, request: PlanOptions, seen: Plann
     from envcheck.core.errors import outcome_fields
     from envcheck.job.repeat_options import format_doctor_options
 
-    if seen.job and seen.job.needs_another_machine:
-        words = f"envcheck doctor {format_doctor_options(seen.job.recipe, seen.job.method, request.recipes)}"
-        return outcome_fields(_get_exit_code_here(answer, seen), plan_job.blocked_line(seen.job), words)
+    if job := seen.job_elsewhere:
+        words = f"envcheck doctor {format_doctor_options(job.recipe, job.method, request.recipes)}"
+        return outcome_fields(_get_exit_code_here(answer, seen), plan_job.describe_unmet(job), words)
     return _describe_outcome(answer)
 
 

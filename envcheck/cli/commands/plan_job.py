@@ -17,6 +17,8 @@ from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve, resolve_method
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
+from installers.recipes.recipe import derive_requirements
+from launch.catalogue import devices
 from launch.memory.planned_job import PlannedJob
 from launch.planner import recipe_fit, recipe_layout
 from launch.planner.resolve import PlannedMachine
@@ -48,12 +50,14 @@ def find_offer(asked: Mapping[str, Any], device: str) -> Offer | None:
 
 def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMachine, PlannedJob] | None:
     """Return this machine's devices and the job's layout on them, as in doctor's job.memory, with the options in
-    `asked`.
+    `asked`.  The devices are the recipe's own nodes and cards if the requested ones are absent here.
 
-    None if there are too few devices, or a framework would reject it.  UntoldError for a model that the planner lacks.
+    None if there are too few devices, or a framework would reject it.  UndeterminedError for a model that the planner
+    lacks.
     """
+    is_absent = needs_absent_devices(job, asked["device"])
     vendor = next((v for v in facts.vendors if v.name == job.device), None)
-    if vendor is None or len(vendor.devices) < job.method.processes:
+    if not is_absent and (vendor is None or len(vendor.devices) < job.method.processes):
         return None
     if not (recipe_fit.find_catalogue_model(job.recipe) and recipe_fit.find_training_method(job.method)):
         words = _(
@@ -64,11 +68,31 @@ def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMa
         raise UndeterminedError(words, _("list the supported models with envcheck plan --list-models"))
     given = {name: value for name, value in asked.items() if value is not None}
     with contextlib.suppress(UsageError):
-        if made := recipe_fit.lay_out(job.recipe, job.method, facts, job.devices or None, given):
+        made = (
+            recipe_fit.lay_out_on(
+                recipe_fit.build_published_machine(job.recipe, job.method), job.recipe, job.method, given
+            )
+            if is_absent
+            else recipe_fit.lay_out(job.recipe, job.method, facts, job.devices or None, given)
+        )
+        if made:
             machine, planned = made
             said = _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
             return machine, replace(planned, assumed=(*planned.assumed, said))
     return None
+
+
+def needs_absent_devices(job: Job, device: str) -> bool:
+    """Whether --device names devices that this machine does not have: the plan is then about the recipe's host."""
+    return device != "auto" and not job.is_for_this_machine
+
+
+def list_machine_options(planned: PlannedJob) -> dict[str, str]:
+    """Return the options that describe the cards of a plan for the recipe's nodes."""
+    words = {"--cards": f"{planned.layout.cards}"}
+    usual = devices.find_default_device(planned.device.vendor).cards_per_node
+    each = planned.device.cards_per_node
+    return words if each == usual else words | {"--cards-per-node": f"{each}"}
 
 
 def name_model(job: Job | None) -> str | None:
@@ -76,11 +100,28 @@ def name_model(job: Job | None) -> str | None:
     return recipe_fit.find_catalogue_model(job.recipe) if job else None
 
 
-def blocked_line(job: Job) -> str:
-    """Return the requirements that this machine does not meet, on one line; "" if there are none."""
+def describe_unmet(job: Job) -> str:
+    """Return the requirements that this machine does not meet, on one line; "" if there are none.
+
+    They block the job if only another machine meets one of them; otherwise they can be met here before training.
+    """
     unmet = [f for f in job.findings if f.status is Status.FAIL]
-    said = [_("{name} ({seen})", name=f.name.partition(".")[2], seen=f.seen) for f in unmet]
-    return translate(_("blocked by: {requirements}", requirements=join(", ", said))) if said else ""
+    said = join(", ", [_("{name} ({seen})", name=f.name.partition(".")[2], seen=f.seen) for f in unmet])
+    if not unmet:
+        return ""
+    if job.needs_another_machine:
+        return translate(_("blocked by: {requirements}", requirements=said))
+    return translate(_("to fix before training: {requirements}", requirements=said))
+
+
+def describe_recipe_minimum(job: Job) -> str:
+    """Return host memory and disk space that the recipe sets for a node, on one line; "" if it sets none."""
+    asked = derive_requirements(job.recipe, job.method)
+    sizes = [_("{host_gib:g} GiB of host memory", host_gib=asked.host_memory_gib)] if asked.host_memory_gib else []
+    sizes += [_("{disk_gib:g} GiB of disk", disk_gib=asked.disk_gib)] if asked.disk_gib else []
+    if not sizes:
+        return ""
+    return translate(_("minimum of recipe {recipe} per node: {sizes}", recipe=job.recipe.name, sizes=join(", ", sizes)))
 
 
 def _build_request(asked: Mapping[str, Any], device: str) -> JobRequest:

@@ -64,7 +64,7 @@ def check_toolkit(facts: Facts) -> Iterator[Finding]:
 def _build_upgrade_remedy(what: str, minimum: str, recipe: str) -> Remedy:
     words = fill(UPGRADE[what], version=minimum)
     if what == "driver":
-        return fix(words, "envcheck provision --install-driver FILE.run")
+        return fix(words, f"envcheck provision --recipe {recipe} --install-driver FILE.run")
     return diagnose(words, f"envcheck recipes show {recipe}")
 
 

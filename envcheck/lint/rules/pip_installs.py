@@ -73,6 +73,11 @@ def find_unpinned_packages(context: LintContext) -> Iterator[Remark]:
 
 
 _TORCHS = frozenset(("torch", "torchvision", "torchaudio"))  # with all their dependencies on PyTorch's own index
+_PADDLES = frozenset(
+    ("paddlepaddle", *(v.paddle_build for v in VENDORS.values()), *(v.plugin for v in VENDORS.values()))
+)
+# The vendors' installation pages have only -i for these packages: the indexes have the dependencies.
+_COMPLETE_INDEXES = {"pytorch.org": _TORCHS, "paddlepaddle.org": _PADDLES}
 
 
 def find_upgrade_of_all_packages(context: LintContext) -> Iterator[Remark]:
@@ -202,7 +207,10 @@ def find_replaced_index(context: LintContext) -> Iterator[Remark]:
         word = install.find_option("-i", "--index-url")
         vendors = word is not None and re.search(r"paddlepaddle\.org|pytorch\.org/whl|bcebos", word.text)
         kept = install.find_option("--no-deps", "--extra-index-url", "-c", "--constraint")
-        own = word is not None and "pytorch.org" in word.text and {p[0] for p in install.packages} <= _TORCHS
+        own = word is not None and any(
+            host in word.text and {p[0] for p in install.packages} <= packages
+            for host, packages in _COMPLETE_INDEXES.items()
+        )
         if word is not None and vendors and install.packages and not kept and not own:
             seen = _("-i replaces the package index: all dependencies must exist there too")
             yield warn(word, seen, _("Use --extra-index-url, or install the dependencies first."))

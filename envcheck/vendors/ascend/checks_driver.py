@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from envcheck.core import versions
 from envcheck.core.check import Check, vendor_check
+from envcheck.core.derived.driver_install import driver_install_command
 from envcheck.core.derived.installed_versions import board_fields, firmware_range, firmware_version
 from envcheck.core.derived.libraries import evaluate_libraries
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    driver_install_command,
     fail,
     is_in_container,
     ok,
@@ -62,7 +62,7 @@ def check_firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
                 low=low,
                 high=high,
             ),
-            fix(words, driver_install_command(v)),
+            fix(words, driver_install_command(facts, v)),
             evidence=shown,
         )
     else:
@@ -82,7 +82,7 @@ def check_compatible(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         seen = _("NPU {numbers}: compatibility {state}", numbers=join(", ", map(str, wrong)), state=value)
         yield fail(
             seen,
-            fix(_("Install driver and firmware of the same HDK release."), driver_install_command(v)),
+            fix(_("Install driver and firmware of the same HDK release."), driver_install_command(facts, v)),
             evidence=quote_answer(facts.answers.get(key), "Compat"),
         )
     elif reported:
@@ -114,7 +114,7 @@ def check_install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield (
             warn(
                 _("/etc/ascend_install.info not found"),
-                fix(words, driver_install_command(v)),
+                fix(words, driver_install_command(facts, v)),
                 evidence=_quote_error(facts, INSTALL_FILE),
             )
             if not is_in_container(facts)
@@ -131,7 +131,7 @@ def check_install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         )
         yield fail(
             seen,
-            fix(_("Reinstall the driver."), driver_install_command(v)),
+            fix(_("Reinstall the driver."), driver_install_command(facts, v)),
             evidence=quote_answer(answer, "Driver_Install_Status"),
         )
     else:

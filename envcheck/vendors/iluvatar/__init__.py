@@ -24,6 +24,7 @@ VENDOR = Vendor(
     name="iluvatar",
     package=__name__,
     title=_("Iluvatar CoreX"),
+    driver_downloads=("x86_64",),
     aliases=("iluvatar-corex", "iluvatar_corex", "corex", "iluvatar_gpu", "gpu"),
     tool="ixsmi",
     parser="probes.smi.ixsmi",

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.check import Check, device_check, vendor_check
+from envcheck.core.derived.driver_install import driver_install_command
 from envcheck.core.derived.installed_versions import toolkit_trees
 from envcheck.core.derived.key_value import driver_version
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
-    driver_install_command,
     fail,
     find_incomplete_cause,
     local_severity,
@@ -105,7 +105,7 @@ def check_corex(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             warn_or_fail(
                 local_severity(facts),
                 seen,
-                fix(words, driver_install_command(v), *vendor_commands(v, "driver")),
+                fix(words, driver_install_command(facts, v), *vendor_commands(v, "driver")),
                 evidence=shown,
             ),
         )

@@ -45,7 +45,8 @@ def find_unlinked_cards(context: LintContext) -> Iterator[Remark]:
 
 
 def _list_cards(context: LintContext) -> Iterator[tuple[list[int], TextSpan]]:
-    """The lists of two to four cards of an eight-card machine, each with its place.
+    """The lists of two to four cards of an eight-card machine, each with its place: the list of visible cards where the
+    launcher uses all of them.
 
     With a list of visible cards, the launcher's list counts positions in it.
     """
@@ -57,6 +58,9 @@ def _list_cards(context: LintContext) -> Iterator[tuple[list[int], TextSpan]]:
         if visible is not None:  # also a list that is not known
             seen = _parse_cards(visible.known_text or "")
             listed = [seen[position] for position in listed if position < len(seen)]
+            if listed and sorted(listed) == sorted(seen):
+                given.append((listed, visible))
+                continue
         given += [(listed, job.device_list)] if job.device_list else []
     if not given:
         given = [(_parse_cards(value), place) for value, place in list_settings(context, VISIBLE)]

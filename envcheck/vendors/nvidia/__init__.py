@@ -8,6 +8,7 @@ VENDOR = Vendor(
     name="nvidia",
     package=__name__,
     title="NVIDIA",
+    driver_downloads=("x86_64",),
     aliases=("cuda", "gpu"),
     tool="nvidia-smi",
     parser="probes.smi.nvidia_smi",

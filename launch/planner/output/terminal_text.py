@@ -49,8 +49,8 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
         usable_gib=max(0.0, plan.usable) / GIB,
     )
     per_node = (
-        _("{host_gib:.0f} GiB of host memory", host_gib=plan.host / GIB),
-        _("{disk_gb:.0f} GB of disk for weights and its part of a checkpoint", disk_gb=plan.disk / 1e9),
+        _("computed: {host_gib:.0f} GiB of host memory", host_gib=plan.host / GIB),
+        _("{disk_gib:.0f} GiB of disk for weights and its part of a checkpoint", disk_gib=plan.disk / GIB),
     )
     fullest = card_verdicts.describe_fullest_card(plan)
     rows: list[tuple[str, tuple[str, ...]]] = [
@@ -252,7 +252,7 @@ def render_plan(
         yield from ("", *wrap_lines([describe_headroom(left)], width))
     if plan.verdict != "fits" and advice is not None:
         some, none = (
-            _("Changes that fit, smallest slowdown first:"),
+            _("Changes that fit, those with the same cards and base model first:"),
             _(
                 "No change makes the job fit, not even two or three combined. "
                 "Use more cards, or cards with more memory."

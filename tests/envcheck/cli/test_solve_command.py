@@ -82,7 +82,7 @@ def test_screen_on_a_machine() -> None:
     done = _solve_on("atlas-200t-a2-box16")
 
     assert done.returncode == 0, done.stderr
-    assert "Newest tested version set for this driver:" in done.stdout
+    assert "Newest documented version set for this driver:" in done.stdout
     assert "CANN               8.0.RC1   installed" in done.stdout
     assert "installed: 3.1.0" in done.stdout
     assert "documented, 2025-07" in done.stdout
@@ -117,7 +117,7 @@ def test_no_set_ends_with_1() -> None:
     done = run_solve("--device", "npu", "--driver", "25.5.2", "--arch", "aarch64")
 
     assert done.returncode == 1
-    assert "No tested version set is known for this driver." in done.stdout
+    assert "No documented version set is known for this driver." in done.stdout
     assert "envcheck doctor --deep" in done.stdout
 
 
@@ -136,7 +136,7 @@ def test_what_is_here_and_nobody_calls_bad_is_unknown() -> None:
     open_ = {tuple(v["components"].values()) for v in said["installed_pairs"] if v["confidence"] == "inferred"}
 
     assert (done.returncode, said["verdict"], said["tested"]) == (3, "unknown", None)
-    assert "Unknown: no tested version set is known for this driver." in done.stdout
+    assert "Unknown: no documented version set is known for this driver." in done.stdout
     assert open_ == {("3.1.0", "3.1.0"), ("3.1.0", "aarch64")}
     assert "3.1.0 with processor aarch64; documented with x86_64" in " ".join(done.stdout.split())
     assert "3.1.0 with CANN" not in done.stdout

@@ -325,6 +325,20 @@ def test_interface_of_each_card(value: str, severities: list[Status]) -> None:
     assert list_severities(text, make_xpu_machine(), "variables.interface") == severities
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install paddlepaddle-xpu -i https://www.paddlepaddle.org.cn/packages/stable/xpu-p800/",
+        "pip install paddlepaddle==3.1.0a0 -i https://www.paddlepaddle.org.cn/packages/stable/cpu/",
+        "pip install paddle-iluvatar-gpu==3.1.1 -i https://www.paddlepaddle.org.cn/packages/stable/ixuca/",
+        "pip install paddlepaddle-gpu==3.2.0 -i https://www.paddlepaddle.org.cn/packages/stable/cu126/",
+    ],
+)
+def test_commands_that_envcheck_suggests(command: str) -> None:
+    """The commands of solve and explain for paddle get no remark about the index."""
+    assert list_severities(command, None, "packages.index") == []
+
+
 def test_linked_cards_of_the_machine() -> None:
     """Cards that the machine shows as linked are right, whatever their numbers."""
     names = tuple(f"XPU{n}" for n in range(8))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from envcheck.core.messages import _, restore
 from envcheck.core.model import Finding, RemedyKind, Status, diagnose, fix, manual
 from envcheck.report import Style, formats
@@ -81,3 +83,25 @@ def test_a_missing_driver_is_installed_by_envcheck() -> None:
 
     assert tool.remedy and tool.remedy.kind is RemedyKind.FIX
     assert tool.remedy.commands == ("envcheck provision --device npu --install-driver FILE.run",)
+
+
+@pytest.mark.parametrize(
+    ("machine", "fault", "check"),
+    [("p800x8", "module-gone", "driver.module"), ("p800x8", "driver-old", "driver.version")],
+)
+def test_a_published_driver_is_downloaded(machine: str, fault: str, check: str) -> None:
+    """If the vendor publishes a file for this processor, the command works as printed."""
+    report = make_doctor_report(machine, (fault,))
+    (found,) = (f for f in report.findings if f.name == check)
+
+    assert found.remedy and found.remedy.commands[0] == "envcheck provision --device xpu --install-driver fetch"
+
+
+def test_a_reset_names_the_card() -> None:
+    """The command for a reset has the number of the card with the errors."""
+    report = make_doctor_report("p800x8", ("ecc",))
+    (found,) = (f for f in report.findings if f.name == "devices.ecc")
+
+    assert found.remedy
+    number = str(found.seen).split(":")[0].removeprefix("device ")
+    assert f"sudo xpu-smi -r -i {number}" in found.remedy.commands

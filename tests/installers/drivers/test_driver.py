@@ -295,13 +295,13 @@ def test_other_files(bench: DriverFile, tmp_path: Path, content: bytes) -> None:
 
 
 def test_other_name(bench: DriverFile, tmp_path: Path) -> None:
-    """A file name that no installer matches is a usage error that lists the patterns."""
+    """A file name that no installer matches is a usage error that lists known names."""
     bench.file = tmp_path / "other.run"
     bench.file.write_text("#!/bin/sh\n")
 
     with pytest.raises(UsageError, match=r"other\.run is not the name of an installer") as err:
         bench.inspect_file("plain")
-    assert "demo-driver_{version}.run" in err.value.next_step
+    assert "demo-driver_VERSION.run" in err.value.next_step
 
 
 INTERRUPTED = """

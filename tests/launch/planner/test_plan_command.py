@@ -47,8 +47,8 @@ def test_does_not_fit_with_changes_that_do() -> None:
 
     assert done.returncode == 1
     assert done.stdout.startswith("does not fit: optimizer step on stage 1")
-    assert "--offload tensorwise" in done.stdout
-    assert "--cards 112 --pp 14" in done.stdout
+    same, more = (done.stdout.index(options) for options in ("--offload tensorwise", "--cards 112 --pp 14"))
+    assert done.stdout.index("Changes that fit, those with the same cards and base model first:") < same < more
 
 
 def test_nodes_larger_than_usual() -> None:

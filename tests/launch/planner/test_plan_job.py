@@ -53,6 +53,42 @@ def test_an_assumed_host_comes_first(run_on: Any) -> None:
     assert done.output.startswith("resolved for the recipe's host (Atlas 200T A2 Box16, x86_64): this machine has no")
 
 
+@pytest.mark.parametrize(
+    ("device", "method", "nodes", "each"),
+    [("p800", "lora", 2, 8), ("p800", "sft", 12, 8), ("npu", "lora", 1, 16), ("npu", "sft", 8, 16)],
+)
+def test_absent_devices_are_those_of_the_recipe(run_on: Any, device: str, method: str, nodes: int, each: int) -> None:
+    """For a named device that is not here, the recipe's own nodes and cards are planned; this host blocks nothing."""
+    words = ("--model", "300b", "--method", method, "--device", device)
+    done, document = run_on("cpu", "plan", *words), json.loads(run_on("cpu", "plan", *words, "--json").stdout)
+    options = next(line for line in done.output.splitlines() if "full options" in line).split()[2:]
+    again = json.loads(run_on("cpu", "plan", *words, *options, "--json").stdout)
+
+    assert f"assumed machine: {nodes} node" in done.output and f"with {each} x " in done.output
+    assert "blocked by" not in done.output and "to fix" not in done.output and "changed to" not in done.output
+    assert (document["verdict"], done.return_value, document["exit_code"]) == ("fits", 0, 0)
+    assert document["job"]["nodes"] * document["job"]["cards"] == document["layout"]["cards"] == nodes * each
+    assert again["layout"] == document["layout"] and again["need_bytes"] == document["need_bytes"]
+
+
+def test_a_plan_for_absent_devices_is_that_of_the_recipes_machine(run_on: Any) -> None:
+    """The same command prints the same need here and on the recipe's machine."""
+    words = ("--model", "300b", "--method", "sft", "--device", "p800", "--json")
+    here, there = (json.loads(run_on(machine, "plan", *words).stdout) for machine in ("cpu", "p800x8"))
+
+    assert here["layout"] == there["layout"]
+    assert here["need_bytes"] == there["need_bytes"]
+
+
+def test_sizes_are_labelled(run_on: Any) -> None:
+    """Computed sizes per node and the recipe's minimum differ, and are labelled, all in GiB."""
+    done = run_on("cpu", "plan", "--model", "300b", "--method", "sft", "--device", "p800")
+
+    assert "per node  computed: 324 GiB of host memory, 883 GiB of disk" in done.output
+    assert "minimum of recipe ernie-300b-xpu per node: 838 GiB of host memory, 1220 GiB of disk" in done.output
+    assert " GB of " not in done.output
+
+
 @pytest.mark.parametrize("more", [("--cards", "8"), ("--memory-gib", "32"), ("--tp", "4", "--pp", "4")])
 def test_described_cards_or_degrees_have_no_recipe_job(run_on: Any, more: tuple[str, ...]) -> None:
     """The document has no job if hardware or layout are described."""

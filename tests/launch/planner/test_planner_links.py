@@ -22,6 +22,7 @@ from envcheck.simulate import faults, simulated_run
 from envcheck.simulate import machine_file as described
 from envcheck.vendors import VENDORS
 from launch import planner
+from launch.catalogue import devices
 from launch.catalogue.links import MachineLinks, load_link_kinds, measure_links
 from launch.memory.planned_job import PlannedJob, Recompute
 from launch.planner import machines, search, speed
@@ -180,6 +181,17 @@ def test_assumed_links_are_listed() -> None:
         "links: 196 GB/s per card within a machine of 8, 25 GB/s between machines (typical for ascend-910b)"
     ]
     assert speed.link_bytes_per_s(unlinked, 2) == 196e9
+
+
+def test_estimated_figures_are_listed_as_estimates() -> None:
+    """Without published figures for a card, the plan says that its figures are estimates; each is a real field."""
+    card = devices.find_device("P800")
+    assumed = [devices.assumed_card(card), *devices.assumed_links(card, 8)]
+
+    assert [text.partition(":")[0] for text in assumed] == ["card", "links"]
+    assert all("no figures are published for kunlunxin-p800" in text for text in assumed)
+    assert all(hasattr(each, name) for each in devices.load_devices() for name in each.estimates)
+    assert not devices.assumed_card(devices.find_device("910B3"))
 
 
 def test_step_size() -> None:

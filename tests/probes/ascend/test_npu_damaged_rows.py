@@ -68,9 +68,20 @@ def test_second_row_without_the_first() -> None:
 
 
 def test_first_row_without_the_second() -> None:
+    """A device counts once its first row is whole."""
     document = npu_smi.parse(HEAD + RULE + FIRST + RULE + OTHER.replace("OK", "**") + RULE)
 
-    assert [(device.npu, device.bus_id) for device in document.devices] == [(1, "0000:C2:00.0")]
+    assert [(device.npu, device.bus_id) for device in document.devices] == [(0, None), (1, "0000:C2:00.0")]
+    assert document.truncated
+
+
+@pytest.mark.parametrize("left", range(1, len(SECOND) - 1))
+def test_second_row_cut_anywhere(left: int) -> None:
+    """The complete cells of a row that is cut count."""
+    document = npu_smi.parse(HEAD + RULE + FIRST + SECOND[:left].rstrip("\n"))
+
+    (device,) = document.devices
+    assert (device.npu, device.name, device.chip) == (0, "910B3", 0 if SECOND[:left].count("|") > 1 else None)
     assert document.truncated
 
 

@@ -50,3 +50,14 @@ def test_remarks_have_lines() -> None:
     assert (remark.field, remark.text) == ("name", "***")
     assert "***" in text.split("\n")[remark.line - 1]
     assert nvidia_smi.parse(TEXT).remarks == ()
+
+
+def test_selected_lines() -> None:
+    """`-q | grep` leaves a line per device; in a longer text such a line is no output."""
+    text = "".join(f"    GPU UUID                              : GPU-0000000{at}\n" for at in range(3))
+
+    document = nvidia_smi.parse("$ nvidia-smi -q | grep UUID\n" + text)
+
+    assert [device.uuid for device in document.devices] == ["GPU-00000000", "GPU-00000001", "GPU-00000002"]
+    assert document.kind == "query-text"
+    assert nvidia_smi.parse("Our cards are:\n" + text).kind == "unknown"
