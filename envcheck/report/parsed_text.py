@@ -47,7 +47,8 @@ def render_document(document: Document) -> Iterator[str]:
     if not document.parts:
         yield from _render_output(document)
     for remark in document.remarks:
-        yield say(_("cannot read line {line}, {field}: {text}", line=remark.line, field=remark.field, text=remark.text))
+        text = remark.text.strip() or say(_("(blank)"))
+        yield say(_("cannot read line {line}, {field}: {text}", line=remark.line, field=remark.field, text=text))
 
 
 def _render_output(document: Document) -> Iterator[str]:
