@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from envcheck.core.model import Document
-from envcheck.core.tool_text import LINE_LIMIT, clean_paste, strip_log_stamps
+from envcheck.core.tool_text import LINE_LIMIT
+from probes.paste.line_decorations import clean_characters, strip_log_stamps
 
 TOOL = "npu-smi"
 
@@ -113,7 +114,7 @@ def parse_pair(line: str, sign: str) -> tuple[str, str] | None:
 def split_by_command(text: str) -> list[OutputPage]:
     """Return the text split into the outputs of its commands; the first part is the text before the first command."""
     broken = _LINE_BREAK.search(text) is not None
-    text = clean_paste(text, len(text)) if broken else clean_paste(text)
+    text = clean_characters(text, len(text)) if broken else clean_characters(text)
     lines = list(enumerate(strip_log_stamps(text.split("\n")), 1))
     if broken:
         lines = [(number, piece[:LINE_LIMIT]) for number, line in lines for piece in _LINE_BREAK.split(line)]

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from envcheck.core.tool_text import strip_escapes
+from envcheck.core.tool_text import INPUT_LIMIT, LINE_LIMIT, strip_escapes
 
 SHARE = 0.6  # of the lines that have the same decoration
 SAMPLE = 1000  # lines of which the share is taken
@@ -30,6 +30,13 @@ _QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
 _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
 _LINE_BREAK = re.compile(r"(?:\\|<br ?/?>)[ \t]{0,8}$", re.MULTILINE | re.IGNORECASE)
+_LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_LOST_ESCAPES = re.compile(
+    r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
+)  # not "[ms]", a unit
+_QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
+_SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t])"  # the prefix of docker compose
+_MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
 
@@ -86,9 +93,13 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
+    return _strip_common(lines, _PREFIX)
+
+
+def _strip_common(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
     sample = _take_sample(lines)
-    found = Counter(_prefix_shape(match[0]) for line in sample if (match := _PREFIX.match(line)))
+    found = Counter(_prefix_shape(match[0]) for line in sample if (match := pattern.match(line)))
     shape = max(found, key=lambda one: (_count_lines(one, found), -len(one)), default="")
     if not shape or _count_lines(shape, found) < max(2, SHARE * len(sample)):
         return lines
@@ -115,3 +126,50 @@ def _take_sample(lines: list[str]) -> list[str]:
     if len(lines) > SAMPLE:
         lines = [*lines[: SAMPLE // 2], *lines[SAMPLE // 2 :: max(1, 2 * len(lines) // SAMPLE)]]
     return [line for line in lines if line.strip()]
+
+
+def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
+    """Return the tool's output from pasted text.
+
+    Removes escapes (also those without their first character), `> ` quotes and page marks; box-drawing characters and
+    full-width signs become the ASCII that the tools print.  Line breaks are kept; over-long lines are cut.
+    """
+    text = strip_escapes(text[:INPUT_LIMIT])
+    if "[" in text or "\u241b" in text:
+        text = _LOST_ESCAPES.sub("", text)
+    if not text.isascii():
+        text = text.translate(_LOOKALIKES).replace("\ufeff", "")
+    text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
+    if ">" in text:
+        text = _QUOTES.sub("", text)
+    lines = text.split("\n")
+    return text if max(map(len, lines)) <= line_limit else "\n".join(line[:line_limit] for line in lines)
+
+
+# Prefixes that logs add to every line (a time, a container or pod name, a number), and how many lines must have one.
+_STAMPS = tuple(
+    (re.compile(stamp), least)
+    for stamp, least in (
+        (r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]?", 1),
+        (r"[\w.-]{1,60}[ \t]+\|[ \t]?", 2),
+        (r"\[[\w./-]{1,120}\][ \t]", 2),
+        (r"[ ]*\d{1,6}\t", 2),
+    )
+)
+
+
+def strip_log_stamps(lines: list[str]) -> list[str]:
+    """Return the lines without their log prefix, if all of the first hundred lines have it."""
+    sample = [line for line in lines[:200] if line.strip()][:100]
+    for stamp, least in _STAMPS:
+        if len(sample) >= least and all(map(stamp.match, sample)):
+            return [stamp.sub("", line, count=1) for line in lines]
+    return lines
+
+
+def strip_marks(lines: list[str]) -> list[str]:
+    """Return the lines without the mark that most have, such as `# ` or the name of a container."""
+    sample = _take_sample(lines)
+    if sum(line[0] in "|+" for line in sample) > (1 - SHARE) * len(sample):  # rows of a table, which have no mark
+        return lines
+    return _strip_common(lines, _MARK)

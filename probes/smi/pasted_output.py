@@ -1,4 +1,4 @@
-"""Cleans pasted output of nvidia-smi and the tools that follow it: removes log prefixes, and joins wrapped rows."""
+"""Prepares pasted output of nvidia-smi and the tools that follow it: numbers lines, and joins wrapped rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from envcheck.core import tool_text as words
+from probes.paste.line_decorations import clean_characters, strip_marks
 
-SHARE = 0.6  # the share of lines that must have a mark for it to count as a prefix
 TEXT_LIMIT, LINES_LIMIT = 4 << 20, 100_000  # four times the largest real answer: -q -x of 16 MIG cards has 30,000 lines
 LINE_LIMIT = 16_384  # the CSV header with all 212 fields of driver 590 has 6,570 characters
 WRAPS = 3  # pieces of a row of 91 columns that is wrapped at 30
-_STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
-_SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t])"  # the prefix of docker compose
-_MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
 _SIGN = re.compile(r"[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}(?=\|)")  # before the left bar
 _BARS = {"|", "+"}
@@ -72,8 +69,8 @@ class PastedOutput:
 def clean_output(tool: SmiTool, raw: str) -> PastedOutput:
     """Return the cleaned lines. A mark such as '# ' or a time stamp is a prefix if most lines have the same."""
     raw = raw[:TEXT_LIMIT]
-    lines, numbers = _number_lines(words.clean_paste(raw, LINE_LIMIT))
-    lines = _strip_marks(lines)
+    lines, numbers = _number_lines(clean_characters(raw, LINE_LIMIT))
+    lines = strip_marks(lines)
     if tool.own_words:
         raw, lines = _share_words(tool, raw), _share_words(tool, "\n".join(lines)).split("\n")
     return PastedOutput(tool, raw, tuple(lines), numbers)
@@ -98,33 +95,6 @@ def cell_value(cell: str | None) -> str | None:
     if value is None or value.lower() in _VOID or (value[0] == "[" and value[-1] == "]"):
         return None
     return value
-
-
-def _strip_marks(lines: list[str]) -> list[str]:
-    full = [line for line in lines if line.strip()]
-    if sum(map(_is_box_row, full)) > (1 - SHARE) * len(full):
-        return lines
-    shapes = Counter(_mark_shape(mark[0]) for line in full if (mark := _MARK.match(line)))
-    shape = max(shapes, key=lambda one: (_count_marked_lines(one, shapes), -len(one)), default="")
-    if _count_marked_lines(shape, shapes) < max(2, SHARE * len(full)):
-        return lines
-    words_of = (re.escape(word).replace("0", r"\d") for word in shape.split())
-    prefix = re.compile(r"[ \t]*" + r"[ \t]*".join(words_of) + r"[ \t]?")
-    return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
-
-
-def _is_box_row(line: str) -> bool:
-    """Return whether the line is a table row, which has no prefix: a cheap test before the pattern."""
-    return line[0] in "|+"
-
-
-def _mark_shape(mark: str) -> str:
-    return " ".join(re.sub(r"\d", "0", mark).split())
-
-
-def _count_marked_lines(shape: str, shapes: Counter[str]) -> int:
-    """Return how many lines have this prefix, including those with further marks."""
-    return sum(count for other, count in shapes.items() if shape and (other + " ").startswith(shape + " "))
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,11 @@ DECORATIONS = {
         f"{line[at : at + 80]}\n" for line in text.splitlines() for at in range(0, max(1, len(line)), 80)
     ),
     "comment": lambda text: "".join(f"    # {line}\n" if "|" in text else f"{line}\n" for line in text.splitlines()),
+    "compose": lambda text: "".join(f"web_1  | {line}\n" for line in text.splitlines()),
+    "stamped": lambda text: "".join(f"2026-11-27T10:00:00.123Z {line}\n" for line in text.splitlines()),
+    "pod": lambda text: "".join(f"[pod/train-0/main] {line}\n" for line in text.splitlines()),
+    "lost colours": lambda text: "".join(f"^[[32m{line}^[[0m\n" for line in text.splitlines()),
+    "full width": lambda text: text.replace("|", "｜").replace("-", "─"),
     "diff": lambda text: "".join(f"+{line}\n" for line in text.splitlines()),
     "source": lambda text: "".join(f'    "{line}\\n"\n' for line in text.splitlines()),
 }
