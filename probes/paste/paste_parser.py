@@ -6,8 +6,9 @@ Pure: the caller gives the parsers.  A session lists the devices of the last com
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ NOTHING = ("unknown", "empty")  # kinds of text without an output
 WHOLE_LIMIT = 1 << 18  # characters read of a text in which no line begins an output
 _WHOLE_KINDS = ("info", "table", "machine")  # kinds of output that have all values of each device
 _NAMED_KINDS = ("query-text", "xml")  # those that have the names unless they have only chosen values
+_JOINED_KINDS = ("hccn",)  # kinds that answer one question in several commands
 _SELECTION = re.compile(r"\s(?:-i|--id)[ =]?([\w,:.-]+)")
 PART_LIMIT = 4 << 20  # of one output whose lines look like other text: -q -x of 16 MIG cards has 30,000 lines
 
@@ -141,7 +143,25 @@ def _parse_parts(
         document = _number_remarks(document, source.numbers, part.first)
         samples = document.parts or (document,)
         read += [(part, replace(each, command=part.command, host=part.host)) for each in samples]
-    return read
+    return list(_join_answers(read, parsers))
+
+
+def _join_answers(
+    read: Sequence[tuple[TextPart, Document]], parsers: Mapping[str, ToolParser]
+) -> Iterator[tuple[TextPart, Document]]:
+    """Yield the outputs; those that answer one question in several commands, such as an address and its routes, as one
+    if their parser reads them as one."""
+    for (tool, host, is_joined), group in groupby(read, lambda each: _name_group(each[1])):
+        members = list(group)
+        if is_joined and len(members) > 1:
+            one = parsers[tool].parse("\n".join(part.text for part, _ in members) + "\n")
+            if one.kind in _JOINED_KINDS:
+                members = [(members[0][0], replace(one, command=members[0][1].command, host=host))]
+        yield from members
+
+
+def _name_group(document: Document) -> tuple[str, str, bool]:
+    return document.tool, document.host, document.kind in _JOINED_KINDS
 
 
 def _choose_tool(part: TextPart, parsers: Mapping[str, ToolParser], usual: str) -> str:
@@ -172,7 +192,7 @@ def _join_outputs(
     if one.kind == "session":
         return replace(joined, detail=one.detail)
     kinds = {document.kind for document in outputs}
-    return one if kinds <= {one.kind} and (len(outputs) < 2 or kinds == {"hccn"}) else joined
+    return one if kinds <= {one.kind} and len(outputs) < 2 else joined
 
 
 def _join_documents(read: Sequence[tuple[TextPart, Document]]) -> Document:
