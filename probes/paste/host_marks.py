@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envcheck.core.tool_text import strip_escapes
@@ -31,6 +31,7 @@ _SOURCE = re.compile(
     r"|\[(?P<process>\d{1,5},\d{1,5})\]<std(?:out|err)>: ?"
     rf"|\((?P<actor>\w{{1,80}} pid=\d{{1,8}}(?:, ip=(?P<ip>{_ADDRESS}))?)\)(?: |$)"
 )
+_PART = re.compile(r"(?:[gnx]pu|card|chip|die|dev|link|nic|eth|mlx|rank|port|slot|bank)", re.IGNORECASE)  # of a machine
 _TITLE = re.compile(
     rf"\s*(?:({_NAME}) \| (?:CHANGED|SUCCESS|FAILED|UNREACHABLE)!? ?(?:\| rc=\d+ )?(?:>>|=>)"
     rf"|\[\d+\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] ({_NAME}|{_ADDRESS})(?: .{{0,200}})?"
@@ -68,7 +69,8 @@ def separate_hosts(text: str) -> list[HostText]:
     if 2 * sum(bool(_SOURCE.match(line)) for line in sample) < len(sample):
         return whole
     found = Counter(_name_source(match) for line in full if (match := _SOURCE.match(line)))
-    sources = {source for source, count in found.most_common(HOSTS_LIMIT) if count >= _LINES}
+    least = 1 if _are_numbered(found) else _LINES
+    sources = {source for source, count in found.most_common(HOSTS_LIMIT) if count >= least}
     if not sources or sum(found[source] for source in sources) < _SHARE * len(full):
         return whole
     if len(sources) == 1 and next(iter(sources))[0] == "name":  # may be the level of a logger
@@ -85,6 +87,13 @@ def separate_hosts(text: str) -> list[HostText]:
         HostText("" if single and kind != "address" else host, own, numbers)
         for (kind, host), (own, numbers) in apart.items()
     ]
+
+
+def _are_numbered(sources: Iterable[tuple[str, str]]) -> bool:
+    """Return whether the names differ by numbers alone, as those of a cluster: a single line of each counts."""
+    kinds = {(kind, re.sub(r"\d+", "0", name)) for kind, name in sources}
+    kind, shape = next(iter(kinds), ("", ""))
+    return len(kinds) == 1 and kind in ("name", "address") and "0" in shape and not _PART.match(shape)
 
 
 def _name_source(match: re.Match[str]) -> tuple[str, str]:

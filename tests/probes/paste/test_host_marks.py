@@ -97,3 +97,17 @@ def test_the_first_line_behind_a_title() -> None:
         ("node1", [5]),
         ("node2", [5]),
     ]
+
+
+def test_one_line_of_each_host() -> None:
+    """`pdsh -w node[1-2] hccn_tool ...` prints a line or two per host; a link's number is no host."""
+    text = "".join(f"node{at}: link status: {status}\n" for at, status in ((1, "UP"), (2, "DOWN")))
+    parts = "".join(f"link{at}: link status: UP\n" for at in range(2))
+
+    found = parse_paste(text, TOOLS)
+
+    assert [(part.host, part.detail["fields"]) for part in found.parts] == [
+        ("node1", {"link status": "UP"}),
+        ("node2", {"link status": "DOWN"}),
+    ]
+    assert not parse_paste(parts, TOOLS).parts
