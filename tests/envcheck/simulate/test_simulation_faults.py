@@ -95,7 +95,8 @@ def _shows_degraded_links(m: SimulatedSystem, at: Door) -> bool:
 
 def _shows_truncation(m: SimulatedSystem, at: Door) -> bool:
     read = parse_listing(m, at)
-    return read.truncated and len(read.devices) < len(m.chips)
+    whole = [device for device in read.devices if device.memory_total_mib is not None]
+    return read.truncated and len(whole) < len(m.chips)
 
 
 def _read_collector(at: Door, name: str) -> Any:
