@@ -128,7 +128,14 @@ def _choose_device_list(
     pairs.sort(
         key=lambda pair: (not pair[1].devices, pair[1].kind == "unknown")
     )  # stable sort: the vendor's order is kept
-    return (pairs[0][0], [d for _, d in pairs], pairs[0][1].devices) if pairs else (None, [], ())
+    return (pairs[0][0], [d for _, d in pairs], _list_whole_devices(pairs[0][1])) if pairs else (None, [], ())
+
+
+def _list_whole_devices(document: Document) -> tuple[Device, ...]:
+    """Return the devices without the one in which a truncated output ends: it cannot be judged, nor counted on."""
+    devices = document.devices
+    is_cut = document.truncated and bool(devices) and devices[-1].memory_total_mib is None
+    return devices[:-1] if is_cut else devices
 
 
 def _read_vendor_facts(vendor: Vendor, answers: Mapping[str, Answer]) -> VendorFacts:

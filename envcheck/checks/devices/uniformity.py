@@ -20,9 +20,8 @@ from envcheck.core.model import Device, Finding, diagnose
 
 def check_uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """All devices have the same model and memory; the slowest sets the pace, the smallest limits the plan."""
-    is_cut = v.document is not None and v.document.truncated  # its last device has a part of its values
-    kinds = Counter((d.name, d.memory_total_mib) for d in v.devices if not is_cut or d.memory_total_mib is not None)
-    if not kinds or any(total is None or name is None for name, total in kinds):
+    kinds = Counter((d.name, d.memory_total_mib) for d in v.devices)
+    if any(total is None or name is None for name, total in kinds):
         yield unknown(_("the vendor tool does not report the name and memory of every device"))
     elif len(kinds) > 1:
         seen = join(
