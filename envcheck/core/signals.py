@@ -13,7 +13,6 @@ Handler = Callable[[int, object], object]
 # Ctrl-C, kill, a closed terminal, and Ctrl-\, which would end only envcheck and leave its children on the devices.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 REPEAT_S = 0.01
-_RAISED = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}  # exception of a handler -> its signal
 
 
 @contextlib.contextmanager
@@ -70,13 +69,21 @@ def repeat_swallowed_signals() -> None:
     usual = sys.unraisablehook
 
     def send_again(lost: sys.UnraisableHookArgs) -> None:
-        number = next((n for kind, n in _RAISED.items() if isinstance(lost.exc_value, kind)), None)
+        number = _find_signal(lost.exc_value)
         if number is None:
             usual(lost)
         else:  # a little later: here the exception would be ignored as well
             threading.Timer(REPEAT_S, os.kill, (os.getpid(), number)).start()
 
     sys.unraisablehook = send_again
+
+
+def _find_signal(raised: BaseException | None) -> signal.Signals | None:
+    """Return the signal whose handler raised this, else None: a finalizer of a library may raise SystemExit, too."""
+    if isinstance(raised, KeyboardInterrupt):
+        return signal.SIGINT
+    is_terminated = isinstance(raised, SystemExit) and raised.code == 128 + signal.SIGTERM
+    return signal.SIGTERM if is_terminated else None
 
 
 def silence_output() -> None:

@@ -205,10 +205,12 @@ def build_described_machine(
             name=kind.name,
             memory_gib=size,
         )
-    return hold_cards(PlannedMachine(kind, cards or count, memory_gib or size, used_gib, note), cards, cards_per_node)
+    return set_cards_per_node(
+        PlannedMachine(kind, cards or count, memory_gib or size, used_gib, note), cards, cards_per_node
+    )
 
 
-def hold_cards(machine: PlannedMachine, cards: int | None, cards_per_node: int | None) -> PlannedMachine:
+def set_cards_per_node(machine: PlannedMachine, cards: int | None, cards_per_node: int | None) -> PlannedMachine:
     """Return the machine with this number of cards in a node; with all of them unless `cards` is given."""
     if cards_per_node is None:
         return machine

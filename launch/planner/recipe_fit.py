@@ -163,7 +163,7 @@ def build_published_machine(recipe: Recipe, job: RecipeJob) -> PlannedMachine:
     """Return the nodes and cards of the recipe's job, with cards of the vendor's typical size."""
     machine = machines.build_described_machine(job.device or recipe.device, job.nodes * job.processes, None)
     if job.nodes > 1 or job.processes > machine.device.cards_per_node:
-        machine = machines.hold_cards(machine, machine.cards, job.processes)
+        machine = machines.set_cards_per_node(machine, machine.cards, job.processes)
     note = ngettext(
         "machine: {count} node with {cards} x {memory_gib:g} GiB {name}, as in recipe {recipe}",
         "machine: {count} nodes with {cards} x {memory_gib:g} GiB {name} each, as in recipe {recipe}",

@@ -142,7 +142,7 @@ def _drop_double_spacing(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _read_loop(line: str) -> tuple[int, ...]:
-    """Return the numbers over which the loop around a command runs; empty without a loop, or if it cannot be told."""
+    """Return the numbers over which the loop around a command runs; empty without a loop, or if they are unknown."""
     found = _LOOP.search(line)
     if not found:
         return ()

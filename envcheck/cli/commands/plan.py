@@ -332,7 +332,9 @@ def _describe_machine(request: LayoutOptions, here: Facts | None) -> PlannedMach
     given = {name: value for name in names if (value := request.option_values[name]) is not None}
     cards = request.cards and -(-request.cards // (request.nodes or 1))
     nodes = {name: value for name in ("nodes", "cards_per_node") if (value := request.option_values[name])}
-    found = machines.hold_cards(machines.find_machine(here, request.device, cards, given | nodes), cards, per_node)
+    found = machines.set_cards_per_node(
+        machines.find_machine(here, request.device, cards, given | nodes), cards, per_node
+    )
     told = "memory_gib" in given
     return replace(
         found, **given, each=found.each if given.keys() <= {"cards"} else (), parted=found.parted and not told

@@ -42,7 +42,7 @@ def test_two_options_of_each_device() -> None:
         ("{2..3}", [2, 3]),
         ("0 7", [0, 7]),
         ("$(seq 4 5)", [4, 5]),
-        ("{0..7}", [None, None]),  # eight ports, two answers: which ones cannot be told
+        ("{0..7}", [None, None]),  # eight ports, two answers: which ones is unknown
         ("$PORTS", [None, None]),
     ],
 )
