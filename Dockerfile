@@ -5,9 +5,10 @@
 # docs/how-to/run-in-a-container.md says which devices and mounts each vendor's tool needs.
 ARG BASE=python:3.12-slim
 FROM ${BASE}
-COPY --chmod=755 dist/envcheck.pyz /usr/local/bin/envcheck
+COPY dist/envcheck.pyz /usr/local/bin/envcheck
 # The file unpacks its libraries at the first start; a user without a home has /tmp.
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
+WORKDIR /tmp
 ENTRYPOINT ["python3", "/usr/local/bin/envcheck"]
 CMD ["doctor"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.installers.images.engine_parts import DockerEngine
 
 MOST_MB = {"envcheck.pyz": 10.0, "envcheck_toolkit-*.whl": 2.5}
 FORMS = ["envcheck_toolkit-*.tar.gz", "envcheck.cdx.json", "SHA256SUMS", *MOST_MB]
@@ -102,3 +104,16 @@ def test_single_file_works_alone(dist: Path, tmp_path: Path, words: list[str], c
 
     assert expected in done.stdout, done.stdout + done.stderr
     assert done.returncode == code, done.stdout + done.stderr
+
+
+def test_image_runs_as_nobody(dist: Path, tmp_path: Path, engine: DockerEngine, python_image: str) -> None:
+    """The Dockerfile makes an image that runs without root, network and capabilities."""
+    (tmp_path / "dist").mkdir()
+    shutil.copy(dist / "envcheck.pyz", tmp_path / "dist")
+    shutil.copy(ROOT / "Dockerfile", tmp_path)
+    engine.run_docker("build", "-q", "-t", "envcheck-test", "--build-arg", f"BASE={python_image}", str(tmp_path))
+
+    limits = ("--rm", "--network", "none", "--cap-drop", "ALL")
+    done = engine.run_docker("run", *limits, "envcheck-test", "simulate", "h200x8", "--", "envcheck", "doctor")
+
+    assert "8 × NVIDIA H200" in done.stdout, done.stdout + done.stderr

@@ -113,6 +113,8 @@ def _run_command(argv: list[str] | None) -> int:
     try:
         language.choose_language(words)
         refuse_foreign_packages()
+        if not os.access(os.curdir, os.X_OK):
+            raise errors.UsageError(_("this user may not enter the working folder"), _("change to another folder"))
         translate_help.localise_command(main)
         result: Any = main.main(args=list(words), prog_name="envcheck", standalone_mode=False)
         return result if isinstance(result, int) else errors.SUCCESS
