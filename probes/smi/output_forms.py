@@ -8,6 +8,7 @@ _FIELDS = (
     r"index|name|uuid|pci\.\w+|gpu_(?:name|uuid|bus_id)|timestamp|driver_version|memory\.\w+|pid|utilization\.\w+"
     r"|temperature\.\w+"
 )
+_UNIT = r"(?: \[\S{1,8}\])?"
 _FIELD_WORDS = (
     *("index", "name", "uuid", "pci.", "gpu_bus_id", "timestamp", "driver_version", "memory.", "pid", "utilization."),
     "temperature.",
@@ -28,6 +29,6 @@ SHARED_FORMS = (
     FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", ("GPU 0: ",)),
     FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", ("gpu",), repeats=True),
     FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", ("fully reset",), repeats=True),
-    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?(?: \[\w+\])?,\s*\"?[a-z]\w*(?:\.\w+)*", _FIELD_WORDS),
+    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:,\s*\"?[a-z][\w.]*\"?{_UNIT}){{1,300}},?\s*$", _FIELD_WORDS),
     FirstLine("error", rf"\s*(?:{_ERRORS})", _ERROR_WORDS, repeats=True),
 )

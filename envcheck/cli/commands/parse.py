@@ -157,23 +157,25 @@ def _report_nothing(
 
 
 def _print_values(values: dict[str, Any]) -> None:
-    click.echo("".join(_render_json(values, 0)).encode())  # UTF-8 in any locale
+    click.echo(_render_json(values, "\n").encode())  # UTF-8 in any locale
 
 
-def _render_json(value: Any, depth: int) -> Iterator[str]:
-    """Yield the text of `json.dumps` with an indent of 2, which takes four times as long for a watch log."""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    outer, inner = "\n" + "  " * depth, "\n" + "  " * (depth + 1)
+def _render_json(value: Any, outer: str) -> str:
+    """Return the text of `json.dumps` with an indent of 2, which takes four times as long for a watch log.
+
+    `outer` is the line break with the indent of the value itself.
+    """
+    is_object = isinstance(value, dict)
+    items = value.values() if is_object else value if isinstance(value, list) else ()
+    inner = f"{outer}  "
+    encoder = _make_encoder(inner)
     if _CONTAINERS.isdisjoint(map(type, items)):
-        text = _make_encoder(inner).encode(value)
-        yield f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}" if items else text
-        return
-    between = "[{"[isinstance(value, dict)] + inner
-    for key in value if isinstance(value, dict) else range(len(value)):
-        yield between + (f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(value, dict) else "")
-        yield from _render_json(value[key], depth + 1)
-        between = "," + inner
-    yield outer + "]}"[isinstance(value, dict)]
+        text = encoder.encode(value)
+        return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}" if items else text
+    if is_object:
+        rows = [f"{encoder.encode(key)}: {_render_json(item, inner)}" for key, item in value.items()]
+        return f"{{{inner}{f',{inner}'.join(rows)}{outer}}}"
+    return f"[{inner}{f',{inner}'.join([_render_json(item, inner) for item in value])}{outer}]"
 
 
 @functools.cache
