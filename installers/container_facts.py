@@ -12,8 +12,10 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.facts import EngineFacts, Facts
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.job.card_ids import count_cards, select_card_ids
-from envcheck.job.container_privileges import derive_container
+from envcheck.job.container_privileges import JobContainer, derive_container
 from envcheck.job.local_facts import read_architecture
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle import offline
 from installers.bundle.sources import Supply
 from installers.containers import lifecycle, path_kinds
@@ -26,7 +28,7 @@ from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan import host_facts
-from installers.recipes.recipe import Recipe, RecipeImage
+from installers.recipes.recipe import Mount, Recipe, RecipeImage
 from installers.software import sources
 from installers.software.builds import BuildSite
 from installers.state import state_file as mark
@@ -63,7 +65,7 @@ def _observe_engine(
     ours = mark.load_state(folder)
     if host.problem:
         return ContainerState(
-            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts))
+            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts), supply)
         )
     supply = supply or Supply(recipe)
     client = docker_engine.open_client(host)
@@ -101,9 +103,9 @@ def _observe_with_engine(
     except EnvcheckError as err:
         problem = EngineProblem("image", err.message, err.next_step)
     facts = replace(facts, engine=EngineFacts(host.version, host.runtimes, cdi=host.cdi))  # the engine that is used
-    drawn = _derive_plan(recipe, _keep_start_folder(recipe, wish, client), facts, name)
+    drawn = _derive_plan(recipe, _keep_start_folder(recipe, wish, client), facts, name, supply)
     stands = _compare_container(client, drawn, moved, wish) if there or moved else None
-    target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder)
+    target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder, supply.site)
     running = stands is not None and stands.action is ContainerAction.REUSE
     return ContainerState(
         engine=host,
@@ -217,14 +219,26 @@ def _check_space(
     return local_image.check_space(found, host, pull_resume.count_kept_layers(client, found)) if found else None
 
 
-def _derive_plan(recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str) -> ContainerPlan:
+def _derive_plan(
+    recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str, supply: Supply | None
+) -> ContainerPlan:
     architecture = read_architecture(facts)
     ids = select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
     found = derive_container(
         recipe, facts, recipe.device, ids, architecture, str(wish.start), as_published=wish.as_published
     )
     assert found
+    found = _add_site(found, supply.site if supply else NO_SITE)
     return plan_container(recipe, found, name, path_kinds.observe_paths(found, this_machine()))
+
+
+def _add_site(found: JobContainer, site: SiteAccess) -> JobContainer:
+    """Return the container with the site's mounts and variables; a mount of the recipe keeps its place."""
+    taken = {mount.target for mount in found.spec.mounts}
+    more = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
+    mounts = (*found.spec.mounts, *(mount for mount in more if mount.target not in taken))
+    variables = {**found.spec.environment, **site.environment}
+    return replace(found, spec=replace(found.spec, mounts=mounts, environment=variables))
 
 
 def _pinned_name(first: reference.ImageReference, there: LocalImage | None, found: ResolvedImage | None) -> str:

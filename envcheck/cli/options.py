@@ -38,10 +38,21 @@ def method_option() -> Any:
     )  # fmt: skip
 
 
+CONFIG_HELP = "Settings file to use instead of envcheck.toml."
+
+
 def config_option(**more: Any) -> Any:
     return option(
-        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
-        help="File with waivers, thresholds and your own checks.", **more,
+        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE", help=CONFIG_HELP, **more
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOption(Request):
+    """The site's settings."""
+
+    config: str | None = option(
+        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE", help=CONFIG_HELP
     )  # fmt: skip
 
 
