@@ -22,7 +22,7 @@ from installers.containers import lifecycle, path_kinds
 from installers.containers.compare import ContainerAction, ContainerStatus, FieldDifference, decide_action
 from installers.containers.container_options import ContainerOptions
 from installers.containers.host_paths import ContainerPlan, plan_container
-from installers.images import docker_engine, local_image, pull_resume, reference, registry
+from installers.images import docker_engine, engine_lookup, local_image, pull_resume, reference, registry
 from installers.images.docker_engine import DockerEngine
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
@@ -94,7 +94,9 @@ def _observe_with_engine(
             names = reference.list_candidates(_require_image(recipe), host.architecture, wish.registries)
             there = local_image.find_named(client, names, host)
             if there is None:
-                found = registry.resolve_image(names, host, local_image.registry_credentials(client))
+                found = registry.resolve_image(
+                    names, host, local_image.registry_credentials(client), ask=engine_lookup.make_lookup(client, host)
+                )
                 there = local_image.find_resolved(client, found)
             elif _must_create(recipe, wish, client):
                 found, unasked = _check_moved_tag(names, there, host, client)
@@ -156,11 +158,16 @@ def _check_moved_tag(
         return None, NOTHING
     try:
         found = registry.resolve_image(
-            [own], host, local_image.registry_credentials(client), read_s=AGAIN_S, attempts=1
+            [own],
+            host,
+            local_image.registry_credentials(client),
+            read_s=AGAIN_S,
+            attempts=1,
+            ask=engine_lookup.make_lookup(client, host),
         )
     except StepError as err:
         return None, err.message
-    same = there.image_id in (found.image_id, found.digest, found.list_digest)
+    same = bool({there.image_id, there.digest} & {found.image_id, found.digest, found.list_digest})
     return None if same else found, NOTHING
 
 

@@ -38,12 +38,10 @@ def method_option() -> Any:
     )  # fmt: skip
 
 
-CONFIG_HELP = "Settings file to use instead of envcheck.toml."
-
-
 def config_option(**more: Any) -> Any:
     return option(
-        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE", help=CONFIG_HELP, **more
+        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
+        help="Settings file to use instead of envcheck.toml.", **more,
     )  # fmt: skip
 
 
@@ -52,7 +50,8 @@ class SiteOption(Request):
     """The site's settings."""
 
     config: str | None = option(
-        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE", help=CONFIG_HELP
+        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE",
+        help="Settings file to use instead of envcheck.toml.",
     )  # fmt: skip
 
 
