@@ -261,7 +261,8 @@ def _new_folder(seen: GateContext, now: datetime) -> Path:
 
 def _finish_run(request: TrainRequest, run: Path, begun: record.Record, end: TrainingEnd) -> int:
     code = CODES[end.how]
-    diagnoses = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    diagnoses = diagnose_failure.name_own_job(found, begun)
     done = {
         **begun,
         **record.build_end_values(end, code),
