@@ -219,9 +219,16 @@ def _check_space(
 
 def _derive_plan(recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str) -> ContainerPlan:
     architecture = read_architecture(facts)
-    ids = select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
+    ids = wish.cards or select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
     found = derive_container(
-        recipe, facts, recipe.device, ids, architecture, str(wish.start), as_published=wish.as_published
+        recipe,
+        facts,
+        recipe.device,
+        ids,
+        architecture,
+        str(wish.start),
+        as_published=wish.as_published,
+        only=bool(wish.cards),
     )
     assert found
     return plan_container(recipe, found, name, path_kinds.observe_paths(found, this_machine()))
