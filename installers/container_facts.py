@@ -230,9 +230,16 @@ def _derive_plan(
     recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str, supply: Supply | None
 ) -> ContainerPlan:
     architecture = read_architecture(facts)
-    ids = select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
+    ids = wish.cards or select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
     found = derive_container(
-        recipe, facts, recipe.device, ids, architecture, str(wish.start), as_published=wish.as_published
+        recipe,
+        facts,
+        recipe.device,
+        ids,
+        architecture,
+        str(wish.start),
+        as_published=wish.as_published,
+        only=bool(wish.cards),
     )
     assert found
     found = _add_site(found, supply.site if supply else NO_SITE)

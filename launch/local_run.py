@@ -18,6 +18,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.messages import _
 from envcheck.core.model import Finding
 from envcheck.job import command
+from envcheck.job.choose_cards import describe_choice
 from envcheck.job.command_values import interpreter_folder
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
@@ -89,6 +90,8 @@ def _check_and_train(request: TrainRequest) -> int:
             return _report_gates(request, seen, found, waived)
         if gates.select_closed(found):
             return _report_refusal(request, seen, found)
+        if seen.choice:
+            run_text.print_translated(describe_choice(seen.choice))
         run_text.print_doubts(found)
         run_text.print_unused_waivers(waivers, waived)
         if seen.job.nodes > 1:
@@ -123,7 +126,8 @@ def collect_context(
     """Collect the input of the gates; `runs_error` and `holder` are results of `context.folder_lock`."""
     recipe, job, device = resolved.recipe, resolved.method, resolved.device
     facts = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == device), wanted=resolved.wanted)
-    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts)
+    boxed = resolved.container.cards if resolved.container else ()
+    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts, boxed)
     made = command.render_job(
         resolved, fill_command_values(request, recipe, stage, runs / "run")
     )  # a placeholder: the run folder does not exist yet
@@ -161,6 +165,7 @@ def collect_context(
         host=host,
         own_host=own.owns_address(host) if host else None,
         rank=rank,
+        choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
 
@@ -261,7 +266,8 @@ def _new_folder(seen: GateContext, now: datetime) -> Path:
 
 def _finish_run(request: TrainRequest, run: Path, begun: record.Record, end: TrainingEnd) -> int:
     code = CODES[end.how]
-    diagnoses = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    diagnoses = diagnose_failure.name_own_job(found, begun)
     done = {
         **begun,
         **record.build_end_values(end, code),

@@ -164,6 +164,14 @@ class RecipeOption(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DevicesOption(Request):
+    devices: str | None = option(
+        "--devices", group=OptionGroup.JOB, is_common=True, metavar="NUMBERS|auto",
+        help="Devices to use: 4,5 or 4-7, or free ones (auto).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class VariantOption(Request):
     variant: str | None = option(
         "--variant",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from envcheck.collect import answer_sources
 from envcheck.core import process as runner
 from envcheck.core.errors import StepError, describe_os_error
 from envcheck.core.messages import Message, _
@@ -55,9 +56,8 @@ class HostStage:
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Inspect this host and the virtual environment."""
         env = environment.read_environment(self.folder) if self.folder else None
-        said = place_probe.probe_place(
-            build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
-        )
+        request = build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
+        said = place_probe.probe_place({**request, "system_root": answer_sources.simulated_root()})
         # Memory and /dev/shm are in the machine's facts, which may be simulated.
         said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
         return StageFacts(

@@ -92,7 +92,7 @@ class DriverOptions(LockedOption, ProvisionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstallOptions(LockedOption, MachineOptions):
+class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
     registry: tuple[str, ...] = option(
         "--registry", group=OptionGroup.MACHINE, multiple=True, metavar="HOST",
         help="Registry to try first for the image (repeatable).", excludes=("into", "bundle"),
@@ -216,6 +216,8 @@ def _install_recipe(request: InstallOptions) -> int:
     if lock:
         snapshot.require_writable(lock)
     facts = collect_facts_here(wanted)
+    if request.recreate:  # the cards of the container that goes do not matter
+        facts = replace(facts, container_cards={})
     job, supply = _choose_job(request, wanted, facts)
     supply = replace(supply, weights=weights, fetch=request.fetch_weights, site=site)
     if unheard := sorted(request.given & OF_CONTAINER.keys()) if job.recipe.image is None else ():

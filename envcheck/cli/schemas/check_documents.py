@@ -50,7 +50,8 @@ class JobValues(Keys):
     architecture: str
     nodes: int = key("Number of nodes.", minimum=1)
     cards: int = key("Devices on each node; 0 on a CPU.", minimum=0)
-    devices: list[int] = key("Numbers of the selected devices, as in the names of their device nodes in /dev.")
+    devices: list[int] = key("Numbers of the selected devices on each node, as the vendor's tool counts them.")
+    devices_reason: str | None = key("Why these devices; null for the first ones.")
     image: str | None = key("Container image; null for none.")
     container: JobContainerValues | None = key("The container; null for none.")
     blocked_by: list[str] = key("Requirements that this machine does not meet; may be empty.")

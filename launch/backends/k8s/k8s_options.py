@@ -196,6 +196,10 @@ def build_pod_groups(request: TrainRequest, options: K8sOptions) -> tuple[PodGro
                 _("--{name} cannot be used with --on k8s: it is set in each pod", name=name),
                 _("remove the option"),
             )
+    if request.devices is not None:
+        raise UsageError(
+            _("--devices cannot be used with --on k8s: the device plugin selects the devices"), _("remove the option")
+        )
     if request.node_role:
         raise UsageError(_("--node-role cannot be used with --on k8s: one job has all roles"), _("remove the option"))
     jobs = resolve_roles(request, Facts())
