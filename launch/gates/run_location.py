@@ -112,6 +112,15 @@ def check_runs_writable(s: GateContext) -> Finding:
 
 def check_folder_unused(s: GateContext) -> Finding:
     """No other training is active in the runs folder."""
+    if s.orphan:
+        orphan = _(
+            "run {id} is orphaned: its supervisor was killed, process {pid} still runs", id=s.orphan, pid=s.holder
+        )
+        stop_or_adopt = fix(
+            _("Stop that run, or supervise it again with `envcheck runs adopt {id}`.", id=s.orphan),
+            f"envcheck runs stop {s.orphan}",
+        )
+        return build_finding("gate.alone", False, orphan, stop_or_adopt)
     seen = (
         _("{runs} is in use by process {holder}", holder=s.holder, runs=s.runs)
         if s.holder

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
+import os
 import subprocess
-import time
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from envcheck.collect import answer_sources
 from envcheck.core import process as runner
-from envcheck.core.errors import StepError, describe_os_error
 from envcheck.core.messages import Message, _
-from envcheck.job.command import TrainingCommand
+from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.state import environment
 from installers.targets.target import VenvTarget
 from launch.programs import container_agent, place_probe
+from launch.run.host_training import STATUS_FILE, HostTraining
 from launch.run.launcher import build_argv
-from launch.run.process_tree import ProcessTree, end_survivors
-from launch.run.record import list_checkpoints
-from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.clean_environment import MARK, CleanEnvironment
 from launch.targets.stage import StageFacts, StageQuestion, build_probe_request, parse_probe_answer
-
-GRACE_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -81,54 +73,20 @@ class HostStage:
         return str(run)
 
     def start_training(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> HostTraining:
-        """Start the launcher as a child process; StepError if it cannot be executed."""
-        words = build_argv(command)
+        """Start the launcher below a shim that keeps its exit status; StepError if it cannot be executed."""
         (run / "log").mkdir(container_agent.PRIVATE, exist_ok=True)
+        job = {
+            "argv": list(build_argv(command)),
+            "environment": dict(clean.environment),
+            "workdir": str(command.workdir or run),
+            "status_file": str(run / STATUS_FILE),
+        }
         with (run / "log" / "launcher.log").open("ab") as log:
-            try:
-                child = runner.start_process(
-                    words,
-                    env=dict(clean.environment),
-                    cwd=Path(command.workdir or run),
-                    stdout=log.fileno(),
-                    stderr=subprocess.STDOUT,
-                )
-            except OSError as err:
-                raise StepError(
-                    _("cannot start {program}: {reason}", program=words[0], reason=describe_os_error(err)),
-                    _("see the command in {path}", path=run / "run.json"),
-                ) from None
-        return HostTraining(child, run)
-
-
-class HostTraining:
-    """A training whose launcher is a child process of envcheck."""
-
-    def __init__(self, child: subprocess.Popen[bytes], run: Path) -> None:
-        self.child, self.run, self.family = child, run, ProcessTree(child.pid)
-
-    def poll(self) -> int | None:
-        """Return the launcher's exit status, negative for a signal; None while it runs."""
-        return self.child.poll()
-
-    def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
-        """End the launcher, which ends its workers, then all remaining processes of the run in any session."""
-        if save_s and self.child.poll() is None:
-            self._request_stop(time.monotonic() + save_s, hurry)
-        if self.child.poll() is None:
-            runner.terminate_group(self.child, GRACE_S)
-        end_survivors(self.run)
-        container_agent.remove_environment_dumps(self.run / "log")
-
-    def _request_stop(self, until: float, hurry: Callable[[], bool]) -> None:
-        """Send SIGTERM to the workers (not the launcher, which would end them before they save), and wait."""
-        workers = list(self.family.alive.values()) or [psutil.Process(self.child.pid)]
-        for process in workers:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGTERM)
-        while self.child.poll() is None and time.monotonic() < until and not hurry():
-            time.sleep(0.1)
-
-    def list_checkpoints(self) -> list[str]:
-        """Return the paths of the checkpoints, oldest first."""
-        return list_checkpoints(self.run / "output")
+            shim = runner.start_process(
+                (sys.executable, "-I", "-S", str(PROGRAMS / "launcher_shim.py")),
+                env={"PATH": os.environ.get("PATH", os.defpath), MARK: str(run)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log.fileno(),
+            )
+        return HostTraining(shim, job, run)

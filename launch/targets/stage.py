@@ -132,6 +132,9 @@ class Training(Protocol):
     def poll(self) -> int | None:
         """Return the launcher's exit status, negative for a signal; None while it runs."""
 
+    def describe_processes(self) -> dict[str, Any]:
+        """Return what finds the training again without its supervisor, for the record."""
+
     def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
         """End all processes and copy their output to the run folder on this host.
 
