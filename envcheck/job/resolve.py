@@ -14,6 +14,7 @@ from envcheck.job import options, placeholders, select
 from envcheck.job.container_privileges import derive_container
 from envcheck.job.definition import Job
 from envcheck.job.judgement import judge_offer
+from envcheck.job.own_recipe_builder import build_own_recipe
 from envcheck.job.request import JobRequest
 from installers.recipes.catalogue import TALKS, Offer, job_device
 from installers.recipes.recipe import Recipe, RecipeJob
@@ -31,6 +32,9 @@ def resolve(
     `facts`.  `folder` is the base of a container's relative mounts, "" for the working folder.  Raises UsageError if
     the request matches no job or several, NoFittingRecipeError if this machine can run none of them.
     """
+    if request.own_job is not None:
+        recipe = build_own_recipe(request.own_job, facts, request.device)
+        return resolve_offer(request, (recipe, recipe.jobs[0]), facts, folder or str(Path.cwd()))
     choice = select.select_offer(request, catalogue, facts)
     offer = _adapt_method(request, choice.offer, facts, installed)
     job = resolve_offer(request, offer, facts, folder or str(Path.cwd()))
