@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envcheck.core.messages import Message, _
+from envcheck.core.own_job import OwnJob
 from envcheck.job.choose_cards import describe_choice
 from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS
 from installers.recipes.container_spec import ContainerSpec
 from installers.recipes.docker_cli import shell_words
 from installers.recipes.manual_steps import list_own_folders
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 from installers.recipes.value_notes import group_options
 from launch.rendering import yaml_file
@@ -100,6 +102,8 @@ def render_command(
 
     Tokens that the recipe itself defines need no value.
     """
+    if (own := find_own_job(recipe)) is not None:
+        return _render_own_command(own, recipe, job)
     known = {**_own_values(recipe, job), **(values or {})}
     if "output" in known:
         known.setdefault("config", str(Path(known["output"]).with_name("config")))
@@ -141,6 +145,25 @@ def render_command(
         own_data=any("{data}" in text for text in (*job.arguments, *job.own_data)),
         files={**files, **_render_own_files(job, known)},
         verb=_choose_verb(job),
+    )
+
+
+def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> TrainingCommand:
+    """Return the user's command as it is, in the working folder."""
+    return TrainingCommand(
+        title=_("{name}: {title}", name=recipe.name, title=recipe.title),
+        launcher=own.argv,
+        arguments=(),
+        environment=own.environment,
+        prepend={},
+        unset=(),
+        scripts=(),
+        requires=job.requires,
+        workdir=str(Path.cwd()),
+        missing=(),
+        outputs=job.outputs,
+        data=job.data,
+        nodes=job.nodes,
     )
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from envcheck.core.facts import MachineRequirements
 from envcheck.core.messages import NOTHING, Message, _, fill
 from envcheck.core.model import Finding
+from envcheck.core.own_job import OwnJob
 from envcheck.job.choose_cards import CardChoice
 from envcheck.job.container_privileges import JobContainer, as_values
 from envcheck.job.judgement import OF_MACHINE
 from envcheck.job.suitability import list_unmet
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import job_device
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import LaunchPlan
 
@@ -41,6 +43,11 @@ class Job:
     equals: tuple[str, ...] = ()
     plan: LaunchPlan | None = None
     choice: CardChoice | None = None
+
+    @property
+    def own(self) -> OwnJob | None:
+        """The user's own job; None for a job of a recipe."""
+        return find_own_job(self.recipe)
 
     @property
     def device(self) -> str:
@@ -87,4 +94,5 @@ class Job:
             "image": self.image,
             "container": as_values(self.container) if self.container else None,
             "blocked_by": list(self.blocked_by),
+            "own": self.own.as_json() if self.own else None,
         }

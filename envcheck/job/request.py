@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.core.own_job import OwnJob
+
 
 @dataclass(frozen=True)
 class JobRequest:
@@ -13,7 +15,8 @@ class JobRequest:
     `may_choose`: of several matching jobs, take the one that this machine can run best, instead of raising an error.
     `into`: a virtual environment to run in.  `interfaces`: the network interface of `host`.  `found`: names of fields
     that were detected on this machine, not given.  `as_published`: the container has the options of the published
-    document.  `devices` are the cards: numbers of the vendor's tool, UUIDs, or "auto".
+    document.  `devices` are the cards: numbers of the vendor's tool, UUIDs, or "auto".  `own_job`: a job of the user's
+    own, instead of a recipe's.
     """
 
     model: str | None = None
@@ -41,3 +44,4 @@ class JobRequest:
     found: tuple[str, ...] = ()
     as_published: bool = False
     may_choose: bool = False
+    own_job: OwnJob | None = None
