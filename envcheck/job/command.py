@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _
-from envcheck.core.own_job import OwnJob
 from envcheck.job.choose_cards import describe_choice
 from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts, JobFit
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob
 from envcheck.core.messages import Message, _, join
 from envcheck.core.model import manual
-from envcheck.core.own_job import LABELS, JobValue, OwnJob
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import recipe_fit
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.lint.script_model import ConfigBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, ngettext
-from envcheck.core.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.scripts import source_file
 from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
