@@ -20,6 +20,10 @@ REPEATING = {
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
+_MEDIA_INDEX = "media_index"
+_MEDIA_CODE = re.compile(
+    r"grid_thw|pixel_values|images?\[|videos?\[|audios?\[|mm_plugin|processing_\w{2,40}\.py|image_processing"
+)
 
 
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
@@ -65,6 +69,8 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
         if form == _IN_LIBRARY and "package" not in values:
+            continue
+        if form == _MEDIA_INDEX and not _MEDIA_CODE.search(values.get("source", "") + values.get("place", "")):
             continue
         found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
         if found is None or (entry.unless and entry.unless.search(text)):

@@ -16,7 +16,7 @@ _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)"
 _MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
 # Frames that only look up, for their caller, what is not there.
 _LOOKUP = re.compile(
-    r"/datasets/formatting/|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections)\b|/omegaconf/"
+    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections)\b|/omegaconf/"
 )
 
 
