@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_
 from envcheck.core.facts import Facts
 from envcheck.core.messages import _
 from envcheck.core.model import Finding
+from envcheck.core.secrets import redact_words
 from envcheck.job import command
 from envcheck.job.command_values import interpreter_folder
 from envcheck.job.definition import Job
@@ -25,7 +27,7 @@ from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
-from launch import gates, run_end, run_view
+from launch import gates, resume_run, run_end, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.programs import container_agent
@@ -51,6 +53,7 @@ def train_here(request: TrainRequest) -> int:
 
 def _check_and_train(request: TrainRequest) -> int:
     recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
@@ -122,7 +125,9 @@ def collect_context(
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.collect_facts(
-        stage_question.build_stage_question(recipe, job, made, device, facts, runs, port if leads else None)
+        stage_question.build_stage_question(
+            recipe, job, made, device, facts, runs, port if leads else None, request.checkpoint
+        )
     )
     lock, lock_error = context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     orphan = process_tree.find_orphan(runs)
@@ -154,6 +159,7 @@ def collect_context(
         host=host,
         own_host=own.owns_address(host) if host else None,
         rank=rank,
+        checkpoint=request.checkpoint,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
 
@@ -192,7 +198,7 @@ def _report_refusal(request: TrainRequest, seen: GateContext, found: tuple[Findi
 def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     run = _new_folder(seen, datetime.now(timezone.utc))
     run_index.remember_folder(seen.runs)
-    save_note(run, RequestNote(request.into, request.recipes))
+    save_note(run, RequestNote(request.into, request.recipes, tuple(list_repeat_words(seen)), Path.cwd()))
     child = supervisor.start_supervisor(run, lambda begun: _supervise_run(request, seen, found, waived, run, begun))
     if not request.detach:
         return run_view.view_run(request, seen, run, child)
@@ -201,6 +207,11 @@ def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, .
     if request.as_json:
         click.echo((run / record.NAME).read_text("utf-8"), nl=False)
     return errors.SUCCESS if code is None else code
+
+
+def list_repeat_words(seen: GateContext) -> list[str]:
+    """Return the options of train that repeat this run."""
+    return shlex.split(f"{seen.options} {seen.more}")
 
 
 def _supervise_run(
@@ -223,6 +234,8 @@ def _supervise_run(
     }
     begun |= {
         "host": socket.gethostname(),
+        "request": list(redact_words(list_repeat_words(seen))),
+        "resumed_from": {"run": request.resumed_run, "checkpoint": request.checkpoint} if request.resumed_run else None,
         "cards_used": list(choose_monitor.list_card_labels(seen)),
         "watch": {"no_stop": list(request.no_stop), "limits": list(request.limits), "deadline_s": request.deadline_s},
     }

@@ -13,6 +13,7 @@ from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import _
 from launch.run import diagnose_failure, loss_plot, record, run_text
 from launch.run.launcher import TrainingEnd
+from launch.runs.request_note import read_note
 
 CODES = {
     "finished": errors.SUCCESS,
@@ -46,4 +47,6 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
         )
     record.save_final_record(run, done)
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
+    if end.how != "finished" and read_note(run).words:
+        run_text.print_continuation(run.name, bool(end.outputs))
     return code

@@ -12,7 +12,10 @@ from envcheck.job.request import JobRequest
 
 @dataclass(frozen=True)
 class TrainRequest(JobRequest):
-    """A job with the options of train; `runs` is the folder for runs, `gather_s` the time limit of the rendezvous."""
+    """A job with the options of train; `runs` is the folder for runs, `gather_s` the time limit of the rendezvous.
+
+    `resume` is the name of a run; `resumed_run` is then its id, and `checkpoint` the folder to continue from.
+    """
 
     runs: Path = Path("runs")
     deadline_s: float | None = None
@@ -27,11 +30,15 @@ class TrainRequest(JobRequest):
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
     gates: bool = False
+    resume: str | None = None
+    resumed_run: str = ""
+    checkpoint: str = ""
 
 
 def format_repeat_options(request: TrainRequest) -> str:
     """Return the options of train, beyond those that select the job, that repeat this request."""
     said = [] if request.runs == TrainRequest.runs else ["--runs", str(request.runs)]
+    said += ["--resume", request.resumed_run] if request.resumed_run else []
     said += [] if request.deadline_s is None else ["--deadline", f"{request.deadline_s:.0f}"]
     said += [] if request.gather_s == TrainRequest.gather_s else ["--gather", f"{request.gather_s:g}"]
     several = {"--waive": request.waive, "--because": request.because}

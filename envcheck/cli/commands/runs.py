@@ -69,6 +69,8 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     envcheck runs follow latest         follow its progress
     envcheck runs stop 20261121-0915    stop a run
     envcheck runs adopt latest          supervise an orphaned run again
+    envcheck runs rerun latest          repeat a run
+    envcheck runs compare RUN RUN       compare two runs
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
@@ -185,6 +187,47 @@ def adopt(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_js
     if as_json or outer[1]:
         _print_run(run_index.read_run(run.folder) or run, True)
     return code or 0
+
+
+@runs.command(short_help="Repeat a run with the same options.")
+@click.argument("name", metavar="RUN")
+@runs_folder_option
+@options.json_option
+@click.pass_obj
+def rerun(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
+    """Start a run with the options of an earlier one, in the folder where that was started.
+
+    \b
+    envcheck runs rerun latest
+    """
+    from envcheck.cli import repeat_command
+    from envcheck.cli.commands.train import train
+    from launch.runs import run_index
+
+    more = ("--json",) if as_json or outer[1] else ()
+    return repeat_command.rerun_run(train, run_index.find_run(name, folder or outer[0]).folder, more)
+
+
+@runs.command(short_help="Compare configuration and results of two runs.")
+@click.argument("first", metavar="RUN")
+@click.argument("second", metavar="RUN")
+@runs_folder_option
+@options.json_option
+@click.pass_obj
+def compare(outer: tuple[Path | None, bool], first: str, second: str, folder: Path | None, as_json: bool) -> None:
+    """Show what differs between two runs: configuration, speed, loss and memory.
+
+    \b
+    envcheck runs compare 20261121-0915 latest
+    """
+    from launch.runs import compare_runs, run_index
+
+    one, other = (run_index.find_run(name, folder or outer[0]) for name in (first, second))
+    found = compare_runs.compare_runs(one, other)
+    if as_json or outer[1]:
+        print_document(compare_runs.as_values(found))
+    else:
+        click.echo(compare_runs.render_comparison(found))
 
 
 def _print_run(run: Run, as_json: bool, now: str = "") -> None:

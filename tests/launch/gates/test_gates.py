@@ -43,6 +43,7 @@ NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 FLOOR = {"recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=64))}
 MODEL = {"command": replace(make_command(), requires=("m/config.json",))}
 WHOLE: dict[str, Any] = {"shards": 2, "size_bytes": 5 * GIB, "flaws": [], "config": {}}
+SAVED = {"files": 3, "size_bytes": 1 << 20, "sampled": 99, "flaws": []}
 CUT = {"what": "model-1.safetensors is cut off", "next": "download the file again", "sure": True}
 SEVERAL = change_job(nodes=2)
 HOSTED = {**change_job(nodes=2, launcher=(*JOB.launcher, "--host", "10.0.0.7")), "host": "10.0.0.7"}
@@ -183,6 +184,11 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("model", {**MODEL, **change_place_facts(models={"m": {**WHOLE, "flaws": [{**CUT, "sure": False}]}})}, UNKNOWN),
     ("model", {**MODEL, **HIDDEN}, BLOCKED),
     ("model", {}, NOT_APPLICABLE),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={"c": SAVED})}, OK),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={"c": {**SAVED, "flaws": [CUT]}})}, FAIL),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={})}, UNKNOWN),
+    ("checkpoint", {"checkpoint": "c", **HIDDEN}, BLOCKED),
+    ("checkpoint", {}, NOT_APPLICABLE),
     ("master", {**SEVERAL, "master": "10.0.0.7", "own_master": True}, OK),
     ("master", {**SEVERAL, "master": "10.0.0.8", "own_master": False}, FAIL),
     ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False}, NOT_APPLICABLE),
