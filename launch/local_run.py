@@ -20,6 +20,7 @@ from envcheck.core.messages import _
 from envcheck.core.model import Finding
 from envcheck.core.secrets import redact_words
 from envcheck.job import command
+from envcheck.job.choose_cards import describe_choice
 from envcheck.job.command_values import interpreter_folder
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
@@ -83,6 +84,8 @@ def _check_and_train(request: TrainRequest) -> int:
             return _report_gates(request, seen, found, waived)
         if gates.select_closed(found):
             return _report_refusal(request, seen, found)
+        if seen.choice:
+            run_text.print_translated(describe_choice(seen.choice))
         run_text.print_doubts(found)
         run_text.print_unused_waivers(waivers, waived)
         if seen.job.nodes > 1:
@@ -117,7 +120,8 @@ def collect_context(
     """Collect the input of the gates; `runs_error` and `holder` are results of `context.folder_lock`."""
     recipe, job, device = resolved.recipe, resolved.method, resolved.device
     facts = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == device), wanted=resolved.wanted)
-    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts)
+    boxed = resolved.container.cards if resolved.container else ()
+    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts, boxed)
     made = command.render_job(
         resolved, fill_command_values(request, recipe, stage, runs / "run")
     )  # a placeholder: the run folder does not exist yet
@@ -160,6 +164,7 @@ def collect_context(
         own_host=own.owns_address(host) if host else None,
         rank=rank,
         checkpoint=request.checkpoint,
+        choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
 

@@ -12,10 +12,10 @@ from envcheck.core.language import translate
 from envcheck.core.messages import _, join, verbatim
 from envcheck.core.units import format_gib
 from envcheck.job.resolve import resolve
-from installers.bundle import checkpoint
-from installers.bundle.checkpoint import CheckedCheckpoint
 from installers.recipes.recipe import Recipe
 from installers.targets.exec_target import OWN
+from launch.programs import checkpoint_check
+from launch.programs.checkpoint_check import CheckedCheckpoint
 from launch.rendering.resume_option import find_resume_option
 from launch.run import run_text
 from launch.run.record import list_checkpoints
@@ -77,7 +77,7 @@ def choose_checkpoint(run: Run, recipe: Recipe) -> str:
         )
     paths, refused = [Path(path) for path in found], []
     for number in reversed(range(len(paths))):
-        checked = checkpoint.check_checkpoint(paths[number], paths[number - 1] if number else None)
+        checked = checkpoint_check.check_checkpoint(paths[number], paths[number - 1] if number else None)
         if checked.is_whole is not False:
             run_text.print_line(describe_choice(checked))
             return _place_path(run, recipe, paths[number])
@@ -92,11 +92,10 @@ def choose_checkpoint(run: Run, recipe: Recipe) -> str:
 def describe_choice(checked: CheckedCheckpoint) -> str:
     """Return what the training continues from, and what was checked."""
     text = _(
-        "resumes from {path}: {files} files, {size}, {count} sampled values are finite",
+        "resumes from {path}: {files} files, {size}, whole, sampled values are finite",
         path=checked.folder,
         files=checked.files,
         size=format_gib(checked.size_bytes),
-        count=checked.sampled,
     )
     doubts = "".join(translate(_("; {flaw}", flaw=flaw)) for flaw in map(str, checked.flaws[:SHOWN]))
     return f"{translate(text)}{doubts}"

@@ -28,7 +28,8 @@ CODES = {
 def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
     """Complete the record, draw the loss curve and print the result; return the exit code."""
     code = CODES[end.how]
-    diagnoses = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
+    diagnoses = diagnose_failure.name_own_job(found, begun)
     done = {
         **begun,
         **record.build_end_values(end, code),

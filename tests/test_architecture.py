@@ -65,7 +65,7 @@ LAYERS = (
     "envcheck/vendors envcheck/settings envcheck/collect envcheck/compat",
     "installers/recipes launch/catalogue launch/rendering launch/memory launch/planner",
     "envcheck/job/requirements envcheck/checks",
-    "envcheck/deep envcheck/report envcheck/scripts envcheck/scripts/interpreter",
+    "envcheck/deep envcheck/report envcheck/scripts envcheck/scripts/interpreter envcheck/scripts/jobs",
     "envcheck/job",
     "envcheck/payload envcheck/fleet",
     "envcheck/lint/context envcheck/lint/rules envcheck/lint/rules/training envcheck/lint",

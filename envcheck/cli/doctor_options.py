@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import click
 
 from envcheck.cli import options, shell_completion
+from envcheck.cli.job_argument import job_argument, read_own_job
 from envcheck.cli.number_types import Seconds
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, flag, option
+from envcheck.core.lint.own_job import OwnJob
 
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")  # equal to envcheck.report.formats
 
@@ -55,10 +58,16 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
         help="Run only this check or area (repeatable).",
     )  # fmt: skip
     skip: tuple[str, ...] = options.skip_option()
+    words: tuple[str, ...] = job_argument()
 
     @property
     def is_job_named(self) -> bool:
-        return any((self.model, self.method, self.framework, self.variant, self.node_role))
+        return any((self.model, self.method, self.framework, self.variant, self.node_role, self.words))
+
+    @cached_property
+    def own_job(self) -> OwnJob | None:
+        """The user's own job; None without one."""
+        return read_own_job(self.words, self.given)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ def read_request(kinds: Sequence[type[Request]], values: Mapping[str, Any]) -> R
         if parameter.needs and not given & set(parameter.needs):
             raise _describe_missing_option(name, parameter.needs)
     names = {field.name for field in dataclasses.fields(kind)} - {"given"}
-    return kind(given=given, **{name: values[name] for name in names})
+    return kind(given=given, **{name: values[name] for name in names if name in values})
 
 
 def _describe_conflict(name: str, parameter: Parameter, kind: type[Request], selecting: Sequence[str]) -> UsageError:
@@ -161,7 +161,11 @@ def _list_parameters(kinds: Iterable[type[Request]]) -> dict[str, Parameter]:
 def _find_given_options() -> frozenset[str]:
     context = click.get_current_context()
     source = context.get_parameter_source
-    return frozenset(n for p in context.command.params if (n := p.name) and source(n) is ParameterSource.COMMANDLINE)
+    return frozenset(
+        n
+        for p in context.command.params
+        if (n := p.name) and source(n) is ParameterSource.COMMANDLINE and context.params.get(n) != ()
+    )
 
 
 def _find_option_word(name: str) -> str:

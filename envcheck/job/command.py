@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _
+from envcheck.job.choose_cards import describe_choice
 from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS
 from installers.recipes.container_spec import ContainerSpec
 from installers.recipes.docker_cli import shell_words
 from installers.recipes.manual_steps import list_own_folders
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 from installers.recipes.value_notes import group_options
 from launch.rendering import yaml_file
@@ -99,6 +102,8 @@ def render_command(
 
     Tokens that the recipe itself defines need no value.
     """
+    if (own := find_own_job(recipe)) is not None:
+        return _render_own_command(own, recipe, job)
     known = {**_own_values(recipe, job), **(values or {})}
     if "output" in known:
         known.setdefault("config", str(Path(known["output"]).with_name("config")))
@@ -143,11 +148,31 @@ def render_command(
     )
 
 
+def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> TrainingCommand:
+    """Return the user's command as it is, in the working folder."""
+    return TrainingCommand(
+        title=_("{name}: {title}", name=recipe.name, title=recipe.title),
+        launcher=own.argv,
+        arguments=(),
+        environment=own.environment,
+        prepend={},
+        unset=(),
+        scripts=(),
+        requires=job.requires,
+        workdir=str(Path.cwd()),
+        missing=(),
+        outputs=job.outputs,
+        data=job.data,
+        nodes=job.nodes,
+    )
+
+
 def render_job(job: Job, values: Mapping[str, str] | None = None) -> TrainingCommand:
     """Return the command of a resolved job, in its container if it has one, without envcheck's own labels."""
-    return render_command(
+    made = render_command(
         job.recipe, job.method, values, replace(job.container.spec, recipe="") if job.container else None
     )
+    return replace(made, caution=(*made.caution, describe_choice(job.choice))) if job.choice else made
 
 
 def _render_own_files(job: RecipeJob, known: Mapping[str, str]) -> dict[str, str]:
@@ -193,7 +218,7 @@ def _own_values(recipe: Recipe, job: RecipeJob) -> dict[str, str]:
         "program": str(PROGRAMS / "tiny.py"),
         "nodes": str(job.nodes),
         "processes": str(job.processes),
-        "devices": ",".join(map(str, range(job.processes))),
+        "devices": ",".join(map(str, job.numbers or range(job.processes))),
         "port": "" if job.port is None else str(job.port),
         "rank": "" if job.rank is None else str(job.rank),
         "model_path": recipe.model_path,

@@ -46,6 +46,8 @@ def suggest_command(
         return NextCommand(words, f"envcheck recipes show {found.recipe.name}{own}")
     yes = "" if ask else " --yes"
     options = format_job_options(request, found.recipe, found.method)
+    if found.own is not None:
+        return NextCommand(_("Start the training:"), f"envcheck train {options}")
     if facts.proofs.get(found.recipe.name) == compute_fingerprint(found.recipe):
         return NextCommand(_("Start the training:"), f"envcheck train {options}")
     if found.image or needs_weights(found):

@@ -9,6 +9,7 @@ from pathlib import Path
 from envcheck.core.errors import UsageError
 from envcheck.job.request import JobRequest
 from installers.recipes import catalogue
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 
 OWN = ("nnodes", "cards", "rank", "master", "host", "data", "steps", "port")  # options of train only, each with a value
@@ -19,9 +20,12 @@ def format_job_options(request: JobRequest, recipe: Recipe, job: RecipeJob) -> s
 
     For a job that is not one of the recipe's, --recipe suffices: it needs what the recipe's other jobs need.
     """
+    if (own := find_own_job(recipe)) is not None:
+        return shlex.join(own.words)
     words = ["--recipe", recipe.name]
     words += _format_method_options(recipe, job) if job.method in {own.method for own in recipe.jobs} else []
     words += ["--device", catalogue.job_device((recipe, job))] if job.role else []
+    words += ["--devices", request.devices] if request.devices else []
     words += ["--recipes", str(request.recipes)] if request.recipes else []
     words += ["--into", str(request.into)] if request.into else []
     return shlex.join(words)
@@ -29,6 +33,8 @@ def format_job_options(request: JobRequest, recipe: Recipe, job: RecipeJob) -> s
 
 def format_doctor_options(recipe: Recipe, job: RecipeJob, recipes: Path | None) -> str:
     """Return the same for doctor and plan, which select a recipe by --model and need every name of its job."""
+    if (own := find_own_job(recipe)) is not None:
+        return shlex.join(own.words)
     words = ["--model", recipe.name, "--method", job.method]
     words += ["--variant", job.variant] if job.variant else []
     words += ["--node-role", job.role] if job.role else []

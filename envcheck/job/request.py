@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.core.lint.own_job import OwnJob
+
 
 @dataclass(frozen=True)
 class JobRequest:
@@ -13,7 +15,8 @@ class JobRequest:
     `may_choose`: of several matching jobs, take the one that this machine can run best, instead of raising an error.
     `into`: a virtual environment to run in.  `interfaces`: the network interface of `host`.  `found`: names of fields
     that were detected on this machine, not given.  `added_settings`: NAME=VALUE that envcheck adds to `settings`.
-    `as_published`: the container has the options of the published document.
+    `as_published`: the container has the options of the published document.  `devices` are the cards: numbers of the
+    vendor's tool, UUIDs, or "auto".  `own_job`: a job of the user's own, instead of a recipe's.
     """
 
     model: str | None = None
@@ -24,6 +27,7 @@ class JobRequest:
     variant: str | None = None
     node_role: str | None = None
     cards: int | None = None
+    devices: str | None = None
     nnodes: int | None = None
     rank: int | None = None
     master: str | None = None
@@ -41,3 +45,4 @@ class JobRequest:
     as_published: bool = False
     may_choose: bool = False
     added_settings: tuple[str, ...] = ()
+    own_job: OwnJob | None = None

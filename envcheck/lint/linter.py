@@ -14,9 +14,9 @@ from envcheck.core.messages import _, verbatim
 from envcheck.core.model import Status
 from envcheck.job.definition import Job
 from envcheck.lint.context import shell_checkers
-from envcheck.lint.context.read_context import read_context
 from envcheck.lint.rule_table import RULES
 from envcheck.lint.script_job import describe_recipe, resolve_script_job
+from envcheck.scripts.jobs.read_context import read_context
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
 GRAMMAR = "tree_sitter"  # compiled, so envcheck.pyz does not contain it

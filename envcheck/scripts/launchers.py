@@ -299,6 +299,17 @@ LAUNCHERS = (
         source="wheel paddleformers 1.2.0, cli/cli.py: RANK, 0 where it is not set",
     ),
     Launcher("erniekit", (("erniekit",),), variables={**_KIT, "rank": ()}, program=False, rank_severe=False),
+    Launcher("axolotl", (("axolotl",),), program=False, source="axolotl's documentation: accelerate on all devices"),
+    Launcher(
+        "tune",
+        (("tune", "run"),),
+        options=_TORCH,
+        more=_TORCH_MORE,
+        flags=_TORCH_FLAGS,
+        rank_default="0",
+        master_default="127.0.0.1",
+        source="torchtune's documentation: the options of torchrun, then the recipe and its configuration",
+    ),
     Launcher("python", (("python",),), program=True, modules=("-m",), source="one process"),
 )
 ACCELERATE = next(launcher for launcher in LAUNCHERS if launcher.name == "accelerate")
@@ -336,4 +347,5 @@ KIT_PROGRAMS = (
     (re.compile(r"(?:^|[/.])swift[/.]cli[/.]_megatron[/.](sft|pt|rlhf)(?:\.py)?$"), "megatron"),
     (re.compile(r"(?:^|[/.])swift[/.]cli[/.](sft|pt|rlhf|infer|export|deploy)(?:\.py)?$"), "swift"),
     (re.compile(r"(?:^|[/.])llamafactory[/.]launcher(?:\.py)?$"), "llamafactory-cli"),
+    (re.compile(r"(?:^|[/.])axolotl[/.]cli[/.](train)(?:\.py)?$"), "axolotl"),
 )

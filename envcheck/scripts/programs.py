@@ -12,8 +12,11 @@ _TOOLS = {
     "lmf": "llamafactory",
     "erniekit": "erniekit",
     "paddleformers-cli": "paddleformers",
+    "axolotl": "axolotl",
+    "tune": "torchtune",
 }
 _FAMILIES = {"llamafactory": ("llamafactory",), "paddle": ("erniekit", "paddleformers"), "swift": ("ms-swift",)}
+_FAMILIES |= {"axolotl": ("axolotl",), "torchtune": ("torchtune",)}
 
 
 def find_command(job: TrainingJob) -> tuple[str, str]:

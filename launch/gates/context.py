@@ -16,6 +16,7 @@ from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
+from envcheck.job.choose_cards import CardChoice
 from envcheck.job.command import TrainingCommand
 from installers.bundle import recipe_locks
 from installers.locks.lockfile import Lock
@@ -34,7 +35,8 @@ class GateContext:
     train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
     lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
     this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
-    `checkpoint` is the folder to resume from.  `rank` is the number of this node; `leads` is true on node 0.
+    `checkpoint` is the folder to resume from.  `rank` is the number of this node; `leads` is true on node 0.  `choice`
+    are the cards; None: the first visible ones.
     """
 
     recipe: Recipe
@@ -65,6 +67,7 @@ class GateContext:
     own_host: bool | None = None
     rank: int | None = None
     checkpoint: str = ""
+    choice: CardChoice | None = None
 
 
 @contextlib.contextmanager

@@ -10,8 +10,10 @@ from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.core.messages import NOTHING, Message, ngettext
 from envcheck.core.units import GIB, MIB, format_gib
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
 from launch.planner import LaunchPlan, recipe_fit, recipe_job
+from launch.planner.own_fit import judge_own_fit
 from launch.rendering.argument_rows import parse_rows
 
 OUTPUT_BYTES = 200 * MIB  # logs, run record and checkpoints of the smallest model, with a margin
@@ -36,6 +38,9 @@ def build_demand(
         fits = recipe_fit.describe_fit(recipe, job, plan)
     except EnvcheckError as err:
         plan, fits = None, recipe_fit.build_unplannable_fit(err)
+    own = find_own_job(recipe)
+    if own is not None:
+        fits = judge_own_fit(own, (recipe, job), facts, selected, fits)
     asked = derive_requirements(recipe, job)
     host_gib = max(asked.host_memory_gib or 0.0, plan.host / GIB if plan else 0.0)
     output_gib, reason = count_output(job, plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -85,7 +86,8 @@ def lay_out_on(
 def list_planner_options(recipe: Recipe, job: RecipeJob) -> dict[str, Any]:
     """Return the job's own layout as options of the planner."""
     known = recipe.framework if frameworks.find_framework(recipe.framework) else None
-    return {"framework": known, "sharding": find_sharding(job), **recipe_layout.list_layout_options(job)}
+    read = recipe_layout.list_layout_options(job)
+    return {"framework": known, "sharding": find_sharding(job), **read, **job.plan}
 
 
 def judge_plan(plan: LaunchPlan, name: str, method: str) -> JobFit:
@@ -120,9 +122,15 @@ def format_plan_command(plan: LaunchPlan, name: str, method: str) -> str:
 
 
 def find_catalogue_model(recipe: Recipe) -> str | None:
-    """Return the recipe's model in the catalogue, by its exact name without publishers' suffixes, or None."""
+    """Return the recipe's model in the catalogue, by its exact name without publishers' suffixes, or its folder."""
     names = (models.strip_variant_suffix(name.lower()) for name in recipe.models)
-    return next((name for name in names if name in models.load_tables()), None)
+    known = next((name for name in names if name in models.load_tables()), None)
+    return known or next((name for name in recipe.models if _is_model_folder(name)), None)
+
+
+def _is_model_folder(name: str) -> bool:
+    """Whether it is the absolute path of a model folder: of a job of the user's own."""
+    return name.startswith("/") and Path(name, "config.json").is_file()
 
 
 def find_training_method(job: RecipeJob) -> str | None:

@@ -6,11 +6,12 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-# Linux limits one argument (`python -c TEXT`) to 128 KiB (MAX_ARG_STRLEN); these modules take about 54 KiB.
+# Linux limits one argument (`python -c TEXT`) to 128 KiB (MAX_ARG_STRLEN); these modules take about 56 KiB.
 PROBE_MODULES = (
     "launch.programs.place_probe",
     "launch.programs.data_probe",
-    "installers.bundle.checkpoint",
+    "launch.programs.checkpoint_check",
+    "launch.programs.weight_values",
     "installers.bundle.weights",
     "installers.bundle.weights_header",
     "envcheck.core.errors",

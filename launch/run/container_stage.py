@@ -20,6 +20,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.container_provisioner import ContainerProvisioner
+from installers.containers.container_options import ContainerOptions
 from installers.images import docker_engine
 from installers.recipes.recipe import Recipe, RecipeContainer
 from installers.targets import container_errors
@@ -40,11 +41,15 @@ NONCE = ".here"  # the agent compares this file to detect a shared run folder
 
 @dataclass(frozen=True)
 class ContainerStage:
-    """A recipe's container; `role` is that of this node; `facts` of this machine are collected if None."""
+    """A recipe's container; `role` is that of this node; `facts` of this machine are collected if None.
+
+    `cards` are the device node numbers that the job's container has; empty: those of all jobs of the recipe.
+    """
 
     recipe: Recipe
     role: str = ""
     facts: Facts | None = None
+    cards: tuple[int, ...] = ()
 
     @property
     def title(self) -> Message:
@@ -81,7 +86,11 @@ class ContainerStage:
         """Inspect the container; unfinished provision steps and engine problems are part of the result."""
         try:
             plan = ContainerProvisioner(
-                self.recipe, self._notes_folder, role=self.role, facts=self.facts
+                self.recipe,
+                self._notes_folder,
+                role=self.role,
+                facts=self.facts,
+                wish=ContainerOptions(cards=self.cards),
             ).make_current_plan()
             if plan.obstacles:
                 first = plan.obstacles[0]

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.collect import answer_sources
 from envcheck.core import process as runner
 from envcheck.core.messages import Message, _
 from envcheck.job.command import PROGRAMS, TrainingCommand
@@ -47,9 +48,8 @@ class HostStage:
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Inspect this host and the virtual environment."""
         env = environment.read_environment(self.folder) if self.folder else None
-        said = place_probe.probe_place(
-            build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
-        )
+        request = build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
+        said = place_probe.probe_place({**request, "system_root": answer_sources.simulated_root()})
         # Memory and /dev/shm are in the machine's facts, which may be simulated.
         said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
         return StageFacts(

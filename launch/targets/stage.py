@@ -19,9 +19,9 @@ from launch.targets.clean_environment import CleanEnvironment
 class StageQuestion:
     """What to inspect at the place.
 
-    `paths` are files, `data` those whose contents are checked; `models` are folders with weights; `ports` are tested by
-    binding them; `names` are data sets in the file `registry`; `clones` are git checkouts; `checkpoints` are folders to
-    resume from.
+    `paths` are files, `data` those whose contents are checked; `models` are folders with weights, `weights` those whose
+    values are sampled; `ports` are tested by binding them; `names` are data sets in the file `registry`; `clones` are
+    git checkouts; `checkpoints` are folders to resume from.
     """
 
     paths: tuple[str, ...]
@@ -29,6 +29,7 @@ class StageQuestion:
     runs: Path
     data: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     registry: str = ""
     names: tuple[str, ...] = ()
@@ -45,8 +46,8 @@ class StageFacts:
     to the run folders of active trainings.  `environment` are the variables of a new process, `packages` the installed
     versions.  `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory left below the place's limit.  `image` is
     the id of the container's image.  `ports` maps ports to the error when binding them, None for free; `kernel_ports`
-    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `commits` and `checkpoints` are results of
-    launch.programs.place_probe by path.
+    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `values`, `commits` and
+    `checkpoints` are results of launch.programs.place_probe by path.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class StageFacts:
     data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sets: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -84,15 +86,17 @@ def parse_probe_answer(said: Mapping[str, Any]) -> dict[str, Any]:
     )
     return {
         **{name: said[name] for name in fields},
-        "data": {
-            path: {kind: restore_text(found, kind) for kind in ("seen", "flaw", "error") if kind in found}
-            for path, found in said["data"].items()
-        },
+        "data": {path: _restore_texts(found) for path, found in said["data"].items()},
+        "values": {path: _restore_texts(found) for path, found in said["values"].items()},
         "environment": {str(name): str(text) for name, text in said["environment"].items()},
         "marks": {int(pid): str(run) for pid, run in said["marks"].items()},
         "ports": {int(port): why for port, why in said["ports"].items()},
         "kernel_ports": tuple(said["kernel_ports"]) if said["kernel_ports"] else None,
     }
+
+
+def _restore_texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {kind: restore_text(found, kind) for kind in ("seen", "flaw", "error") if kind in found}
 
 
 def restore_text(values: Mapping[str, Any], name: str) -> Message:

@@ -54,7 +54,8 @@ def list_card_labels(seen: GateContext) -> tuple[str, ...]:
 def _select_own_cards(seen: GateContext) -> tuple[Device, ...]:
     """Return the cards of the job; none if they are selected by UUID, which is not resolved here."""
     said = read_visible_devices(seen)
-    return () if said is not None and not NUMBERS.fullmatch(said) else select_job_devices(seen)
+    named = said is not None and not NUMBERS.fullmatch(said) and seen.choice is None
+    return () if named else select_job_devices(seen)
 
 
 def choose_progress_display(

@@ -84,7 +84,7 @@ def add_named_job(request: ExamineOptions, site: SiteSettings, found: Facts) -> 
 
 def refuse_unknown_job(request: ExamineOptions) -> None:
     """Raise UsageError for a job that no recipe has for any machine, before facts are collected."""
-    if request.is_job_named:
+    if request.is_job_named and request.own_job is None:
         from installers.recipes import catalogue
 
         words = (request.model, request.method, request.device, request.framework)

@@ -21,6 +21,7 @@ from envcheck.cli.doctor_options import (
     UndoFixOptions,
     WatchOptions,
 )
+from envcheck.cli.job_argument import JobCommand
 from envcheck.cli.requests import command
 from envcheck.core.errors import SUCCESS, UsageError
 from envcheck.core.messages import _
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from envcheck.settings.site_config import SiteSettings
 
 
-@command(*REQUEST_TYPES, short_help="Check whether this machine is ready to train.")
+@command(*REQUEST_TYPES, cls=JobCommand, short_help="Check whether this machine is ready to train.")
 def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     """Check whether this machine is ready to train, and show how to fix what is wrong.
 
@@ -47,6 +48,7 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     \b
     envcheck doctor                            check this machine
     envcheck doctor --model 21b --method lora  also check what this job needs
+    envcheck doctor run.sh                     also check what your own job needs
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay node1.json        check a recorded machine
     envcheck doctor -o report.html             write an HTML report
@@ -125,6 +127,10 @@ def _write_report(request: ReportOptions, written_as: str, findings: list[Findin
 
     about = DoctorReport((HostReport(findings, seen.facts),), strict=request.strict)
     report = _add_job(about, request, seen, findings if written_as in WITH_NEXT else None)
+    if seen.job and seen.job.own and written_as == "table" and not request.output:
+        from envcheck.job.own_job_text import render_own_job
+
+        click.echo("\n".join([*render_own_job(seen.job.own), ""]))
     report_output.write_report(request, report, written_as)
     return exit_code(findings, request.strict)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from envcheck.cli import options
+from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
 from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
 
 if TYPE_CHECKING:
@@ -67,6 +69,9 @@ class RowsOptions(OutputOption):
 @dataclass(frozen=True, kw_only=True)
 class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, options.VariantOptions, options.JobOptions):
     """A job on described devices."""
+
+    words: tuple[str, ...] = job_argument()
+    own_job: OwnJob | None = None
 
     cards: int | None = option(
         "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
@@ -172,7 +177,7 @@ class PlanOptions(LayoutOptions):
 
 
 @command(
-    ModelsOptions, RowsOptions, SearchOptions, SweepOptions, PlanOptions,
+    ModelsOptions, RowsOptions, SearchOptions, SweepOptions, PlanOptions, cls=JobCommand,
     short_help="Check whether a job fits in memory, here or on hardware you describe.",
 )  # fmt: skip
 def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | PlanOptions) -> int:
@@ -187,6 +192,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     envcheck plan --model 21b --method lora    check this machine
     envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
     envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
+    envcheck plan my.yaml                      plan your own job
     envcheck plan --model 21b --method lora --sweep seq-len=512..32768
     envcheck plan --rows jobs.csv -o predictions.csv
     envcheck plan --model 300b --method sft --device npu --hosts node[01-08]
@@ -195,6 +201,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
         return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
         return _predict_rows(request)
+    request = _add_own_job(request)
     if not (request.model and request.method):
         raise UsageError(
             _("plan needs --model and --method"), _("for example: envcheck plan --model 21b --method lora")
@@ -214,6 +221,37 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     if isinstance(request, PlanOptions):
         return _plan_one_job(machine, job, request, seen)
     return _search_layouts(job, request) if isinstance(request, SearchOptions) else _sweep_option(job, request)
+
+
+T = TypeVar("T", bound=LayoutOptions)
+
+
+def _add_own_job(request: T) -> T:
+    """The request with the values of the user's own job; options of the command line win."""
+    from dataclasses import replace
+
+    own = read_own_job(request.words, request.given)
+    if own is None:
+        return request
+    if not (own.model and own.method):
+        from launch.planner.own_fit import explain_unknown_job
+
+        raise UndeterminedError(*explain_unknown_job(own))
+    values: dict[str, Any] = {
+        "model": own.model,
+        "method": own.method,
+        "framework": own.framework or None,
+        "nodes": own.nodes,
+    }
+    if request.device == "auto" and own.device:
+        values["device"] = own.device
+    if request.is_described and not request.cards:
+        values["cards"] = own.nodes * (own.cards or request.cards_per_node or 1)
+    known = vars(request).keys()
+    values |= {name: value for name, value in own.plan.items() if name in known and name not in request.given}
+    if not request.is_described or own.nodes == 1:
+        values.pop("nodes")
+    return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
 
 
 def _print_models(as_json: bool) -> int:
@@ -399,6 +437,10 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
         print_document(plan_values.build_plan_document(answer, more) | _describe_outcome_here(answer, request, seen))
         return
     above, below = _render_job_lines(seen, answer)
+    if request.own_job is not None:
+        from envcheck.job.own_job_text import render_own_job
+
+        click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
     for line in terminal_text.wrap_lines(above, _get_terminal_width()):
         click.echo(line)
     for line in terminal_text.render_plan(answer, changes, left, request.explain, layout, _get_terminal_width()):

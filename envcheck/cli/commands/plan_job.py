@@ -30,7 +30,7 @@ OF_RECIPE = ("variant", "node_role")  # options that are defined by a recipe onl
 
 def resolve_here(asked: Mapping[str, Any], facts: Facts) -> Job | None:
     """Return the job for this machine; None if no recipe has it, several have, or another layout is requested."""
-    if any(asked[name] for name in OTHER_LAYOUT):
+    if any(asked[name] for name in OTHER_LAYOUT) and not asked["own_job"]:
         return None
     request = _build_request(asked, asked["device"])
     recipes = catalogue.load_all(request.recipes)
@@ -41,6 +41,8 @@ def resolve_here(asked: Mapping[str, Any], facts: Facts) -> Job | None:
 
 def find_offer(asked: Mapping[str, Any], device: str) -> Offer | None:
     """Return the recipe and its job for devices of that vendor; None if there is none, or several."""
+    if asked["own_job"]:
+        return None
     request = _build_request(asked, device)
     recipes = catalogue.load_all(request.recipes)
     with _allow_no_recipe(asked):
@@ -126,7 +128,7 @@ def describe_recipe_minimum(job: Job) -> str:
 
 def _build_request(asked: Mapping[str, Any], device: str) -> JobRequest:
     words = {name: asked[name] for name in ("model", "method", "framework", *OF_RECIPE)}
-    return JobRequest(device=device, recipes=asked["recipes"], **words)
+    return JobRequest(device=device, recipes=asked["recipes"], own_job=asked["own_job"], **words)
 
 
 def _allow_no_recipe(asked: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from installers.bundle import checkpoint
+from launch.programs import checkpoint_check
 from tests.installers.bundle.weights_helpers import make_header
 
 INDEX = "model.safetensors.index.json"
@@ -45,20 +45,19 @@ def write_checkpoint(folder: Path) -> Path:
 
 
 def test_a_whole_checkpoint(tmp_path: Path) -> None:
-    """Nothing is wrong; values of the large and the small tensors were read."""
-    found = checkpoint.check_checkpoint(write_checkpoint(tmp_path / "checkpoint-20"))
+    """Nothing is wrong."""
+    found = checkpoint_check.check_checkpoint(write_checkpoint(tmp_path / "checkpoint-20"))
 
     assert (found.is_whole, found.flaws, found.files) == (True, (), 6)
-    assert 3000 < found.sampled < 20_000
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "nan": (lambda f: write_floats(f / "model-1.safetensors", 1.0, math.nan), "'w' has values that are not finite"),
+    "nan": (lambda f: write_floats(f / "model-1.safetensors", 1.0, math.nan), "w: values that are not finite"),
     "half": (
         lambda f: write_floats(f / "model-1.safetensors", 1.0, math.inf, kind="F16", code="e"),
-        "'w' has values that are not finite",
+        "w: values that are not finite",
     ),
-    "numpy": (lambda f: write_numpy(f / "weights.npz", math.nan), "'w' has values that are not finite"),
+    "numpy": (lambda f: write_numpy(f / "weights.npz", math.nan), "w: values that are not finite"),
     "cut": (lambda f: os.truncate(f / "model-1.safetensors", 900), "model-1.safetensors: truncated"),
     "missing": (lambda f: (f / "model-1.safetensors").unlink(), "missing, but listed in the index"),
     "archive": (lambda f: os.truncate(f / "optimizer.pt", 300), "optimizer.pt: truncated, at 300 bytes"),
@@ -78,7 +77,7 @@ def test_a_damaged_checkpoint(name: str, tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint-20")
     damage, words = DAMAGE[name]
     damage(folder)
-    found = checkpoint.check_checkpoint(folder)
+    found = checkpoint_check.check_checkpoint(folder)
 
     assert found.is_whole is False
     assert any(words in str(flaw) for flaw in found.flaws), found.flaws
@@ -88,7 +87,7 @@ def test_a_file_that_shrank(tmp_path: Path) -> None:
     """A pickle that is much smaller than in the checkpoint before is doubtful."""
     older, newer = (write_checkpoint(tmp_path / name) for name in ("checkpoint-10", "checkpoint-20"))
     (newer / "model_state.pdparams").write_bytes(pickle.dumps([1]))
-    found = checkpoint.check_checkpoint(newer, older)
+    found = checkpoint_check.check_checkpoint(newer, older)
 
     assert found.is_whole is None
     assert "model_state.pdparams" in str(found.flaws[0]) and "in the checkpoint before" in str(found.flaws[0])
@@ -96,5 +95,5 @@ def test_a_file_that_shrank(tmp_path: Path) -> None:
 
 def test_no_checkpoint(tmp_path: Path) -> None:
     """A missing and an empty folder are errors."""
-    assert checkpoint.check_checkpoint(tmp_path).is_whole is False
-    assert checkpoint.check_checkpoint(tmp_path / "none").is_whole is False
+    assert checkpoint_check.check_checkpoint(tmp_path).is_whole is False
+    assert checkpoint_check.check_checkpoint(tmp_path / "none").is_whole is False

@@ -6,38 +6,25 @@ Nothing is executed.  envcheck train copies this file into containers: it must r
 
 from __future__ import annotations
 
-import array
-import ast
 import json
 import os
 import re
-import struct
-import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import Message, _, verbatim
 from installers.bundle import weights_header
 from installers.bundle.weights import INDEX_LIMIT, UNFINISHED, WeightsFlaw
 from installers.bundle.weights_header import NotWeightsError
+from launch.programs import weight_values
 
 FILES_LIMIT = 20_000
-SAMPLE_BYTES = 16 << 10  # of one tensor, from three places; a whole tensor if it is smaller
-SAMPLE_TENSORS = 400  # of one file, evenly spread
 STATE = "trainer_state.json"  # written last by the Trainers of transformers and PaddleFormers
 STATE_LIMIT = 64 << 20
-# Bits of the exponent by type: all set in NaN and infinities.  (item size, array code, mask)
-FLOATS: dict[str, tuple[int, str, int]] = {
-    "F16": (2, "H", 0x7C00),
-    "BF16": (2, "H", 0x7F80),
-    "F32": (4, "I", 0x7F800000),
-    "F64": (8, "Q", 0x7FF0000000000000),
-}
-NUMPY = {"<f2": "F16", "<f4": "F32", "<f8": "F64"}
 ARCHIVES, PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".npz"), (".pdparams", ".pdopt", ".pdstate")
 ARCHIVE_START, PICKLE_START, PICKLE_STOP = b"PK", b"\x80", b"."  # of every archive, and of every pickle since 2003
 SHRUNK = 0.9  # a file that is smaller than this share of the one in the checkpoint before is probably cut
@@ -46,12 +33,11 @@ _STEP = re.compile(r"(\d{1,9})$")
 
 @dataclass(frozen=True)
 class CheckedCheckpoint:
-    """The result of a check; `files` is how many files it has, `sampled` how many values were read."""
+    """The result of a check."""
 
     folder: Path
     files: int = 0
     size_bytes: int = 0
-    sampled: int = 0
     flaws: tuple[WeightsFlaw, ...] = ()
 
     @property
@@ -60,22 +46,6 @@ class CheckedCheckpoint:
         if any(flaw.sure for flaw in self.flaws):
             return False
         return None if self.flaws else True
-
-
-class ValueSampler:
-    """Samples values and counts them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def has_bad_value(self, data: bytes, kind: str) -> bool:
-        """Whether the values of this type contain NaN or infinities."""
-        size, code, mask = FLOATS[kind]
-        values = array.array(code, data[: len(data) // size * size])
-        if sys.byteorder == "big":
-            values.byteswap()
-        self.count += len(values)
-        return any(value & mask == mask for value in values)
 
 
 def check_checkpoint(folder: Path, before: Path | None = None) -> CheckedCheckpoint:
@@ -87,14 +57,15 @@ def check_checkpoint(folder: Path, before: Path | None = None) -> CheckedCheckpo
         return CheckedCheckpoint(folder, flaws=(_make_flaw(verbatim(str(folder)), why),))
     if not files:
         return CheckedCheckpoint(folder, flaws=(_make_flaw(verbatim(folder.name), _("the folder is empty")),))
-    sampler = ValueSampler()
+    bad = weight_values.find_value_flaw(folder)
     flaws = [
+        *([WeightsFlaw(folder.name, bad, _("resume from an older checkpoint"))] if bad else []),
         *_check_state(folder, files),
         *_check_indexes(folder, files),
-        *(flaw for path in files for flaw in _check_file(folder, path, before, sampler)),
+        *(flaw for path in files for flaw in _check_file(folder, path, before)),
     ]
     size = sum(path.stat().st_size for path in files)
-    return CheckedCheckpoint(folder, len(files), size, sampler.count, tuple(flaws))
+    return CheckedCheckpoint(folder, len(files), size, tuple(flaws))
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -160,10 +131,10 @@ def _check_indexed_file(folder: Path, path: Path, tensors: Iterable[str]) -> Ite
         yield _make_flaw(_name_file(folder, path), what)
 
 
-def _check_file(folder: Path, path: Path, before: Path | None, sampler: ValueSampler) -> Iterator[WeightsFlaw]:
+def _check_file(folder: Path, path: Path, before: Path | None) -> Iterator[WeightsFlaw]:
     name = _name_file(folder, path)
     try:
-        what, sure = _find_flaw(path, sampler), True
+        what, sure = _find_flaw(path), True
         if not what and before is not None:
             what, sure = _compare_size(path, before / path.relative_to(folder)), False
     except OSError as err:
@@ -172,7 +143,7 @@ def _check_file(folder: Path, path: Path, before: Path | None, sampler: ValueSam
         yield _make_flaw(name, what, sure)
 
 
-def _find_flaw(path: Path, sampler: ValueSampler) -> Message | None:
+def _find_flaw(path: Path) -> Message | None:
     """Return what is wrong with the file, None if nothing is known to be."""
     kind, size = path.suffix, path.stat().st_size
     if path.name.endswith(UNFINISHED):
@@ -182,13 +153,13 @@ def _find_flaw(path: Path, sampler: ValueSampler) -> Message | None:
             weights_header.read_header(path)
         except NotWeightsError as err:
             return err.what
-        return _sample_safetensors(path, sampler)
+        return None
     if kind not in (*ARCHIVES, *PICKLES):
         return None
     if size == 0:
         return _("empty")
     if zipfile.is_zipfile(str(path)):
-        return _sample_numpy(path, sampler) if kind == ".npz" else None
+        return None
     return _("truncated, at {size} bytes", size=size) if _is_cut(path, size) else None
 
 
@@ -199,57 +170,6 @@ def _is_cut(path: Path, size: int) -> bool:
         file.seek(size - 1)
         last = file.read(1)
     return first == ARCHIVE_START or (first[:1] == PICKLE_START and last != PICKLE_STOP)
-
-
-def _sample_safetensors(path: Path, sampler: ValueSampler) -> Message | None:
-    with path.open("rb") as file:
-        length = struct.unpack("<Q", file.read(8))[0]
-        header: dict[str, Any] = json.loads(file.read(length).decode("utf-8"))
-        tensors = [(n, t) for n, t in sorted(header.items()) if n != "__metadata__" and t["dtype"] in FLOATS]
-        for name, tensor in tensors[:: max(1, len(tensors) // SAMPLE_TENSORS)]:
-            begin, end = tensor["data_offsets"]
-            for data in _read_samples(file, 8 + length + begin, end - begin):
-                if sampler.has_bad_value(data, tensor["dtype"]):
-                    return _describe_bad_tensor(name)
-    return None
-
-
-def _read_samples(file: IO[bytes], start: int, size: int) -> Iterator[bytes]:
-    """Yield the whole tensor if it is small, else its beginning, middle and end."""
-    part = SAMPLE_BYTES // 4
-    places = (0,) if size <= SAMPLE_BYTES else (0, size // 2 // 8 * 8, (size - part) // 8 * 8)
-    for place in places:
-        file.seek(start + place)
-        yield file.read(size if size <= SAMPLE_BYTES else part)
-
-
-def _sample_numpy(path: Path, sampler: ValueSampler) -> Message | None:
-    """Sample an archive of numpy arrays; reads the beginning of each."""
-    try:
-        with zipfile.ZipFile(str(path)) as archive:
-            for name in archive.namelist()[:SAMPLE_TENSORS]:
-                with archive.open(name) as file:
-                    kind = _read_numpy_type(file)
-                    data = file.read(SAMPLE_BYTES)
-                if kind in NUMPY and sampler.has_bad_value(data, NUMPY[kind]):
-                    return _describe_bad_tensor(name[: -len(".npy")] if name.endswith(".npy") else name)
-    except (zipfile.BadZipFile, ValueError, SyntaxError, EOFError, KeyError, struct.error) as err:
-        return _("damaged: {reason}", reason=str(err)[:100])
-    return None
-
-
-def _read_numpy_type(file: IO[bytes]) -> str:
-    """Return the type in the header of a .npy file, "" for another file; the data follows."""
-    first = file.read(8)
-    if first[:6] != b"\x93NUMPY":
-        return ""
-    size = struct.unpack("<H", file.read(2))[0] if first[6] == 1 else struct.unpack("<I", file.read(4))[0]
-    header = ast.literal_eval(file.read(size).decode("latin-1"))
-    return str(header["descr"])
-
-
-def _describe_bad_tensor(name: str) -> Message:
-    return _("tensor {name} has values that are not finite", name=ascii(name[:80]))
 
 
 def _compare_size(path: Path, older: Path) -> Message | None:

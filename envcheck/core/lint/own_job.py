@@ -1,0 +1,105 @@
+"""A training job of the user's own: the command that starts it, and what was read of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envcheck.core.messages import NOTHING, Message, _
+
+# What the values are called in texts.
+LABELS: Mapping[str, Message] = {
+    "framework": _("framework"),
+    "model": _("model"),
+    "method": _("method"),
+    "device": _("device type"),
+    "nodes": _("nodes"),
+    "cards": _("devices per node"),
+    "micro_batch": _("micro batch"),
+    "grad_accum": _("gradient accumulation"),
+    "seq_len": _("sequence length"),
+    "precision": _("precision"),
+    "sharding": _("sharding"),
+    "offload": _("offload"),
+    "tp": _("tensor parallel"),
+    "pp": _("pipeline parallel"),
+    "ep": _("expert parallel"),
+    "cp": _("context parallel"),
+    "recompute": _("recomputation"),
+    "lora_rank": _("LoRA rank"),
+    "data": _("data"),
+    "output": _("output folder"),
+}
+
+
+class ValueState(str, enum.Enum):
+    """How a value of a job is known."""
+
+    READ = "read"
+    ASSUMED = "assumed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class JobValue:
+    """A value of a job; `where` it was read (FILE:LINE), or why it is assumed; `option` is what settles it."""
+
+    name: str
+    value: str
+    state: ValueState
+    where: Message = NOTHING
+    option: str = ""
+
+
+@dataclass(frozen=True)
+class OwnJob:
+    """A job of a file or a command; `words` are those of `envcheck train` that name it.
+
+    `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
+    the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
+    folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
+    the machine are used.  `environment` are variables that a script sets for the cards.
+    """
+
+    name: str
+    source: str
+    words: tuple[str, ...]
+    argv: tuple[str, ...]
+    values: tuple[JobValue, ...]
+    model: str = ""
+    method: str = ""
+    framework: str = ""
+    device: str = ""
+    nodes: int = 1
+    cards: int | None = 1
+    plan: Mapping[str, str | int] = field(default_factory=dict)
+    lean: Mapping[str, str | int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    output: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Message, ...] = ()
+
+    def find_value(self, name: str) -> JobValue | None:
+        """Return the value of that name."""
+        return next((value for value in self.values if value.name == name), None)
+
+    def list_unsettled(self, *names: str) -> tuple[JobValue, ...]:
+        """Return the values, of these names if given, that were not read."""
+        return tuple(v for v in self.values if v.state is not ValueState.READ and (not names or v.name in names))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of the key `own` of a job's document."""
+        return {
+            "source": self.source,
+            "command": list(self.argv),
+            "values": {
+                v.name: {"value": v.value or None, "state": v.state.value, "where": v.where, "option": v.option}
+                for v in self.values
+            },
+            "notes": list(self.notes),
+        }

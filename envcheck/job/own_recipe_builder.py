@@ -1,0 +1,74 @@
+"""Turn a job of the user's own into a recipe for one machine."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from envcheck.core.facts import Facts
+from envcheck.core.lint.own_job import JobValue, OwnJob
+from envcheck.core.messages import _
+from envcheck.job.select import find_local_device
+from installers.recipes.own_recipe import OwnRecipe
+from installers.recipes.recipe import Hardware, RecipeJob
+from launch.catalogue import devices
+
+TITLE_LENGTH = 60
+
+
+def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto") -> OwnRecipe:
+    """Return the recipe of an own job; device and number of cards are those of the machine if the job sets none."""
+    chosen = device if device != "auto" else own.device or find_local_device(facts)
+    cards = own.cards or count_machine_cards(chosen, facts)
+    settled = replace(own, values=tuple(_settle_value(v, chosen, cards) for v in own.values))
+    method = own.find_value("method")
+    model = own.find_value("model")
+    title = shlex.join(own.argv)
+    return OwnRecipe(
+        name=own.name,
+        title=title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 3]}...",
+        device=chosen,
+        framework=own.framework,
+        models=(own.model or (model.value if model else "") or "unknown",),
+        hardware=Hardware(product=""),
+        jobs=(
+            RecipeJob(
+                method=own.method or (method.value if method else "") or "unknown",
+                title=_("own job"),
+                launcher=own.argv,
+                arguments=own.arguments,
+                nodes=own.nodes,
+                cards=cards,
+                processes=cards,
+                parallel=_list_degrees(own),
+                steps=own.steps,
+                requires=own.requires,
+                data=own.data,
+                outputs=(own.output,) if own.output else (),
+                environment=own.environment,
+                plan=own.plan,
+            ),
+        ),
+        own=settled,
+    )
+
+
+def count_machine_cards(device: str, facts: Facts) -> int:
+    """Return the number of the machine's cards of this device, of its default host without any, 1 for the CPU."""
+    if device == "cpu":
+        return 1
+    found = next((v for v in facts.vendors if v.name == device), None)
+    return len(found.devices) if found and found.devices else devices.find_default_device(device).cards_per_node
+
+
+def _settle_value(value: JobValue, device: str, cards: int) -> JobValue:
+    machine = {"device": device, "cards": str(cards)}
+    return replace(value, value=machine[value.name]) if value.name in machine and not value.value else value
+
+
+def _list_degrees(own: OwnJob) -> dict[str, int]:
+    """Return the degrees that must divide the processes; none if the number of processes is not known."""
+    if own.cards is None:
+        return {}
+    degrees = {"tensor": own.plan.get("tp"), "pipeline": own.plan.get("pp")}
+    return {name: degree for name, degree in degrees.items() if isinstance(degree, int) and degree > 1}

@@ -1,0 +1,118 @@
+"""Where a job runs: nodes, devices of a node, and the kind of device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from envcheck.core.lint.launcher import Launcher
+from envcheck.core.lint.script_model import UNKNOWN, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _
+from envcheck.scripts.jobs.job_options import JobFiles
+from envcheck.scripts.jobs.value_reader import ValueReader
+from envcheck.scripts.vendor_words import VISIBLE_VARIABLES
+
+# Launchers that start a process for each visible device without an option; the others start one process.
+ON_ALL_DEVICES = ("paddle.distributed.launch", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "erniekit",
+                  "paddleformers-cli")  # fmt: skip
+_LIST = re.compile(r"\d{1,4}(,\d{1,4})*")
+
+
+@dataclass(frozen=True)
+class LaunchValues:
+    """Nodes, devices of each (None: all of the machine), and the variables that a script sets for the devices."""
+
+    nodes: int = 1
+    cards: int | None = None
+    visible: Mapping[str, str] | None = None
+
+
+def read_launch(reader: ValueReader, job: TrainingJob, files: JobFiles, outside: Mapping[str, str]) -> LaunchValues:
+    """Read nodes and devices; `outside` are the variables of the user's own environment."""
+    inside = {name: word.text for name, word in job.command.environment.items() if word.is_known}
+    job = _add_outside_variables(job, outside)
+    visible = {name: text for name, text in inside.items() if name in VISIBLE_VARIABLES and text}
+    lists = [text for name in sorted(VISIBLE_VARIABLES) if (text := inside.get(name) or outside.get(name, ""))]
+    hosts, slots = _read_hostfile(job, files)
+    nodes = _read_nodes(reader, job, files, hosts)
+    return LaunchValues(nodes, _read_cards(reader, job, files, nodes, lists, slots), visible)
+
+
+def _add_outside_variables(job: TrainingJob, outside: Mapping[str, str]) -> TrainingJob:
+    """The job with the user's variables that its launcher reads and its script does not set."""
+    names = [name for each in job.launcher.variables.values() for name in each]
+    more = {name: ShellWord(outside[name], job.start, job.start) for name in names if name in outside}
+    return replace(job, command=replace(job.command, environment={**more, **job.command.environment}))
+
+
+def _read_nodes(reader: ValueReader, job: TrainingJob, files: JobFiles, hosts: int) -> int:
+    given = job.find_launch_value("nodes") or job.find_launch_value("world")
+    if hosts > 1 and given is None:
+        return int(reader.add_read("nodes", str(hosts), _locate_option(job, files, "hostfile")))
+    if given is None and not job.launcher.options.get("world"):
+        reader.add_read("nodes", "1", _("no option of several nodes"))
+        return 1
+    nodes = job.node_count
+    if nodes is None:
+        reader.add_unknown("nodes", reader.place(files.locate(given.start) if given else ""))
+        return 1
+    return int(reader.add_read("nodes", str(nodes), files.locate(given.start) if given else ""))
+
+
+def _read_cards(
+    reader: ValueReader, job: TrainingJob, files: JobFiles, nodes: int, lists: list[str], slots: int
+) -> int | None:
+    count: int | None
+    include = job.find_launcher_option("include") if job.launcher.name == "deepspeed" else None
+    if include is not None and (count := _count_included(include.value or "")):
+        return int(reader.add_read("cards", str(count), files.locate(include.start)))
+    given = job.find_launch_value("processes") or job.device_list
+    count = job.processes_per_node
+    if count is not None and given is not None:
+        return int(reader.add_read("cards", str(count), files.locate(given.start)))
+    if slots:
+        return int(reader.add_read("cards", str(slots), _locate_option(job, files, "hostfile")))
+    known = next((text for text in lists if _LIST.fullmatch(text)), "")
+    if (given is not None and given.text not in ("auto", "gpu", "npu", "xpu")) or UNKNOWN in "".join(lists):
+        reader.add_unknown("cards", reader.place(files.locate(given.start if given is not None else job.start)))
+        return None
+    if job.launcher.name == "msrun":
+        return int(reader.add_assumed("cards", "8", _("default of {framework}", framework="msrun")))
+    uses_all = given is not None or uses_all_devices(job.launcher, reader.kit.cards)
+    if uses_all and known:
+        return int(reader.add_read("cards", str(known.count(",") + 1), _("the list of visible devices")))
+    if uses_all:
+        reader.add_assumed("cards", "", _("all devices of the machine"))
+        return None
+    starter = job.launcher.name or reader.kit.title or "python"
+    reader.add_read("cards", "1", _("{launcher} starts one process", launcher=starter))
+    return 1
+
+
+def uses_all_devices(launcher: Launcher, kit_cards: str) -> bool:
+    """Whether a launcher, or a framework that launches itself, uses all visible devices by default."""
+    return launcher.name in ON_ALL_DEVICES if launcher.name else kit_cards == "all"
+
+
+def _count_included(text: str) -> int:
+    """The devices of a node in DeepSpeed's --include: worker-0:0,1@worker-1:0,1."""
+    counts = {part.partition(":")[2].count(",") + 1 for part in text.split("@") if ":" in part}
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def _locate_option(job: TrainingJob, files: JobFiles, name: str) -> str:
+    given = job.find_launcher_option(name)
+    return files.locate(given.start) if given is not None else ""
+
+
+def _read_hostfile(job: TrainingJob, files: JobFiles) -> tuple[int, int]:
+    """The hosts in DeepSpeed's hostfile and the devices of each; (0, 0) without one."""
+    given = job.find_launcher_option("hostfile") if job.launcher.name == "deepspeed" else None
+    path = files.find_path(given.value or "", job.command.cwd) if given is not None else None
+    if path is None:
+        return 0, 0
+    lines = [line.split("#")[0].split() for line in path.read_text("utf-8", "replace").splitlines()]
+    slots = [int(word[6:]) for line in lines for word in line[1:] if re.fullmatch(r"slots=\d{1,4}", word)]
+    return sum(bool(line) for line in lines), slots[0] if slots and len(set(slots)) == 1 else 0

@@ -1,0 +1,351 @@
+"""Read the job of a file or a command: the only reader, for doctor, plan, train, recipes and lint."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envcheck.core.errors import UsageError
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
+from envcheck.core.lint.script_model import ConfigBlock, SourceFile
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import Message, _, ngettext
+from envcheck.scripts import source_file
+from envcheck.scripts.config_files import FAMILIES
+from envcheck.scripts.jobs import launch_values, training_values
+from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
+from envcheck.scripts.jobs.option_names import FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
+from envcheck.scripts.jobs.read_context import read_context
+from envcheck.scripts.jobs.value_reader import ValueReader
+from envcheck.scripts.programs import find_command, find_packages
+from envcheck.scripts.training_jobs import make_config_job
+
+SHELLS = ("bash", "sh", "dash", "zsh")
+DATA_FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".bin")
+COMMAND_NAME = "command"
+_FORCED_CPU = ("use_cpu", "no_cuda", "cpu")
+
+
+@dataclass(frozen=True)
+class JobSource:
+    """What the user named: `text` is read, `argv` is run; `name` is shown, "" for a command."""
+
+    text: SourceFile
+    argv: tuple[str, ...]
+    words: tuple[str, ...]
+    name: str = ""
+    kind: str = ""
+
+
+def read_file_job(file: str, more: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> OwnJob:
+    """Return the job of a script or a configuration; `more` are further words of its command.
+
+    Raises UsageError for a file that is not readable text, or starts no training.
+    """
+    source = source_file.read_source(file)
+    kind = source_file.detect_kind(source)
+    words = (file, *(("--", *more) if more else ()))
+    if kind in ("yaml", "json"):
+        return _read_job(JobSource(source, (), words, file, kind), tuple(more), environment)
+    if kind != "bash":
+        raise UsageError(
+            _("{file} is neither a shell script nor a training configuration", file=file),
+            _("specify the script or the YAML file that starts the training"),
+        )
+    start = ("./" + file if "/" not in file else file,) if os.access(file, os.X_OK) else ("bash", file)
+    if not source.raw.startswith(b"#!"):
+        start = ("bash", file)
+    return _read_job(JobSource(source, (*start, *more), words, file, kind), (), environment)
+
+
+def read_command_job(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> OwnJob:
+    """Return the job of a command; a shell that runs a script is read like the script."""
+    words = ("--", *argv)
+    script = _find_script(argv)
+    if script:
+        return _read_job(
+            JobSource(source_file.read_source(script), tuple(argv), words, script, "bash"), (), environment
+        )
+    text = SourceFile("run.sh", (shlex.join(argv) + "\n").encode("utf-8", "replace"))
+    return _read_job(JobSource(text, tuple(argv), words, "", "bash"), (), environment)
+
+
+def _find_script(argv: Sequence[str]) -> str:
+    """The script that a shell of the command runs, "" if it runs none."""
+    for at, word in enumerate(argv[:8]):
+        if word.rpartition("/")[2] in SHELLS:
+            names = [each for each in argv[at + 1 :] if not each.startswith("-")]
+            is_inline = any(re.fullmatch(r"-[a-z]*c", each) for each in argv[at + 1 :][:3])
+            return names[0] if names and not is_inline and Path(names[0]).is_file() else ""
+    first = argv[0] if argv else ""
+    return first if first.endswith((".sh", ".bash")) and Path(first).is_file() else ""
+
+
+def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str, str] | None) -> OwnJob:
+    outside = os.environ if environment is None else environment
+    base = Path(source.name).absolute().parent if source.name else Path.cwd()
+    context = read_context(source.text, TargetMachine(live=True, folder=base), kind=source.kind)
+    trainings = [job for job in context.jobs if job.is_training]
+    files = JobFiles(source.text, (Path.cwd(), base), context.configs, source.name)
+    job = trainings[0] if trainings else None
+    if job is None and (alone := _find_config(context)) is not None:
+        job = make_config_job(alone)
+    table = gather_options(job, files) if job is not None else OptionTable()
+    table.options += _list_overrides(more)
+    kit = find_kit(job, table) if job is not None else ""
+    argv = source.argv or _make_command(source, kit, more, table)
+    return _describe_job(source, context, job, files, table, kit, argv, outside, len(trainings))
+
+
+def _find_config(context: LintContext) -> ConfigBlock | None:
+    return next((config for config in context.configs if config.entries), None)
+
+
+def _list_overrides(more: Sequence[str]) -> list[PlacedOption]:
+    found, waiting = [], ""
+    for word in more:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            waiting = "" if equals else name.replace("-", "_")
+            if equals:
+                found.append(PlacedOption(name.replace("-", "_"), (value,), ""))
+        elif waiting:
+            found.append(PlacedOption(waiting, (word,), ""))
+            waiting = ""
+        elif "=" in word:
+            name, _unused, value = word.partition("=")
+            found.append(PlacedOption(name.lstrip("+"), (value,), ""))
+    return found
+
+
+def find_kit(job: TrainingJob, table: OptionTable) -> str:
+    """Return the framework of a job, as in KITS: by its command, its file, or the names of its options."""
+    packages = find_packages(job)
+    names = {option.name for option in table.options}
+    if len(packages) > 1:  # ERNIEKit and PaddleFormers have the same keys, but for some names
+        return "paddleformers" if any("parallel_size" in name for name in names) else packages[0]
+    if packages or job.launcher.name == "tune":
+        return packages[0] if packages else "torchtune"
+    if job.config is not None and job.config.family in FAMILY_KITS:
+        return FAMILY_KITS[job.config.family]
+    if kit := _match_family(names):
+        return kit
+    return next((kit for kit, signs in SIGNS if len(signs & names) > 1), "")
+
+
+def _match_family(names: set[str]) -> str:
+    scores = [(len(names & signs), family) for family, signs in FAMILIES if family in FAMILY_KITS]
+    best, family = max(scores)
+    return FAMILY_KITS[family] if best > 1 or (best and UNIQUE & names) else ""
+
+
+def _make_command(source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable) -> tuple[str, ...]:
+    """The framework's command for a configuration file."""
+    verb = KITS[kit].verb
+    if kit == "ms-swift" and table.find("rlhf_type") is not None:
+        verb = ("swift", "rlhf", "--config")
+    if kit == "torchtune":
+        raise UsageError(
+            _("{file} does not name its recipe of torchtune", file=source.name),
+            _("for example: envcheck train -- tune run lora_finetune_single_device --config {file}", file=source.name),
+        )
+    if not verb:
+        raise UsageError(
+            _("{file} is not a training configuration that envcheck knows", file=source.name),
+            _("give the command that uses it: envcheck train -- COMMAND {file}", file=source.name),
+        )
+    return (*verb, source.name, *more)
+
+
+def _describe_job(
+    source: JobSource,
+    context: LintContext,
+    job: TrainingJob | None,
+    files: JobFiles,
+    table: OptionTable,
+    kit: str,
+    argv: tuple[str, ...],
+    outside: Mapping[str, str],
+    count: int,
+) -> OwnJob:
+    reader = ValueReader(table, KITS[kit])
+    command, verb = find_command(job) if job is not None else ("", "")
+    program = job.program.text if job is not None and job.program is not None else ""
+    reader.add_read("framework", KITS[kit].title, _name_origin(source, job, files)) if kit else reader.add_unknown(
+        "framework"
+    )
+    accelerate = _read_accelerate_file(job, files)
+    model = training_values.read_model(reader, files)
+    method = training_values.read_method(reader, kit, verb if command else "", program)
+    launch = (
+        launch_values.read_launch(reader, job, files, outside)
+        if job is not None
+        else _read_no_launch(reader, _("no training was found in it"))
+    )
+    sharding = training_values.read_sharding(reader, files, accelerate, job.command.cwd if job is not None else "")
+    _read_sizes(reader, launch, has_adapter := "lora" in method or "dora" in method)
+    training_values.read_precision(reader, accelerate)
+    training_values.read_recompute(reader)
+    data = _read_data(reader, kit)
+    output = reader.read_text("output")
+    device = _read_device(reader, context, table)
+    cwd = job.command.cwd if job is not None else ""
+    inputs, requires = _list_inputs(data, kit, table, cwd)
+    return OwnJob(
+        name=_make_name(source, argv),
+        source=source.name or COMMAND_NAME,
+        words=source.words,
+        argv=argv,
+        values=tuple(_sort_values(reader.values)),
+        model=model,
+        method=method,
+        framework=KITS[kit].planner,
+        device=device,
+        nodes=launch.nodes,
+        cards=launch.cards,
+        plan=training_values.list_plan_options(reader, sharding, has_adapter),
+        lean=training_values.list_lean_options(reader, has_adapter),
+        steps=_read_steps(table),
+        arguments=_list_arguments(table),
+        data=inputs,
+        requires=requires,
+        output=output,
+        environment=dict(launch.visible or {}),
+        notes=_list_notes(count),
+    )
+
+
+def _name_origin(source: JobSource, job: TrainingJob | None, files: JobFiles) -> Message:
+    if job is None or not source.name:
+        return _("command line")
+    return Message(files.locate(job.start)) if job.launcher.name else Message(source.name)
+
+
+def _read_no_launch(reader: ValueReader, why: Message) -> launch_values.LaunchValues:
+    reader.add_unknown("nodes", why)
+    reader.add_unknown("cards", why)
+    return launch_values.LaunchValues()
+
+
+def _read_accelerate_file(job: TrainingJob | None, files: JobFiles) -> OptionTable:
+    """The launcher's own options of accelerate, those of its file first."""
+    if job is None or job.launcher.name != "accelerate":
+        return OptionTable()
+    given = job.find_launcher_option("config_file")
+    table = OptionTable(files.read_options(given.value or "", job.command.cwd) if given is not None else [])
+    own = (option for option in job.own if not option.key)
+    table.options += [PlacedOption(o.python_name, tuple(w.text for w in o.values), files.locate(o.start)) for o in own]
+    return table
+
+
+def _read_sizes(reader: ValueReader, launch: launch_values.LaunchValues, has_adapter: bool) -> None:
+    micro = reader.read_number("micro_batch")
+    whole = reader.find_number("global_batch")
+    if whole is not None and micro and launch.cards and reader.table.find(*NAMES["grad_accum"]) is None:
+        degrees = [reader.find_number(name) for name in ("tp", "pp", "cp")]
+        split = 1
+        for degree in degrees:
+            split *= degree[0] if degree else 1
+        share = max(1, launch.nodes * launch.cards // split)
+        reader.add_read("grad_accum", str(max(1, whole[0] // (micro * share))), whole[1].where)
+    else:
+        reader.read_number("grad_accum")
+    reader.read_number("seq_len")
+    if has_adapter:
+        reader.read_number("lora_rank")
+    for name in ("tp", "pp", "ep", "cp"):
+        if reader.table.find(*NAMES[name]) is not None:
+            reader.read_number(name)
+
+
+def _read_data(reader: ValueReader, kit: str) -> tuple[str, ...]:
+    found = reader.table.find(*NAMES["data"])
+    names = list_values(found)
+    if found is None or not names:
+        reader.add_unknown("data", reader.place(found.where) if found is not None else Message(""))
+        return ()
+    reader.add_read("data", " ".join(names), found.where)
+    return names
+
+
+def _read_device(reader: ValueReader, context: LintContext, table: OptionTable) -> str:
+    """The vendor by the words of the source; "" if the machine decides."""
+    if any(table.is_enabled(name) for name in _FORCED_CPU) or table.read_text("device") == "cpu":
+        reader.add_read("device", "cpu", _("an option of the program"))
+        return "cpu"
+    if context.device:
+        reader.add_read("device", context.device, _("variables and options of the vendor"))
+        return context.device
+    reader.values.append(JobValue("device", "", ValueState.ASSUMED, _("the devices of the machine"), "--device"))
+    return ""
+
+
+def _list_inputs(
+    names: tuple[str, ...], kit: str, table: OptionTable, cwd: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Data sets and required files: the registry of LLaMA-Factory, and a local model's config.json."""
+    if cwd and not cwd.startswith("/"):
+        return (), ()  # relative to a folder that only the script knows
+    data = tuple(re.sub(r"#\d+$", "", name) for name in names)
+    if cwd:
+        data = tuple(str(Path(cwd, name)) if name.endswith(DATA_FILES) else name for name in data)
+    requires = []
+    if kit == "llamafactory":
+        registry = Path(cwd, table.read_text("dataset_dir") or "data", "dataset_info.json")
+        requires = [str(registry)] if registry.is_file() else []
+        data = data if requires else tuple(name for name in data if name.endswith(DATA_FILES))
+    model = table.read_text(*NAMES["model"])
+    if model.startswith(("/", "./", "../")) and "." not in model.rpartition("/")[2][-6:].strip("."):
+        requires.append(str(Path(cwd, model, "config.json")))
+    return data, tuple(requires)
+
+
+def _read_steps(table: OptionTable) -> dict[str, int]:
+    found = {}
+    for key, name in (("max", "max_steps"), ("warmup", "warmup"), ("save", "save"), ("eval", "eval")):
+        text = table.read_text(*NAMES[name])
+        if re.fullmatch(r"[1-9]\d{0,8}", text):
+            found[key] = int(text)
+    return found if "max" in found else {}
+
+
+def _list_arguments(table: OptionTable) -> tuple[str, ...]:
+    """The options as words, for rules that look at one of them; values of several words stay together."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for option in table.options:
+        rows[option.name] = option.values
+    return tuple(word for name, values in rows.items() for word in (f"--{name}", *values))
+
+
+def _list_notes(count: int) -> tuple[Message, ...]:
+    if count < 2:
+        return ()
+    return (
+        ngettext(
+            "it starts {count} training; the first one is judged",
+            "it starts {count} trainings; the first one is judged",
+            count,
+        ),
+    )
+
+
+def _make_name(source: JobSource, argv: tuple[str, ...]) -> str:
+    """A name for the run folder: of the file, or of the program."""
+    stem = Path(source.name).stem if source.name else _name_program(argv)
+    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:40] or "job"
+
+
+def _name_program(argv: tuple[str, ...]) -> str:
+    scripts = [Path(word).stem for word in argv if word.endswith(".py")]
+    return scripts[0] if scripts else Path(argv[0]).stem if argv else "job"
+
+
+def _sort_values(values: list[JobValue]) -> list[JobValue]:
+    order = list(LABELS)
+    return sorted(values, key=lambda value: order.index(value.name))

@@ -1,0 +1,75 @@
+"""Values of one job, each with its place: read, assumed by the framework's default, or unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from envcheck.core.lint.own_job import JobValue, ValueState
+from envcheck.core.lint.script_model import UNKNOWN
+from envcheck.core.messages import NOTHING, Message, _, verbatim
+from envcheck.scripts.jobs.job_options import OptionTable, PlacedOption
+from envcheck.scripts.jobs.option_names import NAMES, KitDefaults
+
+_NUMBER = re.compile(r"\d{1,9}(\.0)?")
+
+
+@dataclass
+class ValueReader:
+    """Collects values of one job from its options; `source` names a command in places."""
+
+    table: OptionTable
+    kit: KitDefaults
+    values: list[JobValue] = field(default_factory=list)
+
+    def place(self, where: str) -> Message:
+        """Return where an option was read."""
+        return verbatim(where) if where else _("command line")
+
+    def add_read(self, name: str, value: str, where: str | Message) -> str:
+        """Add a value that was read, and return it."""
+        place = where if isinstance(where, Message) else self.place(where)
+        self.values.append(JobValue(name, value, ValueState.READ, place, self.kit.options.get(name, "")))
+        return value
+
+    def add_assumed(self, name: str, value: str, why: Message) -> str:
+        """Add a value that nothing sets, and return it."""
+        self.values.append(JobValue(name, value, ValueState.ASSUMED, why, self.kit.options.get(name, "")))
+        return value
+
+    def add_unknown(self, name: str, why: Message = NOTHING) -> str:
+        """Add a value that cannot be read; returns ""."""
+        self.values.append(JobValue(name, "", ValueState.UNKNOWN, why, self.kit.options.get(name, "")))
+        return ""
+
+    def add_default(self, name: str, why: Message = NOTHING) -> str:
+        """Add the framework's own value without an option, or an unknown one."""
+        if default := self.kit.values.get(name, ""):
+            return self.add_assumed(name, default, _("default of {framework}", framework=self.kit.title))
+        return self.add_unknown(name, why)
+
+    def read_text(self, name: str, clean: Callable[[str], str] = str.strip) -> str:
+        """Read a text; the framework's default, or an unknown value, if no option sets it."""
+        found = self.table.find(*NAMES[name])
+        if found is None:
+            return self.add_default(name)
+        if UNKNOWN in found.text or not found.text:
+            return self.add_unknown(name, _("{place}: set by a variable", place=self.place(found.where)))
+        return self.add_read(name, clean(found.text), found.where)
+
+    def read_number(self, name: str) -> int | None:
+        """Read a whole number; as `read_text` otherwise."""
+        found = self.table.find(*NAMES[name])
+        if found is not None and _NUMBER.fullmatch(found.text):
+            return int(self.add_read(name, found.text.partition(".")[0], found.where))
+        if found is not None and found.text.lower() != "auto":
+            self.add_unknown(name, _("{place}: no plain number", place=self.place(found.where)))
+            return None
+        default = self.add_default(name)
+        return int(default) if default.isdigit() else None
+
+    def find_number(self, name: str) -> tuple[int, PlacedOption] | None:
+        """Return a whole number and its option without adding it; None if no option sets it."""
+        found = self.table.find(*NAMES[name])
+        return (int(found.text.partition(".")[0]), found) if found and _NUMBER.fullmatch(found.text) else None

@@ -1,0 +1,60 @@
+"""The memory verdict of a job of the user's own: what only assumed values decide is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.facts import Facts, JobFit
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob
+from envcheck.core.messages import Message, _, join
+from envcheck.core.model import manual
+from installers.recipes.recipe import Recipe, RecipeJob
+from launch.planner import recipe_fit
+
+MEMORY = ("method", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload")
+
+
+def judge_own_fit(
+    own: OwnJob, offer: tuple[Recipe, RecipeJob], facts: Facts, places: tuple[int, ...] | None, fit: JobFit | None
+) -> JobFit | None:
+    """Return the verdict for the values that were read; unknown where assumed values alone make it fail."""
+    recipe, job = offer
+    if fit is None:
+        seen, words = explain_unknown_job(own)
+        return JobFit(None, seen, manual(words)) if (job.device or recipe.device) != "cpu" else None
+    if fit.fits is not False or not (open_ := own.list_unsettled(*MEMORY)):
+        return fit
+    lean = replace(job, plan={**job.plan, **own.lean})
+    try:
+        plan = recipe_fit.plan_recipe(recipe, lean, facts, places if own.cards else None)
+        leanest = recipe_fit.describe_fit(recipe, lean, plan)
+    except EnvcheckError:
+        leanest = None
+    if leanest is not None and leanest.fits is False:
+        return fit
+    seen = _("{reason}; this assumes {values}", reason=fit.reason, values=join(", ", map(_describe_value, open_)))
+    return JobFit(None, seen, manual(_explain_settling(open_)), fit.predicted_bytes)
+
+
+def explain_unknown_job(own: OwnJob) -> tuple[Message, Message]:
+    """Return what the planner lacks of the job, and the next step."""
+    lacks = [name for name, known in (("model", own.model), ("method", own.method)) if not known]
+    read = [value for value in own.values if value.name in lacks]
+    named = join(
+        ", ", (_("{name} {value}", name=LABELS[v.name], value=v.value) if v.value else LABELS[v.name] for v in read)
+    )
+    seen = _("the memory of this job cannot be planned: unknown {names}", names=named)
+    words = _("Compare it with a known job: envcheck plan --model NAME --method NAME.")
+    return seen, words
+
+
+def _describe_value(value: JobValue) -> Message:
+    return _("{name} {value}", name=LABELS[value.name], value=value.value or _("unknown"))
+
+
+def _explain_settling(values: tuple[JobValue, ...]) -> Message:
+    options = [value.option for value in values if value.option]
+    if not options:
+        return _("State these values: envcheck recipes create writes a recipe with all of them.")
+    return _("Set these options in the job: {options}.", options=join(", ", dict.fromkeys(options)))
