@@ -28,7 +28,7 @@ from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
-from launch import gates, resume_run, run_end, run_view
+from launch import gates, restart_run, resume_run, run_end, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.programs import container_agent
@@ -200,11 +200,51 @@ def _report_refusal(request: TrainRequest, seen: GateContext, found: tuple[Findi
     return errors.CHECK_FAILED
 
 
-def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _prepare_run(seen: GateContext, request: TrainRequest) -> Path:
     run = _new_folder(seen, datetime.now(timezone.utc))
     run_index.remember_folder(seen.runs)
     save_note(run, RequestNote(request.into, request.recipes, tuple(list_repeat_words(seen)), Path.cwd()))
-    child = supervisor.start_supervisor(run, lambda begun: _supervise_run(request, seen, found, waived, run, begun))
+    return run
+
+
+def _supervise_with_restarts(
+    request: TrainRequest,
+    seen: GateContext,
+    found: tuple[Finding, ...],
+    waived: tuple[str, ...],
+    run: Path,
+    started: Callable[[], None],
+) -> int:
+    first = _supervise_run(request, seen, found, waived, run, started)
+    return restart_run.run_with_restarts(request, run, first, _restart_run).code
+
+
+def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run.RunOutcome] | None:
+    """Check the machine again and run the job once more; None if a gate is closed now."""
+    recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts)
+    runs = request.runs.expanduser().absolute()
+    seen = collect_context(request, job, facts, runs)
+    if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:
+        seen = collect_context(request, inside, facts, runs)
+    seen, found, waived = gates.apply_waivers(seen, waive.parse_waivers(request.waive, request.because, gates.GATES))
+    if not gates.select_closed(found) and seen.job.nodes > 1:
+        met = own.gather_nodes(request, seen, False, run_text.print_translated)
+        request, found = replace(request, rank=met.rank), (*found, *met.findings)
+    if gates.select_closed(found):
+        run_text.print_closed_gates(gates.select_closed(found))
+        return None
+    run = _prepare_run(seen, request)
+    restart_run.note_successor(failed, run)
+    return run, _supervise_run(request, seen, found, waived, run, lambda: None)
+
+
+def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+    run = _prepare_run(seen, request)
+    child = supervisor.start_supervisor(
+        run, lambda begun: _supervise_with_restarts(request, seen, found, waived, run, begun)
+    )
     if not request.detach:
         return run_view.view_run(request, seen, run, child)
     code = child.wait_until_started()
@@ -226,8 +266,8 @@ def _supervise_run(
     waived: tuple[str, ...],
     run: Path,
     started: Callable[[], None],
-) -> int:
-    """Run the training to its end and return the exit code; `started` is called when the launcher runs."""
+) -> restart_run.RunOutcome:
+    """Run the training to its end; `started` is called when the launcher runs."""
     now = datetime.now(timezone.utc)
     made = command.render_command(seen.recipe, seen.job, fill_command_values(request, seen.recipe, seen.stage, run))
     tidy = clean_environment.clean_variables(seen.sight.environment, made, seen.device, seen.stage.run_mark(run))

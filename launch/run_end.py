@@ -11,6 +11,7 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import _
+from launch.restart_run import RunOutcome, find_fault
 from launch.run import diagnose_failure, loss_plot, record, run_text
 from launch.run.launcher import TrainingEnd
 from launch.runs.request_note import read_note
@@ -25,8 +26,8 @@ CODES = {
 }
 
 
-def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
-    """Complete the record, draw the loss curve and print the result; return the exit code."""
+def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
+    """Complete the record, draw the loss curve and print the result; return how the run ended."""
     code = CODES[end.how]
     found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
     diagnoses = diagnose_failure.name_own_job(found, begun)
@@ -50,4 +51,4 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
     if end.how != "finished" and read_note(run).words:
         run_text.print_continuation(run.name, bool(end.outputs))
-    return code
+    return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

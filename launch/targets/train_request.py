@@ -31,6 +31,7 @@ class TrainRequest(JobRequest):
     because: tuple[str, ...] = ()
     gates: bool = False
     resume: str | None = None
+    restart: int = 0
     resumed_run: str = ""
     checkpoint: str = ""
 
@@ -39,6 +40,7 @@ def format_repeat_options(request: TrainRequest) -> str:
     """Return the options of train, beyond those that select the job, that repeat this request."""
     said = [] if request.runs == TrainRequest.runs else ["--runs", str(request.runs)]
     said += ["--resume", request.resumed_run] if request.resumed_run else []
+    said += ["--restart", str(request.restart)] if request.restart else []
     said += [] if request.deadline_s is None else ["--deadline", f"{request.deadline_s:.0f}"]
     said += [] if request.gather_s == TrainRequest.gather_s else ["--gather", f"{request.gather_s:g}"]
     several = {"--waive": request.waive, "--because": request.because}

@@ -108,6 +108,10 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
         "--resume", group=OptionGroup.RUN, is_common=True, metavar="RUN",
         help="Resume a run, or 'latest', from its last checkpoint.",
     )  # fmt: skip
+    restart: int = option(
+        "--restart", group=OptionGroup.RUN, type=WholeNumber(0, 100), default=0, metavar="COUNT",
+        help="Restart after faults of card, link, node or host.",
+    )  # fmt: skip
     as_script: bool = options.as_script_flag(excludes=("write",))
     write: Path | None = options.path_option(
         "--write", group=OptionGroup.OUTPUT, metavar="DIR",

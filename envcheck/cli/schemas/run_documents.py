@@ -250,6 +250,7 @@ class RunDocument(Keys, like=NumberedDocument):
     watch: RunWatchOptions = optional_key("Options of the supervision.")
     request: list[str] = optional_key("Options of `envcheck train` that repeat the run; secrets are redacted.")
     resumed_from: RunResumed | None = optional_key("What the run continues; null if it starts from the beginning.")
+    restarted_as: str = optional_key("Id of the run that `--restart` started after this one.")
     adopted: list[str] = optional_key("Times at which `envcheck runs adopt` took over the run.")
     folder: str = optional_key("Folder of the run.")
     container: str | None = optional_key()

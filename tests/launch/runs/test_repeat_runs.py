@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from envcheck.core.model import Finding, Status
+from envcheck.explain import diagnose
+from launch import restart_run
 from launch.rendering import resume_option
+from launch.run.launcher import TrainingEnd
 from launch.runs import compare_runs, request_note
 from launch.runs.request_note import RequestNote
 from launch.runs.run_state import Run
@@ -51,6 +56,41 @@ def test_resume_from_the_newest_whole_checkpoint(home: Path, tmp_path: Path) -> 
     compared = stand_in.run_command("runs", "compare", name, "latest", "--json")
     results = {one["name"]: one for one in json.loads(compared.stdout)["results"]}
     assert (results["steps"]["first"], results["steps"]["second"]) == (7, 12)
+
+
+@pytest.mark.slow
+def test_restart_after_a_fault_of_the_infrastructure(home: Path, tmp_path: Path) -> None:
+    """A lost link restarts the run from its checkpoint, a user's error does not; the view follows the new run."""
+    stand_in = StandInRuns(home, tmp_path / "work")
+    more = ("--steps", "12", "--restart", "2")
+    refused = stand_in.train(*more, STAND_IN_FAIL=OOPS)
+    assert (refused.returncode, len(stand_in.list_records())) == (5, 1)
+
+    done = stand_in.train(*more, "--json", STAND_IN_FAIL="OSError: [Errno 113] No route to host")
+    assert done.returncode == 0, done.stderr
+    assert "restart 1 of 2: network.unreachable" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("loss curve")
+    _refused, failed, second = stand_in.list_records()
+    assert (failed["state"], failed["restarted_as"]) == ("failed", Path(second["folder"]).name)
+    assert [step for step, _ in second["loss"]] == list(range(3, 13))
+    assert json.loads(done.stdout) == second
+
+
+def test_faults_of_the_infrastructure() -> None:
+    """Lost cards, links and the host's memory are; memory of a card, NaN and errors of the program are not."""
+    lines = {
+        "OSError: [Errno 113] No route to host": "network.unreachable",
+        "Out of memory: Killed process 4711 (python3)": "memory.host_oom",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB": "",
+        "ValueError: invalid literal": "",
+    }
+    for line, fault in lines.items():
+        end = TrainingEnd("failed", 1, None, (), 0, 1.0, ())
+        assert restart_run.find_fault(end, diagnose([line])) == fault, line
+    lost = Finding("watch.loss", Status.FAIL, "the loss is NaN")
+    for rule, fault in (("watch.loss", ""), ("watch.health", "watch.health")):
+        end = TrainingEnd("stopped", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
+        assert restart_run.find_fault(end, ()) == fault
 
 
 def test_every_trainer_has_its_option() -> None:
