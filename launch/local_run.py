@@ -28,7 +28,7 @@ from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
-from launch import gates, restart_run, resume_run, run_end, run_view
+from launch import gates, restart_run, resume_run, run_end, run_report, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.programs import container_agent
@@ -63,6 +63,7 @@ def _check_and_train(request: TrainRequest) -> int:
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
         )
+    run_report.check_options(request)
     choose_monitor.parse_rules(request.no_stop, request.limits)  # reports invalid rules before anything starts
     if request.provision:
         if code := _provision_first(request, job, facts):
@@ -288,24 +289,29 @@ def _supervise_run(
     record.save_record(run, begun)
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
+    reporter = run_report.build_reporter(request, seen, run)
 
     def note_start(training: Training) -> None:
         begun.update(state="running", launcher=training.describe_processes())
         record.save_record(run, begun)
+        reporter.report_start(found)
         started()
 
     try:
         end = launcher.launch_training(
-            seen.stage, made, tidy, run, lambda _step: None, request.deadline_s, note_start, monitor
+            seen.stage, made, tidy, run, reporter.report_step, request.deadline_s, note_start, monitor
         )
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
         record.save_record(run, {**begun, "state": "unstarted", **why})
+        reporter.report_end("unstarted", err.code, err.message)
         raise
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
-    return run_end.finish_run(run, begun, end)
+    outcome = run_end.finish_run(run, begun, end)
+    reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
+    return outcome
 
 
 def _new_folder(seen: GateContext, now: datetime) -> Path:

@@ -14,6 +14,7 @@ from envcheck.core.messages import _
 from launch.restart_run import RunOutcome, find_fault
 from launch.run import diagnose_failure, loss_plot, record, run_text
 from launch.run.launcher import TrainingEnd
+from launch.run.trackers import list_trackers
 from launch.runs.request_note import read_note
 
 CODES = {
@@ -37,6 +38,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         "memory": {**begun["memory"], "measured_bytes": record.measured_peak_bytes(end, begun["device"])},
         "ended": record.format_time(datetime.now(timezone.utc)),
         "checkpoints": list(end.outputs),
+        "trackers": list_trackers(run),
         "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
     }
     title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])

@@ -114,28 +114,32 @@ def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_jso
 def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
     """Follow the progress of a run until it ends.
 
-    The exit code is the one of the training (0, 5, 130, ...).  Ctrl-C does not stop the run.
+    The exit code is the one of the training (0, 5, 130, ...).  Ctrl-C does not stop the run.  With --json, each step is
+    one line of JSON, and so is the end.
 
     \b
     envcheck runs follow latest
+    envcheck runs follow latest --json
     """
     from contextlib import closing
 
     from launch.run.watch import ProgressLine
     from launch.runs import follow as following
     from launch.runs import run_index
+    from launch.runs.step_lines import StepLines
 
-    run = run_index.find_run(name, folder or outer[0])
+    run, lines = run_index.find_run(name, folder or outer[0]), as_json or outer[1]
+    printer = StepLines(run, click.echo)
     try:
         run = following.wait_until_started(run, lambda text: click.echo(text, err=True))
-        with closing(ProgressLine(of=following.planned_steps(run))) as teller:
+        with closing(printer if lines else ProgressLine(of=following.planned_steps(run))) as teller:
             ended = following.follow_run(run, teller)
     except KeyboardInterrupt:
         click.echo(
             translate(_("envcheck: the run continues; stop it with envcheck runs stop {id}", id=run.id)), err=True
         )
         raise
-    _print_run(ended, as_json or outer[1])
+    printer.write_end(ended) if lines else _print_run(ended, False)
     return following.exit_code(ended)
 
 

@@ -104,6 +104,16 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
     detach: bool = flag(
         "--detach", group=OptionGroup.RUN, is_common=True, help="Run in the background; see 'envcheck runs'."
     )
+    on_event: tuple[str, ...] = option(
+        "--on-event", group=OptionGroup.RUN, multiple=True, metavar="COMMAND",
+        help="Run COMMAND with each event as JSON on its input.",
+    )  # fmt: skip
+    webhook: tuple[str, ...] = option(
+        "--webhook", group=OptionGroup.RUN, multiple=True, metavar="URL", help="Send each event as JSON to this URL."
+    )  # fmt: skip
+    metrics_file: Path | None = options.path_option(
+        "--metrics-file", group=OptionGroup.RUN, metavar="FILE.prom", help="Write metrics of the run for Prometheus."
+    )
     resume: str | None = option(
         "--resume", group=OptionGroup.RUN, is_common=True, metavar="RUN",
         help="Resume a run, or 'latest', from its last checkpoint.",

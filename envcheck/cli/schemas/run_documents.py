@@ -220,6 +220,12 @@ class RunLauncher(Keys):
     mark: str = optional_key("Value of ENVCHECK_RUN of the training's processes in its container.")
 
 
+class RunTracker(Keys):
+    kind: Literal["tensorboard", "visualdl", "wandb", "swanlab"] = key("Name of the tracker.")
+    path: str = optional_key("Folder that its viewer opens.")
+    link: str = optional_key("Its page of the run.")
+
+
 class RunResumed(Keys):
     run: str = key("Id of the run.")
     checkpoint: str = key("Folder of the checkpoint.")
@@ -250,6 +256,7 @@ class RunDocument(Keys, like=NumberedDocument):
     watch: RunWatchOptions = optional_key("Options of the supervision.")
     request: list[str] = optional_key("Options of `envcheck train` that repeat the run; secrets are redacted.")
     resumed_from: RunResumed | None = optional_key("What the run continues; null if it starts from the beginning.")
+    trackers: list[RunTracker] = optional_key("Where experiment trackers keep the curves of the run.")
     restarted_as: str = optional_key("Id of the run that `--restart` started after this one.")
     adopted: list[str] = optional_key("Times at which `envcheck runs adopt` took over the run.")
     folder: str = optional_key("Folder of the run.")
