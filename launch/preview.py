@@ -36,7 +36,7 @@ from envcheck.report import safe, screen
 from envcheck.report.summary import describe_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
-from launch import gates
+from launch import gates, resume_run
 from launch.local_run import collect_context_only
 from launch.run import record
 from launch.targets.train_request import TrainRequest
@@ -65,7 +65,9 @@ def preview_run(request: TrainRequest) -> int:
     unknown.
     """
     facts = collect_facts_here(request)
-    job = resolve(request, catalogue.load_all(request.recipes), facts)
+    recipes = catalogue.load_all(request.recipes)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))
@@ -86,7 +88,9 @@ def _exit_code(found: Sequence[Finding]) -> int:
 
 def preview_script(request: TrainRequest) -> str:
     """Return the job as a shell script for --as-script; with --json a document that contains it."""
-    job = resolve(request, catalogue.load_all(request.recipes), collect_facts_here(request), folder=HERE)
+    recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts, folder=HERE)
     made = render_job(job, fill_values(request, job.recipe, None))
     return _render_document(request, job, made, (), render_script(made)) if request.as_json else render_script(made)
 

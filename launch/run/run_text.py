@@ -170,6 +170,12 @@ def print_end(
         print_line(format_row(_("logs"), run / "log"))
 
 
+def print_continuation(run_id: str, has_checkpoint: bool) -> None:
+    """Print the command that continues a run that did not finish, or repeats it."""
+    command = f"envcheck train --resume {run_id}" if has_checkpoint else f"envcheck runs rerun {run_id}"
+    print_line(format_row(_("go on"), command))
+
+
 def _describe_cards(ending: TrainingEnd) -> str:
     """'cards       up to 61.2 GiB on card 3, up to 310 W on card 1'"""
     peaks = ending.cards.get("peaks", {})

@@ -24,12 +24,13 @@ Seen = tuple[Message, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class StopRule:
-    """A stop rule with its default limits; `words` are the next step."""
+    """A stop rule with its default limits; `words` are the next step; `infrastructure`: not the job is to blame."""
 
     judge: Callable[[RunMoment, Limits], Seen | None]
     title: Message
     limits: Limits
     words: Message
+    infrastructure: bool = False
 
 
 def check_idle_cards(state: RunMoment, limits: Limits) -> Seen | None:
@@ -244,6 +245,7 @@ RULES: dict[str, StopRule] = {
             "Remove the card from the job, or reset or replace it as the vendor documents, then "
             "resume from the last checkpoint."
         ),
+        infrastructure=True,
     ),
     "memory": StopRule(
         check_memory,
