@@ -15,7 +15,7 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
-from envcheck.core.messages import _
+from envcheck.core.messages import NOTHING, _
 from envcheck.core.model import Finding
 from envcheck.job import command
 from envcheck.job.command_values import interpreter_folder
@@ -28,6 +28,7 @@ from installers.recipes import catalogue
 from launch import gates
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
+from launch.own_job_facts import find_absent_program, lint_own_job, measure_output_disk
 from launch.programs import container_agent
 from launch.run import diagnose_failure, launcher, loss_plot, process_tree, record, run_text
 from launch.run import this_node as own
@@ -63,7 +64,10 @@ def _check_and_train(request: TrainRequest) -> int:
     job = resolve(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
-    request = own.resolve_node(request, job.method)
+    if job.own is None:
+        request = own.resolve_node(request, job.method)
+    else:
+        run_text.print_own_job(job.own)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
@@ -91,7 +95,7 @@ def _check_and_train(request: TrainRequest) -> int:
             return _report_refusal(request, seen, found)
         run_text.print_doubts(found)
         run_text.print_unused_waivers(waivers, waived)
-        if seen.job.nodes > 1:
+        if seen.job.nodes > 1 and job.own is None:  # an own job's launcher finds its nodes itself
             met = own.gather_nodes(request, seen, auto, run_text.print_translated)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)
             if gates.select_closed(met.findings):
@@ -133,7 +137,11 @@ def collect_context(
     sight = stage.collect_facts(
         stage_question.build_stage_question(recipe, job, made, device, facts, runs, port if leads else None)
     )
-    lock, lock_error = context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
+    if resolved.own:
+        sight = replace(sight, free_bytes=measure_output_disk(resolved.own))
+    lock, lock_error = (
+        (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
+    )
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
     seen = GateContext(
@@ -161,6 +169,8 @@ def collect_context(
         host=host,
         own_host=own.owns_address(host) if host else None,
         rank=rank,
+        lint=lint_own_job(resolved.own, facts) if resolved.own else None,
+        absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
 

@@ -30,6 +30,7 @@ from envcheck.job.command_values import fill_values
 from envcheck.job.container_privileges import describe_doubt
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
+from envcheck.job.own_job_text import render_own_job
 from envcheck.job.resolve import resolve
 from envcheck.job.shell_script import render_script
 from envcheck.report import safe, screen
@@ -74,7 +75,8 @@ def preview_run(request: TrainRequest) -> int:
     if request.as_json:
         click.echo(_render_document(request, job, made, found, None), nl=False)
     else:
-        click.echo("\n".join([*start_lines(job, found), "", as_text(made)]), nl=False)
+        own = [*render_own_job(job.own), ""] if job.own else []
+        click.echo("\n".join([*own, *start_lines(job, found), "", as_text(made)]), nl=False)
     return _exit_code(found)
 
 

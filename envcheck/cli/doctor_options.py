@@ -14,7 +14,7 @@ from envcheck.cli.job_argument import job_argument, read_own_job
 from envcheck.cli.number_types import Seconds
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, flag, option
-from envcheck.core.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob
 
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")  # equal to envcheck.report.formats
 

@@ -14,7 +14,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 
 if TYPE_CHECKING:
-    from envcheck.core.own_job import OwnJob
+    from envcheck.core.lint.own_job import OwnJob
 
 AFTER_DASHES = "envcheck.after_dashes"  # in the context: how many words follow --
 # Options that select a recipe's job, which a file or a command does itself.

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _
-from envcheck.core.own_job import OwnJob
 from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS
 from installers.recipes.container_spec import ContainerSpec
@@ -64,7 +64,8 @@ class TrainingCommand:
     `requires`: files that must exist.  `container`: the command that starts the recipe's container, () without one.
     `folders`: what it mounts from the working folder.  `runs`: the parent of the folders that a script creates per run.
     `missing`: tokens without a value.  `own_data`: the job accepts --data.  `files`: path → content, written before the
-    start.  `verb`: the envcheck command that runs it, train or infer.
+    start.  `verb`: the envcheck command that runs it, train or infer.  `keeps_environment`: it gets all variables
+    of the user, those of other jobs and secrets too.
     """
 
     title: str
@@ -87,6 +88,7 @@ class TrainingCommand:
     nodes: int = 1
     files: Mapping[str, str] = field(default_factory=dict)
     verb: str = "train"
+    keeps_environment: bool = False
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -163,6 +165,7 @@ def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> Training
         outputs=job.outputs,
         data=job.data,
         nodes=job.nodes,
+        keeps_environment=True,
     )
 
 

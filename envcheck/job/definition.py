@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.facts import MachineRequirements
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import NOTHING, Message, _, fill
 from envcheck.core.model import Finding
-from envcheck.core.own_job import OwnJob
 from envcheck.job.container_privileges import JobContainer, as_values
 from envcheck.job.judgement import OF_MACHINE
 from envcheck.job.suitability import list_unmet

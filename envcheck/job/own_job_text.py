@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from envcheck.core.language import translate
 from envcheck.core.language.width import display_width
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.messages import Message, _
-from envcheck.core.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.secrets import redact_text, redact_words
 from envcheck.report import safe
 

@@ -6,8 +6,8 @@ import shlex
 from dataclasses import replace
 
 from envcheck.core.facts import Facts
+from envcheck.core.lint.own_job import JobValue, OwnJob
 from envcheck.core.messages import _
-from envcheck.core.own_job import JobValue, OwnJob
 from envcheck.job.select import find_local_device
 from installers.recipes.own_recipe import OwnRecipe
 from installers.recipes.recipe import Hardware, RecipeJob

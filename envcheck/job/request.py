@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob
 
 
 @dataclass(frozen=True)

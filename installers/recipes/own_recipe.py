@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envcheck.core.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob
 from installers.recipes.recipe import Recipe
 
 

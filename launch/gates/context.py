@@ -17,6 +17,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
 from envcheck.job.command import TrainingCommand
+from envcheck.lint.linter import LintResult
 from installers.bundle import recipe_locks
 from installers.locks.lockfile import Lock
 from installers.recipes.recipe import Recipe, RecipeJob
@@ -33,7 +34,8 @@ class GateContext:
     train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
     lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
     this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
-    `rank` is the number of this node; `leads` is true on node 0.
+    `rank` is the number of this node; `leads` is true on node 0.  Of a job of the user's own: `lint` is the linter's
+    result, `absent_program` its program if it is not in PATH.
     """
 
     recipe: Recipe
@@ -62,6 +64,8 @@ class GateContext:
     host: str = ""
     own_host: bool | None = None
     rank: int | None = None
+    lint: LintResult | None = None
+    absent_program: str = ""
 
 
 @contextlib.contextmanager

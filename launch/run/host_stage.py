@@ -16,6 +16,7 @@ from envcheck.core import process as runner
 from envcheck.core.errors import StepError, describe_os_error
 from envcheck.core.messages import Message, _
 from envcheck.job.command import TrainingCommand
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.state import environment
@@ -32,7 +33,9 @@ GRACE_S = 8.0
 
 @dataclass(frozen=True)
 class HostStage:
-    """This host; `folder` is the virtual environment, None for software of the container that envcheck runs in."""
+    """This host; `folder` is the virtual environment, None for the user's own environment, or the one of the container
+    that envcheck runs in.
+    """
 
     recipe: Recipe
     folder: Path | None
@@ -40,6 +43,8 @@ class HostStage:
     @property
     def title(self) -> Message:
         """Name for messages."""
+        if find_own_job(self.recipe) is not None:
+            return _("your own environment on this host")
         return _("{folder} on this host", folder=self.folder) if self.folder else _("the current container")
 
     @property
@@ -98,14 +103,16 @@ class HostStage:
                     _("cannot start {program}: {reason}", program=words[0], reason=describe_os_error(err)),
                     _("see the command in {path}", path=run / "run.json"),
                 ) from None
-        return HostTraining(child, run)
+        own = command.keeps_environment and command.outputs
+        return HostTraining(child, run, Path(command.workdir, command.outputs[0]) if own else run / "output")
 
 
 class HostTraining:
     """A training whose launcher is a child process of envcheck."""
 
-    def __init__(self, child: subprocess.Popen[bytes], run: Path) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], run: Path, output: Path | None = None) -> None:
         self.child, self.run, self.family = child, run, ProcessTree(child.pid)
+        self.output, self.began = output or run / "output", time.time()
 
     def poll(self) -> int | None:
         """Return the launcher's exit status, negative for a signal; None while it runs."""
@@ -130,5 +137,12 @@ class HostTraining:
             time.sleep(0.1)
 
     def list_checkpoints(self) -> list[str]:
-        """Return the paths of the checkpoints, oldest first."""
-        return list_checkpoints(self.run / "output")
+        """Return the paths of this training's checkpoints, oldest first; the folder may hold those of earlier ones."""
+        return [path for path in list_checkpoints(self.output) if _is_newer(Path(path), self.began)]
+
+
+def _is_newer(path: Path, began: float) -> bool:
+    """Whether a file in the folder, or the folder, was written after that time, with a margin for coarse clocks."""
+    with contextlib.suppress(OSError):
+        return max(each.stat().st_mtime for each in (path, *path.iterdir())) >= began - 2
+    return False

@@ -25,6 +25,7 @@ from envcheck.core.secrets import redact_text, redact_variable, redact_words
 from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from envcheck.report.summary import describe_outcome
+from installers.recipes.own_recipe import find_own_job
 from launch.logs.training_step import TrainingStep
 from launch.planner import recipe_fit
 from launch.programs import container_agent
@@ -135,6 +136,7 @@ def list_head_values(seen: GateContext) -> Record:
         "model": seen.recipe.models[0],
         "method": seen.job.method,
         "device": seen.device,
+        **({"own": _to_safe_json(own.as_json())} if (own := find_own_job(seen.recipe)) else {}),
     }
 
 

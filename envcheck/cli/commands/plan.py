@@ -17,8 +17,8 @@ from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
 from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
-from envcheck.core.own_job import OwnJob
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts

@@ -14,6 +14,7 @@ from envcheck.cli.schemas.check_documents import (
     MessageValues,
     NumberedDocument,
     OutcomeDocument,
+    OwnJobValues,
 )
 from envcheck.cli.schemas.generate import Keys, key, optional_key
 from envcheck.cli.schemas.submission_documents import KubernetesObject, NodeRequirement, PodEnd, SlurmComponent
@@ -219,6 +220,7 @@ class RunDocument(Keys, like=NumberedDocument):
     model: str = optional_key()
     method: str = optional_key()
     device: str = optional_key()
+    own: OwnJobValues = optional_key("The user's own job; missing for a job of a recipe.")
     slurm: RunSlurm = optional_key("The Slurm job; only with `--on slurm`.")
     kubernetes: RunKubernetes = optional_key("The Kubernetes job; only with `--on k8s`.")
     state: RunState = key("State of the run; ready: with `--gates`, all preflight checks passed.")

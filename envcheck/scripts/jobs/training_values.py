@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.core.lint.own_job import ValueState
 from envcheck.core.messages import _
-from envcheck.core.own_job import ValueState
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, list_values
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader

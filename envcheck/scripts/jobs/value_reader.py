@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from envcheck.core.lint.own_job import JobValue, ValueState
 from envcheck.core.lint.script_model import UNKNOWN
 from envcheck.core.messages import NOTHING, Message, _, verbatim
-from envcheck.core.own_job import JobValue, ValueState
 from envcheck.scripts.jobs.job_options import OptionTable, PlacedOption
 from envcheck.scripts.jobs.option_names import NAMES, KitDefaults
 

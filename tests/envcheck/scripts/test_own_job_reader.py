@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
-from envcheck.core.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.scripts.jobs.own_job_reader import read_command_job, read_file_job
 
 LLAMAFACTORY = """\
