@@ -5,7 +5,7 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: messages test extended lint format fresh pyz bench docs
+.PHONY: messages test extended lint format dist fresh pyz bench docs
 test: .venv
 	$(PYTHON) -m pytest
 
@@ -24,6 +24,9 @@ format: .venv
 messages: .venv
 	$(PYTHON) -m envcheck.cli.message_catalogue update
 	$(PYTHON) -m envcheck.cli.message_catalogue compile
+
+dist:
+	.ci/dist
 
 fresh:
 	.ci/fresh

@@ -1,6 +1,6 @@
 """What `envcheck parse` costs on long texts, beside `grep -c` of the same file: seconds, MB/s, and peak memory.
 
-python -m benchmarks.parse [MB, else 50]
+python -m benchmarks.parse [MB ..., else 2 and 10] [KIND ..., else all]
 """
 
 from __future__ import annotations
@@ -11,59 +11,88 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tabulate import tabulate
 
-DATA = Path(__file__).parent.parent / "tests" / "data"
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
 TABLE = (DATA / "nvidia_smi" / "table" / "a100x8_535.txt").read_text(encoding="utf-8")
 INFO = (DATA / "npu_smi" / "info" / "310p_duo_no_hbm.txt").read_text(encoding="utf-8")
 LOG = "2026-11-26 12:00:00,123 - INFO - step 10, loss: 1.234, lr: 1e-5, memory 30GB of device 0\n"
+PROSE = "The quick brown fox jumps over the lazy dog, and the cards sleep.\n"
 KINDS = {
     "a table behind a log": lambda size: LOG * (size // len(LOG)) + TABLE,
-    "prose": lambda size: "The quick brown fox jumps over the lazy dog, and the cards sleep.\n" * (size // 66),
+    "prose": lambda size: PROSE * (size // len(PROSE)),
+    "source code": lambda size: repeat_sources(size),
+    "short lines": lambda size: draw_lines(size, 5, 30),
+    "lines of 1 to 5 characters": lambda size: draw_lines(size, 1, 5),
+    "blank lines": lambda size: "\n" * size,
     "tables of other tools": lambda size: (
         "| id | value | x |\n|----|------|----|\n| 1 | foo: bar | 3 |\n" * (size // 69)
     ),
     "its own tables": lambda size: TABLE * (size // len(TABLE)),
-    "a watch log": lambda size: make_watch_log(size),
+    "distinct tables": lambda size: draw_tables(size, TABLE),
+    "npu tables": lambda size: draw_tables(size, INFO),
     "tables of two tools": lambda size: (TABLE + INFO) * (size // len(TABLE + INFO)),
     "one line": lambda size: "x" * size,
 }
+_VALUES = re.compile(r"(?<= )\d{2,3}(?=[CW]| )|(?<= )\d{1,5}(?=MiB)")
 
 
-def make_watch_log(size: int) -> str:
+def draw_tables(size: int, table: str) -> str:
     """Return tables whose temperatures, powers and memories differ, so that no cell is read from a cache."""
     drawn = random.Random(0)
-    values = re.compile(r"(?<= )\d{2}(?=[CW])|(?<= )\d{1,5}(?=MiB)")
     return "".join(
-        values.sub(lambda found: str(drawn.randrange(10 ** len(found[0]))).rjust(len(found[0])), TABLE)
-        for _ in range(size // len(TABLE))
+        _VALUES.sub(lambda found: str(drawn.randrange(10 ** len(found[0]))).rjust(len(found[0])), table)
+        for _ in range(size // len(table))
     )
 
 
-def measure_kinds(size: int) -> Iterator[tuple[str, str, str, str, str]]:
+def draw_lines(size: int, least: int, most: int) -> str:
+    """Return lines of words of these lengths."""
+    drawn = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789 .:"
+    lines: list[str] = []
+    while size > 0:
+        lines.append("".join(drawn.choices(letters, k=drawn.randint(least, most))))
+        size -= len(lines[-1]) + 1
+    return "\n".join(lines) + "\n"
+
+
+def repeat_sources(size: int) -> str:
+    """Return the sources of this repository, again and again."""
+    source = "".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "envcheck").rglob("*.py")))
+    return (source * (size // len(source) + 1))[:size]
+
+
+def measure_kinds(size: int, names: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield a row for each kind of text of this many characters."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "text"
-        for name, make in KINDS.items():
-            file.write_text(make(size), encoding="utf-8")
-            took, peak = run_program([sys.executable, "-m", "envcheck", "parse", str(file)])
-            grep, _peak = run_program(["grep", "-c", "NVIDIA", str(file)])
-            yield name, f"{took:.1f} s", f"{size / took / 1e6:.1f} MB/s", f"{peak >> 10} MiB", f"{grep:.2f} s"
+        file.touch()
+        program = [sys.executable, "-m", "envcheck", "parse", str(file)]
+        compiled = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        compiled["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"  # as an installed program is
+        run_program(program, compiled)
+        for name in names:
+            file.write_text(KINDS[name](size), encoding="utf-8")
+            took, peak = run_program(program, compiled)
+            grep, _peak = run_program(["grep", "-c", "NVIDIA", str(file)], compiled)
+            yield name, f"{took:.2f} s", f"{size / took / 1e6:.1f} MB/s", f"{peak >> 10} MiB", f"{grep:.2f} s"
 
 
-def run_program(argv: list[str]) -> tuple[float, int]:
-    """Return the seconds that a program took, and its peak memory in KiB."""
-    began = time.monotonic()
-    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def run_program(argv: list[str], environment: dict[str, str]) -> tuple[float, int]:
+    """Return the seconds of CPU time that a program took, and its peak memory in KiB."""
+    child = subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _pid, _status, usage = os.wait4(child.pid, 0)
-    return time.monotonic() - began, usage.ru_maxrss
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
 if __name__ == "__main__":
-    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    rows = list(measure_kinds(megabytes * 1_000_000))
-    print(tabulate(rows, headers=(f"{megabytes} MB", "envcheck parse", "(goal 5)", "(goal 250)", "grep -c")))
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [2, 10]
+    chosen = [word for word in sys.argv[1:] if not word.isdigit()] or list(KINDS)
+    for megabytes in sizes:
+        rows = list(measure_kinds(megabytes * 1_000_000, chosen))
+        print(tabulate(rows, headers=(f"{megabytes} MB", "envcheck parse", "(goal 5)", "(goal 250)", "grep -c")))

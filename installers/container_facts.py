@@ -12,21 +12,23 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.facts import EngineFacts, Facts
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.job.card_ids import count_cards, select_card_ids
-from envcheck.job.container_privileges import derive_container
+from envcheck.job.container_privileges import JobContainer, derive_container
 from envcheck.job.local_facts import read_architecture
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle import offline
 from installers.bundle.sources import Supply
 from installers.containers import lifecycle, path_kinds
 from installers.containers.compare import ContainerAction, ContainerStatus, FieldDifference, decide_action
 from installers.containers.container_options import ContainerOptions
 from installers.containers.host_paths import ContainerPlan, plan_container
-from installers.images import docker_engine, local_image, pull_resume, reference, registry
+from installers.images import docker_engine, engine_lookup, local_image, pull_resume, reference, registry
 from installers.images.docker_engine import DockerEngine
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan import host_facts
-from installers.recipes.recipe import Recipe, RecipeImage
+from installers.recipes.recipe import Mount, Recipe, RecipeImage
 from installers.software import sources
 from installers.software.builds import BuildSite
 from installers.state import state_file as mark
@@ -63,7 +65,7 @@ def _observe_engine(
     ours = mark.load_state(folder)
     if host.problem:
         return ContainerState(
-            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts))
+            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts), supply)
         )
     supply = supply or Supply(recipe)
     client = docker_engine.open_client(host)
@@ -92,7 +94,9 @@ def _observe_with_engine(
             names = reference.list_candidates(_require_image(recipe), host.architecture, wish.registries)
             there = local_image.find_named(client, names, host)
             if there is None:
-                found = registry.resolve_image(names, host, local_image.registry_credentials(client))
+                found = registry.resolve_image(
+                    names, host, local_image.registry_credentials(client), ask=engine_lookup.make_lookup(client, host)
+                )
                 there = local_image.find_resolved(client, found)
             elif _must_create(recipe, wish, client):
                 found, unasked = _check_moved_tag(names, there, host, client)
@@ -101,9 +105,9 @@ def _observe_with_engine(
     except EnvcheckError as err:
         problem = EngineProblem("image", err.message, err.next_step)
     facts = replace(facts, engine=EngineFacts(host.version, host.runtimes, cdi=host.cdi))  # the engine that is used
-    drawn = _derive_plan(recipe, _keep_start_folder(recipe, wish, client), facts, name)
+    drawn = _derive_plan(recipe, _keep_start_folder(recipe, wish, client), facts, name, supply)
     stands = _compare_container(client, drawn, moved, wish) if there or moved else None
-    target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder)
+    target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder, supply.site)
     running = stands is not None and stands.action is ContainerAction.REUSE
     return ContainerState(
         engine=host,
@@ -154,11 +158,16 @@ def _check_moved_tag(
         return None, NOTHING
     try:
         found = registry.resolve_image(
-            [own], host, local_image.registry_credentials(client), read_s=AGAIN_S, attempts=1
+            [own],
+            host,
+            local_image.registry_credentials(client),
+            read_s=AGAIN_S,
+            attempts=1,
+            ask=engine_lookup.make_lookup(client, host),
         )
     except StepError as err:
         return None, err.message
-    same = there.image_id in (found.image_id, found.digest, found.list_digest)
+    same = bool({there.image_id, there.digest} & {found.image_id, found.digest, found.list_digest})
     return None if same else found, NOTHING
 
 
@@ -217,14 +226,33 @@ def _check_space(
     return local_image.check_space(found, host, pull_resume.count_kept_layers(client, found)) if found else None
 
 
-def _derive_plan(recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str) -> ContainerPlan:
+def _derive_plan(
+    recipe: Recipe, wish: ContainerOptions, facts: Facts, name: str, supply: Supply | None
+) -> ContainerPlan:
     architecture = read_architecture(facts)
-    ids = select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
+    ids = wish.cards or select_card_ids(recipe, facts, recipe.device, count_cards(recipe, recipe.device))
     found = derive_container(
-        recipe, facts, recipe.device, ids, architecture, str(wish.start), as_published=wish.as_published
+        recipe,
+        facts,
+        recipe.device,
+        ids,
+        architecture,
+        str(wish.start),
+        as_published=wish.as_published,
+        only=bool(wish.cards),
     )
     assert found
+    found = _add_site(found, supply.site if supply else NO_SITE)
     return plan_container(recipe, found, name, path_kinds.observe_paths(found, this_machine()))
+
+
+def _add_site(found: JobContainer, site: SiteAccess) -> JobContainer:
+    """Return the container with the site's mounts and variables; a mount of the recipe keeps its place."""
+    taken = {mount.target for mount in found.spec.mounts}
+    more = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
+    mounts = (*found.spec.mounts, *(mount for mount in more if mount.target not in taken))
+    variables = {**found.spec.environment, **site.environment}
+    return replace(found, spec=replace(found.spec, mounts=mounts, environment=variables))
 
 
 def _pinned_name(first: reference.ImageReference, there: LocalImage | None, found: ResolvedImage | None) -> str:

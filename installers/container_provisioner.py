@@ -44,7 +44,8 @@ class ContainerProvisioner(Provisioner):
         """
         assert self.recipe.container
         with docker_engine.engine_client() as (host, client):
-            target = ContainerTarget(client.api, self.recipe.container.name, self.recipe.interpreter, self.folder)
+            names = (self.recipe.container.name, self.recipe.interpreter)
+            target = ContainerTarget(client.api, *names, self.folder, self.site)
             with engine_lock.hold_lock(host.url, target.container):
                 target.end_commands()
                 ground = BuildSite(target, supply=self.supply)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.messages import Message, _, join, verbatim
+from envcheck.settings.site_access import show_values
 from installers.bundle import offline
 from installers.plan.step import Plan, Step
 from installers.provisioner import Provisioner
@@ -113,6 +114,9 @@ def _perform_each(
         )
         todo = _plan_again(ground)
         _unpack_bundle(work, ours)
+        if todo and not ground.site.is_empty:
+            state_file.save_state(folder, state_file.load_state(folder) or ours)
+            journal.write_entry(folder, "site", "used", values=show_values(ground.site))
         while todo:
             step, *todo = todo
             before_it = state_file.load_state(folder) or ours

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from envcheck.core import errors
 from envcheck.core.messages import Message, _, verbatim
+from envcheck.settings.site_access import show_values
 from installers.bundle import weights_plan
 from installers.plan import preconditions
 from installers.plan.requirement import Obstacle
@@ -42,6 +43,7 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
             *preconditions.list_cautions(recipe, desired.facts, desired.role, desired.findings),
             *(() if steps else (o.why for o in unfit)),
         ),
+        site=show_values(supply.site),
     )
 
 

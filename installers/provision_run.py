@@ -67,7 +67,8 @@ class ProvisionRequest:
             return VenvProvisioner(recipe, folder, *terms, by_hand)
         from installers.container_provisioner import ContainerProvisioner
 
-        return ContainerProvisioner(recipe, folder, *terms, self.wish or ContainerOptions())
+        cards = self.job.container.cards if self.job.container and self.job.choice else ()
+        return ContainerProvisioner(recipe, folder, *terms, replace(self.wish or ContainerOptions(), cards=cards))
 
 
 def narrow_to_node(recipe: Recipe, job: Job) -> Recipe:

@@ -11,6 +11,7 @@ from envcheck.core.derived.key_value import driver_version
 from envcheck.core.facts import Facts
 from envcheck.core.messages import verbatim
 from envcheck.job.definition import Job
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.sources import Supply
 from installers.plan.step import Plan
 from installers.planning import make_plan
@@ -34,6 +35,11 @@ class Provisioner(abc.ABC):
     supply: Supply | None = None
     facts: Facts | None = None
     job: Job | None = None
+
+    @property
+    def site(self) -> SiteAccess:
+        """Return how this site reaches the outside."""
+        return self.supply.site if self.supply else NO_SITE
 
     @property
     def desired_state(self) -> DesiredState:

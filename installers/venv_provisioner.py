@@ -41,7 +41,7 @@ class VenvProvisioner(Provisioner):
     def observe_target(self) -> VenvState:
         """Return the current state; clones and builds are inspected with the environment's Python, once it exists."""
         env = environment.read_environment(self.folder)
-        ground = BuildSite(VenvTarget(self.folder), supply=self.supply)
+        ground = BuildSite(VenvTarget(self.folder, site=self.site), supply=self.supply)
         ready = env.kind is FolderKind.ENVIRONMENT and env.works and bool(self.recipe.checkouts)
         return VenvState(
             env,
@@ -59,6 +59,6 @@ class VenvProvisioner(Provisioner):
 
     @contextlib.contextmanager
     def open_work(self, lock: int, report: Report) -> Iterator[StepContext]:
-        ground = BuildSite(VenvTarget(self.folder, lock), supply=self.supply)
+        ground = BuildSite(VenvTarget(self.folder, lock, self.site), supply=self.supply)
         place = host_facts.read_facts(self.folder)
         yield StepContext(self.recipe, self.folder, place, ground, report, role=self.role, supply=self.supply)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -12,12 +12,13 @@ from pathlib import Path
 
 import click
 
-from envcheck.core import errors, language
+from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.messages import NOTHING, _
 from envcheck.core.model import Finding
 from envcheck.job import command
+from envcheck.job.choose_cards import describe_choice
 from envcheck.job.command_values import interpreter_folder
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
@@ -25,29 +26,21 @@ from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
-from launch import gates
+from installers.recipes.own_recipe import find_own_job
+from launch import gates, run_end, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
-from launch.own_job_facts import find_absent_program, lint_own_job, measure_output_disk
+from launch.own_job_facts import find_absent_program, lint_own_job, make_output_folder, measure_output_disk
 from launch.programs import container_agent
-from launch.run import diagnose_failure, launcher, loss_plot, process_tree, record, run_text
+from launch.run import launcher, process_tree, record, run_text
 from launch.run import this_node as own
-from launch.run.launcher import TrainingEnd
 from launch.run.stage_choice import choose_stage, fill_command_values
-from launch.runs import detach, run_index
+from launch.runs import run_index, supervisor
 from launch.runs.request_note import RequestNote, save_note
 from launch.targets import clean_environment
+from launch.targets.stage import Training
 from launch.targets.train_request import TrainRequest, format_repeat_options
 from launch.watching import choose_monitor
-
-CODES = {
-    "finished": errors.SUCCESS,
-    "failed": errors.TRAINING_FAILED,
-    "deadline": errors.TRAINING_FAILED,
-    "stopped": errors.TRAINING_FAILED,
-    "unstarted": errors.STEP_FAILED,
-    "interrupted": errors.INTERRUPTED,
-}
 
 
 def train_here(request: TrainRequest) -> int:
@@ -93,6 +86,8 @@ def _check_and_train(request: TrainRequest) -> int:
             return _report_gates(request, seen, found, waived)
         if gates.select_closed(found):
             return _report_refusal(request, seen, found)
+        if seen.choice:
+            run_text.print_translated(describe_choice(seen.choice))
         run_text.print_doubts(found)
         run_text.print_unused_waivers(waivers, waived)
         if seen.job.nodes > 1 and job.own is None:  # an own job's launcher finds its nodes itself
@@ -127,7 +122,8 @@ def collect_context(
     """Collect the input of the gates; `runs_error` and `holder` are results of `context.folder_lock`."""
     recipe, job, device = resolved.recipe, resolved.method, resolved.device
     facts = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == device), wanted=resolved.wanted)
-    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts)
+    boxed = resolved.container.cards if resolved.container else ()
+    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, facts, boxed)
     made = command.render_job(
         resolved, fill_command_values(request, recipe, stage, runs / "run")
     )  # a placeholder: the run folder does not exist yet
@@ -142,6 +138,7 @@ def collect_context(
     lock, lock_error = (
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )
+    orphan = process_tree.find_orphan(runs)
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
     seen = GateContext(
@@ -154,7 +151,8 @@ def collect_context(
         stage=stage,
         sight=sight,
         runs_error=runs_error,
-        holder=holder or process_tree.find_orphan(runs) or run_location.find_container_run(sight),
+        holder=holder or (str(orphan[1]) if orphan else None) or run_location.find_container_run(sight),
+        orphan=orphan[0] if orphan and not holder else "",
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=clean_environment.list_stale_variables(sight.environment, made, device),
@@ -171,6 +169,7 @@ def collect_context(
         rank=rank,
         lint=lint_own_job(resolved.own, facts) if resolved.own else None,
         absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
+        choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
 
@@ -210,9 +209,10 @@ def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, .
     run = _new_folder(seen, datetime.now(timezone.utc))
     run_index.remember_folder(seen.runs)
     save_note(run, RequestNote(request.into, request.recipes))
+    child = supervisor.start_supervisor(run, lambda begun: _supervise_run(request, seen, found, waived, run, begun))
     if not request.detach:
-        return _supervise_run(request, seen, found, waived, run, lambda: None)
-    code = detach.run_detached(run, lambda begun: _supervise_run(request, seen, found, waived, run, begun))
+        return run_view.view_run(request, seen, run, child)
+    code = child.wait_until_started()
     run_text.print_detached(run, code)
     if request.as_json:
         click.echo((run / record.NAME).read_text("utf-8"), nl=False)
@@ -237,13 +237,25 @@ def _supervise_run(
         **record.build_start_record(seen, found, run, made, tidy, now),
         "waived": list(waived),
     }
+    begun |= {
+        "host": socket.gethostname(),
+        "cards_used": list(choose_monitor.list_card_labels(seen)),
+        "watch": {"no_stop": list(request.no_stop), "limits": list(request.limits), "deadline_s": request.deadline_s},
+    }
     begun["options"] = RequestNote(request.into, request.recipes).as_values()
     record.save_record(run, begun)
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
-    teller = choose_monitor.choose_progress_display(request, seen, run, monitor)
+
+    def note_start(training: Training) -> None:
+        begun.update(state="running", launcher=training.describe_processes())
+        record.save_record(run, begun)
+        started()
+
     try:
-        end = launcher.launch_training(seen.stage, made, tidy, run, teller, request.deadline_s, started, monitor)
+        end = launcher.launch_training(
+            seen.stage, made, tidy, run, lambda _step: None, request.deadline_s, note_start, monitor
+        )
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
         record.save_record(run, {**begun, "state": "unstarted", **why})
@@ -251,15 +263,14 @@ def _supervise_run(
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
-    finally:
-        teller.close()
-    return _finish_run(request, run, begun, end)
+    return run_end.finish_run(run, begun, end)
 
 
 def _new_folder(seen: GateContext, now: datetime) -> Path:
     try:
         run = record.create_folder(seen.runs, seen.recipe.name, now)
-        (run / "output").mkdir()
+        make_output_folder(run / "output", find_own_job(seen.recipe))
+        record.reserve_space(run)
         (run / "log").mkdir(container_agent.PRIVATE)  # private: launchers write their environment there
     except OSError as err:
         raise EnvcheckError(
@@ -267,29 +278,3 @@ def _new_folder(seen: GateContext, now: datetime) -> Path:
             _("choose another folder with --runs"),
         ) from None
     return run
-
-
-def _finish_run(request: TrainRequest, run: Path, begun: record.Record, end: TrainingEnd) -> int:
-    code = CODES[end.how]
-    diagnoses = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
-    done = {
-        **begun,
-        **record.build_end_values(end, code),
-        "memory": {**begun["memory"], "measured_bytes": record.measured_peak_bytes(end, begun["device"])},
-        "ended": record.format_time(datetime.now(timezone.utc)),
-        "checkpoints": list(end.outputs),
-        "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
-    }
-    title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])
-    try:
-        (run / "loss.svg").write_text(loss_plot.render_svg(end.steps, title), encoding="utf-8")
-    except OSError as err:
-        click.echo(
-            language.translate(_("envcheck: cannot draw the loss curve: {reason}", reason=describe_os_error(err))),
-            err=True,
-        )
-    record.save_record(run, done)
-    if request.as_json and not request.detach:
-        click.echo(record.as_text(done), nl=False)
-    run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    return code

@@ -47,3 +47,11 @@ def measure_output_disk(own: OwnJob) -> int | None:
         return shutil.disk_usage(there).free if there else None
     except OSError:
         return None
+
+
+def make_output_folder(place: Path, own: OwnJob | None) -> None:
+    """Make the output folder of a run; of an own job it is a link to where the job writes."""
+    if own is not None and own.output:
+        place.symlink_to(Path(own.output).expanduser().absolute())
+    else:
+        place.mkdir()

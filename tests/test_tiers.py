@@ -4,6 +4,7 @@ test."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -141,6 +142,52 @@ def test_the_gate_requires_every_tier_that_it_runs() -> None:
 
     assert '-m "fast or real or slow"' in readme
     assert f"{tiers.REQUIRED}=fast,real,slow" in gate and "ENVCHECK_SKIP_FAILS=1" in gate
+
+
+DISTURBED = """
+from pathlib import Path
+
+def test_disturbed_once():
+    mark = Path(__file__).with_name("mark")
+    there = mark.exists()
+    mark.touch()
+    assert there
+
+def test_fine(): ...
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("broken", "code"), [("", 0), ("\ndef test_broken(): assert False\n", 1)])
+def test_the_gate_runs_failed_tests_once_more(tmp_path: Path, broken: str, code: int) -> None:
+    """What passes alone is named and does not close the gate; what fails twice does."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "repeat", tmp_path / ".ci" / "repeat")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "test_suite.py").write_text(DISTURBED + broken)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p tests.tiers --strict-markers\n")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), tiers.REQUIRED: ""}
+    subprocess.run([str(python), "-m", "pytest", "-n", "0"], cwd=tmp_path, env=env, capture_output=True)
+
+    done = subprocess.run([str(tmp_path / ".ci" / "repeat")], env=env, capture_output=True, text=True)
+
+    printed = done.stdout + done.stderr
+    assert done.returncode == code, printed
+    assert "test_suite.py::test_disturbed_once" in printed and "test_fine" not in printed
+    assert ("passed only when run alone" in printed) == (code == 0)
+
+
+def test_nothing_that_failed_is_not_repeated(tmp_path: Path) -> None:
+    """A run that broke before its tests stays a failure."""
+    (tmp_path / ".ci").mkdir()
+    repeat = shutil.copy(ROOT / ".ci" / "repeat", tmp_path / ".ci" / "repeat")
+
+    done = subprocess.run([str(repeat)], capture_output=True, text=True)
+
+    assert done.returncode == 1 and "0 failed tests: not run again" in done.stdout
 
 
 @pytest.mark.parametrize("file", LONG)

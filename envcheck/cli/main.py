@@ -16,6 +16,7 @@ import click
 
 from envcheck.cli import translate_help, usage_errors
 from envcheck.cli.json_document import print_document
+from envcheck.cli.own_packages import refuse_foreign_packages
 from envcheck.core import errors, language, paths, signals
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import NOTHING, Message, _
@@ -111,6 +112,9 @@ def _run_command(argv: list[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         language.choose_language(words)
+        refuse_foreign_packages()
+        if not os.access(os.curdir, os.X_OK):
+            raise errors.UsageError(_("this user may not enter the working folder"), _("change to another folder"))
         translate_help.localise_command(main)
         result: Any = main.main(args=list(words), prog_name="envcheck", standalone_mode=False)
         return result if isinstance(result, int) else errors.SUCCESS

@@ -41,7 +41,17 @@ def method_option() -> Any:
 def config_option(**more: Any) -> Any:
     return option(
         "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
-        help="File with waivers, thresholds and your own checks.", **more,
+        help="Settings file to use instead of envcheck.toml.", **more,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOption(Request):
+    """The site's settings."""
+
+    config: str | None = option(
+        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE",
+        help="Settings file to use instead of envcheck.toml.",
     )  # fmt: skip
 
 
@@ -151,6 +161,14 @@ class RecipeOption(Request):
         shell_complete=shell_completion.complete_from(shell_completion.list_recipes),
         help="Recipe; 'envcheck recipes' lists them.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicesOption(Request):
+    devices: str | None = option(
+        "--devices", group=OptionGroup.JOB, is_common=True, metavar="NUMBERS|auto",
+        help="Devices to use: 4,5 or 4-7, or free ones (auto).",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,12 @@ def local_machine() -> AnswerSource:
     return simulated_machine(Path(sysroot)) if sysroot else live_machine()
 
 
+def simulated_root() -> str:
+    """Return the folder with the files of the simulated machine, "" on a real one."""
+    sysroot = os.environ.get(SYSROOT)
+    return str(Path(sysroot) / "root") if sysroot else ""
+
+
 def live_machine() -> AnswerSource:
     """Return the source that runs tools and reads files on this host."""
     return _make_source(CollectorHost(tuple(VENDORS.values()), run_program))

@@ -189,7 +189,7 @@ class Facts:
     `device` is the requested vendor; `vendors` are those found (none: checked as a CPU-only machine). `environments`
     are the virtual environments that `provision` created, by recipe; `proofs` the digests of the recipes that it
     verified on this host; `published_containers` the recipes whose container uses the published document's own options;
-    `thresholds` the limits set in envcheck.toml.
+    `container_cards` the device node numbers in the recipes' containers; `thresholds` the limits set in envcheck.toml.
     """
 
     device: str = "auto"
@@ -208,3 +208,4 @@ class Facts:
     wanted: MachineRequirements | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     published_containers: tuple[str, ...] = ()
+    container_cards: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
@@ -16,6 +16,7 @@ from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
+FORMS = Path(__file__).parent / "exceptions" / "forms.toml"
 # A pattern that begins with @ is a number used as a code: `error code is 507033`, not `step 507033`.
 _AS_CODE = r"(?:code|error|err|ret|result|status|failed)\b[^\d\n]{0,24}?(?<![\d.])(?:"
 # Unbounded repetition, after escapes and character sets are removed.
@@ -56,17 +57,30 @@ class _EntryTable:
     applies: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
+    peer: Literal["", "waits", "gone"] = ""
 
 
 @functools.cache
 def load_entries() -> tuple[CatalogueEntry, ...]:
     """Return all entries, ordered by area name, within an area as in its file."""
     areas = sorted([*_read_common_areas(), *_read_vendor_areas()], key=lambda area: area[0])
-    found = [parse_entry(raw, area) for area, listed in areas for raw in listed]
+    found = [*(parse_entry(raw, area) for area, listed in areas for raw in listed), *load_forms()]
+    found.sort(key=lambda entry: entry.area)
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(_("duplicate entries in the catalogue of explanations: {twice}", twice=join(", ", twice)))
     return tuple(found)
+
+
+@functools.cache
+def load_forms() -> tuple[CatalogueEntry, ...]:
+    """Return the entries of exceptions by their form, the most telling first: they match exceptions, not lines."""
+    return tuple(parse_entry(raw, FORMS.parent.name) for raw in load_own_table(FORMS)["entry"])
+
+
+def load_line_entries() -> tuple[CatalogueEntry, ...]:
+    """Return the entries that match lines."""
+    return tuple(entry for entry in load_entries() if entry.area != FORMS.parent.name)
 
 
 def _read_common_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:

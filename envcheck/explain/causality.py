@@ -44,17 +44,30 @@ def _rank_entry(
     entry: CatalogueEntry, scans: Sequence[LogFindings], places: Mapping[str, int], timed: bool
 ) -> _RankedDiagnosis:
     hits = [scan.hits[entry.name] for scan in scans if entry.name in scan.hits]
-    seen = [line for hit in hits for line in hit.first_lines]
+    seen = [line for scan in scans if entry.name in scan.hits for line in _list_lines(scan, entry.name)]
 
     def when(line: Evidence) -> tuple[float, int, int]:
         return (line.time if timed and line.time is not None else 0.0, places[line.file], line.line)
 
     seen.sort(key=when)
+    trains = {scan.name: scan.trains for scan in scans}
+    seen = [line for line in seen if line.line >= trains[line.file]] + [
+        line for line in seen if line.line < trains[line.file]
+    ]  # what did not end the training comes last
     groups = next((hit.groups for hit in hits if seen[0] in hit.first_lines), {})
     ended = [scan for scan in scans if entry.name in scan.hits and scan.hits[entry.name].last >= scan.trains]
     mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
     made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
     return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
+
+
+def _list_lines(scan: LogFindings, name: str) -> list[Evidence]:
+    """The first lines of an entry, and its last one if none of them may have ended the training."""
+    hit = scan.hits[name]
+    lines = hit.first_lines
+    if hit.last >= scan.trains and all(line.line < scan.trains for line in lines) and hit.last_line:
+        return [*lines, scan.make_evidence(hit.last, hit.last_line)]
+    return lines
 
 
 def make_diagnosis(
@@ -88,7 +101,7 @@ def make_diagnosis(
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
     """Return an entry's text with its placeholders replaced by values from the log line."""
-    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text)
+    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).rstrip()
 
 
 # With the punctuation to remove if the line has no such value: `: {path}`, ` ({module})`, and the same in Chinese.
@@ -97,13 +110,19 @@ _WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>
 _UNNAMED = {
     "backend": _("the backend"),
     "code": _("a code"),
+    "caller": _("the calling code"),
     "device": _("the device"),
     "function": _("the function"),
+    "fits": "FITS",
+    "format": _("text"),
+    "hint": "",
     "host": _("the host"),
+    "key": _("the key"),
     "kernel": _("the kernel"),
     "library": _("the library"),
     "limit": _("its limit"),
     "meaning": _("see the adjacent text"),
+    "message": _("see the line"),
     "model": _("the model"),
     "module": _("the module"),
     "name": _("the name"),
@@ -111,10 +130,15 @@ _UNNAMED = {
     "option": _("the option"),
     "package": _("the package"),
     "part": _("the part"),
+    "owner": _("the object"),
     "path": _("the path"),
+    "place": _("the last frame of the traceback"),
+    "remedy": _("see the line"),
     "requirement": _("the requirement"),
+    "source": _("see the traceback"),
     "symbol": _("the symbol"),
     "text": _("the text"),
+    "type": _("an exception"),
     "types": _("the types"),
     "version": _("the version"),
     "what": _("the reason in the line"),
@@ -126,6 +150,8 @@ def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
     if said := named.get(name):
         return f"{ahead}{said[:LONGEST]}{close}"
     if ahead and (ahead in " (（") == bool(close):
+        return ""
+    if name in _UNNAMED and not _UNNAMED[name]:
         return ""
     return f"{ahead}{translate(_UNNAMED[name]) if name in _UNNAMED else name}{close}"
 

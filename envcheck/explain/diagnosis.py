@@ -7,9 +7,14 @@ import typing
 from dataclasses import dataclass
 from typing import Literal
 
+from envcheck.core.messages import Message
+from envcheck.explain.processes.process_end import ProcessEnd
+
 # In display order: possible causes, then their consequences, then mere reports of an exit.
 EntryKind = Literal["cause", "symptom", "summary", "warning"]
 KINDS = typing.get_args(EntryKind)
+# What became of the processes of logs; for a text or code, whether an entry knows it.
+Verdict = Literal["finished", "failed", "running", "unknown", "explained"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class CatalogueEntry:
     applies: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()  # names, or areas, of entries that cause this one
+    peer: str = ""  # waits: it timed out waiting for other ranks; gone: another rank left or ended it
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,10 @@ class RaisedException:
     raised_in: str = ""
     called_from: str = ""
     time: float | None = None
+    frames: tuple[str, ...] = ()  # the innermost ones, the last one last
+    source: str = ""  # the source line of the last frame
+    rank: int | None = None  # which the launcher put before the lines
+    end: int = 0  # line of the exception itself
 
 
 @dataclass(frozen=True)
@@ -94,3 +104,11 @@ class ExplainReport:
     read: tuple[tuple[str, int, int], ...]  # name, lines, bytes
     first: str = ""
     notes: tuple[str, ...] = ()
+    verdict: Verdict = "explained"
+    ends: tuple[ProcessEnd, ...] = ()
+    summary: Message | None = None  # which process failed first, and what it did to the others
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether a diagnosis may be the cause, and is more than the report of an exit."""
+        return any(one.kind in ("cause", "symptom") for one in self.diagnoses)

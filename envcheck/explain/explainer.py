@@ -9,19 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from envcheck.core.messages import _
-from envcheck.explain import catalogue, causality, codes, log_files, parallel
-from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException
+from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
+from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
+from envcheck.explain.exception_forms import REPEATING, explain_exception
+from envcheck.explain.exceptions.notices import is_general
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
-from envcheck.explain.relevant_lines import select_relevant_lines
+from envcheck.explain.processes.outcome_text import describe_first_failure
+from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailure, ProcessEnd, find_first_failure
+from envcheck.explain.relevant_lines import has_alarm, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
 LOUD = ("cause", "symptom")
+NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
 @functools.cache
 def load_index() -> EntryIndex:
-    return EntryIndex(catalogue.load_entries())
+    return EntryIndex(catalogue.load_line_entries())
 
 
 def diagnose(
@@ -33,7 +38,7 @@ def diagnose(
     (`envcheck.explain.kernel_log.read_lines`): only they distinguish an out-of-memory SIGKILL from others.
     """
     logs = [_scan_lines(name, lines, every=True), _scan_lines(_("kernel log"), kernel, every=True)]
-    told = causality.order_diagnoses([one for one in logs if one.size], load_index().entries)
+    told = _diagnose_scans([one for one in logs if one.size], _find_ends(logs[:1]))
     ended = () if code is None or code == 0 else tuple(d for d in explain_codes([str(code)]) if d.name != "exit.status")
     known = {diagnosis.name for diagnosis in told}
     return (*told, *(_link_to_cause(one, told) for one in ended if one.name not in known))
@@ -77,9 +82,9 @@ def explain_arguments(words: Sequence[str]) -> ExplainReport:
     whole = " ".join(words)
     if told := explain_codes([whole]) or (explain_codes(words) if all(map(codes.explain_code, words)) else ()):
         return ExplainReport(told, None, (), ((_("command line"), 1, len(whole)),))
-    found = build_report([_scan_lines(_("command line"), whole.splitlines(), every=True)])
+    found = build_report([_scan_lines(_("command line"), whole.splitlines(), every=True)], is_log=False)
     if not found.diagnoses and (told := explain_codes(dict.fromkeys(_TOKEN.findall(whole)))):
-        return replace(found, diagnoses=told, relevant_lines=())
+        return replace(found, diagnoses=told, relevant_lines=(), verdict="explained")
     return found
 
 
@@ -94,36 +99,112 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
     return scan_blocks(name, log_files.join_lines(blocks), load_index(), every)
 
 
-def build_report(scans: Sequence[LogFindings]) -> ExplainReport:
-    """Return the combined report of several logs."""
-    told = causality.order_diagnoses(scans, load_index().entries)
-    raised = _choose_exception(scans, told)
+def build_report(scans: Sequence[LogFindings], is_log: bool = True) -> ExplainReport:
+    """Return the combined report of several logs, or of a text that is not one."""
+    ends = _find_ends(scans)
+    told = _diagnose_scans(scans, ends)
+    raised = _choose_exception(scans, told, ends)
     known = any(diagnosis.kind != "warning" for diagnosis in told)
+    first = find_first_failure(ends)
+    verdict = _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
+    quiet = known or verdict in ("finished", "running")
     return ExplainReport(
         diagnoses=told,
         raised=raised,
-        relevant_lines=() if known else select_relevant_lines(scans),
+        relevant_lines=() if quiet else select_relevant_lines(scans),
         read=tuple((one.name, one.read, one.size) for one in scans),
-        first=_find_first_failed(told, raised) if len(scans) > 1 else "",
+        first=_find_first_failed(told, raised, first) if len(scans) > 1 else "",
+        verdict=verdict,
+        ends=ends if is_log else (),
+        summary=describe_first_failure(ends, first),
     )
 
 
-def _find_first_failed(told: Sequence[Diagnosis], raised: RaisedException | None) -> str:
+def _find_ends(scans: Sequence[LogFindings]) -> tuple[ProcessEnd, ...]:
+    return process_ends.list_process_ends(scans, load_index().entries)
+
+
+def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> Verdict:
+    hows = {end.how for end in ends}
+    if hows.intersection(BROKEN):
+        return "failed"
+    if not ends or any(has_alarm(scan) for scan in scans):
+        return "unknown"
+    if hows == {"finished"}:
+        return "finished"
+    return "running" if any(scan.progress.last or scan.progress.end for scan in scans) else "unknown"
+
+
+def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses; an exception that no entry knows is one, and comes before what it brought about."""
+    told = causality.order_diagnoses(scans, load_index().entries)
+    first = find_first_failure(ends)
+    end = first.end if first else None
+    scan = next((one for one in scans if end and one.name == end.log), None)
+    if end is None or scan is None:
+        return told
+    if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
+        return _put_first(explain_exception(raised), told)
+    return _move_to_front(told, end)
+
+
+def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[Diagnosis]) -> RaisedException | None:
+    """Return the exception that ended the process, unless an entry knows it or what led to it."""
+    known = process_ends.list_known_lines(scan, load_index().entries)
+    shared = len({one.rank for one in scan.raised} - {None}) > 1
+    raised = process_ends.find_own_exception(scan, end.rank if shared else None)
+    if raised is None:
+        return None
+    entry = process_ends.find_entry_of(raised, known)
+    if entry is not None:
+        return raised if entry.name in REPEATING else None
+    far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
+    causes = {one.name for one in told if one.kind == "cause"}
+    last = raised.end if raised.frames else scan.read  # without frames it may not be the end
+    led = any(one.entry.name in causes and far <= one.line.line <= last for one in known)
+    return None if led else raised
+
+
+def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    rest = [one for one in told if one.name not in REPEATING]
+    linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
+    return (made, *linked)
+
+
+def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagnosis, ...]:
+    """Put the diagnosis of the process that failed first before those of others."""
+    if end.how not in FAILED:
+        return told
+    mine = [one for one in told if one.kind == "cause" and any(line.file == end.log for line in one.evidence)]
+    if not mine or mine[0] is told[0] or (told[0].kind == "cause" and _is_of_log(told[0], end.log)):
+        return told
+    return (mine[0], *(one for one in told if one is not mine[0]))
+
+
+def _is_of_log(one: Diagnosis, log: str) -> bool:
+    return any(line.file == log for line in one.evidence)
+
+
+def _find_first_failed(told: Sequence[Diagnosis], raised: RaisedException | None, first: FirstFailure | None) -> str:
+    if first and first.end:
+        return first.end.log
     loud = [diagnosis for diagnosis in told if diagnosis.kind in LOUD]
     return loud[0].evidence[0].file if loud else raised.file if raised else ""
 
 
-def _choose_exception(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> RaisedException | None:
-    """The exception of the first diagnosis; otherwise the last one in the log that failed first."""
-    ends = [one for scan in scans for one in scan.raised if one.line >= scan.trains]
-    if not ends:
-        return None
+def _choose_exception(
+    scans: Sequence[LogFindings], told: Sequence[Diagnosis], ends: Sequence[ProcessEnd]
+) -> RaisedException | None:
+    """The exception of the first diagnosis; otherwise the last one of the process that failed first."""
+    ended = [one for scan in scans for one in scan.raised if max(one.line, one.end) >= scan.trains]
     loud = next((one.evidence[0] for one in told if one.kind in LOUD), None)
     if loud:
-        of_it = [end for end in ends if end.file == loud.file and end.text in loud.text]
-        mine = of_it or [end for end in ends if end.file == loud.file][-1:]
+        mine = [one for one in ended if one.file == loud.file and one.text in loud.text]
         if mine:
             return mine[0]
-    last = [scan.raised[-1] for scan in scans if scan.raised and scan.raised[-1] in ends]
-    timed = [end for end in last if end.time is not None]
-    return min(timed, key=lambda end: end.time or 0.0) if len(timed) == len(last) else last[0]
+    first = find_first_failure(ends)
+    logs = [first.end.log] if first and first.end else [loud.file] if loud else [scan.name for scan in scans]
+    for scan in scans:
+        if scan.name in logs and (raised := process_ends.find_own_exception(scan)):
+            return raised
+    return next((one for one in reversed(ended) if one.file in logs), None)

@@ -10,6 +10,8 @@ from envcheck.core import language
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import Diagnosis
 
+OUR_VALUES = ("meaning", "hint")  # values that are our text, not the log's
+
 
 def translate_diagnosis(one: Diagnosis) -> Diagnosis:
     """Return the diagnosis in the selected language; the meaning of a code is translated too."""
@@ -23,7 +25,7 @@ def translate_diagnosis(one: Diagnosis) -> Diagnosis:
             why=language.translate(one.why),
             do=language.translate(one.do),
         )
-    named = {name: language.translate(said) if name == "meaning" else said for name, said in one.named}
+    named = {name: language.translate(said) if name in OUR_VALUES else said for name, said in one.named}
     says, why, do = (
         causality.fill_placeholders(language.translate(text), named) for text in (entry.says, entry.why, entry.do)
     )
@@ -39,7 +41,7 @@ def translate_recorded_headline(recorded: Mapping[str, Any]) -> str:
     entry = next((entry for entry in catalogue.load_entries() if entry.name == recorded.get("name")), None)
     if entry is None or language.current_language() == "en":
         return language.translate(says)
-    values = {name: language.translate(text) if name == "meaning" else text for name, text in pairs}
+    values = {name: language.translate(text) if name in OUR_VALUES else text for name, text in pairs}
     return causality.fill_placeholders(language.translate(entry.says), values)
 
 

@@ -16,15 +16,24 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeVar
 
+from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
+from envcheck.explain.processes.progress import ProgressMarks
+from envcheck.explain.tracebacks import TracebackReader
 
 SHOWN = 3  # first lines of each entry that are kept, no two equal except for figures
 ODD = 150  # unknown alarming lines that are kept, at the beginning and at the end
 TAIL, LAST, WIDTH = 1 << 15, 24, 2048  # bytes at the end of a log, lines of them that are kept, and bytes of each
+EXCEPTIONS = 4096  # kept of one log, of all its ranks
+HEAD = b"Traceback (most recent call last)"
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
+_EXCEPTION = re.compile(
+    r"^(?:\[[^\]]{1,40}\]:? ?){0,2}((?:[a-z_][\w.]{0,120}\.)?[A-Z]\w{2,60}(?:Error|Exception|Interrupt): .{3,600})"
+)
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -44,6 +53,7 @@ class EntryHits:
     count: int = 0
     mild: bool = True  # logged as a warning, each time
     last: int = 0  # line
+    last_line: bytes = b""
     shown: list[MatchedLine] = field(default_factory=list)
 
     @property
@@ -71,7 +81,8 @@ class LogFindings:
     lines: int = 0  # that have an end
     size: int = 0
     hits: dict[str, EntryHits] = field(default_factory=dict)
-    raised: list[RaisedException] = field(default_factory=list)  # the first and the last
+    raised: list[RaisedException] = field(default_factory=list)  # of each rank the first, and the last of each sort
+    progress: ProgressMarks = field(default_factory=ProgressMarks)
     odd_first: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # by kind: number, and alarming line
     odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     odd_seen: Counter[bytes] = field(default_factory=Counter)
@@ -80,7 +91,16 @@ class LogFindings:
     time: float | None = None
     end: bytes = b""
     read: int = 0  # lines, including a last one without a line end
-    trains: int = 0  # start of the last TAIL bytes, if a training continues there: nothing before ended it
+    trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
+
+    def add_exception(self, raised: RaisedException) -> None:
+        """Keep the first exception of a rank, and its last one of each sort."""
+        sort = is_notice(raised.text)
+        same = [one for one in self.raised if one.rank == raised.rank and is_notice(one.text) == sort]
+        if len(same) > 1:
+            self.raised.remove(same[-1])
+        if len(self.raised) < EXCEPTIONS:
+            self.raised.append(raised)
 
     def finish_log(self) -> LogFindings:
         """Complete the findings of a log that was read to its end."""
@@ -88,14 +108,44 @@ class LogFindings:
         for number, line in self.odd_last:
             odd.setdefault(compute_kind(line), (number, line))
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
+        self._guess_exceptions()
         self.tail = _read_last_lines(self)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
+        self._read_last_traceback()
         steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
             self.trains = self.lines + 1 - self.end.count(b"\n")
+        self.trains = max(self.trains, self.progress.find_survived(), self.progress.end)
         self.odd_first, self.end = {}, b""
         self.odd_last.clear()
         return _fill_missing_times(self)
+
+    def _guess_exceptions(self) -> None:
+        """Take alarming lines in the form of an exception's line for one if the log has no traceback."""
+        if self.raised:
+            return
+        for line in sorted(self.odd, key=lambda line: line.line):
+            if found := _EXCEPTION.match(line.text):
+                time = timestamps.parse_timestamp(line.text)
+                self.add_exception(RaisedException(found[1], self.name, line.line, time=time, end=line.line))
+
+    def make_evidence(self, number: int, line: bytes) -> Evidence:
+        """Return a line as evidence, with its own time."""
+        text = sanitize_line(line)
+        return Evidence(self.name, number, text, timestamps.parse_timestamp(text))
+
+    def _read_last_traceback(self) -> None:
+        """Read the traceback at the end of the log if it was not read: one of too many."""
+        at = self.end.rfind(HEAD)
+        number = self.lines + 1 - self.end.count(b"\n", at)
+        if at < 0 or any(one.line >= number for one in self.raised):
+            return
+        reader = TracebackReader()
+        head, *rest = self.end[self.end.rfind(b"\n", 0, at) + 1 :].split(b"\n")
+        reader.start_traceback(head, self.name, number, self.time)
+        found = next((one for line in rest if (one := reader.feed_line(line))), None) or reader.finish_log()
+        if found:
+            self.add_exception(found)
 
 
 def join_pieces(pieces: Iterable[LogFindings]) -> LogFindings:
@@ -108,9 +158,11 @@ def _append_piece(a: LogFindings, b: LogFindings) -> LogFindings:
     for name, hit in b.hits.items():
         mine = a.hits.setdefault(name, EntryHits())
         mine.count, mine.mild, mine.last = mine.count + hit.count, mine.mild and hit.mild, hit.last + a.lines
+        mine.last_line = hit.last_line
         mine.add_lines(replace(one, line=_shift_line(a, one.line)) for one in hit.shown)
-    a.raised = [*a.raised, *(_shift_line(a, one) for one in b.raised)]
-    a.raised = [*a.raised[:1], *a.raised[1:][-1:]]
+    for raised in b.raised:
+        a.add_exception(replace(_shift_line(a, raised), end=raised.end + a.lines))
+    a.progress.append_part(b.progress, a.lines)
     for of, (number, line) in b.odd_first.items():
         if len(a.odd_first) < ODD:
             a.odd_first.setdefault(of, (number + a.lines, line))

@@ -11,6 +11,7 @@ from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.prefilter import DIGITS
 
 SHOWN = 10
+ALARM = 3.0  # score of a line that reports an error
 _LAST = re.compile(r"^(?:\[[^\]]{1,40}\]:? ?){0,2}[A-Za-z_][\w.]{0,100}(?:Error|Exception|Interrupt|Exit|Failure)\b")
 _LOUD = re.compile(r"\b(?:FATAL|CRITICAL|PANIC|panic|fatal|Fatal|core dumped|Segmentation|terminate called)\b")
 _ERROR = re.compile(
@@ -34,6 +35,12 @@ def select_relevant_lines(scans: Sequence[LogFindings]) -> tuple[Evidence, ...]:
         if len(kept) == SHOWN:
             break
     return tuple(sorted(kept.values(), key=lambda line: (places[line.file], line.line)))
+
+
+def has_alarm(scan: LogFindings) -> bool:
+    """Return whether an unknown line after the last step reports an error."""
+    last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0)
+    return any(_score_text(line.text, False) >= ALARM for line in scan.odd if line.line > last)
 
 
 def _score_lines(scan: LogFindings) -> Iterable[tuple[float, Evidence]]:

@@ -14,8 +14,11 @@ from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException
 from envcheck.explain.localize import translate_diagnosis
+from envcheck.explain.processes.outcome_text import VERDICTS, list_end_rows
+from envcheck.explain.processes.process_end import ProcessEnd
 from envcheck.report import Style
 
+MAX_END_ROWS = 12  # groups of processes that ended alike
 MAX_FULL_DIAGNOSES = 5  # diagnoses in detail; of the others only the first line
 _HEADS = {
     "cause": _("cause"),
@@ -33,18 +36,16 @@ UNKNOWN_NEXT = _(
 )
 
 
-def name_verdict(report: ExplainReport) -> str:
-    return "explained" if report.diagnoses else "unknown"
-
-
 def as_json(report: ExplainReport, code: int) -> str:
     """Return one JSON document."""
     return json.dumps(
         {
             "schema": SCHEMA_VERSION,
-            "verdict": name_verdict(report),
-            **outcome_fields(code, UNKNOWN, UNKNOWN_NEXT),
+            "verdict": report.verdict,
+            **_make_outcome_fields(report, code),
+            "summary": str(report.summary) if report.summary else None,
             "first_failed": report.first or None,
+            "processes": [_make_process_object(end) for end in report.ends],
             "notes": list(report.notes),
             "diagnoses": [_make_diagnosis_object(translate_diagnosis(one)) for one in report.diagnoses],
             "exception": _make_exception_object(report.raised),
@@ -71,6 +72,30 @@ def _make_diagnosis_object(one: Diagnosis) -> dict[str, Any]:
     }
 
 
+def _make_outcome_fields(report: ExplainReport, code: int) -> dict[str, Any]:
+    """For a failure with a known cause, its headline and remedy."""
+    cause = next((one for one in report.diagnoses if one.kind in ("cause", "symptom")), None)
+    if code == 1 and cause:
+        return outcome_fields(code, cause.description, cause.do)
+    return outcome_fields(code, UNKNOWN, UNKNOWN_NEXT)
+
+
+def _make_process_object(end: ProcessEnd) -> dict[str, Any]:
+    return {
+        "log": end.log,
+        "rank": end.rank,
+        "host": end.host or None,
+        "end": end.how,
+        "reason": end.reason or None,
+        "line": end.line or None,
+        "place": end.place or None,
+        "clock": end.clock or None,
+        "last_step": end.step,
+        "waits_in": end.waits or None,
+        "names_ranks": list(end.named),
+    }
+
+
 def _make_line_object(line: Evidence) -> dict[str, Any]:
     return {"file": line.file, "line": line.line, "text": line.text}
 
@@ -92,11 +117,8 @@ def _render_lines(report: ExplainReport, style: Style) -> Iterator[str]:
         yield from _wrap_text(translate(_("run {note}", note=note)), style)
     if report.notes and not report.first:
         yield ""
-    if report.first:
-        yield from _wrap_text(
-            translate(_("first process to fail: {log}", log=_translate_file_name(report.first))), style
-        )
-        yield ""
+    if outcome := [*_render_outcome(report, style)]:
+        yield from (*outcome, "")
     loud = [one for one in report.diagnoses if not (one.caused_by and one.kind in ("summary", "symptom"))]
     for one in loud[:MAX_FULL_DIAGNOSES]:
         yield from _render_diagnosis(one, style)
@@ -109,12 +131,32 @@ def _render_lines(report: ExplainReport, style: Style) -> Iterator[str]:
     if report.raised:
         yield from _render_exception(report.raised, style)
         yield ""
+    if report.verdict in ("finished", "running"):
+        return
     if not report.diagnoses:
         yield from _render_unknown(report, style)
     elif report.relevant_lines:
         yield from _render_evidence(
             _("no catalogue entry explains the exit; most relevant lines:"), report.relevant_lines, style
         )
+
+
+def _render_outcome(report: ExplainReport, style: Style) -> Iterator[str]:
+    """The verdict, which process failed first, and how each ended."""
+    if report.verdict not in ("explained", "unknown", "failed") and not report.notes:
+        yield from _wrap_text(translate(_("verdict: {verdict}", verdict=VERDICTS[report.verdict])), style, "", "    ")
+    if report.verdict == "failed" and report.summary:
+        yield from _wrap_text(translate(report.summary), style, "", "    ")
+    if report.first:
+        yield from _wrap_text(
+            translate(_("first process to fail: {log}", log=_translate_file_name(report.first))), style
+        )
+    if len(report.ends) > 1:
+        rows = list_end_rows(report.ends)
+        for process, end in rows[:MAX_END_ROWS]:
+            yield from _wrap_text(f"{translate(process)}: {translate(end)}", style, "  ", "      ")
+        if len(rows) > MAX_END_ROWS:
+            yield f"  {translate(_('and {count} more', count=len(rows) - MAX_END_ROWS))}"
 
 
 def _render_diagnosis(one: Diagnosis, style: Style) -> Iterator[str]:

@@ -12,10 +12,13 @@ from envcheck.explain.dedup import MAX_GISTS, MAX_LOOKS, KnownOutcomes, LineGist
 from envcheck.explain.diagnosis import Evidence, RaisedException
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
-from envcheck.explain.log_findings import ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
+from envcheck.explain.log_findings import HEAD, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
+from envcheck.explain.processes.printed_data import is_printed_data
+from envcheck.explain.processes.progress import feed_progress
+from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
 
 # Known lines (without digits), and their bytes, after which they are discarded.
@@ -26,7 +29,8 @@ FLOOD = 0.25  # new alarming lines: from this number on, their cheaper gists are
 MANY = 0.06  # share of a block's lines: so many new alarming ones are checked in one search
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 ODD_WIDTH = 600  # bytes of an unknown alarming line that are kept
-HEAD = b"Traceback (most recent call last)"
+TRACEBACKS = 5_000  # that are read one by one; of more, the last one as well
+READERS = 64  # tracebacks of several ranks that are open at once
 
 
 @dataclass
@@ -62,7 +66,8 @@ class LogScanner:
     _fared: KnownOutcomes = field(default_factory=KnownOutcomes)
     _flood: bool = False
     _alarm: bool = False  # number of the last block's lines
-    _reader: TracebackReader = field(default_factory=TracebackReader)
+    _readers: dict[int | None, TracebackReader] = field(default_factory=dict)  # of open tracebacks, by rank
+    _tracebacks: int = 0
 
     def __post_init__(self) -> None:
         self.found = LogFindings(self.name)
@@ -81,9 +86,10 @@ class LogScanner:
         hot, dull = (new, set()) if self.every else self._sort_new_keys(block, keys, new)
         self._hot |= hot
         self._dull |= dull
-        if self._reader.open or not distinct.isdisjoint(self._hot):
-            self._look_at_lines(block.split(b"\n"), keys)
         found = self.found
+        feed_progress(found.progress, block, found.lines)
+        if self._readers or not distinct.isdisjoint(self._hot):
+            self._look_at_lines(block.split(b"\n"), keys)
         found.size += len(block)
         found.lines += len(keys) - 1
         found.end = block[-TAIL:] if len(block) >= TAIL else (found.end + block)[-TAIL:]
@@ -161,24 +167,41 @@ class LogScanner:
 
     def _look_at_lines(self, lines: list[bytes], keys: list[bytes]) -> None:
         for at, key in enumerate(keys):
-            if self._reader.open:
-                self._record_exception(self._reader.feed_line(lines[at]))
+            if self._readers:
+                self._feed_readers(lines[at])
             if key in self._hot:
                 self._read_line(lines, at, key)
 
+    def _feed_readers(self, line: bytes) -> None:
+        for rank, reader in list(self._readers.items()):
+            self._record_exception(reader.feed_line(line))
+            if not reader.open:
+                del self._readers[rank]
+
     def _record_exception(self, raised: RaisedException | None) -> None:
-        if raised is None:
+        if raised is not None:
+            self.found.add_exception(raised)
+
+    def _start_traceback(self, lines: list[bytes], at: int, number: int) -> None:
+        """Of very many tracebacks, `finish_log` reads the last one at the end of the log."""
+        self._tracebacks += 1
+        if self._tracebacks > TRACEBACKS:
             return
-        self.found.raised = [*self.found.raised[:1], raised]  # the first and the last are shown
+        self.found.time = self._find_time(lines, at)
+        reader = TracebackReader()
+        reader.start_traceback(lines[at], self.name, number, self.found.time)
+        if reader.rank in self._readers or len(self._readers) < READERS:
+            self._readers[reader.rank] = reader
 
     def _read_line(self, lines: list[bytes], at: int, key: bytes) -> None:
         line = lines[at]
         number = self.found.lines + at + 1
         if HEAD in line:
-            self.found.time = self._find_time(lines, at)
-            self._reader.start_traceback(line, self.name, number, self.found.time)
+            self._start_traceback(lines, at, number)
         seen = self._told.get(key)
         if seen is None:
+            if len(line) < WINDOW and is_printed_data(lines, at):
+                return
             seen = self._told[key] = _SeenLine(line if len(line) < WINDOW // 4 else line[:WINDOW])
             seen.names = self._match_new_line(lines, at, number, key)
             return
@@ -186,14 +209,16 @@ class LogScanner:
         if names is None:
             seen.others[extract_codes(line)] = self._match_new_line(lines, at, number, key)
             return
-        self._count_hits(names, number)
+        if names and is_printed_data(lines, at):
+            return
+        self._count_hits(names, number, line)
         if not names:
             self.found.odd_seen[key] += 1
 
-    def _count_hits(self, names: Iterable[str], number: int) -> None:
+    def _count_hits(self, names: Iterable[str], number: int, line: bytes) -> None:
         for name in names:
             hit = self.found.hits[name]
-            hit.count, hit.last = hit.count + 1, number
+            hit.count, hit.last, hit.last_line = hit.count + 1, number, line[:WINDOW]
 
     def _match_new_line(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """Match a line that was not seen before, figures aside."""
@@ -204,7 +229,7 @@ class LogScanner:
             self.found.odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
         names = self._match_entries(lines, at, number, gist)
-        self._count_hits(names, number)
+        self._count_hits(names, number, lines[at])
         if len(self._vain) > KNOWN // 2:
             self._vain.clear()
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
@@ -262,15 +287,16 @@ class LogScanner:
     def finish_piece(self, after: Iterable[bytes] = ()) -> LogFindings:
         """Return the findings; `after` are the blocks after this part, into which an exception may continue."""
         self._finish_traceback(line for block in after for line in block.split(b"\n"))
-        self._record_exception(self._reader.finish_log())
+        for reader in self._readers.values():
+            self._record_exception(reader.finish_log())
         self._forget_keys()
         return self.found
 
     def _finish_traceback(self, lines: Iterator[bytes]) -> None:
-        while self._reader.open and (line := next(lines, None)) is not None:
-            self._record_exception(self._reader.feed_line(line))
+        while self._readers and (line := next(lines, None)) is not None:
+            self._feed_readers(line)
             if HEAD in line:  # another traceback, of the next part
-                self._reader.open = False
+                self._readers.pop(find_prefix_rank(line[:200].decode("utf-8", "replace")), None)
 
 
 def _is_plain(line: bytes) -> bool:

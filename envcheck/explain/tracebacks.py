@@ -7,11 +7,13 @@ import re
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.log_text import sanitize_line
+from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 _FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
-_LAST = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::|$)")
+# A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
+_LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
 _RANK = re.compile(
     r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
 )  # of torchrun --tee, mpirun
@@ -29,6 +31,8 @@ class TracebackReader:
         self._ahead = found[1] if found else ""
         self._file, self._number, self._time = file, number, time
         self._frames: list[str] = []
+        self._source = self._headline = ""
+        self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
 
@@ -39,24 +43,39 @@ class TracebackReader:
             self.open = False
             return None
         text = self._strip_prefix(sanitize_line(raw[:1024]))
-        if text is None or not text.strip() or text[0] in " \t|+":
+        if text is not None and self._headline:
+            return self._complete_headline(text)
+        if text is None or not text.strip() or text[0] in " \t|+" or not _LAST.match(text):
             self._record_frame(text or "")
             return None
-        if not _LAST.match(text):
+        if text.rstrip().endswith(":"):  # its message begins on the next line
+            self._headline = text.rstrip()
             return None
         self.open = False
         return self._make_exception(text)
+
+    def _complete_headline(self, text: str) -> RaisedException | None:
+        """The exception with the first line of its message that is not empty."""
+        if not text.strip() and self._read < MAX_LINES:
+            return None
+        self.open = False
+        return self._make_exception(f"{self._headline} {text.strip()}")
 
     def finish_log(self) -> RaisedException | None:
         """Return what is known of a traceback that the log cut off."""
         if not self.open or not self._frames:
             return None
         self.open = False
+        if self._headline:
+            return self._make_exception(self._headline)
         return self._make_exception(_("the log does not contain the exception line"))
 
     def _record_frame(self, text: str) -> None:
         if found := _FRAME.match(text):
             self._frames = [*self._frames[:1], *self._frames[1:][-30:], f"{found[1]}:{found[2]}, in {found[3]}"]
+            self._source = ""
+        elif self._frames and not self._source and text.strip() and text.strip()[0] not in "^~+|":
+            self._source = text.strip()[:200]
 
     def _strip_prefix(self, text: str) -> str | None:
         """The line without the prefix of this rank; None for a line of another rank."""
@@ -74,4 +93,15 @@ class TracebackReader:
     def _make_exception(self, what: str) -> RaisedException:
         inner = self._frames[-1] if self._frames else ""
         outer = self._frames[0] if len(self._frames) > 1 else ""
-        return RaisedException(what[:600], self._file, self._number, inner, outer, self._time)
+        return RaisedException(
+            what[:600],
+            self._file,
+            self._number,
+            inner,
+            outer,
+            self._time,
+            frames=tuple(self._frames[-12:]),
+            source=self._source,
+            rank=self.rank,
+            end=self._number + self._read,
+        )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _
+from envcheck.job.choose_cards import describe_choice
 from envcheck.job.definition import Job
 from installers.recipes.catalogue import TALKS
 from installers.recipes.container_spec import ContainerSpec
@@ -171,9 +172,10 @@ def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> Training
 
 def render_job(job: Job, values: Mapping[str, str] | None = None) -> TrainingCommand:
     """Return the command of a resolved job, in its container if it has one, without envcheck's own labels."""
-    return render_command(
+    made = render_command(
         job.recipe, job.method, values, replace(job.container.spec, recipe="") if job.container else None
     )
+    return replace(made, caution=(*made.caution, describe_choice(job.choice))) if job.choice else made
 
 
 def _render_own_files(job: RecipeJob, known: Mapping[str, str]) -> dict[str, str]:
@@ -219,7 +221,7 @@ def _own_values(recipe: Recipe, job: RecipeJob) -> dict[str, str]:
         "program": str(PROGRAMS / "tiny.py"),
         "nodes": str(job.nodes),
         "processes": str(job.processes),
-        "devices": ",".join(map(str, range(job.processes))),
+        "devices": ",".join(map(str, job.numbers or range(job.processes))),
         "port": "" if job.port is None else str(job.port),
         "rank": "" if job.rank is None else str(job.rank),
         "model_path": recipe.model_path,

@@ -50,7 +50,7 @@ class JobContainer:
     """`grant`: how it gets the cards; `own_folders`: mount sources that belong to the user.
 
     `as_published`: with the options of the published document.  `is_verified` is False for a container whose options
-    differ from the document: it has not been run on that hardware.
+    differ from the document: it has not been run on that hardware.  `cards` are the device node numbers in it.
     """
 
     spec: ContainerSpec
@@ -58,6 +58,13 @@ class JobContainer:
     own_folders: tuple[str, ...] = ()
     as_published: bool = False
     is_verified: bool = True
+    cards: tuple[int, ...] = ()
+
+    def number_nodes(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Return the numbers in the container of these cards of the host; a privileged one counts as the host does."""
+        if self.spec.privileged or not set(nodes) <= set(self.cards):
+            return tuple(nodes)
+        return tuple(self.cards.index(node) for node in nodes)
 
 
 def derive_container(
@@ -68,14 +75,16 @@ def derive_container(
     architecture: str,
     folder: str,
     as_published: bool = False,
+    only: bool = False,
 ) -> JobContainer | None:
     """Return the container for the recipe's jobs on the machine of `facts`; None for a recipe without a container.
 
-    `device` is the vendor's name, `ids` are the device node numbers of the job's cards
-    (`envcheck.job.card_ids.select_card_ids`), `architecture` is that of `uname -m`.  Relative mount sources start at
-    `folder`.  The container is privileged only if `as_published`.  It gets the cards by CDI if the engine knows all of
-    them; else by the vendor's runtime if the device nodes do not suffice and the engine has it; else by the device
-    nodes and the vendor's control nodes.  The facts of a machine without such cards are ignored.
+    `device` is the vendor's name, `ids` are the device node numbers of the job's cards, `architecture` is that of
+    `uname -m`.  Relative mount sources start at `folder`.  The container that exists keeps its cards if the job's are
+    among them; a new one gets those of the job and, unless `only`, as many more as the recipe's other jobs use.  It is
+    privileged only if `as_published`.  It gets the cards by CDI if the engine knows all of them; else by the vendor's
+    runtime if the device nodes do not suffice and the engine has it; else by the device nodes and the vendor's
+    control nodes.  The facts of a machine without such cards are ignored.
     """
     box = recipe.container
     image = recipe.image and find_reference(recipe.image, architecture)
@@ -83,16 +92,16 @@ def derive_container(
         return None
     vendor = VENDORS[device]
     facts = facts if has_device(facts, device) else Facts()
-    numbers = _cards_of_all_jobs(recipe, facts, device, ids)
+    numbers = _choose_container_cards(recipe, facts, device, ids, only)
     least = _grant_least(box, vendor, facts.engine, numbers)
     published = _grant_published(recipe, box, least)
     written = _locate_mounts(replace(build_spec(box, image, folder), recipe=recipe.name), vendor, facts)
     by_document = _apply_grant(written, published)
     own = tuple(resolve_source(mount.source, folder) for mount in box.mounts if not mount.source.startswith("/"))
     if as_published:
-        return JobContainer(by_document, published, own, as_published=True)
+        return JobContainer(by_document, published, own, as_published=True, cards=numbers)
     spec = _drop_host_access(_apply_grant(written, least), vendor, len(numbers))
-    return JobContainer(spec, least, own, is_verified=spec == by_document or not vendor.node_pattern)
+    return JobContainer(spec, least, own, is_verified=spec == by_document or not vendor.node_pattern, cards=numbers)
 
 
 def describe_doubt(container: JobContainer | None, recipe: str) -> Message:
@@ -121,6 +130,15 @@ def is_published_privileged(recipe: Recipe) -> bool:
     note = recipe.notes.get("container.privileged")
     published = note.published if note else None
     return published if isinstance(published, bool) else bool(recipe.container and recipe.container.privileged)
+
+
+def _choose_container_cards(
+    recipe: Recipe, facts: Facts, device: str, ids: Sequence[int], only: bool
+) -> tuple[int, ...]:
+    there = facts.container_cards.get(recipe.name, ())
+    if there and set(ids) <= set(there):
+        return there
+    return tuple(sorted(ids)) if only and ids else _cards_of_all_jobs(recipe, facts, device, ids)
 
 
 def _cards_of_all_jobs(recipe: Recipe, facts: Facts, device: str, ids: Sequence[int]) -> tuple[int, ...]:

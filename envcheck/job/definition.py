@@ -9,6 +9,7 @@ from envcheck.core.facts import MachineRequirements
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import NOTHING, Message, _, fill
 from envcheck.core.model import Finding
+from envcheck.job.choose_cards import CardChoice
 from envcheck.job.container_privileges import JobContainer, as_values
 from envcheck.job.judgement import OF_MACHINE
 from envcheck.job.suitability import list_unmet
@@ -22,8 +23,9 @@ from launch.planner import LaunchPlan
 @dataclass(frozen=True)
 class Job:
     """`method` is the recipe's job with the request's nodes, cards and options.  `wanted` are its requirements,
-    `findings` whether the machine meets them.  `devices` are the ids of the cards on each node, as the launcher counts
-    them.  `image` is the one for `architecture`, None for a job that runs on the host.  `is_for_this_machine` is False
+    `findings` whether the machine meets them.  `devices` are the numbers of the cards on each node, as the vendor's
+    tool counts them, and `choice` why these; None: the first ones.  `image` is the one for `architecture`, None for a
+    job that runs on the host.  `is_for_this_machine` is False
     on a machine without such cards: the job is then resolved for the recipe's default host.  If no recipe was named,
     `reason` explains the choice and `equals` lists equivalent recipes.  `plan` is the memory plan, None if unknown.
     """
@@ -40,6 +42,7 @@ class Job:
     reason: str = ""
     equals: tuple[str, ...] = ()
     plan: LaunchPlan | None = None
+    choice: CardChoice | None = None
 
     @property
     def own(self) -> OwnJob | None:
@@ -87,6 +90,7 @@ class Job:
             "nodes": self.method.nodes,
             "cards": len(self.devices),
             "devices": list(self.devices),
+            "devices_reason": str(self.choice.reason) if self.choice else None,
             "image": self.image,
             "container": as_values(self.container) if self.container else None,
             "blocked_by": list(self.blocked_by),

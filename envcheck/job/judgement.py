@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from envcheck.core.facts import Facts, MachineRequirements, VendorFacts
 from envcheck.core.model import Device, Finding, Status
 from envcheck.job.card_ids import has_device, select_card_ids
+from envcheck.job.choose_cards import CardChoice
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import Offer, job_device
 from installers.recipes.manual_steps import find_reference
@@ -24,10 +25,12 @@ OF_DRIVER = ("driver", "firmware")
 
 @dataclass(frozen=True)
 class Judgement:
-    """`devices` are the ids of the cards on each node; `image` is the one for `architecture`."""
+    """`devices` are the numbers of the cards on each node, `nodes` those of their device nodes; `image` is the one for
+    `architecture`."""
 
     architecture: str
     devices: tuple[int, ...]
+    nodes: tuple[int, ...]
     image: str | None
     wanted: MachineRequirements
     findings: tuple[Finding, ...]
@@ -48,18 +51,23 @@ class Judgement:
         return tuple(f for f in self.findings if f.status is Status.FAIL and f.name.removeprefix(f"{AREA}.") in names)
 
 
-def judge_offer(offer: Offer, facts: Facts) -> Judgement:
-    """Evaluate a job on the machine of `facts`, or on the recipe's default host if it has no such cards."""
+def judge_offer(offer: Offer, facts: Facts, choice: CardChoice | None = None) -> Judgement:
+    """Evaluate a job on the machine of `facts`, or on the recipe's default host if it has no such cards.
+
+    `choice`: the cards to use; None: the first ones.
+    """
     recipe, method = offer
     device = job_device(offer)
     here = has_device(facts, device)
     architecture = _choose_architecture(recipe, facts, here)
-    ids = () if device == "cpu" else select_card_ids(recipe, facts if here else Facts(), device, method.processes)
+    nodes = () if device == "cpu" else select_card_ids(recipe, facts if here else Facts(), device, method.processes)
+    numbers = choice.numbers if choice else nodes
+    nodes, places = (choice.nodes, choice.places) if choice else (nodes, nodes)
     image = find_reference(recipe.image, architecture) if recipe.image else None
-    demand, plan = build_demand(recipe, method, facts, ids if here and ids else None)
+    demand, plan = build_demand(recipe, method, facts, places if here and places else None)
     demand = replace(demand, image=image)
     findings = judge_requirements(replace(facts, wanted=demand))
-    return Judgement(architecture, ids, image, demand, findings, here, plan)
+    return Judgement(architecture, numbers, nodes, image, demand, findings, here, plan)
 
 
 def judge_idle(offer: Offer, facts: Facts) -> Judgement:

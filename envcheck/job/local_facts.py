@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from envcheck.collect.host import installed
 from envcheck.core import paths
 from envcheck.core.facts import Facts, Packages
 from envcheck.job.request import JobRequest
+from envcheck.vendors import VENDORS
 from probes.host import decode
 
 STATE_LIMIT = 1 << 20  # characters; ours hold a few thousand
@@ -31,7 +33,20 @@ def collect_facts_here(request: JobRequest) -> Facts:
 def add_job_places(found: Facts, request: JobRequest) -> Facts:
     """Return the facts with the environments and containers in which jobs run."""
     environments = {**found.environments, **_read_environment(request.into)}
-    return replace(found, environments=environments, published_containers=_read_published_containers())
+    return replace(
+        found,
+        environments=environments,
+        environment=_add_visible_lists(found.environment),
+        published_containers=_read_published_containers(),
+        container_cards=_read_container_cards(),
+    )
+
+
+def _add_visible_lists(environment: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Add the caller's lists of visible devices: a simulated machine has variables of its own."""
+    names = {vendor.visible_env for vendor in VENDORS.values() if vendor.visible_env}
+    own = {name: os.environ[name] for name in names if name in os.environ}
+    return {**(environment or {}), **own} if own else environment
 
 
 def read_architecture(facts: Facts) -> str:
@@ -58,12 +73,26 @@ def _read_published_containers() -> tuple[str, ...]:
 
 
 def _is_as_published(folder: Path) -> bool:
+    return _read_state(folder).get("as_published") is True
+
+
+def _read_container_cards() -> dict[str, tuple[int, ...]]:
+    """Return the cards of the recipes' containers, from provision's state files."""
+    found = {}
+    for folder in _environment_folders():
+        cards = _read_state(folder).get("cards")
+        if isinstance(cards, list) and cards and all(type(number) is int for number in cards):
+            found[folder.name] = tuple(cards)
+    return found
+
+
+def _read_state(folder: Path) -> dict[str, object]:
     try:
         with (folder / ".envcheck" / "state.json").open(encoding="utf-8") as file:
             state = json.loads(file.read(STATE_LIMIT))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(state, dict) and state.get("as_published") is True
+        return {}
+    return state if isinstance(state, dict) else {}
 
 
 def _read_environment(folder: Path | None) -> Mapping[str, Packages]:

@@ -25,6 +25,7 @@ def format_job_options(request: JobRequest, recipe: Recipe, job: RecipeJob) -> s
     words = ["--recipe", recipe.name]
     words += _format_method_options(recipe, job) if job.method in {own.method for own in recipe.jobs} else []
     words += ["--device", catalogue.job_device((recipe, job))] if job.role else []
+    words += ["--devices", request.devices] if request.devices else []
     words += ["--recipes", str(request.recipes)] if request.recipes else []
     words += ["--into", str(request.into)] if request.into else []
     return shlex.join(words)

@@ -15,7 +15,8 @@ class JobRequest:
     `may_choose`: of several matching jobs, take the one that this machine can run best, instead of raising an error.
     `into`: a virtual environment to run in.  `interfaces`: the network interface of `host`.  `found`: names of fields
     that were detected on this machine, not given.  `as_published`: the container has the options of the published
-    document.  `own_job`: a job of the user's own, instead of a recipe's.
+    document.  `devices` are the cards: numbers of the vendor's tool, UUIDs, or "auto".  `own_job`: a job of the user's
+    own, instead of a recipe's.
     """
 
     model: str | None = None
@@ -26,6 +27,7 @@ class JobRequest:
     variant: str | None = None
     node_role: str | None = None
     cards: int | None = None
+    devices: str | None = None
     nnodes: int | None = None
     rank: int | None = None
     master: str | None = None

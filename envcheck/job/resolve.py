@@ -9,15 +9,18 @@ from types import MappingProxyType
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.messages import _
-from envcheck.job import options, placeholders, select
+from envcheck.core.messages import _, ngettext
+from envcheck.job import options, placeholders, select, visible_cards
+from envcheck.job.choose_cards import CardChoice, CardQuery, choose_cards, count_requested
 from envcheck.job.container_privileges import derive_container
 from envcheck.job.definition import Job
 from envcheck.job.judgement import judge_offer
 from envcheck.job.own_recipe_builder import build_own_recipe
 from envcheck.job.request import JobRequest
+from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS, Offer, job_device
 from installers.recipes.recipe import Recipe, RecipeJob
+from launch.planner.recipe_demand import build_demand
 from launch.rendering.option_schema import Versions
 
 NOTHING: Versions = MappingProxyType({})
@@ -32,6 +35,7 @@ def resolve(
     `facts`.  `folder` is the base of a container's relative mounts, "" for the working folder.  Raises UsageError if
     the request matches no job or several, NoFittingRecipeError if this machine can run none of them.
     """
+    request = _count_devices(request)
     if request.own_job is not None:
         recipe = build_own_recipe(request.own_job, facts, request.device)
         return resolve_offer(request, (recipe, recipe.jobs[0]), facts, folder or str(Path.cwd()))
@@ -45,7 +49,26 @@ def resolve_method(
     request: JobRequest, catalogue: Sequence[Recipe], facts: Facts, installed: Versions | None = None
 ) -> Offer:
     """Return recipe and job without evaluating them on this machine, for a job that runs on other machines."""
+    request = _count_devices(request)
     return _adapt_method(request, select.select_offer(request, catalogue, facts).offer, facts, installed)
+
+
+def _count_devices(request: JobRequest) -> JobRequest:
+    """Return the request with as many cards as --devices names; UsageError if --cards-per-node says otherwise."""
+    count = count_requested(request.devices)
+    if count is None or request.cards == count:
+        return request
+    if request.cards is not None:
+        raise UsageError(
+            ngettext(
+                "--devices names {count} device, but --cards-per-node is {cards}",
+                "--devices names {count} devices, but --cards-per-node is {cards}",
+                count,
+                cards=request.cards,
+            ),
+            _("use only one of them"),
+        )
+    return replace(request, cards=count)
 
 
 def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Versions | None) -> Offer:
@@ -60,10 +83,19 @@ def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Ve
 def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) -> Job:
     """Return the resolved job of a recipe that is already chosen."""
     recipe, method = offer
-    found = judge_offer(offer, facts)
+    device = job_device(offer)
+    choice = _choose_cards(request, offer, facts)
+    found = judge_offer(offer, facts, choice)
     known = facts if found.is_for_this_machine else Facts()
     as_published = request.as_published or recipe.name in facts.published_containers
-    device, terms = job_device(offer), (found.architecture, folder, as_published)
+    only = bool(choice and choice.is_explicit)
+    container = derive_container(
+        recipe, known, device, found.nodes, found.architecture, folder, as_published=as_published, only=only
+    )
+    if choice:
+        in_container = container is not None and request.into is None and not (known.host and known.host.in_container)
+        numbers = container.number_nodes(choice.nodes) if container and in_container else choice.places
+        method = visible_cards.select_numbers(recipe, method, VENDORS[device], numbers)
     return Job(
         recipe=recipe,
         method=method,
@@ -71,11 +103,19 @@ def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) 
         architecture=found.architecture,
         devices=found.devices,
         image=found.image,
-        container=derive_container(recipe, known, device, found.devices, *terms),
+        container=container,
         findings=found.findings,
         is_for_this_machine=found.is_for_this_machine,
         plan=found.plan,
+        choice=choice,
     )
+
+
+def _choose_cards(request: JobRequest, offer: Offer, facts: Facts) -> CardChoice | None:
+    recipe, method = offer
+    device = job_device(offer)
+    query = CardQuery(request.devices, method.processes, lambda: build_demand(recipe, method, facts)[0])
+    return choose_cards(query, facts, device)
 
 
 def refuse_talk(recipe: Recipe, method: RecipeJob) -> None:

@@ -9,16 +9,42 @@ from envcheck.core import paths
 from envcheck.core.home_folder import find_user_home
 from envcheck.settings.site_config import NAME, SiteSettings
 
+MACHINE = Path("/etc/envcheck") / NAME  # of the administrator
+
 
 def load_settings(named: str | None = None) -> SiteSettings:
-    """Return the settings of the named file, else of the working folder's, else of the user's.  UsageError if it is
-    invalid."""
+    """Return the settings of the named file, else of the working folder's, else of the user's, else of the machine's.
+    UsageError if it is invalid."""
     if named:
         return _read_settings(Path(named), trusted=True)
     here, own = Path(NAME), _own_settings_path()
     if here.exists():
         return _read_settings(here, trusted=own is not None and own.exists() and own.samefile(here))
-    return _read_settings(own, trusted=True) if own is not None and own.exists() else SiteSettings()
+    return _load_own_settings()
+
+
+def load_access(named: str | None = None) -> SiteSettings:
+    """Return the settings with [site]: of the named file, else of the user's, else of the machine's.
+
+    A file in the working folder is not used for this: it may have come with an archive, and name a foreign index.
+    """
+    return load_settings(named) if named else _load_own_settings()
+
+
+def find_unused_access(named: str | None = None) -> str:
+    """Return the working folder's file if it has [site], which is not used; "" if there is none."""
+    here = Path(NAME)
+    if named or not here.exists():
+        return ""
+    found = load_settings()
+    return "" if found.trusted or found.access.is_empty else str(here)
+
+
+def _load_own_settings() -> SiteSettings:
+    for path in (_own_settings_path(), MACHINE):
+        if path is not None and path.exists():
+            return _read_settings(path, trusted=True)
+    return SiteSettings()
 
 
 def _read_settings(path: Path, trusted: bool) -> SiteSettings:

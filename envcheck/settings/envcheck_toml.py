@@ -12,6 +12,8 @@ from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.model import Question, Status
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from envcheck.settings.site_config import NAME, CustomCheck, SiteSettings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS
 
@@ -44,6 +46,7 @@ class _SettingsFile:
     waive: tuple[Waiver, ...] = ()
     thresholds: Mapping[str, Any] = field(default_factory=dict)
     check: tuple[_OwnCheckTable, ...] = ()
+    site: SiteAccess = NO_SITE
 
 
 def read_settings_file(path: Path, trusted: bool) -> SiteSettings:
@@ -56,7 +59,8 @@ def read_settings_file(path: Path, trusted: bool) -> SiteSettings:
     for key, wrong in _find_errors(found):
         raise UsageError(_("{path}: {key}: {wrong}", path=path, key=key, wrong=wrong), NEXT)
     thresholds = _read_thresholds(found.thresholds, path)
-    return SiteSettings(str(path), trusted, found.waive, thresholds, tuple(map(_make_own_check, found.check)))
+    own = tuple(map(_make_own_check, found.check))
+    return SiteSettings(str(path), trusted, found.waive, thresholds, own, found.site)
 
 
 def _make_own_check(found: _OwnCheckTable) -> CustomCheck:
@@ -69,6 +73,7 @@ def _make_own_check(found: _OwnCheckTable) -> CustomCheck:
 
 def _find_errors(found: _SettingsFile) -> Complaint:
     """Yield errors that the types alone do not show."""
+    yield from site_access.find_complaints(found.site)
     for key, rows in (("waive", found.waive), ("check", found.check)):
         if len(rows) > LIST_LIMIT:
             yield key, _("expected at most {limit}", limit=LIST_LIMIT)

@@ -1,4 +1,4 @@
-"""A site's settings in envcheck.toml: waivers, thresholds, its own checks.
+"""A site's settings in envcheck.toml: waivers, thresholds, its own checks, and its access to the outside.
 
 [[waive]]
 check = "host.swap"
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from envcheck.core.model import Question, Status
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 
 NAME = "envcheck.toml"
 
@@ -60,6 +61,7 @@ class SiteSettings:
     waivers: tuple[Waiver, ...] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     checks: tuple[CustomCheck, ...] = ()
+    access: SiteAccess = NO_SITE
 
     @property
     def questions(self) -> tuple[Question, ...]:

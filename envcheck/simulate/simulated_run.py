@@ -19,6 +19,7 @@ from envcheck.core.simulate.machine import SimulatedSystem
 from envcheck.simulate.build import write_simulation
 
 NOT_EXECUTABLE = 126  # as in a shell
+OWN_NAME = "envcheck"
 
 
 @contextmanager
@@ -73,6 +74,9 @@ def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
     """Return the command's exit status.  CannotStartError with status 127 or 126, as in a shell, if it cannot start."""
     hint = _("put the command after --, as you would type it")
     found = shutil.which(command[0], path=env["PATH"])
+    if found is None and command[0] == OWN_NAME:  # a single file, or a clone: not installed, but it runs
+        found, command = sys.executable, [sys.executable, "-m", OWN_NAME, *command[1:]]
+        env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     if found is None:
         raise CannotStartError(_("{command}: not found", command=command[0]), hint, process.NOT_FOUND)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from envcheck.core.units import MIB, format_mib
 from envcheck.core.version import __version__
 from envcheck.payload import pyz
 from envcheck.payload.unpack import FILE
+from envcheck.settings.site_access import NO_SITE, SiteAccess, show_values
 from installers.bundle import contents, image_layout, registry_layers, wheel_builder
 from installers.bundle.contents import WheelPlatform
 from installers.bundle.format import HEAD, LOCK, RECIPE, SCHEMA, BundleHead, render_head
@@ -24,6 +25,7 @@ from installers.bundle.tar import BundleWriter
 from installers.bundle.wheel_builder import WheelBuilder
 from installers.images import local_image
 from installers.images.docker_engine import DockerEngine
+from installers.images.reference import list_candidates
 from installers.locks import lockfile
 from installers.locks.lockfile import Lock, LockedBuild, LockedCommit, LockedImage, LockedWheel
 from installers.plan.package_sizes import SIZES_MIB, SMALL_MIB
@@ -71,7 +73,7 @@ class ImageSource(Protocol):
         """Open the image as the tar stream of `docker save`."""
 
     def start_builder(
-        self, reference: str, recipe: Recipe, folder: Path, report: Report
+        self, reference: str, recipe: Recipe, folder: Path, report: Report, site: SiteAccess
     ) -> AbstractContextManager[WheelBuilder]:
         """Start a temporary container of the image."""
 
@@ -87,13 +89,15 @@ class BundlePart:
 
 @dataclass(frozen=True)
 class BundlePlan:
-    """The contents of a bundle: recipe, target platform, path, parts and image."""
+    """The contents of a bundle: recipe, target platform, path, parts and image, and how this site
+    reaches the outside."""
 
     recipe: Recipe
     aim: WheelPlatform
     path: Path
     parts: tuple[BundlePart, ...]
     image: EngineImage | None = None
+    site: SiteAccess = NO_SITE
 
     @property
     def size_mib(self) -> int:
@@ -101,7 +105,9 @@ class BundlePlan:
         return sum(part.size_mib for part in self.parts)
 
 
-def plan_bundle(recipe: Recipe, architecture: str, path: Path, source: ImageSource | None) -> BundlePlan:
+def plan_bundle(
+    recipe: Recipe, architecture: str, path: Path, source: ImageSource | None, site: SiteAccess = NO_SITE
+) -> BundlePlan:
     """Return the plan.  EnvcheckError if a part is unavailable."""
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(
@@ -112,7 +118,7 @@ def plan_bundle(recipe: Recipe, architecture: str, path: Path, source: ImageSour
     inside = _builds_in_image(recipe, architecture)
     parts = [BundlePart(_("envcheck {version} as {file}", version=__version__, file=FILE), _("this machine"), OWN_MIB)]
     if recipe.image:
-        image = _find_image(recipe, architecture, source)
+        image = _find_image(recipe, architecture, source, site.registries)
         parts.append(image.bundle_part)
     for index, packages in group_by_index(recipe.packages):
         names = join(", ", (p.name + p.specifier for p in packages))
@@ -134,7 +140,7 @@ def plan_bundle(recipe: Recipe, architecture: str, path: Path, source: ImageSour
         BundlePart(_("{name}, built from source", name=b.name), _("build cache of this machine"), 1024)
         for b in recipe.builds
     ]
-    return BundlePlan(recipe, aim, path.absolute(), tuple(parts), image)
+    return BundlePlan(recipe, aim, path.absolute(), tuple(parts), image, site)
 
 
 def _builds_in_image(recipe: Recipe, architecture: str) -> bool:
@@ -147,7 +153,9 @@ def _describe_python(aim: WheelPlatform, inside: bool) -> Message:
     return _("the image's Python") if inside else _("Python {python}", python=aim.python)
 
 
-def _find_image(recipe: Recipe, architecture: str, source: ImageSource | None) -> EngineImage:
+def _find_image(
+    recipe: Recipe, architecture: str, source: ImageSource | None, registries: Sequence[str]
+) -> EngineImage:
     assert recipe.image
     reference = recipe.image.references.get(architecture)
     if reference is None:
@@ -155,7 +163,8 @@ def _find_image(recipe: Recipe, architecture: str, source: ImageSource | None) -
             _("recipe {recipe} has no image for {architecture}", recipe=recipe.name, architecture=architecture),
             _("pass --arch {architecture}", architecture=next(iter(recipe.image.references))),
         )
-    names = (reference, *recipe.image.alternates.get(architecture, ()))
+    mirrored = list_candidates(recipe.image, architecture, registries) if registries else ()
+    names = (reference, *recipe.image.alternates.get(architecture, ()), *map(str, mirrored))
     found = source.find_image(names) if source else None
     platform = f"--platform linux/{image_layout.GO_NAMES.get(architecture, architecture)}"
     if found is None:
@@ -233,7 +242,8 @@ def _fill_bundle(
             writer.add_file(f"{kind}/{path.name}", path)
             path.unlink()
     lock = Lock(lockfile.SCHEMA, __version__, recipe.name, lockfile.hash_recipe(recipe), aim.architecture, python,
-                _add_image(asked, source, report, writer), None, wheels, commits, (), made)  # fmt: skip
+                _add_image(asked, source, report, writer), None, wheels, commits, (), made,
+                show_values(asked.site))  # fmt: skip
     writer.add_member(LOCK, [lockfile.render_lock(lock).encode()])
     return lock
 
@@ -248,9 +258,9 @@ def _collect_wheels(
     recipe, aim = asked.recipe, asked.aim
     bundles = {c.directory: scratch / "checkouts" / contents.bundle_name(c) for c in recipe.checkouts}
     if _builds_in_image(recipe, aim.architecture) and asked.image and source:
-        place = source.start_builder(asked.image.reference, recipe, scratch, report)
+        place = source.start_builder(asked.image.reference, recipe, scratch, report, asked.site)
     elif aim.is_this_python and not recipe.image:
-        place = wheel_builder.start_venv_builder(scratch, report)
+        place = wheel_builder.start_venv_builder(scratch, report, asked.site)
     else:
         if recipe.builds:
             why = _(
@@ -262,7 +272,7 @@ def _collect_wheels(
                 architecture=aim.architecture,
             )
             raise EnvcheckError(why, _("run `envcheck bundle` on a machine of the same kind as the target"))
-        return contents.collect_wheels(recipe, aim, scratch, report, bundles), (), aim.python
+        return contents.collect_wheels(recipe, aim, scratch, report, bundles, asked.site), (), aim.python
     try:
         with place as builder:
             made = wheel_builder.build_wheels(builder, recipe, commits, bundles)
@@ -336,10 +346,10 @@ class EngineImageSource:
         )
 
     def start_builder(
-        self, reference: str, recipe: Recipe, folder: Path, report: Report
+        self, reference: str, recipe: Recipe, folder: Path, report: Report, site: SiteAccess = NO_SITE
     ) -> AbstractContextManager[WheelBuilder]:
         """Start a temporary container of the image."""
-        return wheel_builder.start_container_builder(self._client.api, reference, recipe, folder, report)
+        return wheel_builder.start_container_builder(self._client.api, reference, recipe, folder, report, site)
 
     def open_export(self, reference: str) -> AbstractContextManager[Iterable[bytes]]:
         """Open the image as the tar stream of `docker save`; StepError if it is interrupted."""

@@ -22,6 +22,8 @@ from envcheck.core import paths, process
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.secrets import redact_text
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.build_requirements import LEGACY, parse_build_requirements
 from installers.locks.lockfile import LockedCommit, LockedWheel
 from installers.recipes.recipe import Checkout, Package, Recipe, group_by_index
@@ -94,7 +96,12 @@ def _minor_version(version: str) -> str:
 
 
 def collect_wheels(
-    recipe: Recipe, aim: WheelPlatform, folder: Path, report: Report, clones: Mapping[str, Path]
+    recipe: Recipe,
+    aim: WheelPlatform,
+    folder: Path,
+    report: Report,
+    clones: Mapping[str, Path],
+    site: SiteAccess = NO_SITE,
 ) -> tuple[LockedWheel, ...]:
     """Download or build wheels of the recipe's packages and clones with all dependencies into `folder`/wheels.
 
@@ -109,7 +116,7 @@ def collect_wheels(
     for index, packages in (*group_by_index(recipe.packages), *((("", more),) if more else ())):
         others = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p not in packages]
         limits = [*others, *(f"{w.name}=={w.version}" for w in known.values() if w.name not in map(_bare_name, others))]
-        _fetch_with_pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report)
+        _fetch_with_pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report, site)
         known |= {w.file: w for w in _read_wheels(into, index) if w.file not in known}
     return tuple(known.values())
 
@@ -123,7 +130,7 @@ def _collect_clone_requirements(bundle: Path, aim: WheelPlatform, folder: Path, 
     tools.mkdir(exist_ok=True)
     file = place / "pyproject.toml"
     wanted = parse_build_requirements(file.read_text("utf-8", "replace") if file.is_file() else "")
-    _fetch_with_pip(aim, tools, list(dict.fromkeys((*wanted, *LEGACY))), [], "", folder, report)
+    _fetch_with_pip(aim, tools, list(dict.fromkeys((*wanted, *LEGACY))), [], "", folder, report, NO_SITE)
     with zipfile.ZipFile(next(made.glob("*.whl"))) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         about = email.message_from_bytes(archive.read(name))
@@ -166,19 +173,21 @@ def _fetch_with_pip(
     index: str,
     scratch: Path,
     report: Report,
+    site: SiteAccess,
 ) -> None:
     """Download; for another Python, packages without wheels are first built here if that gives a pure one."""
     if importlib.util.find_spec("pip") is None:
         raise EnvcheckError(_("the Python that runs envcheck has no pip"), verbatim(f"{sys.executable} -m ensurepip"))
     constraints = scratch / "constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in limits), "utf-8")
-    words, built = build_pip_arguments(aim, into, wanted, constraints, index), set[str]()
+    found_at = site_access.rewrite_url(site, index)
+    words, built = build_pip_arguments(aim, into, wanted, constraints, found_at), set[str]()
     while done := _failure_output(_run_pip(words, scratch, report)):
         lacking = re.findall(r"No matching distribution found for ([^\s(]+)", done)
         if aim.is_this_python or not lacking or lacking[-1] in built:
             raise _explain_pip_failure(done, aim)
         built.add(lacking[-1])
-        own = (f"--index-url={index}",) if index else ()
+        own = (f"--index-url={found_at}",) if index else ()
         options = (f"--wheel-dir={into}", f"--constraint={constraints}", *own)
         if _failure_output(_run_pip(("wheel", "--no-deps", *options, lacking[-1]), scratch, report)):
             raise _explain_pip_failure(done, aim)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import Message, _, ngettext
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.archive_reader import Bundle, UnpackedBundle, unpack_bundle
 from installers.locks import enforcement, lockfile
 from installers.locks.lockfile import Lock, LockedWheel
@@ -23,7 +24,7 @@ class Supply:
     """What to install and from where; `recipe` is the unmodified recipe, `lock` restricts what may be installed.
 
     `boxed`: into the recipe's container, if it has one.  `weights` is the user's own folder; `fetch`: download from a
-    hub.  `architecture` is this machine's, and must match the lock's.
+    hub.  `architecture` is this machine's, and must match the lock's.  `site` is how this site reaches the outside.
     """
 
     recipe: Recipe
@@ -33,6 +34,7 @@ class Supply:
     weights: Path | None = None
     fetch: bool = False
     architecture: str = ""
+    site: SiteAccess = NO_SITE
 
     @property
     def narrowed_recipe(self) -> Recipe:

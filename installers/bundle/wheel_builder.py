@@ -20,6 +20,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from envcheck.core.errors import StepError
 from envcheck.core.messages import _, join, verbatim
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.build_requirements import parse_build_requirements
 from installers.locks.lockfile import LockedBuild, LockedCommit, LockedWheel
 from installers.recipes.recipe import Checkout, Package, Recipe, group_by_index
@@ -72,9 +74,9 @@ class WheelBuilder:
 
 
 @contextlib.contextmanager
-def start_venv_builder(folder: Path, report: Report) -> Iterator[WheelBuilder]:
+def start_venv_builder(folder: Path, report: Report, site: SiteAccess = NO_SITE) -> Iterator[WheelBuilder]:
     """Yield a builder in a virtual environment of this Python."""
-    target = VenvTarget(folder / "builder")
+    target = VenvTarget(folder / "builder", site=site)
     done = target.run_command((sys.executable, "-I", "-m", "venv", str(target.folder)), timeout_s=VENV_S, env={})
     if done.status:
         raise StepError(
@@ -86,7 +88,7 @@ def start_venv_builder(folder: Path, report: Report) -> Iterator[WheelBuilder]:
 
 @contextlib.contextmanager
 def start_container_builder(
-    api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report
+    api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report, site: SiteAccess = NO_SITE
 ) -> Iterator[WheelBuilder]:
     """Yield a builder in a container of the image on this host's network.
 
@@ -99,8 +101,10 @@ def start_container_builder(
 
     name = f"envcheck-bundle-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
     call_engine(lambda: _remove_container(api, name))
-    variables = dict(recipe.container.environment) if recipe.container else {}
-    mounts = [Mount(m.target, m.source, type="bind", read_only=True) for m in _read_only_files(recipe)]
+    variables = {**(recipe.container.environment if recipe.container else {}), **site.environment}
+    of_site = [m for m in site_access.list_container_mounts(site) if Path(m.source).is_file()]
+    lent = {m.target: m.source for m in of_site} | {m.target: m.source for m in _read_only_files(recipe)}
+    mounts = [Mount(target, file, type="bind", read_only=True) for target, file in lent.items()]
     host = api.create_host_config(network_mode="host", mounts=mounts)
     sleep = ("sleep", str(DAY_S))
     call_engine(
@@ -114,7 +118,7 @@ def start_container_builder(
             environment=variables,
         )
     )
-    target = ContainerTarget(api, name, recipe.interpreter, folder / "builder")
+    target = ContainerTarget(api, name, recipe.interpreter, folder / "builder", site)
     target.notes_folder.mkdir(parents=True)
     try:
         call_engine(lambda: api.start(name))

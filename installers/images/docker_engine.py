@@ -31,12 +31,26 @@ CONTAINERD_ROOT = "/var/lib/containerd"
 
 
 @dataclass(frozen=True)
+class EngineProxies:
+    """The proxies of the daemon as `docker info` shows them: logins are masked there."""
+
+    http: str = ""
+    https: str = ""
+    excluded: str = ""
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a proxy has a login, which only the engine knows."""
+        return "@" in self.http + self.https
+
+
+@dataclass(frozen=True)
 class DockerEngine:
     """The facts of a container engine; with a `problem`, all others are empty.
 
     `architecture` is named as by uname; `root` is the folder that stores images, `free_bytes` the space there (None:
     unknown, for example on another machine); `cdi` are the device names of its CDI files; `insecure` and `mirrors` are
-    its registry settings.
+    its registry settings; `proxies` are the daemon's own.
     """
 
     url: str
@@ -51,6 +65,7 @@ class DockerEngine:
     cdi_folders: tuple[str, ...] = ()
     insecure: tuple[str, ...] = ()
     mirrors: tuple[str, ...] = ()
+    proxies: EngineProxies = EngineProxies()
 
 
 def read_address(environment: Mapping[str, str] | None = None) -> str:
@@ -129,6 +144,7 @@ def parse_engine(url: str, headers: Mapping[str, str], info: Mapping[str, Any]) 
         insecure=_as_texts(registries.get("InsecureRegistryCIDRs"))
         + tuple(name for name, about in indexes.items() if about.get("Secure") is False),
         mirrors=_as_texts(registries.get("Mirrors")),
+        proxies=EngineProxies(*(_as_text(info.get(key)) for key in ("HttpProxy", "HttpsProxy", "NoProxy"))),
     )
 
 

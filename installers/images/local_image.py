@@ -61,7 +61,7 @@ def find_resolved(client: docker.DockerClient, found: ResolvedImage) -> LocalIma
     """Return the image if the engine already has it, under any name; None if not."""
     digests = [digest for digest in (found.digest, found.list_digest) if digest]
     asked = [f"{found.reference.name}@{digest}" for digest in digests]
-    for name in (*asked, found.image_id, *digests):
+    for name in filter(None, (*asked, found.image_id, *digests)):
         there = inspect_image(client, name)
         if there and _is_same_image(found, there):
             return LocalImage(str(there["Id"]), found.digest, found.architecture, (name,))
@@ -158,7 +158,12 @@ def inspect_image(client: docker.DockerClient, name: str) -> dict[str, Any] | No
 
 
 def _is_same_image(found: ResolvedImage, there: dict[str, Any]) -> bool:
-    """Compare ids: the digest of the configuration, or with the containerd store that of the manifest or the list."""
+    """Compare ids: the digest of the configuration, or with the containerd store that of the manifest or the list.
+
+    An image of unknown id is the one that the engine has by this digest.
+    """
+    if not found.image_id and str(found.pinned_reference) in (there.get("RepoDigests") or ()):
+        return True
     return there.get("Id") in (found.image_id, found.digest, found.list_digest)
 
 

@@ -44,7 +44,8 @@ class ResolvedImage:
 
     `digest` is that of the manifest; `list_digest` is that of the manifest list that the name refers to, "" if it
     refers to the manifest itself; `image_id` is the digest of the configuration, which engines use as image id;
-    `diff_ids` are the digests of the unpacked layers.
+    `diff_ids` are the digests of the unpacked layers.  If only the engine reaches the registry, `digest` may be that of
+    the list, and the other fields are empty.
     """
 
     reference: ImageReference
@@ -73,6 +74,11 @@ class ImageManifest:
     digest: str
     config: BlobReference
     layers: tuple[BlobReference, ...]
+
+
+def is_digest(text: str) -> bool:
+    """Return whether the text is a digest as registries write it."""
+    return bool(_DIGEST.fullmatch(text))
 
 
 def compute_digest(body: bytes) -> str:

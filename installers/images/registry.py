@@ -10,7 +10,8 @@ import contextlib
 import ipaddress
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from requests.adapters import HTTPAdapter
 
 ATTEMPTS, PAUSE_S = 3, 1.0
+AskEngine = Callable[[ImageReference], "ResolvedImage | None"]
 
 
 def resolve_image(
@@ -42,19 +44,24 @@ def resolve_image(
     wanted: str = "",
     read_s: float = READ_S,
     attempts: int = ATTEMPTS,
+    ask: AskEngine | None = None,
 ) -> ResolvedImage:
     """Return the first candidate that its registry has for the engine's architecture.
 
-    `wanted` is the digest that the image must have (from a lock file), "" for any.  Raises StepError with the reason
-    of every candidate.
+    If this process does not get through to a registry, `ask` asks the engine: it may have a proxy with a login, or
+    certificates and mirrors that only it can read.  `wanted` is the digest that the image must have (from a lock file),
+    "" for any.  Raises StepError with the reason of every candidate.
     """
     refusals: list[tuple[ImageReference, RegistryRefusal]] = []
     for reference in candidates:
         try:
             found = _resolve_with_retries(reference, engine, credentials, read_s, attempts)
         except RegistryRefusal as refusal:
-            refusals.append((reference, refusal))
-            continue
+            asked = None if refusal.final or ask is None else ask(reference)
+            if asked is None:
+                refusals.append((reference, refusal))
+                continue
+            found = asked
         if wanted and wanted not in (found.digest, found.list_digest):
             raise StepError(
                 _(
@@ -107,7 +114,7 @@ def open_connections(
 
     for host in _registry_hosts(reference, engine):
         with requests.Session() as session, contextlib.suppress(RegistryRefusal):
-            link = RegistryConnection(session, host, reference, credentials, read_s)
+            link = RegistryConnection(session, host, reference, credentials, read_s, proxies=engine.proxies)
             link.base = _find_base_url(link, engine)
             yield link
 
@@ -125,7 +132,7 @@ def _resolve_at(
     import requests
 
     with requests.Session() as session:
-        link = RegistryConnection(session, host, reference, credentials, read_s)
+        link = RegistryConnection(session, host, reference, credentials, read_s, proxies=engine.proxies)
         link.base = _find_base_url(link, engine)
         try:
             return _fetch_image(link, reference, engine.architecture)
@@ -164,8 +171,8 @@ def _check_digest(body: bytes, digest: str) -> None:
 
 def _find_base_url(link: RegistryConnection, engine: DockerEngine) -> str:
     """Return https://HOST, or http://HOST if the engine accepts it without TLS and the registry has no TLS."""
-    authority = CERTIFICATES / link.host / "ca.crt"
-    link.verify = str(authority) if authority.is_file() else True
+    if own := _own_certificates(CERTIFICATES / link.host):
+        link.session.mount("https://", own)
     if not is_insecure(link.host, engine.insecure):
         return f"https://{link.host}"
     link.session.trust_env = not _is_loopback(link.host)  # never use a proxy for loopback
@@ -178,6 +185,31 @@ def _find_base_url(link: RegistryConnection, engine: DockerEngine) -> str:
             return f"http://{link.host}"
         raise
     return f"https://{link.host}"
+
+
+def _own_certificates(folder: Path) -> HTTPAdapter | None:
+    """Return an adapter with the engine's certificates for a host: CAs (*.crt) and its own (*.cert with *.key);
+    None without any.  Unreadable files are the engine's to complain about."""
+    import ssl
+
+    from requests.adapters import HTTPAdapter
+
+    authorities, clients = sorted(folder.glob("*.crt")), sorted(folder.glob("*.cert"))
+    if not authorities and not clients:
+        return None
+    context = ssl.create_default_context()
+    for file in (*authorities, *clients):
+        with contextlib.suppress(OSError, ssl.SSLError):
+            if file.suffix == ".crt":
+                context.load_verify_locations(str(file))
+            else:
+                context.load_cert_chain(str(file), str(file.with_suffix(".key")))
+
+    class OwnCertificates(HTTPAdapter):
+        def init_poolmanager(self, *args: Any, **more: Any) -> None:
+            super().init_poolmanager(*args, **more, ssl_context=context)
+
+    return OwnCertificates()
 
 
 def _unverified_adapter() -> HTTPAdapter:

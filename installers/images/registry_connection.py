@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envcheck.core.messages import Message, _
+from installers.images.docker_engine import EngineProxies
 from installers.images.reference import ImageReference
 
 if TYPE_CHECKING:
@@ -25,11 +26,21 @@ Credentials = Callable[[str], dict[str, Any]]  # from a registry host to its cre
 
 
 class RegistryRefusal(Exception):  # noqa: N818 (an expected answer of a registry, not a program error)
-    """A failed request; `passing`: a retry may succeed; `no_tls`: the host answers, but without trusted TLS."""
+    """A failed request; `passing`: a retry may succeed; `no_tls`: the host answers, but without trusted TLS;
+    `final`: the registry itself has answered."""
 
-    def __init__(self, message: Message, next_step: Message, *, passing: bool = False, no_tls: bool = False) -> None:
+    def __init__(
+        self,
+        message: Message,
+        next_step: Message,
+        *,
+        passing: bool = False,
+        no_tls: bool = False,
+        final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message, self.next_step, self.passing, self.no_tls = message, next_step, passing, no_tls
+        self.final = final
 
 
 @dataclass
@@ -44,6 +55,7 @@ class RegistryConnection:
     base: str = ""
     verify: bool | str = True
     authorisation: str = ""
+    proxies: EngineProxies = EngineProxies()  # noqa: RUF009 (frozen)
 
     def get_body(self, path: str, limit: int, accept: str = "*/*") -> tuple[bytes, str]:
         """Return body and content type of a response; raise RegistryRefusal for any status but 200."""
@@ -91,10 +103,21 @@ class RegistryConnection:
         headers = {"Accept": accept} | ({"Authorization": self.authorisation} if self.authorisation else {})
         headers |= {"Range": f"bytes={start}-"} if start else {}
         more |= {"auth": _keep_request, "verify": self.verify, "stream": True}
+        more |= {"proxies": self._select_proxies(url)}
         more |= {"timeout": (min(CONNECT_S, self.read_s), self.read_s)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # urllib3 warns about unverified TLS; the engine does not verify it either
             return self.session.get(url, headers=headers, **more)
+
+    def _select_proxies(self, url: str) -> dict[str, str]:
+        """Return the engine's proxies for the URL; without any, requests takes those of the environment."""
+        from requests.utils import should_bypass_proxies
+
+        known = {"http": self.proxies.http, "https": self.proxies.https}
+        is_usable = not self.proxies.is_masked and any(known.values())
+        if not is_usable or should_bypass_proxies(url, no_proxy=self.proxies.excluded):
+            return {}
+        return {scheme: proxy for scheme, proxy in known.items() if proxy}
 
     def _read_bounded(self, response: requests.Response, limit: int, until: float) -> Iterator[bytes]:
         got = 0
@@ -144,6 +167,7 @@ class RegistryConnection:
                     host=self.reference.host,
                     repository=self.reference.repository,
                 ),
+                final=True,
             )
         if status == 404:
             what = f"@{self.reference.digest}" if self.reference.digest else _("tag {tag}", tag=self.reference.tag)
@@ -155,6 +179,7 @@ class RegistryConnection:
                     what=what,
                 ),
                 _("choose another registry with --registry, or check the recipe"),
+                final=True,
             )
         if status == 429:
             return RegistryRefusal(
@@ -165,6 +190,7 @@ class RegistryConnection:
                     repository=self.reference.repository,
                 ),
                 passing=True,
+                final=True,
             )
         broken = _("{host} returned HTTP status {status}", host=self.host, status=status)
         return RegistryRefusal(
@@ -176,7 +202,7 @@ class RegistryConnection:
 
         another = _("check the network and proxy, or choose another registry with --registry")
         if isinstance(err, requests.exceptions.SSLError):
-            authority = CERTIFICATES / self.host / "ca.crt"
+            authority = CERTIFICATES / self.host / "ca.crt"  # any *.crt there is read
             return RegistryRefusal(
                 _("the certificate of {host} is not trusted on this machine", host=self.host),
                 _("install its CA certificate at {authority}", authority=authority),

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,8 @@ class LockedDriverFile:
 @dataclass(frozen=True)
 class Lock:
     """The content of a lock file; `architecture` is named as by uname, `python` is the version that the wheels are for;
-    `installers` are the vendor's installers other than the driver (firmware)."""
+    `installers` are the vendor's installers other than the driver (firmware); `site` is how the files were reached, for
+    readers only."""
 
     schema: int
     envcheck: str
@@ -114,6 +115,7 @@ class Lock:
     checkouts: tuple[LockedCommit, ...] = ()
     installers: tuple[LockedDriverFile, ...] = ()
     builds: tuple[LockedBuild, ...] = ()
+    site: Mapping[str, str] = field(default_factory=dict)
 
 
 def hash_recipe(recipe: Recipe) -> str:
@@ -153,6 +155,9 @@ def _render_table(value: Any, head: str) -> Iterator[str]:
         if dataclasses.is_dataclass(inner):
             yield f"\n[{head}{name}]\n"
             yield from _render_table(inner, f"{head}{name}.")
+        if isinstance(inner, Mapping) and inner:
+            yield f"\n[{head}{name}]\n"
+            yield from (f"{_render_scalar(key)} = {_render_scalar(text)}\n" for key, text in inner.items())
     for name, items in fields:
         for item in items if isinstance(items, tuple) else ():
             yield f"\n[[{head}{name}]]\n"

@@ -87,6 +87,7 @@ def _render_lines(plan: Plan, columns: int | None) -> Iterator[str]:
     )
     if plan.reason:
         yield format_row(translate(_("selected")), translate(plan.reason))
+    yield from (format_row(translate(_("site")), f"{key} = {value}") for key, value in plan.site.items())
     for fact in plan.satisfied:
         yield format_row(translate(_("ok")), translate(fact))
     for number, step in enumerate(plan.steps, 1):
@@ -124,6 +125,7 @@ def build_document(
         "job": plan.job,
         "assumed_host": plan.assumed_host,
         "reason": plan.reason,
+        "site": dict(plan.site),
         "satisfied": list(plan.satisfied),
         "steps": [_step_values(step) for step in plan.steps],
         "manual_steps": [asdict(hand) for hand in plan.manual_steps],

@@ -6,7 +6,7 @@ The kinds of steps are the modules of installers.steps; this is their base class
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -67,7 +67,7 @@ class Plan:
 
     `skipped` are optional parts that were not requested, `notes` are notes that block nothing.  `job` is the document
     of the job, `assumed_host` the host that it is resolved for, "" for this machine, and `reason` why the job was
-    selected, if the user did not name it.
+    selected, if the user did not name it.  `site` are the site's effective settings, without secrets.
     """
 
     recipe: str
@@ -82,6 +82,7 @@ class Plan:
     job: Mapping[str, Any] | None = None
     assumed_host: Message = NOTHING
     reason: Message = NOTHING
+    site: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first_obstacle(self) -> Obstacle | None:

@@ -22,24 +22,31 @@ _HERE = ("like", "instead", "without")
 DEPTH = 4
 
 
-def expand_table(table: Table, find: Callable[[str], Table], file: str, depth: int = DEPTH) -> dict[str, Any]:
-    """Return the table with all inherited values; `find` returns the table of a recipe by name."""
+def expand_table(
+    table: Table, find: Callable[[str, str], tuple[Table, str]], file: str, depth: int = DEPTH, shown: str = ""
+) -> dict[str, Any]:
+    """Return the table of the file with all inherited values; `shown` is the name of the file in errors.
+
+    `find` returns the table of a recipe, and its file, by its name and the file that is like it.
+    """
+    shown = shown or file
     base: Table = {}
     if "like" in table:
-        name = _require_text(table["like"], f"{file}: like")
+        name = _require_text(table["like"], f"{shown}: like")
         if not depth:
             raise UsageError(
                 _(
                     "{file}: like: {name!r} exceeds the limit of {depth} levels of inheritance",
-                    file=file,
+                    file=shown,
                     name=name[:80],
                     depth=DEPTH,
                 )
             )
-        base = expand_table(find(name), find, f"{file}: like {name}", depth - 1)
+        found, path = find(name, file)
+        base = expand_table(found, find, path, depth - 1, f"{shown}: like {name}")
     made = merge_tables({key: value for key, value in base.items() if key not in OWN}, table)
     if "jobs" in table or "jobs" in base:
-        made["jobs"] = _expand_jobs(table.get("jobs", base.get("jobs")), base.get("jobs", []), file)
+        made["jobs"] = _expand_jobs(table.get("jobs", base.get("jobs")), base.get("jobs", []), shown)
     return made
 
 

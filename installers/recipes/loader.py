@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import functools
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -53,21 +52,27 @@ def parse_recipe(text: str, file: str) -> Recipe:
 def build_recipe(table: Mapping[str, Any], file: str) -> Recipe:
     """Return the recipe in a parsed TOML table, with inherited values, without validating its rules."""
     loader = _RecipeLoader(file)
-    whole = inheritance.expand_table(table, functools.partial(_load_base_table, file), file)
+    whole = inheritance.expand_table(table, _load_base_table, file)
     return loader.read_record(Recipe, whole, "", notes=loader.notes, file=file)
 
 
-def _load_base_table(file: str, name: str) -> Mapping[str, Any]:
-    """Return the table of another recipe: NAME.toml in the same folder, else the built-in one."""
+def _load_base_table(name: str, file: str) -> tuple[Mapping[str, Any], str]:
+    """Return the table of another recipe and its file: NAME.toml in the folder of `file`, else the built-in one.
+
+    A recipe that replaces a built-in one of its own name can be like that one.
+    """
     if not _FILE_NAME.fullmatch(name):
         raise UsageError(_("{file}: like: {name!r} is not a valid recipe name", file=file, name=name[:80]))
-    path = next((f for f in (Path(file).parent / f"{name}.toml", OURS / f"{name}.toml") if f.is_file()), None)
+    own = Path(file)
+    near = [own.parent / f"{name}.toml"] if own.name != f"{name}.toml" else []
+    path = next((each for each in (*near, OURS / f"{name}.toml") if each.is_file() and each != own), None)
     if path is None:
         raise UsageError(
             _("{file}: like: unknown recipe {name!r}", file=file, name=name),
             _("save {name}.toml in the same folder as this file", name=name),
         )
-    return toml_file.parse_table(toml_file.read_text(path, SIZE_LIMIT, _("recipe")), str(path), COMPARE)
+    text = toml_file.read_text(path, SIZE_LIMIT, _("recipe"))
+    return toml_file.parse_table(text, str(path), COMPARE), str(path)
 
 
 def load_drivers(path: Path) -> tuple[DriverInstaller, ...]:

@@ -174,8 +174,9 @@ class RecipeJob:
     `parallel` has the keys tensor, pipeline, sharding, data; `steps` has max, warmup, save, eval.  `requires` are files
     without which the job cannot run, `caution` are warnings to show before it starts.  `own_data` are the options that
     --data sets, `own_files` the files to write for them (name to text; {data} is inserted as JSON); `config` is the
-    name of the YAML file for the arguments, if the program takes one.  `plan` are options of `envcheck plan`, which win
-    over what the arguments say.
+    name of the YAML file for the arguments, if the program takes one.  `numbers` are the cards as the launcher counts
+    them where it runs; empty: the first ones.  `plan` are options of `envcheck plan`, which win over what the arguments
+    say.
     """
 
     method: str
@@ -206,6 +207,7 @@ class RecipeJob:
     memory_gib: float | None = None
     host_memory_gib: float | None = None
     disk_gib: float | None = None
+    numbers: toml_file.Given[tuple[int, ...]] = ()
     plan: Mapping[str, str | int] = field(default_factory=dict)
 
 

@@ -313,7 +313,8 @@ class GitRunner:
         where = ("-C", self.place) if place else ()
         safe = [part for setting in (*SAFE, f"safe.directory={self.place}") for part in ("-c", setting)]
         argv = ("git", *where, *safe, *words, *(() if place else ("--", self.place)))
-        env = {k: v for k, v in self.target.list_variables().items() if not k.startswith("GIT_") or k in _KEPT}
+        kept = (*_KEPT, *(("GIT_CONFIG_PARAMETERS",) if self.target.site.rewrites else ()))
+        env = {k: v for k, v in self.target.list_variables().items() if not k.startswith("GIT_") or k in kept}
         timeout_s = FETCH_S if words[0] in ("fetch", "checkout", "ls-remote") else LOOK_S
         return argv, timeout_s, {**env, **SURROUNDINGS}
 

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from envcheck.core.errors import StepError
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.core.secrets import redact_text
+from envcheck.settings import site_access
 from installers import programs
 from installers.locks.lockfile import LockedWheel
 from installers.recipes.recipe import Package
@@ -37,6 +38,7 @@ UNSET = (
     "PIP_PYTHON",
     "PIP_ISOLATED",
 )
+INDEX = "--index-url"
 CONFIGURED = (Package(""),)  # any package, from the configured index
 Line = Callable[[str], None]
 Note = Callable[[Sequence[LockedWheel]], None]
@@ -72,8 +74,9 @@ class PipRunner:
         return solver.parse_answer(said)
 
     def _run_checked(self, arguments: Sequence[str], shown: str) -> str:
+        arguments, moved = self._rewrite_index(arguments)
         argv = (self.target.python, "-I", *arguments)
-        env = pip_environment(self.target)
+        env = {**pip_environment(self.target), **moved}
         done = self.target.run_command(argv, timeout_s=DEADLINE_S, env=env, on_line=self._forward_line)
         text = f"{done.out}\n{done.err}"
         log = self.target.notes_folder / "pip.log"
@@ -90,6 +93,15 @@ class PipRunner:
             step = _("{step}{hint}", step=step, hint=self.target.settings_hint)
         harmless = "Installing collected packages" not in text
         raise PipError(sentence, step, harmless)
+
+    def _rewrite_index(self, arguments: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the arguments without an index that the site reaches elsewhere, and the variable with that one: it may
+        have a password, and arguments are visible in the process list."""
+        for argument in arguments:
+            option, _unused, url = argument.partition("=")
+            if option == INDEX and (moved := site_access.rewrite_url(self.target.site, url)) != url:
+                return [each for each in arguments if each != argument], {"PIP_INDEX_URL": moved}
+        return arguments, {}
 
     def _forward_line(self, text: str) -> None:
         if not text.startswith("ENVCHECK "):
@@ -207,7 +219,7 @@ def pin_exactly(found: Sequence[ResolvedPackage]) -> list[Exact]:
 
 def _index_options(packages: Sequence[Package], folders: Sequence[str] = ()) -> tuple[str, ...]:
     """Return pip's options for the source: folders only, the packages' own index, or the configured index."""
-    own = (f"--index-url={packages[0].index}",) if packages[0].index and not folders else ()
+    own = (f"{INDEX}={packages[0].index}",) if packages[0].index and not folders else ()
     return own + (("--no-index", *(f"--find-links={folder}" for folder in folders)) if folders else ())
 
 

@@ -22,7 +22,7 @@ def journal_path(environment: Path) -> Path:
 
 
 def write_entry(environment: Path, step: str, event: str, **more: object) -> None:
-    """Append an entry; `event` is begun, done, failed, interrupted, made or undone."""
+    """Append an entry; `event` is begun, done, failed, interrupted, made, undone or used."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     line = redact_text(json.dumps({"time": now, "step": step, "event": event, "pid": os.getpid(), **more}))
     with journal_path(environment).open("ab+") as file:

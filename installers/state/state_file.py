@@ -54,7 +54,8 @@ class EnvironmentState:
     """`made`: envcheck created the folder and may remove it; `doing`: the running step; `proofs`: by recipe.
 
     `added` are the packages that envcheck added to a user's environment.  `as_published`: its container uses the
-    options of the published document.  `elsewhere`: the state was written at another path.
+    options of the published document, `cards` are the device node numbers in it.  `elsewhere`: the state was written at
+    another path.
     """
 
     made: bool
@@ -62,6 +63,7 @@ class EnvironmentState:
     doing: str = ""
     added: tuple[str, ...] = ()
     as_published: bool = False
+    cards: tuple[int, ...] = ()
     elsewhere: bool = False
 
     @property
@@ -98,6 +100,7 @@ def load_state(environment: Path) -> EnvironmentState | None:
             doing=str(document["doing"]),
             added=tuple(str(name) for name in document["added"]),
             as_published=document.get("as_published") is True,
+            cards=tuple(int(number) for number in document.get("cards", ())),
             elsewhere=document["made"] and not here,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -93,7 +93,7 @@ def script(step: FetchWeights, at: ScriptTarget) -> Iterator[str]:
 
 
 def _fetch_from_hub(fetch: HubDownload, work: StepContext) -> str:
-    env = {**work.target.list_variables(), **weights_fetch.select_environment(os.environ)}
+    env = {**weights_fetch.select_environment(os.environ), **work.target.list_variables()}
     done = work.target.run_command(fetch.build_argv(work.target.python), timeout_s=weights_fetch.DEADLINE_S, env=env)
     return weights_fetch.parse_downloaded_folder(fetch, done)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from envcheck.settings.site_access import show_values
 from installers.bundle import recipe_locks
 from installers.containers import lifecycle
 from installers.images import local_image
@@ -39,6 +40,7 @@ def _record_proof(work: StepContext) -> RecipeProof:
     named += [library.package for library in recipe.libraries]
     put = [wheel.name for wheel in before.wheels]
     needs = dependencies.compute_closure((*named, *put, *editable, *_wheel_names(made)), requires, there.python)
+    before = replace(before, site=show_values(work.effective_supply.site))
     settled = recipe_locks.drop_missing(before, there.packages, there.python, find_image(work), commits, made)
     recipe_locks.write_lock(work.folder, recipe_locks.add_shared_wheels(settled, work.folder, there.packages, needs))
     seen = {each.directory: each.commit for each in commits}

@@ -43,10 +43,12 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
         return
     found, root = current.found, current.engine.root or _("the engine")
     name = str(found.reference) if found else current.drawn.spec.image
-    size = format_mib(found.compressed_bytes / MIB) if found else ""
+    size = format_mib(found.compressed_bytes / MIB) if found and found.layers else ""
     changes = _("adds the image to {root}", root=root)
     if current.moved:
-        changes = _("adds the image to {root} ({size} to download) and moves the tag to it", root=root, size=size)
+        changes = _("adds the image to {root} and moves the tag to it", root=root)
+        if size:
+            changes = _("adds the image to {root} ({size} to download) and moves the tag to it", root=root, size=size)
     elif size:
         changes = _("adds the image to {root} ({size} to download)", root=root, size=size)
     yield PullImage(
@@ -70,7 +72,9 @@ def apply(step: PullImage, work: StepContext) -> Message:
     assert step.image
     names = [str(step.image.pinned_reference), str(step.image.reference)]
     note = {"names": names} | ({"was": step.moves} if step.moves else {})
-    journal.write_entry(work.folder, step.name, "made", deed=f"image {step.image.image_id}", **note)
+    journal.write_entry(
+        work.folder, step.name, "made", deed=f"image {step.image.image_id or step.image.digest}", **note
+    )
     there = pull.pull_image(work.engine_client, step.image, work.report, moves=bool(step.moves))
     if there.image_id != step.image.image_id:  # in the containerd store, image ids are digests of manifests
         journal.write_entry(work.folder, step.name, "made", deed=f"image {there.image_id}", **note)

@@ -80,7 +80,8 @@ def apply(step: RunContainer, work: StepContext) -> Message:
     """
     name = step.drawn.spec.name
     if mark := state_file.load_state(work.folder):
-        state_file.save_state(work.folder, replace(mark, as_published=step.drawn.container.as_published))
+        made = step.drawn.container
+        state_file.save_state(work.folder, replace(mark, as_published=made.as_published, cards=made.cards))
     for folder in step.drawn.folders:
         journal.write_entry(work.folder, step.name, "made", deed=f"folder {folder}")
     lifecycle.make_folders(step.drawn.folders)

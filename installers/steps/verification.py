@@ -13,6 +13,7 @@ from envcheck.core.messages import NOTHING, Message, _, join, ngettext
 from installers.bundle import recipe_locks
 from installers.locks import enforcement
 from installers.plan.step import Step
+from installers.recipes.recipe import Recipe
 from installers.state.environment import is_proven
 from installers.state.journal import Entry
 from installers.steps import proof_record
@@ -21,8 +22,12 @@ from installers.steps.target_state import DesiredState, TargetState
 from installers.steps.work import StepContext
 from installers.verify import environment_checks
 from installers.verify.device_checks import list_proofs
+from installers.verify.frameworks import source_scripts
 
-_TELL = "import importlib.metadata, sys\nfor name in sys.argv[1:]: print(name, importlib.metadata.version(name))"
+_TELL = """import importlib, importlib.metadata, sys
+for name, _, module in (word.partition("=") for word in sys.argv[1:]):
+    module and importlib.import_module(module)
+    print(name, importlib.metadata.version(name))"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +81,24 @@ def undo(entry: Entry, folder: Path) -> Message:
 
 
 def script(step: VerifyEnvironment, at: ScriptTarget) -> Iterator[str]:
-    """Yield a check of the package versions and the recipe's own commands; a script cannot check the cards."""
-    recipe = at.recipe
+    """Yield the imports and the recipe's own commands, with the variables and scripts of a training as in `apply`; a
+    script cannot check the cards."""
+    recipe, run = at.recipe, f"{at.command_prefix}{_render_surroundings(at.recipe)}"
     yield from render_comment("envcheck provision also runs a matmul on every card and an all-reduce across processes.")
+    quoted = ["# shellcheck disable=SC2016  # the inner shell expands it"] if recipe.scripts else []
     if recipe.packages:
-        names = shlex.join(package.name.partition("[")[0] for package in recipe.packages)
-        yield f"{at.command_prefix}{at.python_word} -c {shlex.quote(_TELL)} {names}"
-    unset = " ".join(f"-u {shlex.quote(name)}" for name in recipe.unset)
+        yield from quoted
+        modules = environment_checks.list_modules(recipe)
+        words = shlex.join(f"{name}={module}" if module else name for name, module in modules.items())
+        yield f"{run}{at.python_word} -I -c {shlex.quote(_TELL)} {words}"
     for command in recipe.verify:
+        yield from quoted
         argv = " ".join(fill_word(part, {"python": at.python_word}) for part in command)
-        yield f"{at.command_prefix}{f'env {unset} ' if unset else ''}{argv}"
+        yield f"{run}{argv}"
+
+
+def _render_surroundings(recipe: Recipe) -> str:
+    """Return what goes in front of a command, for the shell: the variables, then the recipe's scripts are sourced."""
+    unset = [word for name in recipe.unset for word in ("-u", name)]
+    given = [f"{name}={value}" for name, value in environment_checks.job_variables(recipe).items()]
+    return f"{shlex.join(['env', *unset, *given, *source_scripts(recipe, ())])} "

@@ -24,6 +24,8 @@ from envcheck.core.errors import StepError
 from envcheck.core.messages import Message, _, fill, verbatim
 from envcheck.core.process import CommandResult
 from envcheck.deep.program import MARK
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers import programs
 from installers.state import state_file
 from installers.state.environment import Environment, FolderKind
@@ -60,6 +62,7 @@ class ContainerTarget:
     container: str
     interpreter: str
     folder: Path
+    site: SiteAccess = NO_SITE
 
     @property
     def python(self) -> str:
@@ -104,8 +107,8 @@ class ContainerTarget:
         )
 
     def list_variables(self) -> dict[str, str]:
-        """Return {}: variables of this host do not apply, the image has its own."""
-        return {}
+        """Return the site's: variables of this host do not apply, the image has its own."""
+        return site_access.list_variables(self.site, site_access.CA_IN_CONTAINER)
 
     def run_command(
         self,

@@ -21,6 +21,8 @@ from envcheck.core.local_files import LocalFiles, recreate_folder
 from envcheck.core.messages import _
 from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact_text
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.state import environment, state_file
 from installers.state.environment import Environment
 
@@ -48,6 +50,10 @@ class Target(Protocol):
 
     @property
     def python(self) -> str: ...
+
+    @property
+    def site(self) -> SiteAccess:
+        """Return how this site reaches the outside."""
 
     @property
     def own_folder(self) -> str: ...
@@ -122,6 +128,7 @@ class VenvTarget(LocalFiles):
     limit = LIMIT
     folder: Path
     lock: int | None = None
+    site: SiteAccess = NO_SITE
 
     @property
     def python(self) -> str:
@@ -144,7 +151,8 @@ class VenvTarget(LocalFiles):
 
     def list_variables(self) -> dict[str, str]:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
+        ours = site_access.list_variables(self.site)
+        return {**os.environ, **ours, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
 
     def run_command(
         self,

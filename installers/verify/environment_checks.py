@@ -54,13 +54,24 @@ def job_environment(recipe: Recipe, target: Target) -> dict[str, str]:
     """Return the target's variables without those that would mislead a job, plus the recipe's."""
     dropped = {*recipe.unset, *STRAY_NAMES}
     kept = {k: v for k, v in target.list_variables().items() if k not in dropped and not k.upper().startswith(STRAY)}
-    return {**kept, **recipe.environment, "OMP_NUM_THREADS": "1"}
+    return {**kept, **job_variables(recipe)}
+
+
+def job_variables(recipe: Recipe) -> dict[str, str]:
+    """Return the variables that a check sets, here and in a script."""
+    return {**recipe.environment, "OMP_NUM_THREADS": "1"}
+
+
+def list_modules(recipe: Recipe) -> dict[str, str]:
+    """Return the module of each package, "" where only the package's metadata is checked."""
+    names = [package.name.partition("[")[0] for package in recipe.packages]
+    return {name: MODULES.get(canonicalize_name(name), "") for name in names}
 
 
 def verify_imports(recipe: Recipe, target: Target) -> Message:
     """Check the version of each package in its metadata, and of known modules also after import."""
-    names = [package.name.partition("[")[0] for package in recipe.packages]
-    wanted = {name: MODULES.get(canonicalize_name(name), "") for name in names}
+    wanted = list_modules(recipe)
+    names = list(wanted)
     asked = ("-I", "-c", _ASK, json.dumps(wanted))
     done = target.run_command(
         source_scripts(recipe, (target.python, *asked)),
@@ -83,7 +94,8 @@ def verify_imports(recipe: Recipe, target: Target) -> Message:
             _repeat_hint(target),
         )
     found = json.loads(line.removeprefix("ENVCHECK "))
-    for package, name in zip(recipe.packages, names, strict=True):
+    for package in recipe.packages:
+        name = package.name.partition("[")[0]
         listed = str(found["listed"][name])
         imported = str(found["imported"].get(name, listed))
         if imported != listed or not environment.is_allowed_version(listed, package.specifier):

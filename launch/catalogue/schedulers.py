@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from envcheck.core.toml_file import load_own_record
 from envcheck.vendors import find_data_files
@@ -20,14 +21,61 @@ class SlurmNames:
 
 
 @dataclass(frozen=True)
+class JobKind:
+    """A kind of Kubernetes object that runs a training.
+
+    `operator` is the value of --operator, `version` the apiVersion, `shape` the function that builds its body.  `port`
+    is the container port, and `container` the name, that the operator expects.  `frameworks`: () means all.  `index`
+    is the field of a pod with its number, `label` the pod label with the job's name, `master` the host name of the
+    first pod.  `has_gang`: the operator itself makes the group of pods that Volcano starts together.
+    """
+
+    operator: str
+    version: str
+    kind: str
+    plural: str
+    shape: str
+    container: str
+    port: Mapping[str, Any]
+    index: str
+    label: str
+    master: str
+    install: str
+    replicas: str = ""
+    frameworks: tuple[str, ...] = ()
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    has_gang: bool = False
+    has_kueue: bool = False
+    has_ttl: bool = True
+
+
+@dataclass(frozen=True)
+class SuperPod:
+    """An annotation for nodes whose `selector` value starts with `prefix`; its value is the job's number of cards."""
+
+    annotation: str
+    selector: str
+    prefix: str
+
+
+@dataclass(frozen=True)
 class KubernetesNames:
     """`resource`: the resource that a pod requests ("": none); `counts`: its unit; `labels`: labels that the vendor's
-    scheduler reads."""
+    scheduler reads.
+
+    For nodes of the vendor's own scheduler: `machines` are node labels by architecture (as uname names it), `products`
+    node labels by a word of the recipe's product; `super_pod` belongs to the job, `kind` is the vendor's own job kind.
+    """
 
     resource: str
     counts: str
     source: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    products: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    super_pod: SuperPod | None = None
+    kind: JobKind | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +94,12 @@ def slurm_names(device: str) -> SlurmNames:
 def kubernetes_names(device: str) -> KubernetesNames | None:
     """Return a vendor's names, None for a vendor without any."""
     return _load_scheduler_names().get(device, SchedulerNames()).kubernetes
+
+
+def list_vendor_kinds() -> tuple[JobKind, ...]:
+    """Return the job kinds that vendors define."""
+    names = (one.kubernetes for one in _load_scheduler_names().values())
+    return tuple(one.kind for one in names if one and one.kind)
 
 
 @cache

@@ -16,6 +16,7 @@ from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
+from envcheck.job.choose_cards import CardChoice
 from envcheck.job.command import TrainingCommand
 from envcheck.lint.linter import LintResult
 from installers.bundle import recipe_locks
@@ -30,12 +31,13 @@ class GateContext:
     """Everything that the gates need.
 
     `sight` are the facts collected on `stage`; `runs_error` and `port_error` are errors, None for success; `holder`
-    describes the process that already trains in `runs`, None for none.  `options` select this job for provision and
+    describes the process that already trains in `runs`, None for none; `orphan` is the id of its run if the supervisor
+    was killed.  `options` select this job for provision and
     train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
     lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
     this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
-    `rank` is the number of this node; `leads` is true on node 0.  Of a job of the user's own: `lint` is the linter's
-    result, `absent_program` its program if it is not in PATH.
+    `rank` is the number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.
+    Of a job of the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
     """
 
     recipe: Recipe
@@ -49,6 +51,7 @@ class GateContext:
     doctor: tuple[Finding, ...] = ()
     runs_error: str | None = None
     holder: str | None = None
+    orphan: str = ""
     port: int | None = None
     port_error: str | None = None
     stale: tuple[str, ...] = ()
@@ -66,6 +69,7 @@ class GateContext:
     rank: int | None = None
     lint: LintResult | None = None
     absent_program: str = ""
+    choice: CardChoice | None = None
 
 
 @contextlib.contextmanager

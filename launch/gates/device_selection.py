@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 
-from envcheck.core.derived.link_groups import judge_group
+from envcheck.core.derived.link_groups import group_by_module, judge_group
 from envcheck.core.findings import format_ranges
 from envcheck.core.messages import NOTHING, Message, _, join, ngettext, verbatim
-from envcheck.core.model import Finding, Status, Topology, diagnose, fix, manual
+from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.vendors import VENDORS
 from launch.gates.context import GateContext
 from launch.gates.results import (
@@ -52,7 +52,7 @@ def check_world_size(s: GateContext) -> Finding:
 def check_visible_list(s: GateContext) -> Finding:
     """The visible-device list is valid, ascending and has a device per process; an ignored list is a warning."""
     name, said = VENDORS[s.device].visible_env, read_visible_devices(s)
-    if name and said is None and name in s.stale:
+    if name and said is None and name in s.stale and s.choice is None:
         return _judge_dropped_list(s, name, s.sight.environment.get(name, ""))
     if not name or said is None:
         return build_not_applicable(
@@ -219,19 +219,6 @@ def _judge_linked_group(s: GateContext, link: str) -> Finding:
     named = join(_(" or "), map(format_ranges, verdict.groups))
     words = _("Start the job in a container or an allocation with linked cards only: {groups}.", groups=named)
     return build_finding("gate.topology", False, seen, diagnose(words, *look))
-
-
-def group_by_module(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
-    """Return groups of cards with direct links (type `link`) to each other, as positions in the matrix."""
-    names, groups = found.names, []
-    left = list(range(len(names)))
-    while left:
-        first = names[left[0]]
-        rest = found.matrix.get(first, {})
-        group = tuple(n for n in left if n == left[0] or rest.get(names[n]) == link)
-        groups.append(group)
-        left = [n for n in left if n not in group]
-    return tuple(groups)
 
 
 def check_mixed_vendors(s: GateContext) -> Finding:

@@ -8,10 +8,12 @@ from envcheck.core.messages import Message, _, fill, join, ngettext, verbatim
 from envcheck.core.model import Finding, Status, fix, manual
 from envcheck.core.units import format_gib
 from envcheck.job.command import TrainingCommand
+from envcheck.vendors import VENDORS
+from installers.recipes.catalogue import TALKS
 from installers.recipes.own_recipe import find_own_job
 from launch.gates.context import GateContext
 from launch.gates.results import block_if_unreachable, build_finding, build_not_applicable, build_ok
-from launch.gates.stage_question import CONFIG, is_data_file
+from launch.gates.stage_question import CONFIG, find_trained_folders, is_data_file
 from launch.rendering.argument_rows import parse_rows
 from launch.targets.stage import restore_text
 
@@ -103,6 +105,10 @@ def _describe_checked(s: GateContext, sets: Mapping[str, str | None]) -> Message
 _SOURCES: tuple[tuple[Message, Callable[[TrainingCommand, str], bool]], ...] = (
     (_("Install the vendor's toolkit, which contains these scripts."), lambda made, path: path in made.scripts),
     (
+        _("Install the vendor's toolkit, which contains these files."),
+        lambda made, path: path not in made.scripts and _belongs_to_toolkit(path),
+    ),
+    (
         _("Copy the data to that path, or set another with --data."),
         lambda made, path: path in made.data and made.own_data,
     ),
@@ -113,9 +119,18 @@ _SOURCES: tuple[tuple[Message, Callable[[TrainingCommand, str], bool]], ...] = (
     ),
     (
         _("Get the other files from the project; `envcheck provision --dry-run` shows how."),
-        lambda made, path: path not in (*made.scripts, *made.data) and not _is_trained_weight(made, path),
+        lambda made, path: (
+            path not in (*made.scripts, *made.data)
+            and not _is_trained_weight(made, path)
+            and not _belongs_to_toolkit(path)
+        ),
     ),
 )
+
+
+def _belongs_to_toolkit(path: str) -> bool:
+    """Whether the vendor's toolkit or driver installs the file."""
+    return any(v.toolkit_folder and path.startswith(f"{v.toolkit_folder}/") for v in VENDORS.values())
 
 
 def _is_trained_weight(made: TrainingCommand, path: str) -> bool:
@@ -183,6 +198,23 @@ def _list_mix_errors(files: str, sets: list[str], name: str, texts: list[str]) -
         return
     if not all(0 <= number <= 1 for number in numbers) or not abs(sum(numbers) - 1) <= NEAR_ONE:
         yield _("{name} sums to {numbers:g}; expected 1", name=name, numbers=sum(numbers))
+
+
+def check_weight_values(s: GateContext) -> Finding:
+    """A sample of the checkpoint's weights are finite numbers of a usual size, in safetensors and .npz files."""
+    if not (s.job.method in TALKS and find_trained_folders(s.command)):
+        return build_not_applicable("gate.weights", _("the job loads no trained weights"))
+    if hidden := block_if_unreachable("gate.weights", s):
+        return hidden
+    flaws = [(folder, flaw) for folder, found in s.sight.values.items() if (flaw := found.get("flaw"))]
+    if not flaws:
+        return build_ok("gate.weights", _("a sample of the weights has finite values"))
+    folder, flaw = flaws[0]
+    words = _(
+        "The training diverged before this checkpoint. Choose an earlier one with --checkpoint; "
+        "`envcheck runs show ID` shows the checkpoints and the loss."
+    )
+    return build_finding("gate.weights", False, _("{folder}: {flaw}", folder=folder, flaw=flaw), manual(words))
 
 
 def check_model(s: GateContext) -> Finding:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from envcheck.checks import run_checks
-from envcheck.core.facts import Disk, Facts, MachineRequirements, Packages, SystemFacts
+from envcheck.core.facts import Disk, Facts, MachineRequirements, Packages, SystemFacts, VendorFacts
 from envcheck.core.messages import _, join
 from envcheck.core.model import Finding, Status, fix
 from envcheck.core.units import format_gib
+from envcheck.job.choose_cards import describe_choice, narrow_to_cards
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import TALKS
 from installers.recipes.own_recipe import find_own_job
@@ -48,7 +50,10 @@ def check_environment(s: GateContext) -> Finding:
 
 def check_devices(s: GateContext) -> Finding:
     """The vendor's tool lists a device (or the host a CPU) per process; several processes need devices without MIG."""
-    return _judge_gate(s, "devices", "job.cards", "job.device")
+    found = _judge_gate(s, "devices", "job.cards", "job.device")
+    if s.choice is None or found.status is not Status.OK:
+        return found
+    return replace(found, seen=_("{seen}; {choice}", seen=found.seen, choice=describe_choice(s.choice)))
 
 
 def check_degrees(s: GateContext) -> Finding:
@@ -92,9 +97,33 @@ def add_requirements(s: GateContext) -> GateContext:
 
 def judge_machine(s: GateContext) -> GateContext:
     """Return the context with doctor's findings for the machine and the job's requirements."""
-    of_machine = (finding for finding in run_checks(s.facts) if not finding.name.startswith(f"{AREA}."))
-    found = (*of_machine, *judge_requirements_at_place(s))
+    of_machine = [finding for finding in run_checks(s.facts) if not finding.name.startswith(f"{AREA}.")]
+    found = (*_excuse_other_cards(s, of_machine), *judge_requirements_at_place(s))
     return replace(s, doctor=tuple(run_location.adapt_to_job(found, s.device, bool(s.stage.container))))
+
+
+COUNT = "devices.count"
+BY_CARD = ("devices", "network")  # areas whose checks look at each card by itself
+
+
+def _excuse_other_cards(s: GateContext, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings; a failure of cards that the job does not use is a warning."""
+    v, places = find_vendor_facts(s), select_places(s)
+    for finding in found:
+        excused = (
+            v is not None
+            and places is not None
+            and finding.status is Status.FAIL
+            and finding.name.partition(".")[0] in BY_CARD
+            and len(places) >= s.job.processes
+            and (finding.name == COUNT or _passes_on_cards(s, v, places, finding.name))
+        )
+        yield replace(finding, status=Status.WARN) if excused else finding
+
+
+def _passes_on_cards(s: GateContext, v: VendorFacts, places: tuple[int, ...], name: str) -> bool:
+    own = narrow_to_cards(replace(s.facts, wanted=None), v, places)
+    return all(finding.status is not Status.FAIL for finding in run_checks(own, (name,)) if finding.name == name)
 
 
 def judge_requirements_at_place(s: GateContext) -> tuple[Finding, ...]:

@@ -7,16 +7,31 @@ from collections.abc import Iterator, Sequence
 from envcheck.core import language
 from envcheck.core.language import width
 from envcheck.core.language.localized_findings import localize_findings
-from envcheck.core.messages import Message, _, ngettext
+from envcheck.core.messages import Message, _, join, ngettext
 from envcheck.core.model import Finding, Status
 from envcheck.report import Style, safe
 
 
 def render_gates(found: Sequence[Finding], style: Style) -> str:
     """Return a line per gate, evidence and remedy of those with problems, and the verdict."""
-    lines = [line for finding in localize_findings(found) for line in _finding_lines(finding, style)]
+    lines = [line for finding in localize_findings([*_group_blocked(found)]) for line in _finding_lines(finding, style)]
     shown = "\n".join([*lines, "", *_wrap_text(language.translate(describe_verdict(found)), style, "", "  ")]) + "\n"
     return style.fit(shown)
+
+
+def _group_blocked(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings; those that were not checked are one line, after the gate that blocks them."""
+    blocked: dict[str, list[Finding]] = {}
+    for finding in found:
+        if finding.status is Status.BLOCKED:
+            blocked.setdefault(finding.blocked_by, []).append(finding)
+    causes = {finding.name for finding in found}
+    for finding in found:
+        if finding.status is not Status.BLOCKED or finding.blocked_by not in causes:
+            yield finding
+            if mine := blocked.get(finding.name):
+                names = join(", ", (each.name for each in mine))
+                yield Finding(names, Status.BLOCKED, _("not checked because {cause} failed", cause=finding.name))
 
 
 def _finding_lines(finding: Finding, style: Style) -> Iterator[str]:

@@ -78,9 +78,11 @@ def read_launcher_devices(s: GateContext) -> str | None:
 
 
 def select_job_devices(s: GateContext) -> tuple[Device, ...]:
-    """Return the cards that the job uses: the first of the visible ones, one per process."""
+    """Return the cards that the job uses: the chosen ones, else the first of the visible ones, one per process."""
     found = find_vendor_facts(s)
     devices = found.devices if found else ()
+    if s.choice:
+        return tuple(devices[n] for n in s.choice.places if n < len(devices))
     said = read_visible_devices(s) or read_launcher_devices(s)
     if said is not None and said.replace(",", "").isdecimal() and all(said.split(",")):
         devices = tuple(devices[int(n)] for n in said.split(",") if int(n) < len(devices))

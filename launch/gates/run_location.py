@@ -53,8 +53,10 @@ def _describe_failure(f: Finding) -> Message:
     return _("{name}: {seen}.", name=f.name, seen=f.seen)
 
 
-# Areas whose warnings are reported at the start; not the toolkit, which provision verified with the job's software.
+# Areas whose warnings are reported at the start: the cards, and without a container the host's toolkit (an image brings
+# its own, which provision verified with the job's software).
 OF_CARDS = ("driver", "devices", "links")
+OF_TOOLKIT = ("toolkit",)
 
 
 def check_doctor(s: GateContext) -> Finding:
@@ -82,7 +84,8 @@ def _count_checks(found: Iterable[Finding]) -> int:
 def _judge_doubts(s: GateContext) -> Finding:
     """Report warnings and unknown results for the cards; never fails."""
     open_ = [f for f in s.doctor if f.status in (Status.WARN, Status.UNKNOWN) and f.name not in ELSEWHERE]
-    doubts = [f for f in open_ if f.name.partition(".")[0] in OF_CARDS]
+    areas = OF_CARDS if s.stage.container or s.recipe.image else (*OF_CARDS, *OF_TOOLKIT)
+    doubts = [f for f in open_ if f.name.partition(".")[0] in areas]
     seen = ngettext("{count} check, no failures", "{count} checks, no failures", _count_checks(s.doctor))
     if not doubts:
         return Finding("gate.doctor", Status.OK, seen)
@@ -109,6 +112,15 @@ def check_runs_writable(s: GateContext) -> Finding:
 
 def check_folder_unused(s: GateContext) -> Finding:
     """No other training is active in the runs folder."""
+    if s.orphan:
+        orphan = _(
+            "run {id} is orphaned: its supervisor was killed, process {pid} still runs", id=s.orphan, pid=s.holder
+        )
+        stop_or_adopt = fix(
+            _("Stop that run, or supervise it again with `envcheck runs adopt {id}`.", id=s.orphan),
+            f"envcheck runs stop {s.orphan}",
+        )
+        return build_finding("gate.alone", False, orphan, stop_or_adopt)
     seen = (
         _("{runs} is in use by process {holder}", holder=s.holder, runs=s.runs)
         if s.holder

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from envcheck.core.facts import Facts
 from envcheck.job.command import TrainingCommand
+from installers.recipes.catalogue import TALKS
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.endpoints import find_port_span
 from launch.targets.stage import StageQuestion
@@ -33,12 +34,19 @@ def build_stage_question(
         workdir=made.workdir,
         runs=runs,
         data=tuple(dict.fromkeys((*data, *(p for p in made.requires if PurePosixPath(p).suffix == ".jsonl")))),
+        weights=find_trained_folders(made) if job.method in TALKS else (),
         models=tuple(str(PurePosixPath(p).parent) for p in made.requires if PurePosixPath(p).name == CONFIG),
         ports=(*((port,) if port is not None else ()), *(n for n in range(first, first + count) if 0 < n < 1 << 16)),
         registry=next(named, ""),
         names=tuple(path for path in made.data if path not in data),
         clones=tuple(checkout.directory for checkout in recipe.checkouts),
     )
+
+
+def find_trained_folders(made: TrainingCommand) -> tuple[str, ...]:
+    """Return the folders on the command line with required files: the checkpoint of a chat."""
+    folders = (path.rpartition("/")[0] for path in made.requires)
+    return tuple(dict.fromkeys(folder for folder in folders if folder and folder in made.argv))
 
 
 def is_data_file(path: str, required: Iterable[str] = ()) -> bool:

@@ -10,7 +10,12 @@ that is deleted after reading.  Events on standard output, one JSON document per
     {"peak": bytes}   peak memory of all processes together
     {"end": status, "outputs": [...]}   last event, with the checkpoint folders
 
-A line on standard input asks the workers to save and exit; the end of the input, or a signal, ends them.
+The line "save" on standard input asks the workers to save and exit; the line "stop", or a signal, ends them.  At the
+end of the input, when the supervisor was killed, the training goes on without events.  The exit status is also written
+to the file .exit of the run folder.
+
+`container_agent.py --attach JOB` supervises a training again that goes on in this way, or has ended meanwhile; the job
+has "sent", the number of bytes of each log that the supervisor already has.
 """
 
 from __future__ import annotations
@@ -25,15 +30,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 LOOK_S, CHUNK, FILES = 0.2, 1 << 18, 4096
+STATUS_S = 3.0  # time for the first agent to write the status of a launcher that has just ended
 # Variables with the rank of a worker: on its node, as in the names of logs (paddle, torchrun), else in the whole job.
 RANKS = ("PADDLE_RANK_IN_NODE", "LOCAL_RANK", "PADDLE_TRAINER_ID", "RANK")
 MARK = "ENVCHECK_RUN"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PRIVATE = 0o700
+STATUS_FILE, ROOM = ".exit", 64  # bytes reserved at the start: a full disk must not lose the status
+has_supervisor = True
 # paddle.distributed.launch 3.1 and 3.3 write the whole environment, possibly with secrets, into envlog.RANK,
 # backup_env.RANK.json and the first line of JOB.POD.log (tested); only their own processes read the second.
 DUMP = re.compile(r"envlog\.[\w.]+|backup_env\.\d+\.json")
@@ -41,9 +50,11 @@ POD_LOG, ENVIRONMENT = re.compile(r"[\w-]+\.\w+\.log"), b"environ("
 
 
 def print_event(**words: object) -> None:
-    """Print an event as one line of JSON."""
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+    """Print an event as one line of JSON; nobody reads it after the supervisor was killed."""
+    if has_supervisor:
+        with contextlib.suppress(OSError):
+            sys.stdout.write(json.dumps(words) + "\n")
+            sys.stdout.flush()
 
 
 def read_environment(pid: int) -> dict[str, str]:
@@ -154,7 +165,7 @@ class LogForwarder:
 
     def send_new_data(self) -> None:
         """Send everything that was written since the last call."""
-        for path in () if self.silent else self.list_paths():
+        for path in () if self.silent or not has_supervisor else self.list_paths():
             while self.send_chunk(path):
                 pass
 
@@ -177,23 +188,26 @@ class LogForwarder:
         return False
 
 
-def end_processes(child: subprocess.Popen[bytes], family: ContainerProcesses, grace_s: float) -> None:
+def end_processes(launcher: int, family: ContainerProcesses, grace_s: float) -> None:
     """End the launcher, which ends its workers, then all remaining processes of the run in any session."""
-    if child.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(grace_s)
+    if is_alive(launcher):
+        with contextlib.suppress(OSError):
+            os.killpg(launcher, signal.SIGTERM)
+        wait_until(lambda: not is_alive(launcher), grace_s)
     for sign in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        left, until = family.list_members(), time.monotonic() + 3
+        left = family.list_members()
         for pid in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, sign)
-        while left and time.monotonic() < until and family.list_members():
-            child.poll()
-            time.sleep(0.05)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(3)
+        if left:
+            wait_until(lambda: not family.list_members(), 3)
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float) -> None:
+    """Wait until the condition is true, at most for `seconds`."""
+    end = time.monotonic() + seconds
+    while not is_true() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def request_stop(family: ContainerProcesses, launcher: int) -> None:
@@ -248,9 +262,6 @@ def start_launcher(job: dict[str, Any], run: Path) -> subprocess.Popen[bytes]:
 
 def supervise_training(job: dict[str, Any]) -> None:
     """Run the job (see launch.run.container_stage) to its end."""
-    stop: list[int] = []
-    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(sign, lambda number, _frame: stop.append(number))
     run = Path(job["run"])
     try:
         child = start_launcher(job, run)
@@ -258,25 +269,91 @@ def supervise_training(job: dict[str, Any]) -> None:
         print_event(unstarted=str(err.filename or job["argv"][0]), reason=(err.strerror or str(err)).lower())
         return
     print_event(began=child.pid)
-    family, logs = (
-        ContainerProcesses(job["environment"][MARK]),
-        LogForwarder(run / "log", shares_folder(run, job["nonce"])),
-    )
-    while child.poll() is None and not stop:
+    status_file = open_status_file(run / STATUS_FILE)
+    family, logs = ContainerProcesses(job["environment"][MARK]), open_logs(job, run)
+    follow_training(lambda: child.poll() is None, child.pid, family, logs)
+    end_processes(child.pid, family, job["grace_s"])
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(3)
+    with contextlib.suppress(OSError):
+        os.pwrite(status_file, json.dumps({"status": child.returncode}).encode(), 0)
+    report_end(run, family, logs, child.returncode)
+
+
+def attach_training(job: dict[str, Any]) -> None:
+    """Supervise a training that another agent started; its status is in the status file when it has ended."""
+    run = Path(job["run"])
+    family, logs = ContainerProcesses(job["mark"]), open_logs(job, run)
+    launcher = find_launcher(family)
+    print_event(began=launcher)
+    follow_training(lambda: read_status(run) is None and bool(family.list_members()), launcher, family, logs)
+    end_processes(launcher, family, job["grace_s"])
+    wait_until(lambda: read_status(run) is not None, STATUS_S)
+    status = read_status(run)
+    report_end(run, family, logs, -signal.SIGKILL if status is None else status)
+
+
+def find_launcher(family: ContainerProcesses) -> int:
+    """Return the first process of the training, whose parent does not belong to it; 0 if all have ended."""
+    alive = family.list_members()
+    return next((pid for pid in sorted(alive) if int(read_stat_fields(pid)[1]) not in alive), 0)
+
+
+def follow_training(
+    is_running: Callable[[], bool], launcher: int, family: ContainerProcesses, logs: LogForwarder
+) -> None:
+    """Report events and obey the input until the training ends or must be ended."""
+    global has_supervisor
+    stop: list[int] = []
+    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(sign, lambda number, _frame: stop.append(number))
+    while is_running() and not stop:
         family.update_workers()
         logs.send_new_data()
-        if select.select([0], [], [], LOOK_S)[0]:
+        if not has_supervisor:
+            time.sleep(LOOK_S)
+        elif select.select([0], [], [], LOOK_S)[0]:
             said = os.read(0, 4096)
-            if said:
-                request_stop(family, child.pid)
-            else:
+            has_supervisor = bool(said)
+            if b"stop" in said:
                 stop.append(0)
+            elif said:
+                request_stop(family, launcher)
     family.update_workers()
-    end_processes(child, family, job["grace_s"])
+
+
+def report_end(run: Path, family: ContainerProcesses, logs: LogForwarder, status: int) -> None:
+    """Send the last events."""
     remove_environment_dumps(run / "log")
     logs.send_new_data()
     print_event(peak=family.peak)
-    print_event(end=child.returncode, outputs=list_checkpoints(run / "output"))
+    print_event(end=status, outputs=list_checkpoints(run / "output"))
+
+
+def open_status_file(path: Path) -> int:
+    """Create the file and reserve its space; -1 if that fails."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        os.write(file, b" " * ROOM)
+    except OSError:
+        return -1
+    return file
+
+
+def read_status(run: Path) -> int | None:
+    """Return the exit status in the status file, None while the training runs."""
+    try:
+        status = json.loads((run / STATUS_FILE).read_text())["status"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return status if isinstance(status, int) else None
+
+
+def open_logs(job: dict[str, Any], run: Path) -> LogForwarder:
+    """Return the forwarder of the run's logs, after the part that the supervisor already has."""
+    logs = LogForwarder(run / "log", shares_folder(run, job["nonce"]))
+    logs.at.update({run / "log" / name: at for name, at in job.get("sent", {}).items()})
+    return logs
 
 
 def shares_folder(run: Path, nonce: str) -> bool:
@@ -289,10 +366,10 @@ def shares_folder(run: Path, nonce: str) -> bool:
 
 def main() -> None:
     """Read and delete the job file, and run the job."""
-    path = Path(sys.argv[1])
+    path = Path(sys.argv[-1])
     job = json.loads(path.read_text())
     path.unlink()
-    supervise_training(job)
+    attach_training(job) if sys.argv[1] == "--attach" else supervise_training(job)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core.messages import describe, mark
-from launch.programs import data_probe
+from launch.programs import data_probe, weight_values
 
 GROUPS = (  # memory limit, usage, statistics and name of the reclaimable part: cgroup 2, then cgroup 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file"),
@@ -27,6 +27,7 @@ GROUPS = (  # memory limit, usage, statistics and name of the reclaimable part: 
     ),
 )
 CONFIG_LIMIT, COMMIT = 1 << 20, 40
+OF_SYSTEM = ("/usr/", "/opt/", "/etc/")  # on a simulated machine, files below these are the machine's
 PORT_RANGE, SOCKETS = "/proc/sys/net/ipv4/ip_local_port_range", ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
@@ -121,6 +122,11 @@ def add_templates(texts: Mapping[str, str]) -> dict[str, Any]:
     return {**{name: str(text) for name, text in texts.items()}, **described}
 
 
+def _probe_values(folder: Path) -> dict[str, str]:
+    flaw = weight_values.find_value_flaw(folder)
+    return {"flaw": flaw} if flaw else {}
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the values of config.json, {} if it is missing or invalid."""
     try:
@@ -146,12 +152,20 @@ def probe_place(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the facts that `asked` requests, as JSON values.
 
     `asked` has workdir, runs and paths, and optionally lists of data, models, ports, clones and names (of data sets in
-    the file `registry`); see launch.targets.stage.StageQuestion.
+    the file `registry`); see launch.targets.stage.StageQuestion.  `system_root` is the folder with the system's files
+    of a simulated machine.
     """
-    workdir = Path(asked["workdir"])
+    workdir, system_root = Path(asked["workdir"]), asked.get("system_root") or ""
 
     def at(path: str) -> Path:
+        if system_root and path.startswith(OF_SYSTEM):
+            return Path(system_root) / path.lstrip("/")
         return workdir / Path(path).expanduser()
+
+    def size(path: str) -> int | None:
+        found = file_size_bytes(at(path))
+        simulated = system_root and path.startswith(OF_SYSTEM)
+        return 1 if found == 0 and simulated else found  # a simulated machine's libraries have no contents
 
     registry: str = asked.get("registry") or ""
     names: list[str] = asked.get("names") or []
@@ -159,7 +173,7 @@ def probe_place(asked: dict[str, Any]) -> dict[str, Any]:
     files = [*asked.get("data", ()), *(path for path in sets.values() if path not in ("", "hub"))]
     total, left = measure_shared_memory()
     return {
-        "sizes": {path: file_size_bytes(at(path)) for path in [*asked["paths"], *files]},
+        "sizes": {path: size(path) for path in [*asked["paths"], *files]},
         "free_bytes": measure_disk(Path(asked["runs"]))[1],
         "marks": list_run_marks(),
         "environment": dict(os.environ),
@@ -171,6 +185,7 @@ def probe_place(asked: dict[str, Any]) -> dict[str, Any]:
         "data": {path: add_templates(data_probe.probe_file(at(path))) for path in files},
         "sets": sets,
         "models": {path: check_model_folder(at(path)) for path in asked.get("models", ()) if file_size_bytes(at(path))},
+        "values": {path: add_templates(_probe_values(at(path))) for path in asked.get("weights", ())},
         "commits": {path: read_commit(at(path)) for path in asked.get("clones", ())},
     }
 

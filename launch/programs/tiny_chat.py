@@ -44,6 +44,8 @@ def generate_answer(model: Decoder, said: bytes, chance: numpy.random.Generator)
     for _ in range(BYTES):
         with paddle.no_grad():
             guess = model(paddle.to_tensor([tokens[-CONTEXT:]], dtype="int64"))[0, -1].numpy().astype("float64")
+        if not numpy.isfinite(guess).all():  # the training diverged
+            sys.exit("the weights give no probabilities: values are not finite, or too large")
         odds = numpy.exp(guess[LETTERS.start : LETTERS.stop] - guess.max())
         tokens.append(int(chance.choice(LETTERS, p=odds / odds.sum())))
     return tokens[-BYTES:]

@@ -18,6 +18,10 @@ from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, RendezvousResult, S
 TRY_EVERY_S = 0.5
 
 
+class WrongServiceError(OSError):
+    """The port of node 0 belongs to a program other than envcheck."""
+
+
 def join_rendezvous(own: Hello, master: str, port: int, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
     """Connect to node 0 until `deadline` and return its verdict, or a finding that says why there is none.
 
@@ -28,6 +32,8 @@ def join_rendezvous(own: Hello, master: str, port: int, deadline: float, limit_s
         try:
             with socket.create_connection((master, port), timeout=min(left, 10.0)) as connection:
                 return _exchange_hello(own, connection, deadline, limit_s, say)
+        except WrongServiceError:
+            why = _("another program listens on this port")
         except ConnectionError as err:
             why = _("no process listens on this port ({reason})", reason=describe_os_error(err))
         except socket.gaierror as err:
@@ -56,7 +62,7 @@ def _exchange_hello(
 ) -> RendezvousResult:
     lines = _read_documents(connection, deadline)
     if next(lines, {}).get("envcheck-node") != "who":
-        raise ConnectionResetError(0, "another service listens on this port")
+        raise WrongServiceError
     connection.sendall(pack_hello(replace(own, now=time.time())))
     say(_("connected to node 0; waiting for the other nodes"))
     word = next(lines, {})

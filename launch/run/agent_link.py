@@ -21,7 +21,7 @@ from installers.targets.exec_target import OWN, SHELL, ContainerTarget
 if TYPE_CHECKING:
     import docker
 
-BEGIN_S, END_S = 60.0, 30.0
+BEGIN_S, END_S = 60.0, 40.0
 LINE = 1 << 20  # limit of a line in bytes; the agent's are a third of that
 _FILE = re.compile(r"\w[\w.-]{0,100}(/\w[\w.-]{0,100}){0,6}")  # relative path below the log folder
 
@@ -53,7 +53,7 @@ class ReportedProcesses:
 
 
 class ContainerTraining:
-    """A training supervised by container_agent in the container; closing the connection ends it."""
+    """A training supervised by container_agent in the container; it goes on if the connection breaks."""
 
     def __init__(
         self, client: docker.DockerClient, seat: ContainerTarget, words: Sequence[str], run: Path, output: str
@@ -84,7 +84,7 @@ class ContainerTraining:
         return self.status if self._over.is_set() else None
 
     def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
-        """Close the connection, which makes the agent end the training, and wait for its last event up to END_S."""
+        """Ask the agent to end the training, and wait for its last event up to END_S."""
         raw = getattr(self._socket, "_sock", self._socket)
         until = time.monotonic() + save_s
         with contextlib.suppress(OSError):
@@ -92,11 +92,15 @@ class ContainerTraining:
                 raw.sendall(b"save\n")
             while time.monotonic() < until and not hurry() and not self._over.wait(0.1):
                 pass
-            raw.shutdown(1)  # only for writing: the last events are still read
+            raw.sendall(b"stop\n")
         self._over.wait(END_S)
         with contextlib.suppress(OSError):
             self._socket.close()
         self.client.close()
+
+    def describe_processes(self) -> dict[str, Any]:
+        """Return the mark of the processes in the container for the record."""
+        return {"mark": self.output.rpartition("/")[0]}
 
     def list_checkpoints(self) -> list[str]:
         """Return the paths of the checkpoints in the container, oldest first."""

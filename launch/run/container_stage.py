@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
@@ -20,6 +20,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.container_provisioner import ContainerProvisioner
+from installers.containers.container_options import ContainerOptions
 from installers.images import docker_engine
 from installers.recipes.recipe import Recipe, RecipeContainer
 from installers.targets import container_errors
@@ -40,11 +41,15 @@ NONCE = ".here"  # the agent compares this file to detect a shared run folder
 
 @dataclass(frozen=True)
 class ContainerStage:
-    """A recipe's container; `role` is that of this node; `facts` of this machine are collected if None."""
+    """A recipe's container; `role` is that of this node; `facts` of this machine are collected if None.
+
+    `cards` are the device node numbers that the job's container has; empty: those of all jobs of the recipe.
+    """
 
     recipe: Recipe
     role: str = ""
     facts: Facts | None = None
+    cards: tuple[int, ...] = ()
 
     @property
     def title(self) -> Message:
@@ -81,7 +86,11 @@ class ContainerStage:
         """Inspect the container; unfinished provision steps and engine problems are part of the result."""
         try:
             plan = ContainerProvisioner(
-                self.recipe, self._notes_folder, role=self.role, facts=self.facts
+                self.recipe,
+                self._notes_folder,
+                role=self.role,
+                facts=self.facts,
+                wish=ContainerOptions(cards=self.cards),
             ).make_current_plan()
             if plan.obstacles:
                 first = plan.obstacles[0]
@@ -130,24 +139,36 @@ class ContainerStage:
             "nonce": nonce,
             "grace_s": GRACE_S,
         }
+        needed = tuple(path.name for path in PROGRAMS.glob("tiny*") if _is_needed_program(command, path.name))
+        return self._start_agent(job, run, needed)
+
+    def attach_training(self, run: Path) -> ContainerTraining:
+        """Start an agent for a training whose supervisor was killed; it sends what is missing of the logs."""
+        nonce = secrets.token_hex(16)
+        (run / NONCE).write_text(nonce)
+        logs = [path for path in (run / "log").rglob("*") if path.is_file()]
+        sent = {str(path.relative_to(run / "log")): path.stat().st_size for path in logs}
+        mark = self.run_mark(run)
+        job = {"run": mark, "mark": mark, "nonce": nonce, "grace_s": GRACE_S, "sent": sent}
+        return self._start_agent(job, run, (), "--attach")
+
+    def _start_agent(
+        self, job: dict[str, Any], run: Path, programs: tuple[str, ...], *options: str
+    ) -> ContainerTraining:
         client = docker_engine.open_client(docker_engine.inspect_engine())
         seat = ContainerTarget(client.api, self.container, self.recipe.interpreter, self._notes_folder)
-        self._copy_programs(seat, command)
-        path = f"{PROGRAMS_FOLDER}/job-{nonce}.json"
+        self._copy_programs(seat, ("container_agent.py", *programs))
+        path = f"{PROGRAMS_FOLDER}/job-{job['nonce']}.json"
         seat.write_file(path, json.dumps(job))
         return ContainerTraining(
             client,
             seat,
-            (seat.python, "-I", f"{PROGRAMS_FOLDER}/container_agent.py", path),
+            (seat.python, "-I", f"{PROGRAMS_FOLDER}/container_agent.py", *options, path),
             run,
             f"{self.run_mark(run)}/output",
         )
 
-    def _copy_programs(self, seat: ContainerTarget, command: TrainingCommand) -> None:
-        names = [
-            "container_agent.py",
-            *(path.name for path in PROGRAMS.glob("tiny*") if _is_needed_program(command, path.name)),
-        ]
+    def _copy_programs(self, seat: ContainerTarget, names: tuple[str, ...]) -> None:
         seat.run_command(("mkdir", "-p", "-m", "700", PROGRAMS_FOLDER), timeout_s=LOOK_S, env={})
         for name in names:
             seat.write_file(f"{PROGRAMS_FOLDER}/{name}", (PROGRAMS / name).read_text())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,25 @@ from launch.run.launcher import TrainingEnd
 
 TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = ("failed", "unstarted")
+GENERIC = "--model MODEL --method METHOD"  # in the catalogue of explanations
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
+
+
+def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses with the run's model and method in the commands, where the record has plain names."""
+    model, method = (_plain_name(record.get(key)) for key in ("model", "method"))
+    own = f"--model {model} --method {method}"
+    if not model or not method:
+        return tuple(diagnoses)
+    return tuple(
+        dataclasses.replace(one, commands=tuple(text.replace(GENERIC, own) for text in one.commands))
+        for one in diagnoses
+    )
+
+
+def _plain_name(name: object) -> str:
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
 def diagnose_run(run: Path, end: TrainingEnd, began_s: float) -> tuple[Diagnosis, ...]:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
+import os
 import subprocess
-import time
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
+from envcheck.collect import answer_sources
 from envcheck.core import process as runner
-from envcheck.core.errors import StepError, describe_os_error
 from envcheck.core.messages import Message, _
-from envcheck.job.command import TrainingCommand
+from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.state import environment
 from installers.targets.target import VenvTarget
 from launch.programs import container_agent, place_probe
+from launch.run.host_training import STATUS_FILE, HostTraining
 from launch.run.launcher import build_argv
-from launch.run.process_tree import ProcessTree, end_survivors
-from launch.run.record import list_checkpoints
-from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.clean_environment import MARK, CleanEnvironment
 from launch.targets.stage import StageFacts, StageQuestion, build_probe_request, parse_probe_answer
-
-GRACE_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -60,9 +53,8 @@ class HostStage:
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Inspect this host and the virtual environment."""
         env = environment.read_environment(self.folder) if self.folder else None
-        said = place_probe.probe_place(
-            build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
-        )
+        request = build_probe_request(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs))
+        said = place_probe.probe_place({**request, "system_root": answer_sources.simulated_root()})
         # Memory and /dev/shm are in the machine's facts, which may be simulated.
         said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
         return StageFacts(
@@ -86,63 +78,20 @@ class HostStage:
         return str(run)
 
     def start_training(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> HostTraining:
-        """Start the launcher as a child process; StepError if it cannot be executed."""
-        words = build_argv(command)
+        """Start the launcher below a shim that keeps its exit status; StepError if it cannot be executed."""
         (run / "log").mkdir(container_agent.PRIVATE, exist_ok=True)
+        job = {
+            "argv": list(build_argv(command)),
+            "environment": dict(clean.environment),
+            "workdir": str(command.workdir or run),
+            "status_file": str(run / STATUS_FILE),
+        }
         with (run / "log" / "launcher.log").open("ab") as log:
-            try:
-                child = runner.start_process(
-                    words,
-                    env=dict(clean.environment),
-                    cwd=Path(command.workdir or run),
-                    stdout=log.fileno(),
-                    stderr=subprocess.STDOUT,
-                )
-            except OSError as err:
-                raise StepError(
-                    _("cannot start {program}: {reason}", program=words[0], reason=describe_os_error(err)),
-                    _("see the command in {path}", path=run / "run.json"),
-                ) from None
-        own = command.keeps_environment and command.outputs
-        return HostTraining(child, run, Path(command.workdir, command.outputs[0]) if own else run / "output")
-
-
-class HostTraining:
-    """A training whose launcher is a child process of envcheck."""
-
-    def __init__(self, child: subprocess.Popen[bytes], run: Path, output: Path | None = None) -> None:
-        self.child, self.run, self.family = child, run, ProcessTree(child.pid)
-        self.output, self.began = output or run / "output", time.time()
-
-    def poll(self) -> int | None:
-        """Return the launcher's exit status, negative for a signal; None while it runs."""
-        return self.child.poll()
-
-    def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
-        """End the launcher, which ends its workers, then all remaining processes of the run in any session."""
-        if save_s and self.child.poll() is None:
-            self._request_stop(time.monotonic() + save_s, hurry)
-        if self.child.poll() is None:
-            runner.terminate_group(self.child, GRACE_S)
-        end_survivors(self.run)
-        container_agent.remove_environment_dumps(self.run / "log")
-
-    def _request_stop(self, until: float, hurry: Callable[[], bool]) -> None:
-        """Send SIGTERM to the workers (not the launcher, which would end them before they save), and wait."""
-        workers = list(self.family.alive.values()) or [psutil.Process(self.child.pid)]
-        for process in workers:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGTERM)
-        while self.child.poll() is None and time.monotonic() < until and not hurry():
-            time.sleep(0.1)
-
-    def list_checkpoints(self) -> list[str]:
-        """Return the paths of this training's checkpoints, oldest first; the folder may hold those of earlier ones."""
-        return [path for path in list_checkpoints(self.output) if _is_newer(Path(path), self.began)]
-
-
-def _is_newer(path: Path, began: float) -> bool:
-    """Whether a file in the folder, or the folder, was written after that time, with a margin for coarse clocks."""
-    with contextlib.suppress(OSError):
-        return max(each.stat().st_mtime for each in (path, *path.iterdir())) >= began - 2
-    return False
+            shim = runner.start_process(
+                (sys.executable, "-I", "-S", str(PROGRAMS / "launcher_shim.py")),
+                env={"PATH": os.environ.get("PATH", os.defpath), MARK: str(run)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log.fileno(),
+            )
+        return HostTraining(shim, job, run)

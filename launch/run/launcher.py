@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -67,6 +67,23 @@ class TrainingEnd:
     left: tuple[int, ...] = ()
 
 
+StartedCallback = Callable[[Training], None]
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """How to supervise a training: `say` gets each step, `monitor` may end it, `save_s` is the time for a checkpoint.
+
+    `ago_s` is how long ago the training began, for a training that another process started.
+    """
+
+    say: Callable[[TrainingStep], None]
+    deadline_s: float | None = None
+    monitor: RunMonitor | None = None
+    save_s: float = 0.0
+    ago_s: float = 0.0
+
+
 def launch_training(
     stage: Stage,
     command: TrainingCommand,
@@ -74,7 +91,7 @@ def launch_training(
     run: Path,
     say: Callable[[TrainingStep], None],
     deadline_s: float | None = None,
-    started: Callable[[], None] = lambda: None,
+    started: StartedCallback = lambda _training: None,
     monitor: RunMonitor | None = None,
 ) -> TrainingEnd:
     """Run the training in `command.workdir` to its end; logs go to `run`/log.
@@ -82,24 +99,37 @@ def launch_training(
     `say` gets each step; `started` is called when the launcher runs; `monitor` may end the training.  Ctrl-C ends it
     and leaves time for a checkpoint, a second one does not.  StepError if the launcher cannot be executed.
     """
-    began = time.monotonic()
+    how = Supervision(say, deadline_s, monitor, checkpoint_on_stop.save_grace_s(command))
     stop: list[int] = []  # signals are recorded, not raised: none may interrupt starting or ending processes
     with handle_signals(lambda number, _frame: stop.append(number)):
         training = stage.start_training(command, clean, run)
-        started()
-        watch = RunWatch(run / "log", training.family, say, command.argv)
+        started(training)
+        return _supervise_training(training, run, stage.run_mark(run), command.argv, how, stop)
+
+
+def adopt_training(training: Training, run: Path, mark: str, argv: Sequence[str], how: Supervision) -> TrainingEnd:
+    """Supervise a training that another process started, to its end; its logs are read from their beginning."""
+    stop: list[int] = []
+    with handle_signals(lambda number, _frame: stop.append(number)):
+        return _supervise_training(training, run, mark, tuple(argv), how, stop)
+
+
+def _supervise_training(
+    training: Training, run: Path, mark: str, argv: tuple[str, ...], supervision: Supervision, stop: list[int]
+) -> TrainingEnd:
+    began, monitor = time.monotonic() - supervision.ago_s, supervision.monitor
+    deadline = None if supervision.deadline_s is None else began + supervision.deadline_s
+    watch = RunWatch(run / "log", training.family, supervision.say, argv)
+    if monitor:
+        monitor.start_sampling()
+    how = None
+    try:
+        how = _follow_training(training, watch, stop, deadline, monitor)
+    finally:
+        training.end_training(supervision.save_s if how in SAVING_ENDS else 0.0, hurry=lambda: len(stop) > 1)
         if monitor:
-            monitor.start_sampling()
-        how = None
-        try:
-            how = _follow_training(training, watch, stop, None if deadline_s is None else began + deadline_s, monitor)
-        finally:
-            training.end_training(
-                checkpoint_on_stop.save_grace_s(command) if how in SAVING_ENDS else 0.0, hurry=lambda: len(stop) > 1
-            )
-            if monitor:
-                monitor.close()
-            watch.family.close()
+            monitor.close()
+        watch.family.close()
     watch.update_state(final=True)
     status, text = training.poll(), _read_tail(run / "log" / "launcher.log")
     failed = (
@@ -116,7 +146,7 @@ def launch_training(
         outputs=tuple(training.list_checkpoints()),
         stopped=monitor.stopped if monitor else None,
         cards=monitor.list_card_values() if monitor else {},
-        left=list_outlived(stage.run_mark(run)),
+        left=list_outlived(mark),
     )
 
 

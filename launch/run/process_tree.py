@@ -10,14 +10,15 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
 
-from envcheck.core.messages import _
 from launch.programs.container_agent import RANKS
 from launch.targets.clean_environment import MARK
+
+START_TOLERANCE_S = 2.0  # the kernel counts start times from a boot time that shifts with the clock
 
 
 class ProcessTree:
@@ -36,19 +37,20 @@ class ProcessTree:
 
     def update_workers(self) -> None:
         """Look for new and ended workers, and measure the memory."""
-        try:
-            below = psutil.Process(self.pid).children(recursive=True)
-        except psutil.Error:
-            return
+        below = self.list_processes()
         known = {process.pid for process in self.alive.values()}
         for process in below:
             rank = None if process.pid in known else _read_rank(process)
             if rank is not None and rank not in self.alive:
                 self._register_worker(rank, process)
         for rank, process in self.alive.items():
-            if rank not in self.dead and _has_ended(process):
+            if rank not in self.dead and has_ended(process):
                 self._record_death(rank)
         self.peak_bytes = max(self.peak_bytes, sum(_resident_bytes(process) for process in below))
+
+    def list_processes(self) -> list[psutil.Process]:
+        """Return the processes below the launcher."""
+        return list_descendants(self.pid)
 
     def has_living_worker(self) -> bool:
         """Return whether a worker was alive at the last update."""
@@ -97,7 +99,8 @@ def _read_rank_variable(process: psutil.Process) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _has_ended(process: psutil.Process) -> bool:
+def has_ended(process: psutil.Process) -> bool:
+    """Whether the process has exited, even if its parent has not reaped it."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -119,15 +122,59 @@ def _resident_bytes(process: psutil.Process) -> int:
     return 0
 
 
+class MarkedProcesses(ProcessTree):
+    """The processes of a run whose supervisor was killed: those with its mark, and those below its shim."""
+
+    def __init__(self, mark: str, pid: int) -> None:
+        super().__init__(pid)
+        self.mark = mark
+
+    def list_processes(self) -> list[psutil.Process]:
+        """Return the living processes of the run."""
+        return find_members(self.mark, self.pid)
+
+
+def list_descendants(pid: int) -> list[psutil.Process]:
+    """Return the processes below this one, [] if it has ended."""
+    try:
+        return psutil.Process(pid).children(recursive=True) if pid > 0 else []
+    except psutil.Error:
+        return []
+
+
 def find_survivors(run: Path) -> list[psutil.Process]:
     """Return all living processes of the run by their mark: paddle puts workers into other sessions."""
     return [process for process, mark in _iterate_marked() if mark == str(run)]
 
 
-def end_survivors(run: Path) -> None:
-    """End all processes of the run with SIGTERM, then SIGKILL, waiting 3 s after each."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = find_survivors(run)
+def find_members(mark: str, shim: int = 0) -> list[psutil.Process]:
+    """Return the living processes with the mark, and those below the shim, which may have lost it; not the shim."""
+    found = {process.pid: process for process in find_survivors(Path(mark))}
+    found |= {process.pid: process for process in list_descendants(shim) if not has_ended(process)}
+    return [process for pid, process in found.items() if pid != shim]
+
+
+def find_process(pid: object, started: object) -> psutil.Process | None:
+    """Return the recorded process if it still runs; its start time tells it from a later one with the same pid."""
+    if not isinstance(pid, int) or isinstance(pid, bool) or not isinstance(started, (int, float)) or pid <= 0:
+        return None
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - started) < START_TOLERANCE_S and not has_ended(process)
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+    return process if same else None
+
+
+def end_survivors(run: Path, more: Iterable[psutil.Process] = ()) -> None:
+    """End all processes of the run, and `more`, with SIGTERM, then SIGKILL, waiting 3 s after each.
+
+    SIGKILL is repeated for processes that others started meanwhile.
+    """
+    known = {process.pid: process for process in more}
+    for sign in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+        known |= {process.pid: process for process in find_survivors(run)}
+        left = [process for process in known.values() if process.is_running() and not has_ended(process)]
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(sign)
@@ -153,10 +200,11 @@ def find_workers(mark: str) -> dict[int, int]:
     return found
 
 
-def find_orphan(runs: Path) -> str | None:
-    """Describe a process of a run in this folder that survived its envcheck, None without one."""
-    found = [pids[0] for mark, pids in living_marks().items() if mark.startswith(f"{runs}/")]
-    return _("{pid} (left over from a run that was killed)", pid=found[0]) if found else None
+def find_orphan(runs: Path) -> tuple[str, int] | None:
+    """Return (id, pid) of a run in this folder whose processes survived its supervisor, None without one."""
+    return next(
+        ((Path(mark).name, pids[0]) for mark, pids in living_marks().items() if Path(mark).parent == runs), None
+    )
 
 
 def living_marks() -> dict[str, list[int]]:

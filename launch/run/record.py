@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import errno
 import json
 import math
 import os
 import platform
+import secrets
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from envcheck.core import messages
-from envcheck.core.errors import CHECK_FAILED, EnvcheckError, StepError, describe_os_error
+from envcheck.core.errors import CHECK_FAILED, StepError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.messages import _
 from envcheck.core.model import Finding
@@ -37,22 +41,40 @@ if TYPE_CHECKING:
     from launch.targets.clean_environment import CleanEnvironment
 
 NAME = "run.json"
+RESERVE, RESERVE_BYTES = ".reserve", 2 << 20  # the record of a run of 100,000 steps
+FULL_DISK_S, RETRY_S, FULL = 60.0, 0.5, (errno.ENOSPC, errno.EDQUOT)
 Record = dict[str, Any]
 
 
 def create_folder(runs: Path, recipe: str, now: datetime) -> Path:
-    """Create and return the folder TIME-RECIPE (UTC); a second run in the same second gets a number."""
-    name = f"{now:%Y%m%d-%H%M%S}-{recipe}"
-    for number in range(1, 100):
-        path = runs / (name if number == 1 else f"{name}-{number}")
-        try:
+    """Create and return the folder TIME-RECIPE-NUMBER (UTC); the random number makes ids unique in all folders."""
+    while True:
+        path = runs / f"{now:%Y%m%d-%H%M%S}-{recipe}-{secrets.token_hex(2)}"
+        with contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise EnvcheckError(
-        _("{runs} already contains 99 runs started in this second", runs=runs), _("retry in a few seconds")
-    )
+            return path
+
+
+def reserve_space(run: Path) -> None:
+    """Reserve the space of the final record, so that a disk that fills up does not lose it; errors are ignored."""
+    with contextlib.suppress(OSError), (run / RESERVE).open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+
+
+def save_final_record(run: Path, record: Record) -> None:
+    """Like `save_record`, but on a full disk use the reserved space, then wait for space up to FULL_DISK_S."""
+    until = time.monotonic() + FULL_DISK_S
+    while True:
+        try:
+            write_record(run, record)
+            break
+        except OSError as err:
+            (run / RESERVE).unlink(missing_ok=True)
+            if err.errno not in FULL or time.monotonic() > until:
+                save_record(run, record)
+                break
+            time.sleep(RETRY_S)
+    (run / RESERVE).unlink(missing_ok=True)
 
 
 def write_record(run: Path, record: Record) -> None:
@@ -150,7 +172,7 @@ def build_start_record(
 ) -> Record:
     """Return the fields known before the start."""
     return {
-        "state": "running",
+        "state": "starting",
         "started": format_time(now),
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
@@ -207,8 +229,21 @@ def measured_peak_bytes(end: TrainingEnd, device: str) -> int | None:
 
 
 def list_checkpoints(output: Path) -> list[str]:
-    """Return the paths of the checkpoints in an output folder, oldest first."""
-    return [str(output / name) for name in container_agent.list_checkpoints(output)]
+    """Return the paths of the checkpoints in an output folder, oldest first.
+
+    Behind a link there is the folder of a user's own job, which may hold those of earlier trainings.
+    """
+    names = container_agent.list_checkpoints(output)
+    if output.is_symlink():
+        names = [name for name in names if _is_newer(output / name, output.lstat().st_mtime)]
+    return [str(output / name) for name in names]
+
+
+def _is_newer(folder: Path, began: float) -> bool:
+    """Whether the folder or a file in it was written after that time, with a margin for coarse clocks."""
+    with contextlib.suppress(OSError):
+        return max(each.stat().st_mtime for each in (folder, *folder.iterdir())) >= began - 2
+    return False
 
 
 def _peak_memory_mib(steps: Sequence[TrainingStep]) -> float | None:

@@ -138,6 +138,13 @@ def print_detached(run: Path, code: int | None) -> None:
         print_line(f"  | {line[:300]}")
 
 
+def print_adopted(run_id: str) -> None:
+    """Print how to follow a run that has a supervisor again."""
+    print_line(format_row(_("adopted"), run_id, 9))
+    either = _("{first}, or {second}", first=f"envcheck runs follow {run_id}", second=f"envcheck runs stop {run_id}")
+    print_line(f"  {language.translate(_('next: '))}{language.translate(either)}")
+
+
 def print_end(
     run: Path, ending: TrainingEnd, checkpoints: Sequence[str], code: int, diagnoses: Sequence[Diagnosis] = ()
 ) -> None:

@@ -13,11 +13,13 @@ from launch.targets.stage import Stage
 from launch.targets.train_request import TrainRequest
 
 
-def choose_stage(recipe: Recipe, job: RecipeJob, folder: Path, own: bool, facts: Facts) -> Stage:
+def choose_stage(
+    recipe: Recipe, job: RecipeJob, folder: Path, own: bool, facts: Facts, cards: tuple[int, ...] = ()
+) -> Stage:
     """Return the place: `folder`, a virtual environment of this host, or the recipe's container.
 
     `own`: the user requested `folder` with --into, even for a recipe with an image.  If envcheck itself runs in a
-    container, this is assumed to be the recipe's.
+    container, this is assumed to be the recipe's.  `cards` are the device node numbers of the job's container.
     """
     if find_own_job(recipe) is not None:
         return HostStage(recipe, None)
@@ -27,7 +29,7 @@ def choose_stage(recipe: Recipe, job: RecipeJob, folder: Path, own: bool, facts:
         return HostStage(recipe, None)
     from launch.run.container_stage import ContainerStage  # imports the docker SDK
 
-    return ContainerStage(recipe, job.role, facts)
+    return ContainerStage(recipe, job.role, facts, cards)
 
 
 def fill_command_values(request: TrainRequest, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:

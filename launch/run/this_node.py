@@ -17,6 +17,7 @@ from envcheck.core.facts import VendorFacts
 from envcheck.core.messages import _
 from envcheck.core.signals import handle_signals, raise_interrupt
 from envcheck.core.version import __version__
+from envcheck.job import visible_cards
 from envcheck.job.command import TrainingCommand, render_command
 from envcheck.job.placeholders import split_address
 from envcheck.vendors import VENDORS
@@ -40,7 +41,8 @@ BY_NODE = (
 # Rendezvous port if the command has no launcher port.  It must be the same on all nodes, so node 0 cannot choose a free
 # one.  Not registered at IANA, and next to torchrun's default, 29400.
 MEET_PORT = 29399
-OURS = {"program": "{program}", "data": "{data}"}  # paths of envcheck, which may also differ
+# Paths of envcheck, and the cards, which may also differ.
+OURS = {"program": "{program}", "data": "{data}", "devices": "{devices}"}
 
 
 def resolve_node(request: TrainRequest, job: RecipeJob) -> TrainRequest:
@@ -65,7 +67,7 @@ def gather_nodes(request: TrainRequest, seen: GateContext, auto: bool, say: Say)
         fill_command_values(request, seen.recipe, seen.stage, seen.runs / "run"),
     )
     same = {token: text for token, text in given.items() if token not in BY_NODE}
-    common = render_command(seen.recipe, seen.job, {**same, **OURS})
+    common = render_command(seen.recipe, visible_cards.drop_numbers(seen.job, VENDORS[seen.device]), {**same, **OURS})
     here = build_hello(seen, common, None if auto else request.rank, request.host or "")
     leads = request.rank == 0
     if leads and not owns_address(master):

@@ -11,6 +11,7 @@ from envcheck.core.messages import Message, _, fill, restore
 from envcheck.explain import explainer, log_files
 from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport
 from envcheck.explain.log_text import sanitize_line
+from launch.run.diagnose_failure import name_own_job
 from launch.run.record import NAME
 from launch.runs import run_index
 from launch.runs.backends import find_backend
@@ -48,6 +49,7 @@ def explain_run(run: Run, shown: Path | None = None) -> ExplainReport:
     if find_backend(run.said) and run.state == "refused":  # nothing ran: there are no logs of programs
         return ExplainReport((_diagnose_refusal(run),), None, (), (), "", (_describe_run(run, failed),))
     read = explainer.explain_files([logs])
+    read = replace(read, diagnoses=name_own_job(read.diagnoses, run.said))
     first = _find_first_log(logs, failed)
     notes = (_describe_run(run, failed),)
     if stop := _diagnose_stop_rule(run, logs.parent / NAME):

@@ -14,11 +14,11 @@ from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import _
 from launch.logs.training_step import TrainingStep, describe_step
-from launch.run import process_tree, record
+from launch.run import container_orphan, host_training, process_tree, record
 from launch.run.watch import RunWatch
 from launch.runs import run_index
 from launch.runs.backends import LogSource, find_scheduler
-from launch.runs.run_state import LOST, ORPHANED, Run
+from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
@@ -102,7 +102,7 @@ def exit_code(run: Run) -> int:
     """Return the exit code of the training, 3 (UNDETERMINED) if unknown."""
     status = run.said.get("exit")
     found = status.get("code") if isinstance(status, dict) else None
-    return found if isinstance(found, int) and run.state != LOST else errors.UNDETERMINED
+    return found if isinstance(found, int) and run.state not in (LOST, UNKNOWN) else errors.UNDETERMINED
 
 
 def stop_run(run: Run, wait_s: float = STOP_S) -> Run:
@@ -111,6 +111,11 @@ def stop_run(run: Run, wait_s: float = STOP_S) -> Run:
         return scheduler.stop_run(run, run_index.read_run)
     if run.state == ORPHANED:
         return _end_orphan(run)
+    if run.state == UNKNOWN:
+        raise UsageError(
+            _("run {id} belongs to another user or host", id=run.id),
+            _("stop it there: `envcheck runs stop {folder}`", folder=run.folder),
+        )
     if not run.is_running or run.pid is None:
         raise UsageError(
             _("run {id} is not running (state: {state})", id=run.id, state=run.state),
@@ -138,15 +143,20 @@ def stop_run(run: Run, wait_s: float = STOP_S) -> Run:
 
 def _end_orphan(run: Run) -> Run:
     """End the processes of a run without supervisor, and complete its record."""
-    if mark := run_index.find_mark(run.folder, run.said):
-        process_tree.end_survivors(Path(mark))
-        if left := process_tree.find_survivors(Path(mark)):
-            pids = " ".join(str(process.pid) for process in left)
-            raise StepError(
-                _("processes of run {id} are still alive: {pids}", id=run.id, pids=pids),
-                _("run as their owner: kill -9 {pids}", pids=pids),
-            )
+    left: tuple[int, ...] = ()
+    if run.get_text("container"):
+        left = container_orphan.end_processes(run.folder, run.said) or ()
+    if mark := run_index.find_mark(run.folder, run.said) or str(run.folder):
+        host_training.end_orphan(Path(mark), host_training.find_shim(run.said))
+        left += tuple(process.pid for process in process_tree.find_survivors(Path(mark)))
+    if left:
+        pids = " ".join(map(str, left))
+        raise StepError(
+            _("processes of run {id} are still alive: {pids}", id=run.id, pids=pids),
+            _("run as their owner: kill -9 {pids}", pids=pids),
+        )
     now = record.format_time(datetime.now(timezone.utc))
     ended = {"state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}, "ended": now}
+    ended["checkpoints"] = record.list_checkpoints(run.folder / "output")
     record.save_record(run.folder, {**run.said, **ended})
     return run_index.read_run(run.folder) or run

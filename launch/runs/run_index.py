@@ -6,23 +6,23 @@ import contextlib
 import functools
 import json
 import os
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from envcheck.core import paths, suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
-from launch.run import process_tree
+from launch.run import container_orphan, host_training, process_tree
 from launch.run.record import NAME
 from launch.runs import backends
-from launch.runs.run_state import LOST, ORPHANED, Run
+from launch.runs.run_state import ACTIVE, LOST, ORPHANED, UNKNOWN, Run
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
+CONTAINER_STATES = {True: ORPHANED, False: LOST, None: UNKNOWN}
 KEPT_S = 1.0  # seconds for which a scan of all processes is reused
 
 
@@ -74,13 +74,35 @@ def read_run(folder: Path) -> Run | None:
         return None
     if scheduler := backends.find_scheduler(said):
         return scheduler.read_run(folder, said)
-    pid = _find_watcher(said)
-    if said["state"] == "running" and pid is None:
+    watcher = process_tree.find_process(said.get("pid"), said.get("pid_started"))
+    if said["state"] in ACTIVE and watcher is None:
         said = _read_record(folder) or said
     state = said["state"]
-    if state == "running" and pid is None:
-        state = ORPHANED if find_mark(folder, said) else LOST
-    return Run(folder, state, pid, said)
+    if state in ACTIVE and watcher is None:
+        state = _judge_unsupervised(folder, said)
+    return Run(folder, state, watcher.pid if watcher else None, said)
+
+
+def _judge_unsupervised(folder: Path, said: Mapping[str, Any]) -> str:
+    """Return the state of a run that is recorded as active, but whose supervisor does not run on this host."""
+    if said.get("host") not in (None, socket.gethostname()):
+        return UNKNOWN
+    if host_training.find_shim(said) or find_mark(folder, said):
+        return ORPHANED
+    if isinstance(said.get("container"), str):
+        return CONTAINER_STATES[container_orphan.is_training_alive(folder, said)]
+    if not _is_own_file(folder / NAME):
+        return UNKNOWN
+    status = host_training.read_status(folder)
+    return LOST if status is None else "failed" if status else "finished"
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether this user could see the processes of the file's owner."""
+    try:
+        return os.geteuid() in (0, path.stat().st_uid)
+    except OSError:
+        return True
 
 
 def find_mark(folder: Path, said: Mapping[str, Any]) -> str:
@@ -104,19 +126,6 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) and isinstance(said.get("state"), str) else None
-
-
-def _find_watcher(said: dict[str, Any]) -> int | None:
-    """Return the recorded pid if it is still the same process (by start time): pids are reused."""
-    pid, began = said.get("pid"), said.get("pid_started")
-    if not isinstance(pid, int) or isinstance(pid, bool) or not isinstance(began, (int, float)):
-        return None
-    try:
-        process = psutil.Process(pid)
-        same = abs(process.create_time() - began) < 2 and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, ValueError, OverflowError):
-        return None
-    return pid if same else None
 
 
 def find_run(name: str, runs: Path | None) -> Run:

@@ -16,16 +16,15 @@ from envcheck.explain.localize import translate_recorded_headline
 from installers.recipes.catalogue import TALKS
 from launch.logs.training_step import format_duration
 from launch.run import run_text
+from launch.runs import orphan
 from launch.runs.backends import find_backend, find_scheduler
-from launch.runs.run_state import LOST, ORPHANED, Run
+from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
 
 MEMORY = {mark("planned per card"): "predicted", mark("measured"): "measured"}
 STATES = {
     LOST: _("lost: the supervisor was killed or the machine went down"),
-    ORPHANED: _(
-        "orphaned: the supervisor was killed, but the training's processes are still "
-        "running; end them with `envcheck runs stop`"
-    ),
+    ORPHANED: _("orphaned: the supervisor was killed, but the training's processes are still running"),
+    UNKNOWN: _("unknown: the run belongs to another user or host"),
 }
 
 
@@ -89,6 +88,7 @@ def as_page(run: Run, now: str = "") -> str:
             _("started"),
             translate(_("{time}, {duration}", time=run.get_text("started"), duration=_describe_duration(run))),
         ),
+        (_("processes"), _describe_processes(run)),
         (_("progress"), now),
         (_("loss"), _describe_loss(run)),
         (_("reason"), _describe_reason(said)),
@@ -101,6 +101,25 @@ def as_page(run: Run, now: str = "") -> str:
         (_("logs"), str(run.folder if find_backend(run.said) else run.folder / "log")),
     ]
     return "\n".join(run_text.format_row(name, replace_unprintable(text)) for name, text in rows if text)
+
+
+def _describe_processes(run: Run) -> str:
+    """Return processes, cards and next steps of an orphaned run."""
+    if run.state != ORPHANED:
+        return ""
+    state = orphan.OrphanState(run, orphan.list_orphan_pids(run), orphan.list_cards(run))
+    return translate(_("{state}; {next_steps}", state=orphan.describe_orphan(state), next_steps=_list_next_steps(run)))
+
+
+def _list_next_steps(run: Run) -> Message:
+    return _("{first}, or {second}", first=f"envcheck runs adopt {run.id}", second=f"envcheck runs stop {run.id}")
+
+
+def describe_orphaned_run(run: Run) -> str:
+    """Return processes, cards, step and next steps of an orphaned run, for the line below the table."""
+    state, steps = orphan.describe_orphan(orphan.inspect_orphan(run)), _list_next_steps(run)
+    text = translate(_("{id} is orphaned: {state}; {next_steps}", id=run.id, state=state, next_steps=steps))
+    return replace_unprintable(text)
 
 
 def _choose_verb(run: Run) -> str:

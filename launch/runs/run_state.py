@@ -12,9 +12,12 @@ QUEUED = "queued"  # waiting for a scheduler
 # Recorded as running, but the supervising envcheck has ended: it was killed, or the machine went down.
 ORPHANED = "orphaned"  # the training's processes still run
 LOST = "lost"  # no process is left
+UNKNOWN = "unknown"  # of another user or host: its processes cannot be seen from here
+ACTIVE = ("starting", "running")  # recorded by the supervisor
 # All states of a run, for translation.
 STATE_NAMES = (
     *(mark("starting"), mark("running"), mark("queued"), mark("orphaned"), mark("lost"), mark("refused")),
+    mark("unknown"),
     *(mark("finished"), mark("failed"), mark("stopped"), mark("interrupted"), mark("deadline"), mark("unstarted")),
 )
 
@@ -36,7 +39,7 @@ class Run:
     @property
     def is_running(self) -> bool:
         """Whether the run is active or queued."""
-        return self.state in ("running", QUEUED, ORPHANED)
+        return self.state in (*ACTIVE, QUEUED, ORPHANED)
 
     def get_text(self, key: str) -> str:
         """Return a text field of the record, "" if missing or of another type."""

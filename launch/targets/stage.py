@@ -19,8 +19,9 @@ from launch.targets.clean_environment import CleanEnvironment
 class StageQuestion:
     """What to inspect at the place.
 
-    `paths` are files, `data` those whose contents are checked; `models` are folders with weights; `ports` are tested by
-    binding them; `names` are data sets in the file `registry`; `clones` are git checkouts.
+    `paths` are files, `data` those whose contents are checked; `models` are folders with weights, `weights` those whose
+    values are sampled; `ports` are tested by binding them; `names` are data sets in the file `registry`; `clones` are
+    git checkouts.
     """
 
     paths: tuple[str, ...]
@@ -28,6 +29,7 @@ class StageQuestion:
     runs: Path
     data: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     registry: str = ""
     names: tuple[str, ...] = ()
@@ -43,8 +45,8 @@ class StageFacts:
     to the run folders of active trainings.  `environment` are the variables of a new process, `packages` the installed
     versions.  `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory left below the place's limit.  `image` is
     the id of the container's image.  `ports` maps ports to the error when binding them, None for free; `kernel_ports`
-    are (free, total) ephemeral ports.  `data`, `sets`, `models` and `commits` are results of
-    launch.programs.place_probe by path.
+    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `values` and `commits` are
+    results of launch.programs.place_probe by path.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class StageFacts:
     data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sets: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,15 +81,17 @@ def parse_probe_answer(said: Mapping[str, Any]) -> dict[str, Any]:
     fields = ("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes", "sets", "models", "commits")
     return {
         **{name: said[name] for name in fields},
-        "data": {
-            path: {kind: restore_text(found, kind) for kind in ("seen", "flaw", "error") if kind in found}
-            for path, found in said["data"].items()
-        },
+        "data": {path: _restore_texts(found) for path, found in said["data"].items()},
+        "values": {path: _restore_texts(found) for path, found in said["values"].items()},
         "environment": {str(name): str(text) for name, text in said["environment"].items()},
         "marks": {int(pid): str(run) for pid, run in said["marks"].items()},
         "ports": {int(port): why for port, why in said["ports"].items()},
         "kernel_ports": tuple(said["kernel_ports"]) if said["kernel_ports"] else None,
     }
+
+
+def _restore_texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {kind: restore_text(found, kind) for kind in ("seen", "flaw", "error") if kind in found}
 
 
 def restore_text(values: Mapping[str, Any], name: str) -> Message:
@@ -126,6 +131,9 @@ class Training(Protocol):
 
     def poll(self) -> int | None:
         """Return the launcher's exit status, negative for a signal; None while it runs."""
+
+    def describe_processes(self) -> dict[str, Any]:
+        """Return what finds the training again without its supervisor, for the record."""
 
     def end_training(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
         """End all processes and copy their output to the run folder on this host.

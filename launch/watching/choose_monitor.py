@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from envcheck.collect import answer_sources
+from envcheck.collect import answer_sources, facts
 from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.findings import device_label
@@ -29,14 +30,32 @@ def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monito
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
     sampler = CardSampler(answer_sources.local_machine(), vendor, found.devices) if found and vendor.devices else None
-    mine = map(device_label, _select_own_cards(seen)) if found else ()
-    return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.run_mark(run), mine)
+    rules = parse_rules(request.no_stop, request.limits)
+    return Monitor(rules, sampler, run / "log", seen.stage.run_mark(run), list_card_labels(seen))
+
+
+def build_plain_monitor(watch: Mapping[str, Any], device: str, run: Path, mark: str, mine: Iterable[str]) -> Monitor:
+    """Return the monitor of an adopted run; `watch` are its recorded options, `mine` the labels of its cards."""
+    off, changed = watch.get("no_stop"), watch.get("limits")
+    rules = parse_rules(off if isinstance(off, list) else (), changed if isinstance(changed, list) else ())
+    vendor = VENDORS.get(device)
+    machine = answer_sources.local_machine()
+    found = facts.gather_facts(machine, device).vendors if vendor and vendor.devices else ()
+    sampler = next((CardSampler(machine, v.vendor, v.devices) for v in found if v.name == device), None)
+    return Monitor(rules, sampler, run / "log", mark, mine)
+
+
+def list_card_labels(seen: GateContext) -> tuple[str, ...]:
+    """Return the labels of the job's cards, () if they are unknown."""
+    found = any(vendor.name == seen.device for vendor in seen.facts.vendors)
+    return tuple(map(device_label, _select_own_cards(seen))) if found else ()
 
 
 def _select_own_cards(seen: GateContext) -> tuple[Device, ...]:
     """Return the cards of the job; none if they are selected by UUID, which is not resolved here."""
     said = read_visible_devices(seen)
-    return () if said is not None and not NUMBERS.fullmatch(said) else select_job_devices(seen)
+    named = said is not None and not NUMBERS.fullmatch(said) and seen.choice is None
+    return () if named else select_job_devices(seen)
 
 
 def choose_progress_display(

@@ -52,7 +52,7 @@ class PathStates:
 
 @dataclass(frozen=True)
 class NodeHolder:
-    """A process with open device nodes."""
+    """A process with open device nodes; `run` is the id of its envcheck run if the run's supervisor has ended."""
 
     pid: int
     nodes: tuple[str, ...] = ()
@@ -62,6 +62,7 @@ class NodeHolder:
     state: str | None = None
     age_s: int | None = None
     container: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -243,8 +244,8 @@ def _decode_path(value: Any) -> PathState | None:
 
 def _decode_holder(value: Mapping[str, Any]) -> NodeHolder:
     uid, parent, age_s = (_as_int(value.get(key)) for key in ("uid", "parent", "age_s"))
-    name, state, container = (_as_text(value.get(key)) for key in ("name", "state", "container"))
-    return NodeHolder(value["pid"], _as_texts(value.get("nodes")), name, uid, parent, state, age_s, container)
+    name, state, container, run = (_as_text(value.get(key)) for key in ("name", "state", "container", "run"))
+    return NodeHolder(value["pid"], _as_texts(value.get("nodes")), name, uid, parent, state, age_s, container, run)
 
 
 def _decode_container(value: Mapping[str, Any]) -> RunningContainer:

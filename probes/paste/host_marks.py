@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from envcheck.core.tool_text import strip_escapes
 
@@ -64,10 +65,10 @@ def separate_hosts(text: str) -> list[HostText]:
     """Return the lines of each host where the lines of several have their sources before them, else all lines."""
     lines = (strip_escapes(text) if "\x1b" in text else text).split("\n")
     whole = [HostText("", lines, range(1, len(lines) + 1))]
-    full = [line for line in lines if line.strip()]
-    sample = full[:_SAMPLE]
+    sample = list(islice(filter(str.strip, lines), _SAMPLE))
     if 2 * sum(bool(_SOURCE.match(line)) for line in sample) < len(sample):
         return whole
+    full = list(filter(str.strip, lines))
     found = Counter(_name_source(match) for line in full if (match := _SOURCE.match(line)))
     least = 1 if _are_numbered(found) else _LINES
     sources = {source for source, count in found.most_common(HOSTS_LIMIT) if count >= least}

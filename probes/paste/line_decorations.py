@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
 _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
+_COMMENT_SIGN = re.compile(r"[#/;*%][ \t]{0,8}[|+]|-[ \t]{1,8}[|+]")  # in each match of _COMMENTED_ROW
 _LINE_BREAK = re.compile(r"(?:\\|<br ?/?>)[ \t]{0,8}$", re.MULTILINE | re.IGNORECASE)
 _LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
 _LOST_ESCAPES = re.compile(
@@ -49,16 +50,21 @@ def strip_decorations(text: str) -> str:
     text = text.replace("&quot;", '"')
     if _ENTITY.search(text) and "<xpu" not in text:
         text = html.unescape(text)
-    lines = _LINE_BREAK.sub("", text).replace('\\"', '"').split("\n")
-    for strip in (_strip_added, _strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes):
+    if "\\" in text or "<" in text:
+        text = _LINE_BREAK.sub("", text).replace('\\"', '"')
+    lines = given = text.split("\n")
+    strip_comment = (_strip_comment,) if _COMMENT_SIGN.search(text) else ()
+    for strip in (_strip_added, *strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes):
         lines = strip(lines)
-    return "\n".join(lines)
+    return text if lines is given else "\n".join(lines)
 
 
 def _strip_added(lines: list[str]) -> list[str]:
     """Return the lines without the mark of a diff, which all lines have; of a table, only borders begin with it."""
-    full = [line for line in lines if line.strip()]
-    if not full or not all(line[0] == "+" for line in full) or all(line[1:2] in "+-=" for line in full):
+    if next(filter(str.strip, lines), "")[:1] != "+":
+        return lines
+    full = list(filter(str.strip, lines))
+    if not all(line[0] == "+" for line in full) or all(line[1:2] in "+-=" for line in full):
         return lines
     return [line[1:] for line in lines]
 

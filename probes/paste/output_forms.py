@@ -13,11 +13,13 @@ SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell pr
 class FirstLine:
     """A pattern of lines with which outputs of a form begin.
 
+    Each match contains one of `words`, so that only lines with one are tried; without any, all lines are tried.
     `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.
     """
 
     form: str
     pattern: str
+    words: tuple[str, ...] = ()
     repeats: bool = False
     extends: bool = False
 
@@ -26,9 +28,10 @@ class FirstLine:
 class OutputForms:
     """The lines with which the outputs of one vendor's tools begin.
 
-    `programs` matches the names of the programs in a command line.  `own` are first lines that only these tools print,
-    `shared` those that similar tools print as well.  `hints` matches words that tell this tool's output from a similar
-    tool's.  `follows` is the tool whose formats this one has: without any hint, the text is of that tool.
+    `programs` matches the names of the programs in a command line, and each match contains one of `program_words`.
+    `own` are first lines that only these tools print, `shared` those that similar tools print as well.  `hints` matches
+    words that tell this tool's output from a similar tool's.  `follows` is the tool whose formats this one has: without
+    any hint, the text is of that tool.
     """
 
     programs: str
@@ -36,6 +39,7 @@ class OutputForms:
     shared: tuple[FirstLine, ...] = ()
     hints: str = r"(?!)"
     follows: str = ""
+    program_words: tuple[str, ...] = ()
 
     @cached_property
     def hint_pattern(self) -> re.Pattern[str]:

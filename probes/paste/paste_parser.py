@@ -19,7 +19,8 @@ from probes.paste.output_forms import OutputForms
 from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
-WHOLE_LIMIT = 1 << 18  # characters read of a text in which no line begins an output
+WHOLE_LIMIT = 1 << 18  # characters of a text that is read as a whole where no line begins an output
+ENDS_LIMIT = 1 << 16  # characters read of a longer one, at its ends: all parsers read them
 _WHOLE_KINDS = ("info", "table", "machine")  # kinds of output that have all values of each device
 _NAMED_KINDS = ("query-text", "xml")  # those that have the names unless they have only chosen values
 _JOINED_KINDS = ("hccn",)  # kinds that answer one question in several commands
@@ -37,7 +38,7 @@ class ToolParser:
 
 def load_parser(tool: str, module: ModuleType) -> ToolParser:
     """Return the parser of a module with `parse(text)` and, if the tool shares a text with others, `FORMS`."""
-    return ToolParser(getattr(module, "FORMS", OutputForms(re.escape(tool), ())), module.parse)
+    return ToolParser(getattr(module, "FORMS", OutputForms(re.escape(tool), (), program_words=(tool,))), module.parse)
 
 
 def make_splitter(parsers: Mapping[str, ToolParser]) -> PartSplitter:
@@ -53,7 +54,7 @@ def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None =
     splitter = make_splitter(parsers)
     hosts = [_strip_host(each) for each in separate_hosts(text)]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
-    text = "\n".join(line for each in hosts for line in each.lines)
+    text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
     begun = [part for part, _ in parts if part.tools]
     is_titled = len(parts) > len(begun) + 1
@@ -71,7 +72,11 @@ def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None =
 
 def _strip_host(given: HostText) -> HostText:
     """Return the lines of a host without decorations."""
-    lines = strip_decorations("\n".join(given.lines)).split("\n")
+    text = "\n".join(given.lines)
+    stripped = strip_decorations(text)
+    if stripped == text:
+        return given
+    lines = stripped.split("\n")
     same = len(lines) == len(given.lines)  # not where a single string had all lines
     return replace(given, lines=lines, numbers=given.numbers if same else range(1, len(lines) + 1))
 
@@ -88,7 +93,7 @@ def _number_remarks(document: Document, numbers: Sequence[int], first: int = 0) 
 
 def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None) -> Document:
     """Parse the text as one output, by each tool that may have printed it."""
-    text, left_out = _limit_text(text, WHOLE_LIMIT)
+    text, left_out = _limit_text(text, WHOLE_LIMIT, ENDS_LIMIT)
     if tool is not None:
         return note_left_out(parsers[tool].parse(text), left_out)
     named = begun[0].tools if begun else ()
@@ -106,11 +111,11 @@ def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, Too
     return replace(best, command=begun[0].command, host=begun[0].host) if begun else best
 
 
-def _limit_text(text: str, limit: int) -> tuple[str, int]:
+def _limit_text(text: str, limit: int, ends: int) -> tuple[str, int]:
     """Return the beginning and the end of a text above the limit, and how many characters are between them."""
     if len(text) <= limit:
         return text, 0
-    begin, end = text.rfind("\n", 0, limit // 2) + 1, text.find("\n", len(text) - limit // 2) + 1
+    begin, end = text.rfind("\n", 0, ends // 2) + 1, text.find("\n", len(text) - ends // 2) + 1
     return text[:begin] + text[end:], end - begin
 
 

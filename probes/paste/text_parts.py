@@ -19,6 +19,7 @@ from probes.paste.host_marks import (
     read_watch_head,
     split_one_line_title,
 )
+from probes.paste.marked_lines import TITLE_WORDS, find_marked_lines
 from probes.paste.output_forms import FirstLine, OutputForms
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
@@ -83,6 +84,7 @@ class PartSplitter:
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple(forms)
         self._program = re.compile("|".join(own.programs for own in forms.values()))
+        self._words = _list_words([*patterns], [*forms.values()])
         self._command = re.compile(rf"{_PROMPT}(?:/[\w.-]+)*/?(?P<command>(?:{programs}){_WORDS})['\"]?\s*")
 
     def split_lines(self, lines: Sequence[str], host: str = "") -> list[TextPart]:
@@ -91,45 +93,47 @@ class PartSplitter:
         A host before the lines or above them outranks that of a prompt.
         """
         parts = [TextPart(host=host)]
-        names_program = any(map(self._program.search, lines))
         outer, prompt = host, ""
-        title_end = 0
-        for at, line in enumerate(lines):
-            if at < title_end:
+        done = 0
+        for at in self._find_marked_lines("\n".join(lines), len(lines)):
+            if at < done:
                 continue
+            parts[-1].lines += lines[done:at]
+            line, done = lines[at], at + 1
             if len(parts) > PARTS_LIMIT:
                 del parts[PARTS_LIMIT // 2]
             if (line[:1] in TITLE_BEGINS or line[-2:] in TITLE_ENDS) and (title := find_title(lines, at)):
-                outer, title_end = title[0], at + title[1]
-                parts.append(TextPart(host=outer, first=title_end))
+                outer, done = title[0], at + title[1]
+                parts.append(TextPart(host=outer, first=done))
                 continue
             if one_line := split_one_line_title(line):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
-            if names_program and self._program.search(line) and (command := self._match_command(line)):
+            if self._program.search(line) and (command := self._match_command(line)):
                 found, named = command
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start := self._match_start(line):
                 self._begin_output(parts, at, line, *self._starts[start.lastgroup or ""])
             parts[-1].lines.append(line)
+        parts[-1].lines += lines[done:]
         return parts
 
     def find_last_start(self, text: str) -> int | None:
         """Return where the last line that begins an output begins, with its preamble; None if there is none."""
-        end = len(text)
-        while end > 0:
-            begin = text.rfind("\n", 0, end - 1) + 1
-            line = text[begin:end].rstrip("\n")
+        lines = text.split("\n")
+        for at in reversed(self._find_marked_lines(text, len(lines))):
+            line = lines[at]
             if self._match_start(line) or self._command.fullmatch(line):
-                for _ in range(_PREAMBLE):
-                    before = text.rfind("\n", 0, max(0, begin - 1)) + 1
-                    if begin == 0 or not _is_preamble(text[before : begin - 1], line):
-                        break
-                    begin = before
-                return begin
-            end = begin
+                first = at
+                while at - first < _PREAMBLE and first > 0 and _is_preamble(lines[first - 1], line):
+                    first -= 1
+                return sum(map(len, lines[:first])) + first
         return None
+
+    def _find_marked_lines(self, text: str, count: int) -> Sequence[int]:
+        """Return the indices of the lines that may begin an output; of all lines if a form has no words."""
+        return find_marked_lines(text, self._words) if self._words else range(count)
 
     def _match_start(self, line: str) -> re.Match[str] | None:
         """Return the match of a line that begins an output; a pattern may try each blank before the line twice."""
@@ -171,6 +175,12 @@ class PartSplitter:
         else:
             taken = _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _list_words(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> tuple[str, ...]:
+    """Return the words of which each line that begins a part contains one; none if there are lines without any."""
+    each = [first.words for first in starts] + [own.program_words for own in forms]
+    return tuple({*TITLE_WORDS, *(word for words in each for word in words)}) if all(each) else ()
 
 
 def _take_preamble(lines: list[str], first: str) -> list[str]:

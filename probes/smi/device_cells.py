@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Device, Process
@@ -33,10 +34,15 @@ _READ: Mapping[str, Callable[[str | None], Any]] = {
 def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     """Return a device; `cells` are by field of Device, others are ignored.  Without a printed index, `position` is
     used."""
-    values = {name: _READ[name](cell) for name, cell in cells.items() if name in _READ}
+    values = {name: _read_value(name, cell) for name, cell in cells.items() if name in _READ}
     if values.get("index") is None:
         values["index"] = position
     return Device(**values)
+
+
+@lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells
+def _read_value(name: str, cell: str | None) -> Any:
+    return _READ[name](cell)
 
 
 def is_field(name: str) -> bool:

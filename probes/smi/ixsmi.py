@@ -14,12 +14,13 @@ _NAMES = SmiTool(TOOL, banner=r"(?:IX-ML|IX-?SMI)", management=r"nvml|ixml|ix-ml
 
 FORMS = OutputForms(
     programs=r"ixsmi",
+    program_words=("smi",),
     own=(
-        FirstLine("table", r".{0,60}?\|\s*(?:IX-ML|IX-?SMI)\s*:?.{0,80}Version"),
-        FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+"),
-        FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", repeats=True),
-        FirstLine("xml", r"\s*<ix\w{0,8}smi_log>"),
-        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", repeats=True),
+        FirstLine("table", r".{0,60}?\|\s*(?:IX-ML|IX-?SMI)\s*:?.{0,80}Version", ("IX-ML", "SMI")),
+        FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
+        FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True),
+        FirstLine("xml", r"\s*<ix\w{0,8}smi_log>", ("smi",)),
+        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", ("smi",), repeats=True),
     ),
     shared=SHARED_FORMS,
     follows="nvidia-smi",

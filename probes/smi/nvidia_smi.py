@@ -13,12 +13,18 @@ _NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]
 
 FORMS = OutputForms(
     programs=r"nvidia-smi(?:\.exe)?",
+    program_words=("smi",),
     own=(
-        FirstLine("table", r".{0,60}?\|\s*NVIDIA-SMI\s.{0,80}Version"),
-        FirstLine("query-text", r"[ \t]*=+\s*NVSMI LOG\s*=+"),
-        FirstLine("xml", r"\s*<nvidia_smi_log>"),
-        FirstLine("version", r"\s*NVIDIA-SMI version\s*:"),
-        FirstLine("error", rf"\s*NVIDIA-SMI (?:has failed|couldn)|{SHELL}nvidia-smi: [A-Za-z]", repeats=True),
+        FirstLine("table", r".{0,60}?\|\s*NVIDIA-SMI\s.{0,80}Version", ("SMI",)),
+        FirstLine("query-text", r"[ \t]*=+\s*NVSMI LOG\s*=+", ("SMI",)),
+        FirstLine("xml", r"\s*<nvidia_smi_log>", ("smi",)),
+        FirstLine("version", r"\s*NVIDIA-SMI version\s*:", ("SMI",)),
+        FirstLine(
+            "error",
+            rf"\s*NVIDIA-SMI (?:has failed|couldn)|{SHELL}nvidia-smi: [A-Za-z]",
+            ("SMI", "smi"),
+            repeats=True,
+        ),
     ),
     shared=SHARED_FORMS,
     hints=r"NVIDIA|GeForce|Tesla|Quadro|GPU 0: (?:[AHLTVB]\d{1,3}|RTX)|nvlink",

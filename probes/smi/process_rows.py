@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -63,6 +64,12 @@ def _list_columns(head: str) -> tuple[Column, ...]:
 
 def parse_damaged_row(head: str, cell: str) -> dict[str, str | None] | None:
     """Return a row like `parse_process_row`, with unreadable cells as printed; None for text instead of a row."""
+    row = _align_row(head, cell)
+    return dict(row) if row else None
+
+
+@lru_cache(maxsize=256)
+def _align_row(head: str, cell: str) -> Mapping[str, str | None] | None:
     if not any(map(str.isdigit, cell)):
         return None  # "No running processes found"
     columns = _list_columns(" ".join(head.split()))

@@ -13,11 +13,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from probes.smi import cell_words
+from probes.smi import cell_words, device_cells
 from probes.smi.word_alignment import Column, align_words
+
+
+@dataclass(frozen=True)
+class CellValues:
+    """The values of one cell by name, and the name and the text of those that are unreadable."""
+
+    texts: Mapping[str, str | None]
+    unread: tuple[tuple[str, str], ...]
+
 
 _PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/]+?)\s*/\s*(?P<{1}>N/A|[^/]*?)"  # "0%  12MB / 4799MB" before driver 319
 
@@ -101,6 +111,7 @@ def _cell_pattern(labels: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     return pattern, tuple(pattern.groupindex)
 
 
+@lru_cache(maxsize=256)
 def list_names(labels: str) -> tuple[str, ...]:
     """Return the names of the values below a header cell."""
     return _cell_pattern(" ".join(labels.split()))[1]
@@ -145,6 +156,7 @@ def fits_heading(heading: Sequence[str], cells: Sequence[str]) -> bool:
     return len(cells) == len(heading) and all(map(_match_cell, heading, cells))
 
 
+@lru_cache(maxsize=4096)
 def _match_cell(labels: str, cell: str) -> Mapping[str, str | None] | None:
     """Return the values of a cell of the usual form, else None."""
     pattern, _names = _cell_pattern(" ".join(labels.split()))
@@ -155,19 +167,32 @@ def _match_cell(labels: str, cell: str) -> Mapping[str, str | None] | None:
     return values if all(_is_sound(name, text) for name, text in values.items()) else None
 
 
-def read_row(heading: Sequence[str], usual: Sequence[str], cells: Sequence[str]) -> list[Mapping[str, str | None]]:
-    """Return the values of each cell; where words of the heading are missing, it may be cut: the `usual` ones count."""
-    known = {name for labels in heading for name in list_names(labels)}
-    values = [read_cell(labels, cell) for labels, cell in zip(heading, cells, strict=False)]
-    for at, (labels, other, cell) in enumerate(zip(heading, usual, cells, strict=False)):
-        if missing := set(list_names(other)) - known:
-            more = read_cell(other, cell)
-            found = {name: text for name, text in more.items() if name in missing and _is_formed(name, text)}
-            is_cut = set(list_names(labels)) < set(list_names(other)) and any(more.get(name) for name in missing)
-            values[at] = (
-                more if is_cut and all(map(_is_sound, *zip(*more.items(), strict=True))) else {**values[at], **found}
-            )
-    return values
+@lru_cache(maxsize=4096)
+def read_cell_of_row(heading: tuple[str, ...], usual: tuple[str, ...], at: int, cell: str) -> CellValues:
+    """Return the values of the cell at this place; where words of the heading are missing, it may be cut: the `usual`
+    ones count."""
+    labels = heading[at]
+    values = read_cell(labels, cell)
+    if missing := _find_missing_names(heading, usual[at]) if at < len(usual) else ():
+        other = usual[at]
+        more = read_cell(other, cell)
+        found = {name: text for name, text in more.items() if name in missing and _is_formed(name, text)}
+        is_cut = set(list_names(labels)) < set(list_names(other)) and any(more.get(name) for name in missing)
+        values = more if is_cut and all(map(_is_sound, *zip(*more.items(), strict=True))) else {**values, **found}
+    return CellValues(values, tuple(_list_unread(cell, values)))
+
+
+@lru_cache(maxsize=256)
+def _find_missing_names(heading: tuple[str, ...], usual: str) -> frozenset[str]:
+    return frozenset(list_names(usual)) - {name for labels in heading for name in list_names(labels)}
+
+
+def _list_unread(cell: str, values: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield the values of a cell that are unreadable, by field of Device; a blank one with the text of the cell."""
+    names = [name for name, text in values.items() if not is_value(name, text)]
+    whole = " ".join(cell.split()) if names else ""
+    if names and not cell_words.is_absent(whole):
+        yield from ((name, values[name] or whole) for name in names if device_cells.is_field(name))
 
 
 def is_value(name: str, text: str | None) -> bool:
@@ -192,8 +217,9 @@ def _is_formed(name: str, text: str | None) -> bool:
 
 def count_values(heading: Sequence[str], cells: Sequence[str]) -> int:
     """Return how many values of a row have the forms of the columns in this row of the heading."""
-    return sum(
-        _is_formed(name, text)
-        for labels, cell in zip(heading, cells, strict=False)
-        for name, text in read_cell(labels, cell).items()
-    )
+    return sum(map(_count_cell_values, heading, cells))
+
+
+@lru_cache(maxsize=4096)
+def _count_cell_values(labels: str, cell: str) -> int:
+    return sum(_is_formed(name, text) for name, text in read_cell(labels, cell).items())

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import CellRemark, Document
@@ -36,7 +37,7 @@ _EXTRA = ("compute_mode", "display_active", "driver_model", "memory_text")
 class _TableState:
     """The data read so far; `section` is head, devices, mig or processes."""
 
-    head: list[list[str]] = field(default_factory=list)
+    head: list[tuple[str, ...]] = field(default_factory=list)
     section: str = ""
     in_head: bool = False
     after_rule: bool = False
@@ -99,8 +100,8 @@ def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, las
     elif _HEAD.match(row):
         reading.section, reading.in_head = "devices", True
         if not reading.head and _SECOND_HEAD.match(row):  # words of the first row are cut, or the row is lost
-            reading.head.append(list(table_cells.DEFAULT_HEAD[paste.tool.name][0]))
-        reading.head.append(split_cells(row))
+            reading.head.append(table_cells.DEFAULT_HEAD[paste.tool.name][0])
+        reading.head.append(tuple(split_cells(row)))
     elif reading.in_head and not (reading.section == "devices" and _FIRST.match(row)):
         _read_head_row(reading, row)
     else:
@@ -123,7 +124,7 @@ def _read_head_row(reading: _TableState, row: str) -> None:
     if reading.section == "processes":
         reading.process_head += " " + row.strip("| ")
     elif reading.section == "devices":
-        reading.head.append(split_cells(row))
+        reading.head.append(tuple(split_cells(row)))
 
 
 def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
@@ -151,12 +152,14 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine,
     if reading.row < len(head):
         usual = table_cells.DEFAULT_HEAD.get(paste.tool.name, ())
         is_usual = len(usual) >= len(head) and len(usual[reading.row]) == len(head[reading.row])
-        values = table_cells.read_row(head[reading.row], usual[reading.row] if is_usual else (), parts)
-        for cells, part in zip(values, parts, strict=False):
-            unread = list(_list_unread(part, cells))
-            reading.unread += [(line, name, text) for name, text in unread]
-            lost = {name for name, text in unread if not cell_words.is_failure(text)}
-            reading.devices[-1].update({name: None if name in lost else text for name, text in cells.items()})
+        heading = head[reading.row]
+        for at, part in enumerate(parts[: len(heading)]):
+            values = table_cells.read_cell_of_row(heading, usual[reading.row] if is_usual else (), at, part)
+            reading.devices[-1].update(values.texts)
+            for name, text in values.unread:
+                reading.unread.append((line, name, text))
+                if not cell_words.is_failure(text):
+                    reading.devices[-1][name] = None
     return None
 
 
@@ -183,20 +186,17 @@ def _is_third_row(head: Sequence[Sequence[str]], parts: list[str]) -> bool:
     if not parts or parts[0].strip() or len(head) < 2:
         return bool(parts) and not parts[0].strip()
     third = head[2] if len(head) > 2 else [""] * len(head[1])
-    cells = list(zip(head[1], third, parts, strict=False))
-    if any(cell.strip() and not below.strip() for _, below, cell in cells) and len(head) > 2:
+    return _has_third_form(tuple(zip(head[1], third, parts, strict=False)), len(head) > 2)
+
+
+@lru_cache(maxsize=1024)
+def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> bool:
+    """Return whether the cells, each with the headings of second and third row, are more like those of a third row."""
+    if any(cell.strip() and not below.strip() for _, below, cell in cells) and has_third:
         return False
     known = [each for each in cells if not each[1].strip() or table_cells.list_names(each[1])]
     second = table_cells.count_values([above for above, _, _ in known], [cell for _, _, cell in known])
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
-
-
-def _list_unread(part: str, cells: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the values of a cell that are unreadable, by field of Device; a blank one with the text of the cell."""
-    whole = " ".join(part.split())
-    for name, text in cells.items() if not cell_words.is_absent(whole) else ():
-        if device_cells.is_field(name) and not table_cells.is_value(name, text):
-            yield name, text or whole
 
 
 def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
@@ -231,7 +231,7 @@ def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -
             "errors": [
                 {"index": device.index, "values": sorted(k for k, v in cells.items() if v and "ERR!" in v)}
                 for device, cells in zip(devices, reading.devices, strict=True)
-                if any(v and "ERR!" in v for v in cells.values())
+                if "ERR!" in paste.text and any(v and "ERR!" in v for v in cells.values())
             ],
             "mig_devices": reading.mig,
             "processes": reading.processes,

@@ -30,6 +30,7 @@ from installers.steps.source_build import BuildSource
 from installers.steps.verification import VerifyEnvironment
 from tests.installers.images.engine_parts import DockerEngine
 from tests.installers.provision_helpers import ProvisionCommand, serve_index, stock_index, write_wheel
+from tests.installers.software.source_parts import require_gcc
 from tests.installers.test_container_provision import ContainerCommand
 
 pytestmark = pytest.mark.slow
@@ -263,13 +264,30 @@ def test_at_odds(other: str) -> None:
     assert "cannot be combined with" in done.stderr
 
 
+SET_ENV = 'export LD_LIBRARY_PATH="/work/lib:${LD_LIBRARY_PATH:-}"\n'
+
+
+def build_vendor_library(folder: Path) -> None:
+    """Build libvendor.so, which is found only after set_env.sh was sourced, as ATB's libraries are."""
+    require_gcc()
+    (folder / "lib").mkdir(parents=True)
+    (folder / "set_env.sh").write_text(SET_ENV)
+    (folder / "vendor.c").write_text("int vendor_answer(void) { return 42; }\n")
+    argv = ["gcc", "-shared", "-fPIC", "-o", str(folder / "lib" / "libvendor.so"), str(folder / "vendor.c")]
+    subprocess.run(argv, check=True)
+
+
 def test_on_a_real_engine(engine: DockerEngine, python_image: str, tmp_path: Path) -> None:
     """The script of a recipe with an image pulls by digest, creates the planned container and installs the packages;
-    provisioning then only has to verify."""
-    write_wheel(tmp_path / "index", "first", "1.0")
+    a plugin with a vendor's library is proved there; provisioning then only has to verify."""
+    build_vendor_library(tmp_path / "data")
+    plugin = "import ctypes\n__version__ = '1.0'\nanswer = ctypes.CDLL('libvendor.so').vendor_answer()\n"
+    write_wheel(tmp_path / "index", "first", "1.0", {"first/__init__.py": plugin})
     write_wheel(tmp_path / "index", "second", "2.1")
     with serve_index(tmp_path / "index") as index:
         box = ContainerCommand(engine, python_image, index.base_url, tmp_path)
+        recipe = tmp_path / "recipes" / "boxed.toml"
+        recipe.write_text(recipe.read_text().replace("verify =", 'scripts = ["/work/set_env.sh"]\nverify =', 1))
         try:
             box.remove_image(python_image)
             printed = box.run_command("--as-script")

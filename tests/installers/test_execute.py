@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from envcheck.core.errors import StepError
+from envcheck.settings.site_access import NO_SITE
 from installers import execute
 from installers.containers.compare import ContainerAction
 from installers.containers.host_paths import ContainerPlan
@@ -35,7 +36,7 @@ class FadingProvisioner:
     """Each start succeeds, and each inspection finds that the container has exited."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.recipe = folder, cast("Recipe", SimpleNamespace(name="fading"))
+        self.folder, self.recipe, self.site = folder, cast("Recipe", SimpleNamespace(name="fading")), NO_SITE
 
     def make_current_plan(self) -> Plan:
         return Plan("fading", self.folder, (START,), container="fading")

@@ -124,7 +124,7 @@ def test_no_secret_in_the_folder(good: tuple[Path, subprocess.CompletedProcess[s
     (log,) = (cwd / "runs").glob("*/log")
 
     assert stat.S_IMODE(log.stat().st_mode) == 0o700
-    assert {path.name for path in log.iterdir()} == {"launcher.log", "workerlog.0", "workerlog.1"}
+    assert {path.name for path in log.iterdir()} == {"envcheck.log", "launcher.log", "workerlog.0", "workerlog.1"}
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
@@ -161,11 +161,11 @@ def test_interrupt_ends_all(paddle_home: Path, tmp_path: Path) -> None:
     """A second run in the folder is refused; Ctrl-C ends all processes, with exit code 130 and a record."""
     with start_run(paddle_home, tmp_path, "--steps", "2000") as child:
         second = run_train(paddle_home, tmp_path, "--steps", "5")
-        running = list_remaining_processes(tmp_path)
+        running, holder = list_remaining_processes(tmp_path), read_record(tmp_path)["pid"]
         child.send_signal(signal.SIGINT)
         code = child.wait(300)
 
-    assert (second.returncode, "gate.alone" in second.stderr, str(child.pid) in second.stderr) == (1, True, True)
+    assert (second.returncode, "gate.alone" in second.stderr, str(holder) in second.stderr) == (1, True, True)
     assert len(running) >= 3  # the launcher and its two workers
     assert code == 130
     assert list_remaining_processes(tmp_path) == []

@@ -55,7 +55,7 @@ def find_orphaned_holders(facts: Facts, v: VendorFacts) -> list[NodeHolder]:
     """Return the user's own processes whose launcher has exited."""
     me = schemas.read_caller(facts)
     mine = [h for h in find_node_holders(facts, v) if me is not None and h.uid == me.uid]
-    return [h for h in mine if h.parent == 1 and h.state not in STUCK]
+    return [h for h in mine if (h.parent == 1 or h.run) and h.state not in STUCK]
 
 
 def find_leftover_pids(facts: Facts, v: VendorFacts) -> set[int]:

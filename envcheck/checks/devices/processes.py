@@ -60,7 +60,16 @@ def check_leftovers(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             fix(words, f"kill -KILL {stuck[0].pid}"),
             evidence=shown,
         )
-    if orphans:
+    runs = {h.run: [other for other in orphans if other.run == h.run] for h in orphans if h.run}
+    for run, members in runs.items():
+        words = _("Stop the run, or supervise it again with `envcheck runs adopt {run}`.", run=run)
+        left = occupancy_causes.format_holders(members)
+        yield warn(
+            _("run {run} is orphaned (its supervisor was killed): {left}", run=run, left=left),
+            fix(words, f"envcheck runs stop {run}"),
+            evidence=quote_values(f"/proc/{members[0].pid}/environ", ENVCHECK_RUN=run),
+        )
+    if orphans := [h for h in orphans if not h.run]:
         words = _("End the process if its job has finished: its launcher has exited.")
         shown = quote_values(f"/proc/{orphans[0].pid}/stat", parent=1, age_s=orphans[0].age_s)
         left = occupancy_causes.format_holders(orphans)
@@ -71,7 +80,7 @@ def check_leftovers(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         )
     if seen.blind and not occupancy_causes.find_node_holders(facts, v):
         yield skipped_because("devices.open_nodes", _("only the processes that can be inspected were checked"))
-    elif not stuck and not orphans:
+    elif not stuck and not orphans and not runs:
         yield ok(_("no rank runs without its launcher"))
 
 

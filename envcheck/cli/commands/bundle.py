@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envcheck.cli import options
+from envcheck.cli import options, site_settings
 from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import command, convert_request
 from envcheck.core.language import translate
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundleOptions(options.JsonOption, options.DryRunOption, options.RecipeOption, options.JobOptions):
+class BundleOptions(
+    options.SiteOption, options.JsonOption, options.DryRunOption, options.RecipeOption, options.JobOptions
+):
     arch: str | None = options.arch_option()
     output: Path = options.output_option(required=True)
 
@@ -56,12 +58,13 @@ def bundle(request: BundleOptions) -> int:
         raise errors.UsageError(
             _("cannot write {path}: not a regular file", path=path), _("specify another file with -o")
         )
+    site = site_settings.apply_site(request.config)
     wanted = convert_request(JobRequest, request, may_choose=True)
     architecture = request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=SystemFacts(architecture=architecture))  # all that is known about the target machine
     recipe, _unused = resolve_method(wanted, catalogue.load_all(request.recipes), target)
     with _open_engine(recipe.image is not None) as source:
-        plan = assembly.plan_bundle(recipe, architecture, path, source)
+        plan = assembly.plan_bundle(recipe, architecture, path, source, site)
         if not request.as_json:
             click.echo(_render_plan(plan))
         if request.dry_run:

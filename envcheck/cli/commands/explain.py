@@ -39,10 +39,12 @@ def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
     """Explain a failure from its log, error message or error code: the line, the cause and the fix.
 
     Reads files of any size (also .gz), folders with one log per rank, and - for standard input.  For a run of `envcheck
-    train`, given by ID, folder or "latest", the run record is read as well.  Everything stays on this machine.  Without
-    a known pattern, the most relevant lines are shown.
+    train`, given by ID, folder or "latest", the run record is read as well.  Everything stays on this machine.
+    Several processes: how each ended, and which failed first.  Without a known pattern, the most relevant lines are
+    shown.
 
-    Exit code 0: explained. 2: usage error. 3: nothing known was found.
+    Exit code 0: the training finished or goes on, or a text or code is explained. 1: a failure with a known cause. 2:
+    usage error. 3: nothing known was found.
 
     \b
     envcheck explain runs/20250701-120000-ernie-21b/log    find the first failure
@@ -71,12 +73,19 @@ def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
             _("for example: envcheck explain train.log, or envcheck explain --list"),
         )
     report = _explain_arguments(what)
-    code = 0 if report.diagnoses else 3
+    code = _choose_exit_code(report)
     click.echo(
         render_report.as_json(report, code) if as_json else render_report.as_text(report, screen.detect_style()),
         nl=as_json,
     )
     return code
+
+
+def _choose_exit_code(report: ExplainReport) -> int:
+    """A failure is 1 with a possible cause, otherwise 3; what did not fail is 0."""
+    if report.verdict != "explained" and report.has_cause and report.ends:
+        return 1
+    return 3 if report.verdict in ("failed", "unknown") else 0
 
 
 def _render_entries() -> str:

@@ -16,8 +16,9 @@ from envcheck.core.messages import _
 
 @dataclass(frozen=True, kw_only=True)
 class InferOptions(
-    options.JsonOption, options.StartOptions, options.VariantOption, options.RecipeOption, options.JobOptions
-):
+    options.JsonOption, options.StartOptions, options.DevicesOption, options.VariantOption, options.RecipeOption,
+    options.JobOptions,
+):  # fmt: skip
     run: str | None = option(
         "--run", group=OptionGroup.JOB, is_common=True, metavar="RUN",
         help="Run ID or its beginning, folder, or 'latest'.",

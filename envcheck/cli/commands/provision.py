@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from envcheck.cli import options
+from envcheck.cli import options, site_settings
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, convert_request, flag, option
 from envcheck.core import language, paths
@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     from installers.bundle.sources import Supply
     from installers.provision_run import ProvisionRequest
 
-CARRIED = ("recipes", "locked")  # files that are copied to other hosts; all other paths are on the hosts
+CARRIED = ("recipes", "locked", "config")  # files that are copied to other hosts; all other paths are on the hosts
 OF_CONTAINER = {"registry": "--registry", "recreate": "--recreate", "as_published": "--as-published"}
 ONE_RECIPE = ("method", "framework", "variant", "recipes")  # a bundle contains exactly one recipe
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisionOptions(
-    options.JsonOption, options.ConfirmOptions, options.VariantOptions, options.RecipeOption, options.JobOptions
+    options.SiteOption,
+    options.JsonOption,
+    options.ConfirmOptions,
+    options.VariantOptions,
+    options.RecipeOption,
+    options.JobOptions,
 ):
     """Options of all requests."""
 
@@ -87,7 +92,7 @@ class DriverOptions(LockedOption, ProvisionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstallOptions(LockedOption, MachineOptions):
+class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
     registry: tuple[str, ...] = option(
         "--registry", group=OptionGroup.MACHINE, multiple=True, metavar="HOST",
         help="Registry to try first for the image (repeatable).", excludes=("into", "bundle"),
@@ -160,6 +165,7 @@ def _install_driver(request: DriverOptions) -> int:
         if request.driver == guided_install.FETCH
         else str(paths.parse_path(request.driver, "--install-driver"))
     )
+    site_settings.apply_site(request.config)
     lock, wanted = lockfile.load_lock(request.locked) if request.locked else None, _build_job_request(request)
     recipe, note = choose_job.choose_driver_recipe(wanted, lock)
     whole = catalogue.find_recipe(catalogue.load_all(request.recipes), recipe.name)
@@ -204,12 +210,16 @@ def _install_recipe(request: InstallOptions) -> int:
     lock, weights = _resolve_path(request.lock, "--lock"), _resolve_path(request.weights, "--weights")
     for each in request.registry:
         reference.parse_registry(each)
+    site = site_settings.apply_site(request.config)
+    site = replace(site, registries=(*request.registry, *site.registries))
     wanted = _build_job_request(request)
     if lock:
         snapshot.require_writable(lock)
     facts = collect_facts_here(wanted)
+    if request.recreate:  # the cards of the container that goes do not matter
+        facts = replace(facts, container_cards={})
     job, supply = _choose_job(request, wanted, facts)
-    supply = replace(supply, weights=weights, fetch=request.fetch_weights)
+    supply = replace(supply, weights=weights, fetch=request.fetch_weights, site=site)
     if unheard := sorted(request.given & OF_CONTAINER.keys()) if job.recipe.image is None else ():
         words = _(
             "{of_container} requires a container, which {name} does not use",
@@ -217,7 +227,7 @@ def _install_recipe(request: InstallOptions) -> int:
             name=job.recipe.name,
         )
         raise UsageError(words, _("remove the option"))
-    wish = ContainerOptions(request.registry, request.recreate, request.as_published)
+    wish = ContainerOptions(site.registries, request.recreate, request.as_published)
     asked = _build_provision_request(
         request, wanted, facts, job, wish=wish, supply=supply, lock_file=str(lock or ""), whole=request.verbose
     )
@@ -282,6 +292,8 @@ def _provision_hosts(request: UndoOptions | InstallOptions) -> int:
 
     given = fleet_words.collect_given(("dry_run", "yes", "as_json", "resume", "verbose"))
     carried = {name: given[name] for name in CARRIED if name in given}
+    if settings := site_settings.find_carried_settings(request.config):
+        given["config"] = carried["config"] = settings
     words, said = fleet_words.build_words(given, carried)
     return rollout.provision_hosts(
         convert_request(

@@ -1,4 +1,4 @@
-"""envcheck runs: list, follow and stop training runs."""
+"""envcheck runs: list, follow, stop and adopt training runs."""
 
 from __future__ import annotations
 
@@ -68,14 +68,19 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     envcheck runs show latest           show the newest run
     envcheck runs follow latest         follow its progress
     envcheck runs stop 20261121-0915    stop a run
+    envcheck runs adopt latest          supervise an orphaned run again
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
         from launch.runs import run_index, run_pages
+        from launch.runs.run_state import ORPHANED
 
         found = run_index.list_runs(folder)
         width = shutil.get_terminal_size((100, 24)).columns
         click.echo(run_pages.as_json(found) if as_json else run_pages.as_table(found, width))
+        for run in () if as_json else found:
+            if run.state == ORPHANED:
+                click.echo(run_pages.describe_orphaned_run(run))
         for record in run_index.list_unreadable(folder):
             click.echo(translate(_("envcheck: cannot read {record}: this run is not listed", record=record)), err=True)
 
@@ -156,6 +161,30 @@ def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: b
             raise UsageError(_("cannot ask for confirmation: no terminal"), _("add --yes to stop it"))
         click.confirm(translate(_("Stop run {id}?", id=run.id)), abort=True, err=True)
     _print_run(following.stop_run(run), as_json or outer[1])
+
+
+@runs.command(short_help="Supervise an orphaned run again.")
+@click.argument("name", metavar="RUN")
+@runs_folder_option
+@options.json_option
+@click.pass_obj
+def adopt(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
+    """Supervise a run again whose supervisor was killed.  Its end is then recorded as usual.
+
+    \b
+    envcheck runs adopt latest
+    """
+    from launch import adopt_run
+    from launch.run import run_text
+    from launch.runs import run_index
+
+    run = run_index.find_run(name, folder or outer[0])
+    code = adopt_run.adopt_run(run).wait_until_started()
+    if code is None:
+        run_text.print_adopted(run.id)
+    if as_json or outer[1]:
+        _print_run(run_index.read_run(run.folder) or run, True)
+    return code or 0
 
 
 def _print_run(run: Run, as_json: bool, now: str = "") -> None:

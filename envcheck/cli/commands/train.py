@@ -27,8 +27,9 @@ OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # options of the wh
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(
-    options.JsonOption, options.StartOptions, options.VariantOptions, options.RecipeOption, options.JobOptions
-):
+    options.JsonOption, options.StartOptions, options.DevicesOption, options.VariantOptions, options.RecipeOption,
+    options.JobOptions,
+):  # fmt: skip
     """Training on this machine or on several hosts; `own` are the values of the backend's options."""
 
     own: Mapping[str, Any]
@@ -138,6 +139,7 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     envcheck train --model 300b --method sft --device npu --dry-run    show the command
     envcheck train --model 21b --method lora --as-script > run.sh
     envcheck train --recipe qwen-7b-npu-swift --set lora_rank=16 -- --bf16 true
+    envcheck train --recipe qwen-7b-npu-swift --method lora --devices auto
     envcheck train --model 300b --method sft --device npu --rank 3 --master node1
     envcheck train --model 300b --method sft --device npu --hosts node[01-08]
     envcheck train --model 300b --method sft --device npu --on slurm

@@ -65,7 +65,8 @@ class JobValues(Keys):
     architecture: str
     nodes: int = key("Number of nodes.", minimum=1)
     cards: int = key("Devices on each node; 0 on a CPU.", minimum=0)
-    devices: list[int] = key("Numbers of the selected devices, as in the names of their device nodes in /dev.")
+    devices: list[int] = key("Numbers of the selected devices on each node, as the vendor's tool counts them.")
+    devices_reason: str | None = key("Why these devices; null for the first ones.")
     image: str | None = key("Container image; null for none.")
     container: JobContainerValues | None = key("The container; null for none.")
     blocked_by: list[str] = key("Requirements that this machine does not meet; may be empty.")
@@ -198,7 +199,7 @@ class DiagnosisValues(Keys):
     evidence: list[LogLine] = key("First matching lines.")
 
 
-class RaisedExceptionValues(Keys, like=RaisedException, without=("time",)):
+class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "source", "rank", "end")):
     raised_in: str | None = key("Innermost frame of the traceback; null if unknown.")
     called_from: str | None = key("Outermost frame of the traceback; null if unknown.")
 
@@ -209,8 +210,30 @@ class ReadFile(Keys):
     bytes: int = key("Size, bytes.")
 
 
+class ProcessEndValues(Keys):
+    """How a process ended."""
+
+    log: str = key("Log of the process.")
+    rank: int | None = key("Rank; null if unknown.")
+    host: str | None = key("Host in the name of the log or its folder; null if unknown.")
+    end: Literal["exception", "signal", "error", "waited", "stopped", "finished", "running"] = key(
+        "exception, signal, error: it failed; waited: timed out waiting for other ranks; stopped: others ended it."
+    )
+    reason: str | None = key("Line that tells the end; null without one.")
+    line: int | None = key("Line number of the reason; null without one.")
+    place: str | None = key("File and line in the source that raised the exception; null if unknown.")
+    clock: str | None = key("Time of day of the end, as in the log; null without one.")
+    last_step: int | None = key("Last step in the log; null if unknown.")
+    waits_in: str | None = key("Collective operation in which it timed out; null if unknown.")
+    names_ranks: list[int] = key("Ranks that it waited for; may be empty.")
+
+
 class ExplainDocument(Keys, like=OutcomeDocument):
-    verdict: Literal["explained", "unknown"] = key("Whether an entry of the error catalogue matches.")
+    verdict: Literal["finished", "failed", "running", "unknown", "explained"] = key(
+        "Of logs: finished, failed, running (no end found) or unknown. Of a text or code: explained or unknown."
+    )
+    summary: str | None = key("Which process failed first, and what it did to the others; null for a single process.")
+    processes: list[ProcessEndValues] = key("How each process ended; may be empty.")
     first_failed: str | None = key("Log of the process that failed first; null if unknown.")
     diagnoses: list[DiagnosisValues] = key("Matching entries, causes first.")
     exception: RaisedExceptionValues | None = key("Last Python exception; null for none.")

@@ -129,6 +129,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "wanted": "Requirements of the job; null without a job.",
         "thresholds": "Limits set in envcheck.toml, by name.",
         "published_containers": "Recipes whose container uses the options of the published document.",
+        "container_cards": "Numbers of the device nodes in the containers, by recipe.",
     },
     facts.VendorFacts: {
         "tool": "Answer that `document` was parsed from; null if the vendor tool did not answer.",

@@ -220,6 +220,7 @@ class ProvisionDocument(Keys, like=OutcomeDocument):
     job: JobValues | None = optional_key("The job that the environment is for; null for none.")
     assumed_host: str = optional_key("Host that the job is resolved for; empty for this machine.")
     reason: str = optional_key("Why this recipe was selected; empty if it was named.")
+    site: dict[str, str] = optional_key("Effective settings of the site, by key of envcheck.toml; secrets are `***`.")
     satisfied: list[str] = key("Requirements that are met already.")
     steps: list[ProvisionStep] = key("Steps to carry out, in order.")
     manual_steps: list[ManualStep] = key("Steps that the user must do.")

@@ -211,8 +211,20 @@ class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy",)):
 
 RunState = Literal[
     "starting", "running", "queued", "orphaned", "lost", "refused", "ready", "finished", "failed", "stopped",
-    "interrupted", "deadline", "unstarted",
+    "interrupted", "deadline", "unstarted", "unknown",
 ]  # fmt: skip
+
+
+class RunLauncher(Keys):
+    pid: int = optional_key("Process id of the process above the launcher, which keeps its exit status.")
+    pid_started: float = optional_key("Start time of that process, seconds since the epoch.")
+    mark: str = optional_key("Value of ENVCHECK_RUN of the training's processes in its container.")
+
+
+class RunWatchOptions(Keys):
+    no_stop: list[str] = key("Disabled stop rules.")
+    limits: list[str] = key("Changed limits of stop rules, as RULE.NAME=VALUE.")
+    deadline_s: float | None = key("Time limit in seconds; null for none.")
 
 
 class RunDocument(Keys, like=NumberedDocument):
@@ -229,6 +241,11 @@ class RunDocument(Keys, like=NumberedDocument):
     gates: list[GateValues] = optional_key("Results of the preflight checks.")
     pid: int = optional_key("Process id of the envcheck that supervises the run.")
     pid_started: float = optional_key("Start time of that process, seconds since the epoch.")
+    host: str = optional_key("Name of the host that the run was started on.")
+    launcher: RunLauncher = optional_key("How the training's processes are found without the supervisor.")
+    cards_used: list[str] = optional_key("Devices of the job, as the vendor tool numbers them; empty if unknown.")
+    watch: RunWatchOptions = optional_key("Options of the supervision.")
+    adopted: list[str] = optional_key("Times at which `envcheck runs adopt` took over the run.")
     folder: str = optional_key("Folder of the run.")
     container: str | None = optional_key()
     command: list[str] = optional_key("Command that started the training; secrets are redacted.")

@@ -85,11 +85,17 @@ class KubernetesObject(Keys):
     namespace: str = key("Namespace of the object.")
 
 
+class PodSecurity(Keys):
+    level: Literal["privileged", "baseline", "restricted"] = key("Strictest Pod Security level that admits the pods.")
+    reasons: list[str] = key("Settings of the pods that a stricter level forbids.")
+
+
 class TrainKubernetesDocument(Keys, like=NumberedDocument):
     state: Literal["planned", "created", "finished", "refused", "failed", "deleted"] = key(
         "planned: with `--dry-run`; refused: the nodes do not meet the requirements; else the state of the job."
     )
     needs: list[str] = optional_key("ConfigMaps with envcheck itself that the job needs.")
+    pod_security: PodSecurity = optional_key("Pod Security level that the namespace has to allow.")
     documents: list[ManifestValues] = optional_key("Manifests of the job.", minItems=2)
     folder: str = optional_key("Folder of the run.")
     exit: ExitCode = optional_key("Exit code.")
@@ -124,7 +130,9 @@ SLURM = {
 KUBERNETES = {
     "description": "The manifests of --dry-run, the result of the job, the job that --detach created, or the reason "
     "why it was not submitted.",
-    **_require_planned_keys("job needs documents", "object folder exit pods", "name exit blocked_by nodes"),
+    **_require_planned_keys(
+        "job needs pod_security documents", "object folder exit pods", "name exit blocked_by nodes"
+    ),
 }
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "train-slurm": ("envcheck train --on slurm --json", TrainSlurmDocument, SLURM),

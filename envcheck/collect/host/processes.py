@@ -1,8 +1,8 @@
 """Processes with an open device node, from the links in /proc/PID/fd, independent of the vendor tool.
 
-processes  {pids: [..], blind: n, holding: [{pid, name, uid, parent, state, age_s, container, nodes: [..]}]}
+processes  {pids: [..], blind: n, holding: [{pid, name, uid, parent, state, age_s, container, run, nodes: [..]}]}
            blind: the number of processes that may not be inspected; container: the first twelve digits of its id,
-           or null
+           or null; run: the id of the envcheck run that the process belongs to, if its supervisor has ended, or null
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PIDS_LIMIT, HOLDERS_LIMIT = 32768, 256
+DEPTH_LIMIT, MARK = 64, "ENVCHECK_RUN="  # levels of processes; the variable with the folder of a run
 BUDGET_S = 2.0  # with many thousand processes the rest is not inspected and counts as blind
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
@@ -76,7 +77,27 @@ def _describe_process(pid: int) -> "dict[str, Any]":
         "state": words[0] if words else None,
         "age_s": int(float(uptime[0]) - started_s) if started_s is not None and uptime else None,
         "container": inside[0][:12] if inside else None,
+        "run": _find_orphaned_run(pid),
     }
+
+
+def _find_orphaned_run(pid: int) -> "str | None":
+    """Return the id of the process's run if the process above all of the run's is not its supervisor."""
+    mark = _read_run_mark(pid)
+    if not mark:
+        return None
+    for _unused in range(DEPTH_LIMIT):
+        words = _read_text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+        pid = int(words[1]) if len(words) > 1 else 0
+        if _read_run_mark(pid) != mark:
+            is_supervised = "envcheck" in _read_text(Path(f"/proc/{pid}/cmdline"))
+            return None if is_supervised else os.path.basename(mark)[:200]
+    return None
+
+
+def _read_run_mark(pid: int) -> str:
+    entries = _read_text(Path(f"/proc/{pid}/environ")).split("\0") if pid > 0 else []
+    return next((entry[len(MARK) :] for entry in entries if entry.startswith(MARK)), "")
 
 
 def _read_text(path: "Path") -> str:

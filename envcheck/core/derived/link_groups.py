@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -65,3 +65,60 @@ def list_linked_sets(topology: Topology, link: str, size: int) -> tuple[tuple[in
         if len(group) == size:
             found.append(tuple(group))
     return tuple(found)
+
+
+def group_by_module(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
+    """Return groups of cards with direct links (type `link`) to each other, as positions in the matrix."""
+    names, groups = found.names, []
+    left = list(range(len(names)))
+    while left:
+        first = names[left[0]]
+        rest = found.matrix.get(first, {})
+        group = tuple(n for n in left if n == left[0] or rest.get(names[n]) == link)
+        groups.append(group)
+        left = [n for n in left if n not in group]
+    return tuple(groups)
+
+
+# How near two devices are by the link that the tool prints; all other words (NV12, HCCS, XL) are direct links.
+_NEARNESS = {"SYS": 0, "NA": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
+_DIRECT = 5
+
+
+def choose_linked(topology: Topology | None, module_link: str, places: Sequence[int], count: int) -> tuple[int, ...]:
+    """Return `count` of these positions, those with the nearest links to each other; the lowest of equals.
+
+    Where devices form two modules of `module_link` and one module has too few, the same ones of both are chosen: the
+    collectives need pairs.
+    """
+    free = sorted(places)
+    if topology is None or count < 2 or free[-1] >= len(topology.names):
+        return tuple(free[:count])
+    best = max((_grow_set(topology, first, free, count) for first in free), key=lambda each: each[0])
+    modules = group_by_module(topology, module_link) if module_link else ()
+    if best[0] < _DIRECT and len(modules) == 2 and len(modules[0]) == len(modules[1]) and count % 2 == 0:
+        pairs = [pair for pair in zip(*modules, strict=True) if set(pair) <= set(free)]
+        if len(pairs) >= count // 2:
+            return tuple(sorted(place for pair in pairs[: count // 2] for place in pair))
+    return best[1]
+
+
+def _grow_set(topology: Topology, first: int, free: Sequence[int], count: int) -> tuple[int, tuple[int, ...]]:
+    """Return (nearness of the farthest two, positions) of the set that grows from `first` by the nearest device."""
+    chosen, farthest = [first], _DIRECT
+    while len(chosen) < count:
+        near = {
+            place: min(_measure_nearness(topology, place, other) for other in chosen)
+            for place in free
+            if place not in chosen
+        }
+        place = max(near, key=lambda each: (near[each], each > first, -each))
+        farthest = min(farthest, near[place])
+        chosen.append(place)
+    return farthest, tuple(sorted(chosen))
+
+
+def _measure_nearness(topology: Topology, one: int, other: int) -> int:
+    names = topology.names
+    link = topology.matrix.get(names[one], {}).get(names[other])
+    return 0 if link is None else _NEARNESS.get(link, _DIRECT)

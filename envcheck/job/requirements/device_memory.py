@@ -125,7 +125,7 @@ def _compare_free(facts: Facts, v: VendorFacts) -> Finding:
     """Compare free memory with the recipe's figure; no other process holds a device."""
     wanted = get_demand(facts)
     candidates = [(place, d) for place, d in list_candidates(wanted, v) if d.memory_total_mib is not None]
-    tight = [d for place, d in candidates if not _has_room(facts, v, place, d)]
+    tight = [d for place, d in candidates if not has_room(facts, v, place, d)]
     least = min((free_mib(d) for _unused, d in candidates if d not in tight), default=0)
     if len(candidates) - len(tight) >= count_needed(wanted, candidates):
         return ok(
@@ -156,14 +156,14 @@ def _count_devices(wanted: MachineRequirements, v: VendorFacts) -> Message:
 def _is_held(facts: Facts, v: VendorFacts, place: int, device: Device) -> bool:
     """Whether another process' memory is the reason that the job does not fit on this device."""
     wanted, used, idle = get_demand(facts), device.memory_used_mib or 0, v.vendor.idle_memory_mib
-    if used <= idle or _has_room(facts, v, place, device):
+    if used <= idle or has_room(facts, v, place, device):
         return False
     if planned := _find_card(wanted.fit, place):
         return planned.fits_idle is True
     return wanted.free_gib is None or (device.memory_total_mib or 0) - idle >= wanted.free_gib * MIB_PER_GIB
 
 
-def _has_room(facts: Facts, v: VendorFacts, place: int, device: Device) -> bool:
+def has_room(facts: Facts, v: VendorFacts, place: int, device: Device) -> bool:
     """Whether the device has the free memory that the planner, or else the recipe, requires.
 
     A figure above what an idle device has free is the nominal size of a device: then no other process may hold memory,

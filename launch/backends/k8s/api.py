@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.messages import Message, _
 from envcheck.core.secrets import redact_text
+from launch.backends.k8s import cluster_terms
 from launch.backends.k8s.k8s_options import K8sOptions
 from launch.backends.k8s.manifests import K8sManifest
 
@@ -19,11 +20,6 @@ TIMEOUT_S = (10.0, 60.0)  # connect, read
 INSTALL = "python3 -m pip install 'envcheck-toolkit[k8s]'"
 DRY_RUN_HINT = _("to show the manifests without a cluster, use --dry-run")
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-MISSING_KIND_FIXES = {  # kinds that are custom resources → what provides them
-    "PodGroup": _("install Volcano, or use --no-gang"),
-    "PaddleJob": _("install Kubeflow Training Operator 1.9 (or an older v1 release)"),
-    "PyTorchJob": _("install Kubeflow Training Operator 1.9 (or an older v1 release)"),
-}
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,7 @@ def build_refusal_error(status: int, message: str, document: K8sManifest | None,
         ),
         404: (
             _("the cluster does not support {kind}", kind=kind),
-            MISSING_KIND_FIXES.get(kind, _("list the supported kinds with `kubectl api-resources`")),
+            _advise_installation(document),
         ),
         409: (
             _("{kind} {name} already exists in namespace {namespace}", kind=kind, name=name, namespace=namespace),
@@ -162,6 +158,16 @@ def build_refusal_error(status: int, message: str, document: K8sManifest | None,
         _("check the cluster with `kubectl cluster-info`"),
     )
     return StepError(*known.get(status, other))
+
+
+def _advise_installation(document: K8sManifest | None) -> Message:
+    """Return what provides a kind that the cluster lacks."""
+    if document and document.kind == "PodGroup":
+        return _("install Volcano, or use --no-gang")
+    known = document and cluster_terms.find_kind_by_object(document.version, document.plural)
+    if not known:
+        return _("list the supported kinds with `kubectl api-resources`")
+    return _("install {software}, or use another --operator", software=known.install)
 
 
 def _read_status_message(body: object) -> str:

@@ -11,18 +11,8 @@ from typing import Any
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from envcheck.core.toml_file import load_own_record
-
-
-@dataclass(frozen=True)
-class JobKind:
-    """A job kind of Kubeflow's training operator; `port` is the container port, named as the operator expects."""
-
-    kind: str
-    plural: str
-    replicas: str
-    container: str
-    port: Mapping[str, Any]
-    frameworks: tuple[str, ...]
+from launch.catalogue import schedulers
+from launch.catalogue.schedulers import JobKind
 
 
 @dataclass(frozen=True)
@@ -35,21 +25,33 @@ class ClusterTerms:
     architectures: Mapping[str, str]
 
 
-def load_job_kinds() -> Mapping[str, JobKind]:
-    """Return the job kinds by their names in cluster.toml."""
-    return _load_cluster_terms().kinds
+def list_job_kinds() -> tuple[JobKind, ...]:
+    """Return all job kinds, those of vendors last."""
+    return (*_load_cluster_terms().kinds.values(), *schedulers.list_vendor_kinds())
 
 
-def find_job_kind(framework: str) -> JobKind:
-    """Return the job kind for a recipe's framework; UsageError for an unknown one, as a user's recipe may have."""
-    for kind in load_job_kinds().values():
-        if framework in kind.frameworks:
+def list_operators() -> tuple[str, ...]:
+    """Return the values of --operator; the first is the default."""
+    return tuple(dict.fromkeys(kind.operator for kind in list_job_kinds()))
+
+
+def find_job_kind(framework: str, operator: str = "") -> JobKind:
+    """Return the job kind of an operator for a recipe's framework; UsageError if it has none."""
+    operator = operator or list_operators()[0]
+    kinds = [kind for kind in list_job_kinds() if kind.operator == operator]
+    for kind in kinds:
+        if not kind.frameworks or framework in kind.frameworks:
             return kind
-    known = join(", ", (name for kind in load_job_kinds().values() for name in kind.frameworks))
+    known = join(", ", (name for kind in kinds for name in kind.frameworks))
     raise UsageError(
-        _("framework {framework!r} is not supported with --on k8s", framework=framework),
-        _("use a recipe with one of these frameworks: {known}", known=known),
+        _("--operator {operator} does not support framework {framework!r}", operator=operator, framework=framework),
+        _("use another --operator, or a recipe with one of these frameworks: {known}", known=known),
     )
+
+
+def find_kind_by_object(version: str, plural: str) -> JobKind | None:
+    """Return the job kind of an object in a cluster; None for an unknown one."""
+    return next((kind for kind in list_job_kinds() if (kind.version, kind.plural) == (version, plural)), None)
 
 
 def translate_container_value(field: str, value: str) -> Mapping[str, Any]:

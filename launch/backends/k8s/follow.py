@@ -13,13 +13,13 @@ from envcheck.core.language import translate as spoken
 from envcheck.core.messages import _
 from envcheck.core.secrets import redact_text
 from envcheck.report import safe
+from launch.backends.k8s import status
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, call_api
 from launch.backends.k8s.manifests import K8sManifest
 
 WATCH_S = 240  # then the watch is renewed: proxies close idle connections
 TAIL, TAIL_BYTES = 40, 64 << 10  # of the log of a failed container: lines, bytes
 MAX_DISCONNECTS = 6  # consecutive connection failures before following is given up
-JOB_LABEL = "training.kubeflow.org/job-name"  # operator, pkg/apis/kubeflow.org/v1/common_types.go
 GATE = "envcheck"
 
 
@@ -39,9 +39,9 @@ def follow_job(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -
         if event["type"] == "DELETED":
             say(_("job {name} was deleted", name=job.name))
             return ClusterJobEnd("deleted", errors.TRAINING_FAILED)
-        for condition in (event["object"].get("status") or {}).get("conditions") or ():
-            kind = str(condition.get("type"))
-            if condition.get("status") != "True" or kind in reported:
+        for condition in status.list_true_conditions(event["object"].get("status") or {}):
+            kind = str(condition["type"])
+            if kind in reported:
                 continue
             reported.add(kind)
             say(
@@ -51,7 +51,7 @@ def follow_job(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -
                     reason=safe(redact_text(str(condition.get("message") or condition.get("reason") or "")))[:300],
                 )
             )
-            if kind == "Succeeded":
+            if kind in status.SUCCEEDED:
                 return ClusterJobEnd("finished", errors.SUCCESS)
             if kind == "Failed":
                 return _report_failed_pods(cluster, job, say)
@@ -111,7 +111,7 @@ def _stream_watch_events(cluster: Cluster, job: K8sManifest, place: tuple[str, .
 
 def _report_failed_pods(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
     """Report failed pods with the end of their logs; a failed preflight check takes precedence over the training."""
-    failed = list_failed_pods(cluster, job.name)
+    failed = list_failed_pods(cluster, job.pod_selector)
     for pod in failed:
         say(
             _(
@@ -131,9 +131,8 @@ def _report_failed_pods(cluster: Cluster, job: K8sManifest, say: Callable[[str],
     )
 
 
-def list_failed_pods(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
+def list_failed_pods(cluster: Cluster, label: str) -> list[Mapping[str, Any]]:
     """Return {pod, container, status} for each pod of the job with a failed container; `status` is the exit code."""
-    label = f"{JOB_LABEL}={name}"
     found = call_api(
         lambda: cluster.core.list_namespaced_pod(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)
     )
@@ -142,8 +141,8 @@ def list_failed_pods(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
 
 def _find_failed_container(pod: Any) -> Mapping[str, Any] | None:
     """Return the first container of the pod with an exit code other than 0."""
-    status = pod.status
-    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+    of_pod = pod.status
+    for each in (*(of_pod.init_container_statuses or ()), *(of_pod.container_statuses or ())):
         over = each.state.terminated if each.state else None
         if over and over.exit_code:
             return {"pod": pod.metadata.name, "container": each.name, "status": over.exit_code}

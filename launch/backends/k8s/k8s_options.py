@@ -15,25 +15,38 @@ from envcheck.core.secrets import redact_text
 from envcheck.job.definition import Job
 from envcheck.job.resolve import refuse_talk
 from envcheck.vendors import VENDORS
-from installers.recipes.manual_steps import find_reference
 from installers.recipes.recipe import Recipe, RecipeJob
+from launch.backends.k8s import cluster_terms, image_choice, placement_options
+from launch.backends.k8s.image_choice import PodImage
+from launch.backends.k8s.placement_options import PodPlacement
 from launch.backends.roles import resolve_roles
-from launch.catalogue.schedulers import kubernetes_names
+from launch.catalogue.schedulers import JobKind, kubernetes_names
 from launch.targets.train_request import TrainRequest
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")  # "-worker-9999" is appended; a label has 63 characters at most
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _IMAGE = re.compile(r"[\w][\w.:/@-]{0,400}")
 _RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::(\d{1,4}))?")
+_ARCHITECTURE = re.compile(r"[a-z0-9_]{1,20}")
 _ROLE_VALUE = re.compile(r"([a-z]+)=(.+)")
+ONE_GROUP = "trainjob"  # the shape of job kinds whose pods are all equal
+KUEUE = "kueue:"  # before the name of a queue
 SET_BY_PODS = ("rank", "master", "host", "into")  # set in each pod, or not used there
 
 
 @dataclass(frozen=True)
 class K8sOptions:
-    """`images` and `resources` by role, "" for all roles; `storage` is a volume claim or an absolute host path."""
+    """`images` and `resources` by role, "" for all roles; `storage` is a volume claim or an absolute host path.
+
+    `architecture` is that of the nodes as uname names it, "" for any. `queue` is Volcano's, `kueue` Kueue's.
+    """
 
     name: str
+    operator: str = ""
+    architecture: str = ""
+    has_pinned_images: bool = False
+    kueue: str = ""
+    placement: PodPlacement = field(default_factory=PodPlacement)
     namespace: str = ""
     context: str = ""
     queue: str = ""
@@ -47,16 +60,19 @@ class K8sOptions:
 class PodGroup:
     """`count` equal pods with ranks from `first` on; each requests `amount` of `resource`.
 
-    `architecture` is that of the image as uname names it, "" if unknown.
+    `architecture` is the only one of the image, as uname names it, "" for several or if unknown; `machines` are all
+    that it may have.
     """
 
     job: Job
+    kind: JobKind
     image: str
     architecture: str
     resource: str
     amount: int
     first: int
     count: int
+    machines: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> Recipe:
@@ -76,16 +92,23 @@ class PodGroup:
 
 def parse_k8s_options(own: Mapping[str, Any], name: str) -> K8sOptions:
     """Return the options, with `name` as default job name; UsageError for values that Kubernetes would reject."""
+    queue = own.get("queue") or ""
     options = K8sOptions(
         name=own.get("job_name") or name,
+        operator=own.get("operator") or cluster_terms.list_operators()[0],
+        architecture=image_choice.parse_architecture(own.get("arch") or ""),
+        has_pinned_images=bool(own.get("pin_images")),
         namespace=own.get("namespace") or "",
         context=own.get("context") or "",
-        queue=own.get("queue") or "",
+        queue="" if queue.startswith(KUEUE) else queue,
+        kueue=queue.removeprefix(KUEUE) if queue.startswith(KUEUE) else "",
+        placement=placement_options.parse_placement(own),
         storage=own.get("storage") or "",
         images=_parse_role_values(own.get("image") or (), "--image"),
         resources=_parse_role_values(own.get("resource") or (), "--resource"),
-        gang=not own.get("no_gang"),
+        gang=not own.get("no_gang") and not queue.startswith(KUEUE),
     )
+    _check_operator(options, queue)
     for option, text, shape, like in (
         (
             "--job-name",
@@ -99,7 +122,8 @@ def parse_k8s_options(own: Mapping[str, Any], name: str) -> K8sOptions:
             _NAME,
             _("use lowercase letters, digits and hyphens, starting with a letter"),
         ),
-        ("--queue", options.queue, _CLAIM, _("use lowercase letters, digits, dots and hyphens")),
+        ("--queue", options.queue or options.kueue, _CLAIM, placement_options.NAME_FORM),
+        ("--arch", options.architecture, _ARCHITECTURE, _("use amd64 or arm64")),
         *(
             ("--image", text, _IMAGE, _("use REGISTRY/NAME:TAG, for example registry.example/team/train:1"))
             for text in options.images.values()
@@ -115,6 +139,28 @@ def parse_k8s_options(own: Mapping[str, Any], name: str) -> K8sOptions:
             )
     _check_storage(options.storage)
     return options
+
+
+def _check_operator(options: K8sOptions, queue: str) -> None:
+    known = cluster_terms.list_operators()
+    if options.operator not in known:
+        raise UsageError(
+            _("invalid value for {option}: {value!r}", option="--operator", value=options.operator[:80]),
+            _("use one of: {known}", known=", ".join(known)),
+        )
+    kinds = [kind for kind in cluster_terms.list_job_kinds() if kind.operator == options.operator]
+    if queue.startswith(KUEUE) and not (options.kueue and kinds[0].has_kueue):
+        raise UsageError(
+            _("--operator {operator} cannot be used with {value}", operator=options.operator, value="--queue kueue:")
+            if options.kueue
+            else _("invalid value for {option}: {value!r}", option="--queue", value=queue),
+            _("use a queue of Volcano: --queue NAME") if options.kueue else _("use kueue:NAME"),
+        )
+    if options.placement.ttl_s is not None and not kinds[0].has_ttl:
+        raise UsageError(
+            _("--operator {operator} cannot be used with {value}", operator=options.operator, value="--ttl"),
+            _("remove the option"),
+        )
 
 
 def _check_storage(storage: str) -> None:
@@ -150,39 +196,46 @@ def build_pod_groups(request: TrainRequest, options: K8sOptions) -> tuple[PodGro
                 _("--{name} cannot be used with --on k8s: it is set in each pod", name=name),
                 _("remove the option"),
             )
+    if request.devices is not None:
+        raise UsageError(
+            _("--devices cannot be used with --on k8s: the device plugin selects the devices"), _("remove the option")
+        )
     if request.node_role:
         raise UsageError(_("--node-role cannot be used with --on k8s: one job has all roles"), _("remove the option"))
     jobs = resolve_roles(request, Facts())
     if len(jobs) > 1:
+        if find_kind(jobs[0].recipe, options).shape == ONE_GROUP:
+            raise UsageError(
+                _("--operator {operator} cannot run a job over mixed devices", operator=options.operator),
+                _("use another --operator, such as jobset"),
+            )
         return tuple(_build_pod_group(job, options, job.method.rank or 0, 1) for job in jobs)
     master = _build_pod_group(jobs[0], options, 0, 1)
     nodes = master.method.nodes
+    if master.kind.shape == ONE_GROUP:
+        return (replace(master, count=nodes),)
     return (master,) if nodes == 1 else (master, replace(master, first=1, count=nodes - 1))
+
+
+def find_kind(recipe: Recipe, options: K8sOptions) -> JobKind:
+    """Return the job kind; UsageError if the operator does not support the recipe's framework."""
+    return cluster_terms.find_job_kind(recipe.framework, options.operator)
 
 
 def _build_pod_group(job: Job, options: K8sOptions, first: int, count: int) -> PodGroup:
     """Return the group; its job has no container, since the pod is one, and no findings of this machine."""
     refuse_talk(job.recipe, job.method)
-    image, machine = _choose_image(job.recipe, job.method, options)
+    kind = find_kind(job.recipe, options)
+    image = _choose_image(job, options)
     resource, amount = _choose_resource(job.method, job.device, options)
-    pod_job = replace(job, image=image, architecture=machine or job.architecture, container=None, findings=())
-    return PodGroup(pod_job, image, machine, resource, amount, first, count)
+    machine = image.architecture or job.architecture
+    pod_job = replace(job, image=image.name, architecture=machine, container=None, findings=())
+    return PodGroup(pod_job, kind, image.name, image.architecture, resource, amount, first, count, image.machines)
 
 
-def _choose_image(recipe: Recipe, job: RecipeJob, options: K8sOptions) -> tuple[str, str]:
-    """Return the image and its architecture ("" if unknown); UsageError if neither recipe nor options name an image."""
-    images = options.images
-    if own := images.get(job.role) or images.get(""):
-        return own, ""
-    machine = next(iter(recipe.image.references), "") if recipe.image else ""
-    found = find_reference(recipe.image, machine) if recipe.image else None
-    if not found:
-        role = f"{job.role}=" if job.role else ""
-        raise UsageError(
-            _("recipe {name} has no container image, which --on k8s requires", name=recipe.name),
-            _("specify one with --image {role}REGISTRY/NAME:TAG", role=role),
-        )
-    return found, machine
+def _choose_image(job: Job, options: K8sOptions) -> PodImage:
+    image = image_choice.choose_image(job.recipe, job.method, options.images, options.architecture)
+    return image_choice.pin_image(image, options.architecture) if options.has_pinned_images else image
 
 
 def _choose_resource(job: RecipeJob, device: str, options: K8sOptions) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import EnvcheckError
+from launch.backends.k8s import cluster_terms
 from launch.backends.k8s.api import Cluster, call_api
 from launch.backends.k8s.status import TIMEOUT_S, JobReference
 
@@ -22,7 +23,8 @@ class PodLogMirror:
     """Mirrors the log of the master pod into a folder; failed requests are retried at the next call."""
 
     def __init__(self, cluster: Cluster, reference: JobReference, folder: Path) -> None:
-        self.cluster, self.pod, self.file = cluster, f"{reference.name}-master-0", folder / FIRST
+        self.cluster, self.reference, self.file = cluster, reference, folder / FIRST
+        self.pod = ""
         self.last: tuple[str, str] = ("", "")
         self.fetched_at: float | None = None
 
@@ -36,6 +38,7 @@ class PodLogMirror:
             span = {"since_seconds": int(now - self.fetched_at) + OVERLAP_S}
         self.fetched_at = now
         with contextlib.suppress(EnvcheckError), self.file.open("a", encoding="utf-8") as file:
+            self.pod = self.pod or find_master_pod(self.cluster, self.reference)
             file.writelines(
                 f"{line}\n"
                 for line in self._select_new_lines(_read_pod_log(self.cluster, self.pod, timestamps=True, **span))
@@ -52,6 +55,19 @@ class PodLogMirror:
                 yield rest
 
 
+def find_master_pod(cluster: Cluster, reference: JobReference) -> str:
+    """Return the name of the first pod. Pods of a batch Job have a random end, which their list shows."""
+    kind = cluster_terms.find_kind_by_object(reference.version, reference.plural)
+    assert kind
+    name = kind.master.format(name=reference.name).partition(".")[0]
+    if "job-completion-index" not in kind.index:
+        return name
+    listed, label = cluster.core.list_namespaced_pod, reference.pod_selector
+    pods = call_api(lambda: listed(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)).items
+    names = [str(each.metadata.name) for each in pods if str(each.metadata.name).startswith(f"{name}-")]
+    return min(names, default=name)
+
+
 def _read_pod_log(cluster: Cluster, pod: str, **more: Any) -> str:
     read, space = cluster.core.read_namespaced_pod_log, cluster.namespace
     return str(call_api(lambda: read(pod, space, limit_bytes=BYTES, _request_timeout=TIMEOUT_S, **more)))
@@ -59,7 +75,9 @@ def _read_pod_log(cluster: Cluster, pod: str, **more: Any) -> str:
 
 def save_logs(cluster: Cluster, reference: JobReference, failed: Iterable[Mapping[str, Any]], folder: Path) -> None:
     """Save the logs of the master pod and of failed containers; the cluster deletes them with the pods."""
-    wanted: dict[str, tuple[str, dict[str, str]]] = {FIRST: (f"{reference.name}-master-0", {})}
+    wanted: dict[str, tuple[str, dict[str, str]]] = {}
+    with contextlib.suppress(EnvcheckError):
+        wanted[FIRST] = (find_master_pod(cluster, reference), {})
     for each in failed:
         wanted[f"{each['pod']}.{each['container']}.log"] = (each["pod"], {"container": each["container"]})
     with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from envcheck.job.command import BLANKS, TrainingCommand, render_command
 from envcheck.job.repeat_options import format_job_options, format_own_options
 from envcheck.job.shell_script import render_script
 from installers.recipes.recipe import Recipe
-from launch.backends.k8s import cluster_terms, pod_recipes
+from launch.backends.k8s import pod_recipes
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.targets.train_request import TrainRequest
 
@@ -76,7 +76,7 @@ def name_script(file: str, part: PodGroup) -> str:
 
 def build_command(request: TrainRequest, part: PodGroup) -> TrainingCommand:
     """Return the training command with the values that all pods share; UsageError if a value is missing."""
-    port = part.method.port or cluster_terms.find_job_kind(part.recipe.framework).port["containerPort"]
+    port = part.method.port or part.kind.port["containerPort"]
     known = {"python": part.recipe.interpreter, "port": str(port), **placeholders.fill_placeholders(request)}
     if any("{program}" in word for word in part.method.launcher):
         ours = f"{KIT}/launch/programs"

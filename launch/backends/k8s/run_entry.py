@@ -50,7 +50,7 @@ def _build_finished_record(
     pods: Sequence[Mapping[str, Any]] = ()
     with contextlib.suppress(EnvcheckError):
         cluster = job_status.open_job_cluster(reference)
-        pods = follow.list_failed_pods(cluster, reference.name) if now.state == job_status.FAILED else ()
+        pods = follow.list_failed_pods(cluster, reference.pod_selector) if now.state == job_status.FAILED else ()
         pod_logs.save_logs(cluster, reference, pods, folder / "log")
     gated = any(pod["container"] == follow.GATE for pod in pods)
     state = "refused" if gated else now.state
@@ -133,7 +133,7 @@ def stop_run(run: Run, look: RunReader) -> Run:
     if reference is None or not reference.uid:
         raise StepError(
             _("the record of the run has no valid Kubernetes job"),
-            _("list the jobs with `kubectl get pytorchjobs,paddlejobs`"),
+            _("list the jobs with `kubectl get {kinds}`", kinds=",".join(dict.fromkeys(job_status.list_plurals()))),
         )
     cluster = job_status.open_job_cluster(reference)
     pod_logs.save_logs(cluster, reference, (), run.folder / "log")

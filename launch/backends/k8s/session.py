@@ -17,9 +17,10 @@ from envcheck.job.definition import Job
 from envcheck.job.repeat_options import option_word
 from envcheck.payload import pyz
 from launch import job_files
-from launch.backends.k8s import manifests, pod
+from launch.backends.k8s import manifests, patches, pod, pod_security
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, build_pod_groups, parse_k8s_options
 from launch.backends.k8s.manifests import K8sManifest
+from launch.backends.k8s.pod_security import SecurityLevel
 from launch.runs.backends import OwnOptions, PreviewOptions
 from launch.targets.train_request import TrainRequest
 
@@ -30,25 +31,29 @@ def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     """Show, write or submit the manifests; return the exit code."""
     _reject_unsupported_options(request, shown)
     options, groups = _resolve_pod_groups(request, own)
-    known = {part.architecture for part in groups} & set(pyz.MACHINES)
-    payload = pyz.build_payload(frozenset(known))
+    changes = patches.load_patches([Path(name) for name in own.get("patch") or ()])
+    known = {part.architecture for part in groups}
+    if not shown.dry_run:  # both libraries of an image with several architectures may have to be fetched
+        known |= {machine for part in groups for machine in part.machines}
+    payload = pyz.build_payload(frozenset(known & set(pyz.MACHINES)))
     documents, payload_documents = (
-        manifests.build_manifests(request, options, groups, payload),
+        manifests.build_manifests(request, options, groups, payload, changes),
         manifests.build_payload_manifests(options, payload),
     )
+    security = pod_security.judge_security([each.body for each in documents])
     if shown.write:
         return _write_manifests(documents, payload_documents, shown.write, request.yes)
     if shown.dry_run or shown.as_script:
         click.echo(
-            _render_json(groups[0].job, documents, payload_documents)
+            _render_json(groups[0].job, documents, payload_documents, security)
             if request.as_json
-            else _render_text(documents, payload_documents),
+            else _render_text(documents, payload_documents, security),
             nl=False,
         )
         return errors.SUCCESS
     from launch.backends.k8s import submit  # loads the official client
 
-    return submit.submit_job(request, options, groups, documents, payload_documents)
+    return submit.submit_job(request, options, groups, documents, payload_documents, security)
 
 
 def _resolve_pod_groups(request: TrainRequest, own: OwnOptions) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
@@ -89,19 +94,28 @@ def _reject_unsupported_options(request: TrainRequest, shown: PreviewOptions) ->
             )
 
 
-def _render_text(documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...]) -> str:
+def _render_text(
+    documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...], security: SecurityLevel
+) -> str:
     size = sum(len(text) for each in payload_documents for text in each.body["binaryData"].values()) * 3 // 4 >> 10
     names = f"{payload_documents[0].name} to {payload_documents[-1].name}"
     head = f"# Not shown: ConfigMaps {names} with envcheck for the preflight checks, {size} KiB; use --write DIR.\n"
+    head += f"# {security.describe_need()}\n"
     return head + manifests.render_yaml(documents)
 
 
-def _render_json(job: Job, documents: tuple[K8sManifest, ...], payload_documents: tuple[K8sManifest, ...]) -> str:
+def _render_json(
+    job: Job,
+    documents: tuple[K8sManifest, ...],
+    payload_documents: tuple[K8sManifest, ...],
+    security: SecurityLevel,
+) -> str:
     document = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
         "job": job.as_json(),
         "needs": [each.name for each in payload_documents],
+        "pod_security": {"level": security.level, "reasons": list(security.reasons)},
         "documents": [dict(each.body) for each in documents],
     }
     return json.dumps(document, indent=1) + "\n"

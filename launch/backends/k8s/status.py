@@ -13,14 +13,18 @@ from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.messages import _
 from envcheck.core.secrets import redact_text
 from envcheck.report import safe
-from launch.backends.k8s import api
+from launch.backends.k8s import api, cluster_terms
 from launch.backends.k8s.api import Cluster
 from launch.backends.k8s.k8s_options import K8sOptions
 
 KEPT_S, DEAD_S = 2.0, 30.0  # how long a result is reused, and how long an unreachable cluster is not queried again
 TIMEOUT_S = (3.0, 10.0)  # connect, read; a list of runs queries each of them
 PENDING, RUNNING, FINISHED, FAILED, GONE, UNKNOWN = "pending", "running", "finished", "failed", "gone", "unknown"
-_OVER = {"Succeeded": FINISHED, "Failed": FAILED}
+# Conditions of all job kinds, then the phases of Volcano's jobs, which have no conditions that count.
+_OVER = {"Succeeded": FINISHED, "Complete": FINISHED, "Completed": FINISHED, "Failed": FAILED}
+SUCCEEDED = tuple(name for name, state in _OVER.items() if state == FINISHED)
+_PHASES = {**_OVER, "Aborted": FAILED, "Terminated": FAILED}
+_ACTIVE = ("replicatedJobsStatus", "jobsStatus")  # of JobSet and TrainJob: how many pods are active
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _KEYS = ("kind", "plural", "version", "name", "namespace", "context", "server", "uid")
 _unreachable: dict[str, tuple[float, str]] = {}
@@ -38,6 +42,12 @@ class JobReference:
     context: str = ""
     server: str = ""
     uid: str = ""
+
+    @property
+    def pod_selector(self) -> str:
+        """The selector of the job's pods."""
+        kind = cluster_terms.find_kind_by_object(self.version, self.plural)
+        return f"{kind.label}={self.name}" if kind else ""
 
     @property
     def api_path(self) -> tuple[str, ...]:
@@ -65,9 +75,13 @@ def find_job_reference(values: Mapping[str, Any]) -> JobReference | None:
     own = values.get("kubernetes")
     texts = {key: own.get(key) for key in _KEYS} if isinstance(own, dict) else {}
     found = JobReference(**{key: text[:300] for key, text in texts.items() if isinstance(text, str)})
-    group = found.version.partition("/")[0]
-    names = (found.name, found.namespace, found.plural, group)
-    return found if all(_NAME.fullmatch(name) for name in names) and group == "kubeflow.org" else None
+    known = cluster_terms.find_kind_by_object(found.version, found.plural)
+    return found if known and all(_NAME.fullmatch(name) for name in (found.name, found.namespace)) else None
+
+
+def list_plurals() -> list[str]:
+    """Return the resource names of all job kinds."""
+    return [f"{kind.plural}.{kind.version.partition('/')[0]}" for kind in cluster_terms.list_job_kinds()]
 
 
 def read_job_status(reference: JobReference | None) -> ClusterJobStatus:
@@ -138,7 +152,7 @@ def parse_job_status(body: Any, uid: str) -> ClusterJobStatus:
     if not isinstance(meta, dict) or (uid and meta.get("uid") != uid):
         return ClusterJobStatus(GONE)
     status = body.get("status") or {}
-    true = {str(c.get("type")): c for c in status.get("conditions") or () if c.get("status") == "True"}
+    true = {str(each["type"]): each for each in list_true_conditions(status)}
     for kind, state in _OVER.items():
         if kind in true:
             since = status.get("completionTime") or true[kind].get("lastTransitionTime") or ""
@@ -146,6 +160,21 @@ def parse_job_status(body: Any, uid: str) -> ClusterJobStatus:
     if "Running" in true:
         return ClusterJobStatus(RUNNING)
     return ClusterJobStatus(PENDING, _describe_condition(list(true.values())[-1]) if true else "")
+
+
+def list_true_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the conditions that are true, with the names of kubeflow's: Volcano has a phase instead, and JobSet says
+    only how many pods are active."""
+    found = [each for each in status.get("conditions") or () if each.get("status") == "True" and each.get("type")]
+    state = status.get("state")
+    if isinstance(state, dict) and state.get("phase"):
+        over = _PHASES.get(phase := str(state["phase"]))
+        name = {FINISHED: "Succeeded", FAILED: "Failed"}.get(over or "", phase)
+        return [{**state, "type": name, "reason": state.get("reason") or phase}]
+    counts = (each for key in _ACTIVE for each in status.get(key) or () if isinstance(each, dict))
+    if any(each.get("active") or each.get("ready") for each in counts):
+        found.append({"type": "Running", "reason": "active"})
+    return found
 
 
 def _describe_condition(condition: Mapping[str, Any]) -> str:
@@ -158,9 +187,7 @@ def _clean_line(text: object) -> str:
 
 def _find_pending_reason(cluster: Cluster, reference: JobReference) -> str:
     """Return why a pod of the job is pending, such as no free devices or an image pull error; "" if unknown."""
-    from launch.backends.k8s.follow import JOB_LABEL
-
-    label = f"{JOB_LABEL}={reference.name}"
+    label = reference.pod_selector
     listed = cluster.core.list_namespaced_pod
     try:
         pods = api.call_api(lambda: listed(reference.namespace, label_selector=label, _request_timeout=TIMEOUT_S)).items

@@ -16,11 +16,12 @@ from envcheck.core.language import translate as spoken
 from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.version import SCHEMA_VERSION
 from launch import gates
-from launch.backends.k8s import job_record, node_resources, run_entry
+from launch.backends.k8s import job_record, node_resources, pod_security, run_entry
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, call_api, open_cluster
 from launch.backends.k8s.follow import ClusterJobEnd, follow_job
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.backends.k8s.manifests import K8sManifest
+from launch.backends.k8s.pod_security import SecurityLevel
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict
 from launch.targets.train_request import TrainRequest
@@ -32,6 +33,7 @@ def submit_job(
     groups: tuple[PodGroup, ...],
     documents: tuple[K8sManifest, ...],
     payload_documents: tuple[K8sManifest, ...],
+    security: SecurityLevel,
 ) -> int:
     """Submit the job and follow it; return its exit code, 0 with --detach, 1 if no nodes meet its requirements."""
     cluster = open_cluster(options)
@@ -49,6 +51,8 @@ def submit_job(
         raise
     if isinstance(nodes, str):
         _print_message(_("note: the nodes were not checked before submission: {reason}", reason=nodes))
+    if security.level == pod_security.PRIVILEGED:
+        _print_message(security.describe_need())
     for line in describe_created_job(job, cluster.namespace, run.name, len(documents) - 1):
         _print_message(line)
     if request.detach:
@@ -136,32 +140,49 @@ def create_objects(
 ) -> str:
     """Create the job, then its objects with the job as owner, so that they are deleted with it; return the job's uid.
 
-    If one is rejected, the job is deleted again."""
+    What precedes the job gets its owner afterwards. If one is rejected, all are deleted again."""
     job = documents[0]
-    created = _create_object(cluster, job, job.body)
-    owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": created["metadata"]["uid"]}
+    created: list[K8sManifest] = []
     try:
+        for document in (each for each in documents if each.precedes_job):
+            _create_object(cluster, document, document.body)
+            created.append(document)
+        made = _create_object(cluster, job, job.body)
+        created.append(job)
+        owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": made["metadata"]["uid"]}
         for document in documents[1:]:
+            if document.precedes_job:
+                _set_owner(cluster, document, owner)
+                continue
             meta = {**document.body["metadata"], "ownerReferences": [owner]}
             _create_object(cluster, document, {**document.body, "metadata": meta})
         for document in payload_documents:
             _create_shared_object(cluster, document)
     except BaseException:
-        with contextlib.suppress(EnvcheckError):
-            delete_job(cluster, job)
+        for document in reversed(created):
+            with contextlib.suppress(EnvcheckError):
+                delete_object(cluster, document)
         raise
     return str(owner["uid"])
 
 
-def delete_job(cluster: Cluster, job: K8sManifest) -> None:
-    """Delete a job; the cluster deletes the objects that it owns."""
-    group, _unused, version = job.version.partition("/")
-    place = (group, version, cluster.namespace, job.plural, job.name)
-    call_api(
-        lambda: cluster.custom.delete_namespaced_custom_object(*place, _request_timeout=TIMEOUT_S),
-        job,
-        cluster.namespace,
-    )
+def _set_owner(cluster: Cluster, document: K8sManifest, owner: Mapping[str, Any]) -> None:
+    body = {"metadata": {"ownerReferences": [dict(owner)]}}
+    place = _locate_object(cluster, document)
+    patch = cluster.custom.patch_namespaced_custom_object
+    call_api(lambda: patch(*place, body, _request_timeout=TIMEOUT_S), document, cluster.namespace)
+
+
+def _locate_object(cluster: Cluster, document: K8sManifest) -> tuple[str, ...]:
+    group, _unused, version = document.version.partition("/")
+    return (group, version, cluster.namespace, document.plural, document.name)
+
+
+def delete_object(cluster: Cluster, document: K8sManifest) -> None:
+    """Delete a job, or what precedes it; the cluster deletes the objects that it owns."""
+    place = _locate_object(cluster, document)
+    delete = cluster.custom.delete_namespaced_custom_object
+    call_api(lambda: delete(*place, _request_timeout=TIMEOUT_S), document, cluster.namespace)
 
 
 def _create_object(cluster: Cluster, document: K8sManifest, body: Mapping[str, Any]) -> Mapping[str, Any]:

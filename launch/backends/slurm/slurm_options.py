@@ -60,6 +60,7 @@ REFUSED = {
     "rank": _("Slurm assigns the ranks"),
     "master": _("the first node of the job is the master"),
     "host": _("each node detects its own address"),
+    "devices": _("Slurm selects the devices of each node"),
     "node_role": _("one job has all roles"),
     "provision": _("it would provision this machine, not the nodes; use `envcheck provision --hosts`"),
     "dashboard": _("the devices are not in this machine; follow the steps with `envcheck runs follow`"),

@@ -488,3 +488,13 @@ def test_a_job_of_another_vendor_follows_from_no_card() -> None:
     found = run_checks(apply_changes(old, wants), only=["driver.version", "job.driver"])
 
     assert {"driver.version", "job.driver"} <= list_problems(found).keys()
+
+
+def test_an_orphaned_run_is_named() -> None:
+    """A process of a run without supervisor: the command stops the run, not only the process."""
+    run = "20261121-091500-light-77aa"
+    found = run_checks(change_collector("processes", holding=[make_holder(parent=5, run=run)]))
+    (left,) = [f for f in found if f.name == "devices.leftovers"]
+
+    assert left.remedy and left.remedy.commands == (f"envcheck runs stop {run}",)
+    assert run in left.seen

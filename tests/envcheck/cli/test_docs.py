@@ -139,6 +139,7 @@ FOREIGN = {
         "--deepspeed",
     ),
     *("--ckpt_dir", "--adapters", "--load_dataset_config", "--load_data_args"),
+    *("--rm", "--device", "--user", "--group-add", "--pid", "--platform", "--push"),  # of docker
 }
 
 

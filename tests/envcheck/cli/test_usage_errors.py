@@ -387,3 +387,14 @@ def test_every_group_names_its_commands() -> None:
     assert [
         each.name for each in known if isinstance(each, click.Group) and not isinstance(each, SuggestingGroup)
     ] == []
+
+
+def test_closed_working_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A working folder that the user may not enter, as a container may have, is named at once."""
+    monkeypatch.setattr("os.access", lambda *_: False)
+
+    with pytest.raises(SystemExit) as ended:
+        main.entry(["recipes"])
+
+    assert ended.value.code == 2
+    assert "may not enter the working folder" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def run_explain(
         (["OSError: [Errno 98] Address already in use"], b"", 0, "network.port_in_use"),
         (["RuntimeError:", "Address", "already", "in", "use"], b"", 0, "network.port_in_use"),
         (["what is EJ0003 ?"], b"", 0, "hccl.port_bound"),
-        (["-"], OOM.encode(), 0, "standard input:1:"),
+        (["-"], OOM.encode(), 1, "standard input:1:"),
         (["-"], b"", 3, "no line mentions an error"),
         (["the weather is fine"], b"", 3, "next: read the complete log"),
         ([], b"", 2, "needs a file, a text or a code"),
@@ -67,7 +67,7 @@ def test_one_document(tmp_path: Path) -> None:
     done = run_explain("--json", str(tmp_path))
     said = json.loads(done.stdout)
 
-    assert done.returncode == said["exit_code"] == 0
+    assert done.returncode == said["exit_code"] == 1
     assert [(d["name"], d["caused_by"]) for d in said["diagnoses"]] == [
         ("memory.card", None),
         ("network.peer_gone", "memory.card"),

@@ -17,7 +17,7 @@ ORDINARY = [
     f"[2026-11-21 10:{i // 60:02}:{i % 60:02}] step {i}: loss {2 - i / 100:.2f}, tokens/s {3000 + i}"
     for i in range(100)
 ]
-ENTRIES = {entry.name: entry for entry in catalogue.load_entries()}
+ENTRIES = {entry.name: entry for entry in catalogue.load_line_entries()}
 
 
 def match_names(*lines: str) -> list[str]:

@@ -19,7 +19,7 @@ from tests.envcheck.explain.diagnose_helpers import SAID
 SOUGHT = tuple(word.encode(code) for word in (*prefilter.WORDS, *prefilter.CHINESE) for code in ("utf-8", "gb18030"))
 # Without the letters that are s, i and k in another case to patterns, but not to lower().
 ALPHABET = st.characters(codec="utf-8", exclude_characters="\u017f\u0131\u0130\u212a")
-PATTERNS = tuple(pattern for entry in catalogue.load_entries() for pattern in entry.match)
+PATTERNS = tuple(pattern for entry in catalogue.load_line_entries() for pattern in entry.match)
 
 
 def cut_word(word: bytes) -> st.SearchStrategy[bytes]:

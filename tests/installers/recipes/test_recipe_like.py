@@ -96,11 +96,34 @@ def test_like_one_of_ours(tmp_path: Path) -> None:
     assert made.traps == ()
 
 
+def test_a_circle(folder: Path) -> None:
+    """Two recipes that are like each other are refused."""
+    (folder / "base.toml").write_text(BASE.replace("usual = true", 'like = "own"'))
+
+    with pytest.raises(UsageError, match="exceeds the limit of 4 levels of inheritance"):
+        load_recipe(folder / "own.toml")
+
+
+def test_replace_ours_by_name(tmp_path: Path) -> None:
+    """An organisation's recipe has the name of a built-in one and is like it; so are others that are like it."""
+    (tmp_path / "ernie-300b-npu.toml").write_text(
+        'like = "ernie-300b-npu"\nname = "ernie-300b-npu"\ntitle = "ours"\nmodels = ["ernie-4.5-300b-a47b"]\n'
+        '[environment]\nSITE = "1"\n'
+    )
+    (tmp_path / "mine.toml").write_text('like = "ernie-300b-npu"\nname = "mine"\ntitle = "t"\nmodels = ["mine"]\n')
+    found = {recipe.name: recipe for recipe in catalogue.load_all(tmp_path)}
+    ours = catalogue.find_recipe(catalogue.load_all(), "ernie-300b-npu")
+
+    assert found["ernie-300b-npu"].environment == {**ours.environment, "SITE": "1"}
+    assert found["ernie-300b-npu"].jobs == ours.jobs
+    assert found["mine"].environment["SITE"] == "1"
+
+
 WRONG = (
     ('like = "base"', 'like = "gone"', "like: unknown recipe 'gone'"),
     ('like = "base"', 'like = "../own"', "is not a valid recipe name"),
     ('like = "base"', "like = 7", "expected text"),
-    ('like = "base"', 'like = "own"', "exceeds the limit of 4 levels of inheritance"),
+    ('like = "base"', 'like = "own"', "like: unknown recipe 'own'"),
     ('like = "sft"', 'like = "dpo"', "jobs.lora.like: unknown job 'dpo'"),
     ('without = ["--full"]', 'without = ["--half"]', "'--half' is not an option of 'sft'"),
     ('without = ["--full"]', "without = 7", "expected a list of texts"),

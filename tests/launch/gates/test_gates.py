@@ -12,10 +12,11 @@ from envcheck.core.lint.script_model import Remark, SourceFile
 from envcheck.core.messages import verbatim
 from envcheck.core.model import Device, Document, Finding, Status
 from envcheck.lint.linter import LintResult, lint_source
+from envcheck.report import Style
 from envcheck.vendors import VENDORS
-from installers.recipes.recipe import Hardware, RecipeContainer
+from installers.recipes.recipe import Hardware, RecipeContainer, RecipeImage
 from launch import gates
-from launch.gates import results, run_location
+from launch.gates import listing, results, run_location
 from tests.launch.gates.gate_parts import (
     BOX,
     BOXED,
@@ -47,6 +48,8 @@ FLOOR = {"recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=64))}
 MODEL = {"command": replace(make_command(), requires=("m/config.json",))}
 WHOLE: dict[str, Any] = {"shards": 2, "size_bytes": 5 * GIB, "flaws": [], "config": {}}
 CUT = {"what": "model-1.safetensors is cut off", "next": "download the file again", "sure": True}
+CHAT = replace(JOB, method="chat", requires=("o/a.json",), arguments=("--adapter", "o"))
+TRAINED = {"job": CHAT, "command": make_command(CHAT)}
 SEVERAL = change_job(nodes=2)
 HOSTED = {**change_job(nodes=2, launcher=(*JOB.launcher, "--host", "10.0.0.7")), "host": "10.0.0.7"}
 MIX = ("--train_dataset_path", "a.jsonl,b.jsonl", "--train_dataset_prob")
@@ -197,6 +200,10 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("model", {**MODEL, **change_place_facts(models={"m": {**WHOLE, "flaws": [{**CUT, "sure": False}]}})}, UNKNOWN),
     ("model", {**MODEL, **HIDDEN}, BLOCKED),
     ("model", {}, NOT_APPLICABLE),
+    ("weights", {**TRAINED, **change_place_facts(values={"o": {}})}, OK),
+    ("weights", {**TRAINED, **change_place_facts(values={"o": {"flaw": "w.npz, a: not finite"}})}, FAIL),
+    ("weights", {}, NOT_APPLICABLE),
+    ("weights", {**TRAINED, **HIDDEN}, BLOCKED),
     ("master", {**SEVERAL, "master": "10.0.0.7", "own_master": True}, OK),
     ("master", {**SEVERAL, "master": "10.0.0.8", "own_master": False}, FAIL),
     ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False}, NOT_APPLICABLE),
@@ -282,6 +289,36 @@ def test_every_gate_has_its_cases() -> None:
     assert {name for name in had if OK not in had[name]} <= PLANNED
     assert {name for name in had if FAIL not in had[name]} == NEVER_CLOSED | {"degrees"}
     assert {name for name in had if not had[name] & {UNKNOWN, BLOCKED}} <= ALWAYS_TOLD | PLANNED
+
+
+def test_a_file_of_the_toolkit_comes_with_the_toolkit() -> None:
+    """A missing file of the vendor's toolkit is not attributed to the project."""
+    library = "/usr/local/corex/lib64/libcuda.so.1"
+    changed = {"command": replace(make_command(), requires=(library,)), **change_place_facts(sizes={library: None})}
+    finding = gates.GATES["data"](make_context(**changed))
+
+    assert finding.remedy and finding.remedy.words == "Install the vendor's toolkit, which contains these files."
+
+
+def test_doubts_about_the_host_s_toolkit_count_without_a_container() -> None:
+    """A warning about the toolkit of the host is noted where the job uses it, and not where an image brings its own."""
+    doubt = replace(FAILING, name="toolkit.operators", status=WARN)
+    image = RecipeImage({"x86_64": "registry/image:1"})
+
+    assert gates.GATES["doctor"](make_context(doctor=(doubt,))).status is WARN
+    assert gates.GATES["doctor"](make_context(doctor=(doubt,), recipe=replace(RECIPE, image=image))).status is OK
+
+
+def test_unchecked_gates_are_one_line_after_their_cause() -> None:
+    """Gates that a missing container blocks do not bury the gate that failed."""
+    found = gates.evaluate_gates(make_context(port=80, **HIDDEN))
+    blocked = [finding.name for finding in found if finding.status is BLOCKED]
+    lines = [line for line in listing.render_gates(found, Style(width=1000)).splitlines() if line]
+    (at,) = (number for number, line in enumerate(lines) if "not checked because gate.container failed" in line)
+
+    assert len(blocked) >= 5
+    assert all(name in lines[at] for name in blocked)
+    assert lines[at - 2].endswith("gate.container: no engine answers")
 
 
 @pytest.mark.parametrize(("name", "changed"), [(name, changed) for name, changed, _ in CASES])

@@ -6,8 +6,10 @@ import ast
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 from envcheck.core import language
 from launch.gates import stage_question
-from launch.programs import data_probe, inline_program, place_probe
+from launch.programs import data_probe, inline_program, place_probe, weight_values
 from launch.targets.stage import parse_probe_answer
 from tests.installers.bundle.weights_helpers import write_model
 from tests.launch.gates.gate_parts import find_offer, make_command, make_context
@@ -218,3 +220,78 @@ def test_ports_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert place_probe.count_kernel_ports() == (9, 10)
     span.write_text("wide\n")
     assert place_probe.count_kernel_ports() is None
+
+
+def test_a_simulated_machine_s_files(tmp_path: Path) -> None:
+    """Files of the system are those of the simulated machine; data and folders of the user stay where they are."""
+    library, data = "/usr/local/corex/lib64/libcuda.so.1", tmp_path / "d.txt"
+    (tmp_path / "root" / library[1:]).parent.mkdir(parents=True)
+    (tmp_path / "root" / library[1:]).touch()
+    data.write_text("text")
+    asked = {"workdir": str(tmp_path), "runs": str(tmp_path), "paths": [library, "/usr/bin/env", str(data)]}
+    found = place_probe.probe_place({**asked, "system_root": str(tmp_path / "root")})
+
+    assert found["sizes"] == {library: 1, "/usr/bin/env": None, str(data): 4}
+
+
+def write_tensors(path: Path, **tensors: tuple[str, bytes]) -> None:
+    """Write a safetensors file; the values are one-dimensional."""
+    table, data = {}, b""
+    for name, (kind, raw) in tensors.items():
+        width = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8, "I64": 8}[kind]
+        offsets = [len(data), len(data) + len(raw)]
+        table[name] = {"dtype": kind, "shape": [len(raw) // width], "data_offsets": offsets}
+        data += raw
+    head = json.dumps(table).encode()
+    path.write_bytes(len(head).to_bytes(8, "little") + head + data)
+
+
+FINE = {
+    "F16": struct.pack("<3e", 0.5, -2.0, 65504.0),
+    "BF16": struct.pack("<2H", 0x3F80, 0x8000),
+    "F32": struct.pack("<3f", 1.0, -3e4, 1e-30),
+    "F64": struct.pack("<2d", 1.0, 1e-300),
+    "I64": b"\xff" * 16,
+}
+BROKEN = {
+    "F16": struct.pack("<2e", 1.0, float("nan")),
+    "BF16": struct.pack("<2H", 0x3F80, 0xFF80),
+    "F32": struct.pack("<2f", 1.0, float("-inf")),
+    "F64": struct.pack("<2d", 1.0, float("inf")),
+}
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_finite_weights(kind: str, tmp_path: Path) -> None:
+    """Weights of any type with usual values have no flaw."""
+    write_tensors(tmp_path / "model.safetensors", a=(kind, FINE[kind]), b=(kind, FINE[kind] * 5000))
+
+    assert weight_values.find_value_flaw(tmp_path) is None
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_weights_that_are_not_finite(kind: str, tmp_path: Path) -> None:
+    """NaN and infinity are found at the end of a large tensor too, and the tensor is named."""
+    write_tensors(tmp_path / "model.safetensors", a=(kind, FINE[kind]), b=(kind, FINE[kind] * 5000 + BROKEN[kind]))
+
+    assert weight_values.find_value_flaw(tmp_path) == "model.safetensors, b: values that are not finite numbers"
+
+
+def test_weights_of_a_diverged_training(tmp_path: Path) -> None:
+    """Weights of .npz files are read, and values that no training has are a flaw."""
+    array = struct.pack("<2f", 1.0, 1e13)
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
+    with zipfile.ZipFile(tmp_path / "weights.npz", "w") as file:
+        file.writestr("head.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + array)
+
+    assert weight_values.find_value_flaw(tmp_path) == "weights.npz, head: values of 2^43 and more"
+
+
+@given(st.binary(max_size=400))
+def test_any_weights_get_an_answer(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+    """Invalid files have no flaw here: gate.model reports them."""
+    folder = tmp_path_factory.mktemp("any")
+    for name in ("a.safetensors", "b.npz"):
+        (folder / name).write_bytes(raw)
+
+    weight_values.find_value_flaw(folder)

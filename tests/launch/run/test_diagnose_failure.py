@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.explain import catalogue, causality
 from launch.run import diagnose_failure
 from launch.run.first_failure import FirstFailure
 from launch.run.launcher import TrainingEnd
@@ -49,6 +50,18 @@ def test_the_end_of_a_long_log_is_enough(tmp_path: Path) -> None:
     run = write_logs(tmp_path, workerlog_0="a healthy line of a training\n" * 400_000 + OOM)
 
     assert diagnose_failure.diagnose_run(run, make_ending("failed", FirstFailure(0, 1, ())), 0.0)
+
+
+def test_commands_name_the_model_of_the_run(tmp_path: Path) -> None:
+    """The commands of every entry have the model and method of the run; a record with another text is not pasted."""
+    entries = [entry for entry in catalogue.load_entries() if any("--model MODEL" in text for text in entry.commands)]
+    found = [causality.make_diagnosis(entry, {}, (), 1) for entry in entries]
+    own = diagnose_failure.name_own_job(found, {"model": "Qwen1.5-7B", "method": "lora"})
+    strange = diagnose_failure.name_own_job(found, {"model": "x; rm -rf /", "method": "lora"})
+
+    assert len(found) >= 4
+    assert all("--model Qwen1.5-7B --method lora" in " ".join(one.commands) for one in own)
+    assert [one.commands for one in strange] == [one.commands for one in found]
 
 
 @pytest.mark.parametrize("how", ("finished", "interrupted", "deadline", "stopped"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
@@ -267,8 +268,31 @@ def test_run_folders_differ(tmp_path: Path) -> None:
     """Two runs in the same second have different folders."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
-    assert record.create_folder(tmp_path, "r", now).name == "20260102-030405-r"
-    assert record.create_folder(tmp_path, "r", now).name == "20260102-030405-r-2"
+    names = {record.create_folder(tmp_path, "r", now).name for _ in range(9)}
+    assert len(names) == 9
+    assert all(re.fullmatch(r"20260102-030405-r-[0-9a-f]{4}", name) for name in names)
+
+
+def test_a_full_disk_does_not_lose_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The final record gets the space reserved at the start, and waits for more."""
+    record.reserve_space(tmp_path)
+    assert (tmp_path / record.RESERVE).stat().st_size == record.RESERVE_BYTES
+    tries: list[bool] = []
+    write = record.write_record
+
+    def write_on_full_disk(run: Path, said: record.Record) -> None:
+        tries.append((run / record.RESERVE).exists())
+        if len(tries) < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(run, said)
+
+    monkeypatch.setattr(record, "write_record", write_on_full_disk)
+    monkeypatch.setattr(record, "RETRY_S", 0.0)
+    record.save_final_record(tmp_path, {"state": "finished"})
+
+    assert tries == [True, False, False]
+    assert json.loads((tmp_path / record.NAME).read_text()) == {"state": "finished"}
+    assert not (tmp_path / record.RESERVE).exists()
 
 
 def test_record_is_strict_json(tmp_path: Path) -> None:

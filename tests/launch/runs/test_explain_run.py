@@ -40,7 +40,7 @@ def test_the_record_names_the_worker(tmp_path: Path, word: str) -> None:
     write_run(tmp_path, first_failed_worker=FAILED)
     code, said = run_explain(word, tmp_path)
 
-    assert code == 0
+    assert code == 1
     assert said["first_failed"].endswith(f"runs/{ID}/log/workerlog.1")
     assert said["notes"] == [f"{ID}: state failed; worker 1 failed first with exit code 3"]
     assert [Path(one["name"]).name for one in said["files"]] == ["workerlog.0", "workerlog.1"]
@@ -70,7 +70,7 @@ def test_a_signal_explains_where_the_logs_do_not(tmp_path: Path) -> None:
     (place / "log" / "workerlog.0").write_text("well\n")
     code, said = run_explain(ID, tmp_path)
 
-    assert (code, [one["name"] for one in said["diagnoses"]]) == (0, ["host.killed"])
+    assert (code, [one["name"] for one in said["diagnoses"]]) == (1, ["host.killed"])
 
 
 def test_a_stop_rule_is_the_cause(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_stop_rule_is_the_cause(tmp_path: Path) -> None:
     code, said = run_explain(f"runs/{ID}", tmp_path)
 
     assert (code, said["diagnoses"][0]["name"], said["diagnoses"][0]["description"]) == (
-        0,
+        1,
         "watch.health",
         "card 3 has turned",
     )
@@ -93,7 +93,7 @@ def test_strange_records(tmp_path: Path, log: object) -> None:
     (place.parent.parent / "secret.log").write_text(REFUSED)
     code, said = run_explain(ID, tmp_path)
 
-    assert code == 0
+    assert code == 1
     assert said["first_failed"].endswith("workerlog.0")
 
 

@@ -152,8 +152,7 @@ def test_runs_and_the_gate_know_the_same_processes(tmp_path: Path) -> None:
         worker.wait()
 
     assert (orphan.state, orphan.is_running) == ("orphaned", True)
-    assert holder is not None
-    assert holder.startswith(f"{worker.pid} ")
+    assert holder == (run.name, worker.pid)
     assert ended.state == "interrupted"
     assert process_tree.find_orphan(run.parent) is None
 

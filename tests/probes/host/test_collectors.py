@@ -81,6 +81,21 @@ def test_who_holds_a_node_is_found(device_nodes: Path) -> None:
     assert found[0]["state"] in "SR" and found[0]["age_s"] >= 0 and "python" in found[0]["name"]
 
 
+@pytest.mark.parametrize(
+    ("above", "expected"), [("python3\0-m\0envcheck\0train", None), ("/sbin/init", "20261121-091500-light-77aa")]
+)
+def test_the_run_of_a_process_without_supervisor(
+    above: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is named if the process above those with its mark is not envcheck."""
+    mark = "HOME=/root\0ENVCHECK_RUN=/runs/20261121-091500-light-77aa\0"
+    texts = {"/proc/9/environ": mark, "/proc/9/stat": "9 (python (3)) S 8 9", "/proc/8/environ": mark}
+    texts |= {"/proc/8/stat": "8 (bash) S 7 8", "/proc/7/environ": "HOME=/root\0", "/proc/7/cmdline": above}
+    monkeypatch.setattr(processes, "_read_text", lambda path: texts.get(str(path), ""))
+
+    assert processes._find_orphaned_run(9) == expected
+
+
 def test_owner_and_mode_are_those_of_the_file(device_nodes: Path) -> None:
     """Nodes are looked up with owner and mode; a link that leads nowhere is a link."""
     (device_nodes / "davinci1").symlink_to(device_nodes / "gone")

@@ -57,7 +57,11 @@ def _replace_references(node: Any, where: str) -> Any:
 
 
 def _make_schema_name(_core: Any, kind: str) -> str:
-    own = {"ObjectMeta": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+    own = {
+        "ObjectMeta": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+        "DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
+        "ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
+    }
     return own.get(kind, f"io.k8s.api.core.v1.{kind}")
 
 

@@ -120,14 +120,16 @@ def test_300b_is_a_gang_of_eight() -> None:
 
 
 def test_recipe_container_becomes_the_pod() -> None:
-    """Mounts, shared memory, network and environment come from the recipe; no pod is privileged or mounts /dev."""
+    """Mounts, shared memory, network and environment come from the recipe; no pod is privileged, and none mounts /dev,
+    home folders or kernel sources."""
     bodies = render_documents(*FIVE["iluvatar"], *STORED)
     paths = {v["hostPath"]["path"] for v in list_pod_specs(bodies)["Master"]["volumes"] if "hostPath" in v}
     npu = list_pod_specs(render_documents(*FIVE["300b"], *STORED))["Master"]
     volumes = {volume["name"]: volume for volume in npu["volumes"]}
     mounts = {mount["mountPath"]: mount for mount in npu["containers"][0]["volumeMounts"]}
 
-    assert paths == {"/home", "/usr/src", "/lib/modules"}
+    assert paths == set()
+    assert "/home" not in mounts
     assert "privileged" not in json.dumps(bodies)
     assert volumes["shm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "131072Mi"}
     assert mounts["/dev/shm"]["name"] == "shm"

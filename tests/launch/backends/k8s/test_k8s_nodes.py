@@ -53,7 +53,9 @@ def test_parse_nodes() -> None:
     assert (one.allocatable[NPU], other.architecture, NPU in other.allocatable) == (8, "aarch64", False)
 
 
-FOUR = TrainRequest(recipe="qwen-7b-npu-swift", method="lora", variant="zero3")  # one pod of 4 cards, x86_64's image
+FOUR = TrainRequest(
+    recipe="qwen-7b-npu-swift", method="lora", variant="zero3"
+)  # one pod of 4 cards, an image for two architectures
 WIDE = TrainRequest(model="300b", method="sft", device="npu")  # 8 pods of 16 cards and 559 GiB each
 
 
@@ -63,7 +65,9 @@ WIDE = TrainRequest(model="300b", method="sft", device="npu")  # 8 pods of 16 ca
         (FOUR, [make_node_body("a", Ascend910="8")], ()),
         (FOUR, [make_node_body("a", Ascend910="2")], ("cards",)),
         (FOUR, [make_node_body("a"), make_node_body("b", nvidia="8")], ("device",)),
-        (FOUR, [make_node_body("a", "arm64", Ascend910="8")], ("architecture",)),
+        (FOUR, [make_node_body("a", "arm64", Ascend910="8")], ()),
+        (FOUR, [make_node_body("a", "s390x", Ascend910="8")], ("architecture",)),
+        (WIDE, [make_node_body(f"n{n}", "arm64", Ascend910="16") for n in range(8)], ("architecture",)),
         (FOUR, [make_node_body("a", memory="16Gi", Ascend910="8")], ("host_memory",)),
         (FOUR, [make_node_body("a", "arm64", Ascend910="8"), make_node_body("b", Ascend910="8")], ()),
         (WIDE, [make_node_body(f"n{n}", Ascend910="16") for n in range(8)], ()),

@@ -1,4 +1,4 @@
-"""`train --detach`: supervise the run in a background process that does not depend on the terminal."""
+"""The supervisor of a run: a background process that depends neither on the terminal nor on the typed command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -23,20 +24,47 @@ LOG = "envcheck.log"
 StartedCallback = Callable[[], None]
 
 
-def run_detached(run: Path, work: Callable[[StartedCallback], int]) -> int | None:
-    """Run `work` in a background process with output in `run`/log/envcheck.log; `work` calls back when it has started.
+@dataclass
+class Supervisor:
+    """The supervisor as a child process; `pipe` receives a word when the launcher runs."""
 
-    Returns None after the callback, or the exit code if `work` ended before.
-    """
+    pid: int
+    pipe: int
+    log: Path
+    status: int | None = field(default=None)
+
+    def wait_until_started(self) -> int | None:
+        """Return None when the launcher runs, or the exit code of a supervisor that ended before."""
+        said = os.read(self.pipe, 16) if select.select([self.pipe], [], [], BEGIN_S)[0] else b""
+        os.close(self.pipe)
+        return None if said.startswith(BEGUN) else int(said) if said.isdigit() else errors.BUG
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        if self.status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = os.waitstatus_to_exitcode(status) if ended else None
+        return self.status
+
+    def request_stop(self) -> None:
+        """Ask it to stop the run as Ctrl-C does; a second request stops at once."""
+        if self.poll() is None:  # until it is reaped, the pid is its own
+            os.kill(self.pid, signal.SIGTERM)
+
+
+def start_supervisor(run: Path, work: Callable[[StartedCallback], int]) -> Supervisor:
+    """Run `work` in a background process, with output in `run`/log/envcheck.log; it calls back when it has started."""
     hear, tell = os.pipe()
-    if os.fork() == 0:
+    log = run / "log" / LOG
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
         os.close(hear)
-        _leave_terminal(run / "log" / LOG)
+        _leave_terminal(log)
         _run_child(work, tell)
     os.close(tell)
-    said = os.read(hear, 16) if select.select([hear], [], [], BEGIN_S)[0] else b""
-    os.close(hear)
-    return None if said.startswith(BEGUN) else int(said) if said.isdigit() else errors.BUG
+    return Supervisor(pid, hear, log)
 
 
 def _leave_terminal(log: Path) -> None:

@@ -1,0 +1,80 @@
+"""Explain an exception that no entry knows by its form, its package and its source line; pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from envcheck.explain import catalogue, causality
+from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
+from envcheck.explain.exceptions import raised_place
+
+# Entries that only repeat what an exception says: with its traceback, its form says more.
+REPEATING = ("python.attribute",)
+_SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
+_DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
+_MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
+
+
+def explain_exception(raised: RaisedException) -> Diagnosis:
+    """Return the diagnosis of an exception by its form; its evidence is the line of the exception."""
+    text = raised.text.strip()
+    values = _describe_place(raised) | _split_text(text)
+    entry, groups = _choose_form(text, raised, values)
+    values |= {name: said.strip() for name, said in groups.items() if said}
+    if entry.name.endswith("." + _MISSING_KEY):
+        values["key"] = values.get("key", "").strip("'\"")
+    seen = Evidence(raised.file, raised.end or raised.line, text, raised.time)
+    fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
+    made = causality.make_diagnosis(entry, values, (seen,), 1)
+    commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
+    return replace(made, commands=commands)
+
+
+def _split_text(text: str) -> dict[str, str]:
+    found = _SPLIT.match(text)
+    return {name: said for name, said in found.groupdict().items() if said} if found else {"message": text}
+
+
+def _describe_place(raised: RaisedException) -> dict[str, str]:
+    """Return the values that the frames give."""
+    package = raised_place.find_raising_package(raised.frames)
+    inner = raised.frames[-1] if raised.frames else raised.raised_in
+    values = {
+        "place": raised_place.shorten_place(inner),
+        "source": raised.source,
+        "package": package,
+        "caller": raised_place.find_caller(raised.frames, package),
+        "hint": raised_place.find_hint(package),
+    }
+    return {name: said for name, said in values.items() if said}
+
+
+def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, dict[str, str]]:
+    for entry in catalogue.load_forms():
+        form = entry.name.rpartition(".")[2]
+        if form == _IN_LIBRARY and "package" not in values:
+            continue
+        found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
+        if found is None or (entry.unless and entry.unless.search(text)):
+            continue
+        if form == _MISSING_KEY and any(_DATA_CODE.search(_drop_folders(frame)) for frame in raised.frames[-3:]):
+            return _load_form(_MISSING_COLUMN), {"key": found["key"].strip("'\"")}
+        return entry, found.groupdict(default="")
+    return _load_form(_UNKNOWN), {}
+
+
+def _drop_folders(frame: str) -> str:
+    """The last folder, file and function of a frame."""
+    path, _unused, function = frame.partition(", in ")
+    return "/".join(path.split("/")[-2:]) + " " + function
+
+
+def _load_form(form: str) -> CatalogueEntry:
+    return next(entry for entry in catalogue.load_forms() if entry.name.endswith("." + form))
+
+
+def _list_named_packages(text: str) -> list[str]:
+    """Packages that the exception's text names as modules."""
+    names = re.findall(r"(?:from|module) '([A-Za-z]\w{0,60})", text)
+    return [name for name in names if name in raised_place.load_packages()]

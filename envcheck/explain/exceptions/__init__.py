@@ -1,0 +1,1 @@
+"""Exceptions that no catalogue entry knows: their form, and the package in which they were raised."""

@@ -1,0 +1,29 @@
+"""Exceptions by which a launcher, a pool or a trainer only reports that something else failed; pure."""
+
+from __future__ import annotations
+
+import re
+
+_NOTICE = re.compile(
+    r"^(?:[\w.]{0,120}\.)?(?:ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException"
+    r"|RemoteTraceback|SystemExit|BrokenProcessPool|RayTaskError\S{0,80}|ActorDiedError|RayActorError|WorkerCrashedError"
+    r"|DatasetGenerationError|BrokenPipeError|RendezvousGracefulExitError|RendezvousClosedError)\b"
+    r"|^RuntimeError: One of the subprocesses has abruptly died|^RuntimeError: Caught \w{1,60} in"
+    r"|^RuntimeError: Engine core initialization failed"
+    r"|^RuntimeError: DataLoader worker"
+)
+# Exceptions that wrap what another layer reported before: an earlier known line explains them.
+_GENERAL = re.compile(
+    r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
+    r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
+)
+
+
+def is_notice(text: str) -> bool:
+    """Return whether the exception only reports the failure of another process or part."""
+    return bool(_NOTICE.match(text))
+
+
+def is_general(text: str) -> bool:
+    """Return whether the type tells nothing: a library raises it for what it was told from below."""
+    return bool(_GENERAL.match(text))

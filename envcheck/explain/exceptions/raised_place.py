@@ -1,0 +1,65 @@
+"""Where an exception was raised: its package, the place in the user's code, and what has to fit; pure."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envcheck.core.toml_file import load_own_table
+
+FILE = Path(__file__).with_name("packages.toml")
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
+_STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)")
+# Code of models that is loaded from their folder.
+_MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
+PLUMBING = {"accelerate", "torch", "multiprocess", "dill", "hydra"}  # whose frames call what others passed them
+
+
+@functools.cache
+def load_packages() -> Mapping[str, Mapping[str, object]]:
+    """Return the known packages by the name of their folder."""
+    return load_own_table(FILE)
+
+
+def find_package(frame: str) -> str:
+    """Return the package of a frame `path:line, in function`; "" for the user's code and the standard library."""
+    path = frame.partition(", in ")[0]
+    if found := _INSTALLED.search(path):
+        return found[1].removesuffix(".py")
+    if _STANDARD.search(path):
+        return ""
+    known = [part for part in path.split("/") if part in load_packages()]
+    return known[-1] if known else ""
+
+
+def find_raising_package(frames: Sequence[str]) -> str:
+    """Return the package of the innermost frame that has one."""
+    return next((package for frame in reversed(frames) if (package := find_package(frame))), "")
+
+
+def find_caller(frames: Sequence[str], package: str) -> str:
+    """Return the innermost place outside of the package: `file.py:7`."""
+    outside = [frame for frame in frames if find_package(frame) != package and not _STANDARD.search(frame)]
+    return shorten_place(outside[-1]) if outside else ""
+
+
+def shorten_place(frame: str) -> str:
+    """Return `data.py:7` of `/w/data.py:7, in load`."""
+    return frame.partition(", in ")[0].rpartition("/")[2]
+
+
+def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the packages whose versions have to fit."""
+    found: dict[str, None] = {}
+    for name in (package, *others):
+        fits = load_packages().get(name, {}).get("fits", ())
+        own = [name] if re.fullmatch(r"[\w.-]{1,60}", name) else []
+        found |= dict.fromkeys(fits if isinstance(fits, list) and fits else own)
+    return tuple(found)[:8]
+
+
+def find_hint(package: str) -> str:
+    """Return where failures of the package usually come from; "" for an unknown one."""
+    return str(load_packages().get(package, {}).get("hint", ""))

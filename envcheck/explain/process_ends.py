@@ -1,0 +1,142 @@
+"""From the findings of the logs to the end of each process; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envcheck.explain import timestamps
+from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
+from envcheck.explain.exceptions.notices import is_notice
+from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.processes import rank_names
+from envcheck.explain.processes.process_end import EndKind, ProcessEnd
+
+SIGNAL = "SIG"
+
+
+@dataclass(frozen=True)
+class _KnownLine:
+    entry: CatalogueEntry
+    line: Evidence
+
+
+def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[ProcessEnd, ...]:
+    """Return how each process ended, in the order of the logs: one for each log, or for each rank within one."""
+    return tuple(end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries))
+
+
+def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
+    """Return the last exception after which the process did not continue, and that is its own."""
+    mine = [one for one in scan.raised if one.rank == rank or rank is None]
+    after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
+    return max(after, key=lambda one: one.line, default=None)
+
+
+def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:
+    """Return the lines of entries that may have ended the process."""
+    found = [
+        _KnownLine(entries[name], line)
+        for name, hit in scan.hits.items()
+        if not hit.mild and entries[name].kind != "warning"
+        for line in [*hit.first_lines, *_read_last_hit(scan, name)]
+        if line.line >= scan.trains
+    ]
+    return sorted(found, key=lambda one: one.line.line)
+
+
+def _read_last_hit(scan: LogFindings, name: str) -> Iterator[Evidence]:
+    hit = scan.hits[name]
+    if hit.last_line and all(line.line != hit.last for line in hit.first_lines):
+        yield scan.make_evidence(hit.last, hit.last_line)
+
+
+def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> CatalogueEntry | None:
+    """Return the entry that knows the line of the exception."""
+    start = raised.text[:60]
+    near = [
+        one for one in known if start in one.line.text or raised.line <= one.line.line <= max(raised.end, raised.line)
+    ]
+    exact = [one for one in near if start in one.line.text]
+    return next((one.entry for one in (*exact, *near)), None)
+
+
+def _list_ends_of_log(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> Iterator[ProcessEnd]:
+    known = list_known_lines(scan, entries)
+    ranks = sorted({one.rank for one in scan.raised if one.rank is not None})
+    if len(ranks) < 2:
+        yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
+        return
+    for rank in ranks:
+        mine = [one for one in known if rank_names.find_prefix_rank(one.line.text) == rank]
+        yield _make_end(scan, rank, mine, shared=True)
+
+
+def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], shared: bool) -> ProcessEnd:
+    peers = rank_names.read_peers(
+        [*(one.line.text for one in known), *(() if shared else (line.text for line in scan.odd))]
+    )
+    how, known_line, raised = _judge_end(scan, rank if shared else None, known)
+    text, line = _describe_end(known_line, raised)
+    time = _find_time(known_line, raised)
+    in_path = None if shared else rank_names.find_rank(scan.name)
+    last = scan.progress.last
+    return ProcessEnd(
+        log=scan.name,
+        how=how,
+        rank=next((one for one in (rank, in_path, peers.own) if one is not None), None),
+        host=rank_names.find_host(scan.name),
+        reason=text,
+        place=_shorten_place(raised.raised_in) if raised and how == "exception" else "",
+        time=timestamps.parse_timestamp(last.text.decode("utf-8", "replace")) if time is None and last else time,
+        step=last.step if last else None,
+        waits=peers.waits if how == "waited" else "",
+        named=peers.named if how == "waited" else (),
+        work=peers.work,
+        line=line,
+    )
+
+
+def _judge_end(
+    scan: LogFindings, rank: int | None, known: Sequence[_KnownLine]
+) -> tuple[EndKind, _KnownLine | None, RaisedException | None]:
+    raised = find_own_exception(scan, rank)
+    entry = find_entry_of(raised, known) if raised else None
+    if raised and (entry is None or (entry.kind == "cause" and not entry.peer)):
+        return "exception", None, raised
+    causes = [one for one in known if one.entry.kind == "cause" and not one.entry.peer]
+    if causes:
+        is_signal = any(code.startswith(SIGNAL) for code in causes[0].entry.codes)
+        return "signal" if is_signal else "error", causes[0], None
+    for peer, how in _PEER_ENDS:
+        if found := next((one for one in known if one.entry.peer == peer), None):
+            return how, found, raised
+    if raised:
+        return "exception", None, raised
+    other = next((one for one in known if one.entry.kind == "symptom"), None)
+    if other:
+        return "error", other, None
+    if scan.progress.end and not any(one.entry.kind == "summary" for one in known):
+        return "finished", None, None
+    summary = next((one for one in known if one.entry.kind == "summary"), None)
+    return ("stopped", summary, None) if summary else ("running", None, None)
+
+
+_PEER_ENDS: tuple[tuple[str, EndKind], ...] = (("waits", "waited"), ("gone", "stopped"))
+
+
+def _describe_end(known: _KnownLine | None, raised: RaisedException | None) -> tuple[str, int]:
+    if known:
+        return known.line.text.strip()[:160], known.line.line
+    return (raised.text[:160], raised.end or raised.line) if raised else ("", 0)
+
+
+def _find_time(known: _KnownLine | None, raised: RaisedException | None) -> float | None:
+    if known:
+        return known.line.time
+    return raised.time if raised else None
+
+
+def _shorten_place(frame: str) -> str:
+    """`data.py:7` of `/w/data.py:7, in load`."""
+    return frame.partition(", in ")[0].rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""What became of each process: its progress, its end and the ranks that it names; texts in, values out."""

@@ -1,0 +1,128 @@
+"""How far a training came, by the lines of its steps and its trainer's mark of a regular end.
+
+A block is searched from its end for a few words, so that this costs a small part of reading it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+TRIES = 12  # lines of a block that are examined, the last ones
+WIDTH = 600  # bytes of such a line
+KEPT = 3  # steps that must follow an error before it counts as survived: other ranks print their last one later
+_STEP_WORDS = (b"loss", b"it/s", b"s/it", b"iteration", b"step")
+_END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Completed", b"after training is done",
+              b"End time of running main", b"raining finished", b"exits successfully", b"nd of training")  # fmt: skip
+_END = re.compile(
+    rb"train_samples_per_second['\"]?\s{0,30}[:=]"
+    rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted|finished)\b(?! (?:steps?|with err|\d))"
+    rb"|\[after training is done\]|End time of running main|Process \d{1,9} exits successfully"
+)
+# tqdm of a training: bars with another caption are of preparations, but move as well.
+_BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
+_CAPTION = re.compile(rb"^\s{0,40}(?:[Tt]rain\w{0,8}|[Ee]poch|Steps?)?[^A-Za-z%]{0,30}\d{1,3}%")
+_STEPS = re.compile(
+    rb"(?:global_step|\biteration|\b[Ss]teps?|\bstep_num)['\"]?\s{0,3}[:=/ ]\s{0,12}['\"]?(\d{1,9})"
+    rb"|\bEpoch\b.{0,40}?\[?\b(\d{1,9})/\d{1,9}\]?"
+)
+_LOSS = re.compile(
+    rb"\bloss\w{0,12}['\"]?\s{0,3}[:=]\s{0,3}['\"]?-?\d|\biteration\s{1,12}\d{1,9}/|\bstep\s?[:=]?\s?\d{1,9}\b"
+)
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A line of a step; `in_order` if its place is where it was written, as of what goes to standard error."""
+
+    number: int
+    text: bytes
+    step: int | None
+    in_order: bool
+
+
+@dataclass
+class ProgressMarks:
+    """The last lines in which a training advanced, and the last mark of a regular end."""
+
+    last: StepLine | None = None
+    advances: tuple[StepLine, ...] = ()
+    end: int = 0  # line
+    end_text: bytes = b""
+
+    def add_step(self, one: StepLine) -> None:
+        """Record the next line of a step."""
+        if self.last is None or one.step is None or one.step != self.last.step:
+            self.advances = (*self.advances, one)[-KEPT:]
+        self.last = one
+
+    def append_part(self, other: ProgressMarks, lines: int) -> None:
+        """Extend by those of the part that follows, of which the log has `lines` lines before."""
+        for one in other.advances:
+            self.add_step(_shift_step(one, lines))
+        if other.last:
+            self.last = _shift_step(other.last, lines)
+        if other.end:
+            self.end, self.end_text = other.end + lines, other.end_text
+
+    def find_survived(self) -> int:
+        """Return the line after which so many steps follow that nothing before it ended the training; 0 for none."""
+        ordered = len(self.advances) == KEPT and all(one.in_order for one in self.advances)
+        return self.advances[0].number if ordered else 0
+
+
+def _shift_step(one: StepLine, lines: int) -> StepLine:
+    return StepLine(one.number + lines, one.text, one.step, one.in_order)
+
+
+def feed_progress(marks: ProgressMarks, block: bytes, lines: int) -> None:
+    """Update the marks by a block that follows `lines` lines."""
+    for at, text in reversed(list(_find_step_lines(block))):
+        marks.add_step(_read_step(lines + 1 + block.count(b"\n", 0, at), text))
+    if found := _find_end(block):
+        marks.end, marks.end_text = lines + 1 + block.count(b"\n", 0, found[0]), found[1]
+
+
+def _find_step_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield place and text of the last lines of steps, the last one first."""
+    end = len(block)
+    places = {word: block.rfind(word) for word in _STEP_WORDS}
+    for _unused in range(TRIES):
+        at = max(places.values())
+        if at < 0:
+            return
+        start, text = _cut_out_line(block, at)
+        if _BAR.search(text) or _LOSS.search(text):
+            yield start, text
+        end = start
+        for word, place in places.items():
+            if place >= end:
+                places[word] = block.rfind(word, 0, end)
+
+
+def _cut_out_line(block: bytes, at: int) -> tuple[int, bytes]:
+    """Return the start and the text of the line at a place; what a bar overwrote is a line of its own."""
+    start = max(block.rfind(b"\n", 0, at), block.rfind(b"\r", 0, at)) + 1
+    start = max(start, at - WIDTH)
+    text = block[start : at + WIDTH]
+    ends = [place for place in (text.find(b"\n", at - start), text.find(b"\r", at - start)) if place >= 0]
+    return start, text[: min(ends)] if ends else text
+
+
+def _read_step(number: int, text: bytes) -> StepLine:
+    if bar := _BAR.search(text):
+        return StepLine(number, text, int(bar[1]) if _CAPTION.match(text) else None, True)
+    found = _STEPS.search(text)
+    step = int(found[1] or found[2]) if found else None
+    return StepLine(number, text, step, bool(re.search(rb"\d\d:\d\d:\d\d", text)))
+
+
+def _find_end(block: bytes) -> tuple[int, bytes] | None:
+    for at in sorted((block.rfind(word) for word in _END_WORDS), reverse=True):
+        if at < 0:
+            return None
+        start, text = _cut_out_line(block, at)
+        if _END.search(text):
+            return start, text
+    return None

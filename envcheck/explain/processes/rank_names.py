@@ -1,0 +1,92 @@
+"""Rank and host of a process by the names of its log, and ranks that its lines name; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MOST = 64  # named ranks
+_IN_PATH = re.compile(
+    r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b"
+    r"|worker[_-](\d{1,5})(?:\.|$)|[._-](\d{1,5})\.(?:log|out|err|txt)$",
+    re.IGNORECASE,
+)
+_HOST = re.compile(
+    r"(?:^|[/_.])((?:node|host|server|pod|worker)[-_]?[\w-]{0,40}?\d{1,5})(?=[/_.-](?:rank|worker|\d)|/|\.)", re.I
+)
+_PREFIX = re.compile(r"^\s{0,8}\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]", re.IGNORECASE)
+_OWN = re.compile(
+    r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
+)
+_NAMED = (
+    re.compile(r"remote rank:? ?\[(\d{1,5})\]", re.I),
+    re.compile(r"\b(?:dst|dest|remote|peer)_?[rR]ank(?:Id)?[:=\[ ]{1,3}(\d{1,5})\b"),
+    re.compile(
+        r"\b[Rr]anks? ((?:\d{1,5},? ?){1,40})(?:failed to pass|did not|have not|has not|is missing|are missing)"
+    ),
+    re.compile(
+        r"(?:missing|unconnected|not connected|lost|failed) rank\w{0,6}(?: list)?"
+        r"[:= ]{0,3}\[?((?:\d{1,5}[, ]{0,2}){1,40})",
+        re.I,
+    ),
+    re.compile(r"timed out waiting for (?:message from )?rank (\d{1,5})|waiting for rank (\d{1,5})", re.I),
+)
+_WORK = re.compile(r"Work[NH]CCL\(SeqNum=(\d{1,12}), OpType=(\w{2,30})")
+_TAG = re.compile(r"\btag ?\[(All\w{2,30}?|Reduce\w{0,20}?|Broadcast\w{0,10}?|Send\w{0,10}?|Recv\w{0,10}?)_")
+_DONE = re.compile(
+    r"last enqueued (?:NCCL |HCCL )?work: (-?\d{1,12}), last completed (?:NCCL |HCCL )?work: (-?\d{1,12})"
+)
+
+
+@dataclass(frozen=True)
+class PeerReport:
+    """What lines say of ranks: the process's own, those that it waits for, the collective, and its last work."""
+
+    own: int | None = None
+    named: tuple[int, ...] = ()
+    waits: str = ""
+    work: int | None = None
+
+
+def find_rank(name: str) -> int | None:
+    """Return the rank in the name of a log."""
+    found = [int(part) for match in _IN_PATH.finditer(name) for part in match.groups() if part]
+    return found[-1] if found else None  # folders above may have such names too
+
+
+def find_host(name: str) -> str:
+    """Return the host in the name of a log or its folders; "" for none."""
+    found = _HOST.findall(name)
+    return str(found[-1]) if found else ""
+
+
+def find_prefix_rank(text: str) -> int | None:
+    """Return the rank that a launcher put before a line."""
+    found = _PREFIX.match(text)
+    return int(found[1]) if found else None
+
+
+def read_peers(lines: Iterable[str]) -> PeerReport:
+    """Return what the lines say of ranks."""
+    own: int | None = None
+    named: dict[int, None] = {}
+    waits, work = "", None
+    for line in lines:
+        if own is None and (found := _OWN.search(line)):
+            own = next(int(part) for part in found.groups() if part)
+        named |= dict.fromkeys(_list_named_ranks(line))
+        if not waits and (found := _WORK.search(line)):
+            waits = f"{found[2]} (SeqNum {found[1]})"
+        if not waits and (found := _TAG.search(line)):
+            waits = found[1]
+        if found := _DONE.search(line):
+            work = int(found[1])
+    named.pop(own if own is not None else -1, None)
+    return PeerReport(own, tuple(named)[:MOST], waits, work)
+
+
+def _list_named_ranks(line: str) -> list[int]:
+    said = [part for pattern in _NAMED for found in pattern.finditer(line) for part in found.groups() if part]
+    ranks = [int(number) for part in said for number in re.findall(r"\d{1,5}", part)]
+    return [rank for rank in ranks if rank < 100_000]

@@ -1,0 +1,93 @@
+"""`envcheck runs adopt`: supervise a run again whose supervisor was killed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import psutil
+
+from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
+from installers.recipes import catalogue
+from launch import run_end
+from launch.gates import context
+from launch.run import container_orphan, launcher, record
+from launch.run.host_training import AdoptedTraining
+from launch.runs import orphan, request_note, supervisor
+from launch.runs.run_state import ORPHANED, Run
+from launch.runs.supervisor import Supervisor
+from launch.targets.stage import Training
+from launch.watching import choose_monitor
+
+
+def adopt_run(run: Run) -> Supervisor:
+    """Start a supervisor for the orphaned run."""
+    if run.state != ORPHANED:
+        raise UsageError(
+            _("run {id} is not orphaned (state: {state})", id=run.id, state=run.state),
+            _("list the active runs with `envcheck runs`"),
+        )
+    return supervisor.start_supervisor(run.folder, lambda begun: _supervise_again(run, begun))
+
+
+def _attach_training(run: Run) -> Training:
+    """Return the training on this host or in its container."""
+    if not run.get_text("container"):
+        return AdoptedTraining(run.folder, run.said)
+    from launch.run.container_stage import ContainerStage  # imports the docker SDK
+
+    note = request_note.read_note(run.folder)
+    found = catalogue.find_recipe(catalogue.load_all(note.recipes), run.get_text("recipe"))
+    return ContainerStage(found).attach_training(run.folder)
+
+
+def _supervise_again(run: Run, begun: supervisor.StartedCallback) -> int:
+    with context.folder_lock(run.folder.parent):  # another run may not start in the folder
+        context.sign_lock(run.folder.parent)
+        return _supervise_locked(run, begun)
+
+
+def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> int:
+    training = _attach_training(run)
+    now = {"state": "running", "pid": os.getpid(), "pid_started": psutil.Process().create_time()}
+    adopted = [*_list_adoptions(run), record.format_time(datetime.now(timezone.utc))]
+    said = {**run.said, **now, "adopted": adopted}
+    record.save_record(run.folder, said)
+    begun()
+    mark = container_orphan.find_mark(run.folder, run.said) or str(run.folder)
+    watch, cards = _read_watch_options(run), orphan.list_cards(run)
+    deadline = watch.get("deadline_s")
+    how = launcher.Supervision(
+        say=lambda _step: None,
+        deadline_s=deadline if isinstance(deadline, (int, float)) else None,
+        monitor=choose_monitor.build_plain_monitor(watch, run.get_text("device"), run.folder, mark, cards),
+        ago_s=_seconds_since(run.get_text("started")),
+    )
+    end = launcher.adopt_training(training, run.folder, mark, _list_command(run), how)
+    return run_end.finish_run(run.folder, said, end)
+
+
+def _read_watch_options(run: Run) -> Mapping[str, Any]:
+    known = run.said.get("watch")
+    return known if isinstance(known, dict) else {}
+
+
+def _list_adoptions(run: Run) -> list[str]:
+    known = run.said.get("adopted")
+    return [text for text in known if isinstance(text, str)] if isinstance(known, list) else []
+
+
+def _list_command(run: Run) -> Sequence[str]:
+    known = run.said.get("command")
+    return [str(word) for word in known] if isinstance(known, list) else []
+
+
+def _seconds_since(text: str) -> float:
+    try:
+        return max(0.0, time.time() - datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        return 0.0

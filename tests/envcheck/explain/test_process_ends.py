@@ -1,0 +1,174 @@
+"""Several ranks: how each ended, which failed first, and the verdict of the log; whole logs in real layouts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from envcheck.explain import explainer
+from envcheck.explain.diagnosis import ExplainReport
+from tests.envcheck.explain.test_explain import run_explain
+
+STEPS = [
+    f"[2025-10-11 15:{at // 60:02}:{at % 60:02},000] [INFO] iteration {at:8}/ 9000 | lm loss: 1.23" for at in range(560)
+]
+KEY_ERROR = [
+    "[2025-10-11 15:09:34,100] [INFO] loading the next shard",
+    "Traceback (most recent call last):",
+    '  File "/w/train.py", line 45, in <module>',
+    "    main()",
+    '  File "/w/data.py", line 7, in load',
+    '    return sample["images"]',
+    "KeyError: 'images'",
+]
+
+
+def make_notify_timeout(rank: int, remote: str = "24") -> list[str]:
+    return [
+        f"[ERROR] 2025-10-11-15:39:34 (PID:2969, Device:0, RankID:{rank}) ERR00100 PTA call acl api failed.",
+        "EI0002: [PID: 2969] 2025-10-11-15:39:34.713.335 The wait execution of the Notify register times out. "
+        f"Reason: The Notify register has not received the Notify record from remote rank: [{remote}]. base "
+        "information: [streamID:[109], taskID[38], taskType[Notify Wait], tag[AllReduce_group_name_16]].",
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 45, in <module>',
+        "    main()",
+        "RuntimeError: npuSynchronizeDevice:NPUStream.cpp:479 NPU function error: AclrtSynchronizeDeviceWithTimeout, "
+        "error code is 507048",
+    ]
+
+
+def make_watchdog_timeout(rank: int, last: int) -> list[str]:
+    head = f"[rank{rank}]:[E1011 15:39:34.100000 77 ProcessGroupNCCL.cpp:629] [Rank {rank}]"
+    return [
+        f"{head} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={last + 1}, OpType=ALLREDUCE, "
+        "NumelIn=1, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.",
+        f"{head} Timeout at NCCL work: {last + 1}, last enqueued NCCL work: {last + 1}, last completed NCCL work: "
+        f"{last}.",
+    ]
+
+
+def explain_folder(folder: Path, logs: dict[str, list[str]]) -> ExplainReport:
+    for name, lines in logs.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return explainer.explain_files([folder])
+
+
+def test_unknown_exception_outranks_timeouts(tmp_path: Path) -> None:
+    """The rank with an exception that nobody knows failed first; the ranks that waited for it are consequences."""
+    found = explain_folder(
+        tmp_path,
+        {
+            "node-0/rank0.log": [*STEPS[:500], *make_notify_timeout(0)],
+            "node-1/rank8.log": [*STEPS[:500], *make_notify_timeout(8)],
+            "node-3/rank24.log": [*STEPS[:500], *KEY_ERROR],
+        },
+    )
+
+    assert found.summary == (
+        "rank 24 on node-3 failed first (15:09:34, KeyError: 'images' at data.py:7, last step 499); "
+        "ranks 0 and 8 waited for it and timed out at 15:39:34"
+    )
+    assert found.diagnoses[0].name == "exceptions.missing_column"
+    assert {one.caused_by for one in found.diagnoses[1:]} == {"exceptions.missing_column"}
+    assert [(end.rank, end.how, end.named) for end in found.ends] == [
+        (0, "waited", (24,)),
+        (8, "waited", (24,)),
+        (24, "exception", ()),
+    ]
+
+
+def test_named_rank_without_log(tmp_path: Path) -> None:
+    """A rank that others name, and whose log was not read, is where to look."""
+    found = explain_folder(tmp_path, {f"rank{n}.log": make_notify_timeout(n) for n in (0, 8)})
+
+    assert found.summary == "ranks 0 and 8 waited for rank 24, whose log was not read: look there"
+
+
+def test_rank_with_the_oldest_collective(tmp_path: Path) -> None:
+    """If all ranks timed out, the one whose last collective is the oldest was missing."""
+    found = explain_folder(tmp_path, {f"rank{n}.log": make_watchdog_timeout(n, 50 - (n == 2)) for n in range(4)})
+
+    assert found.first.endswith("rank2.log")
+    assert str(found.summary).startswith("rank 2 was missing first")
+
+
+def test_ranks_in_one_log() -> None:
+    """Ranks that write into one log, their tracebacks interleaved, are told apart by the launcher's prefix."""
+    failed = [f"[rank3]: {line}" for line in KEY_ERROR[1:]]
+    waited = [f"[rank0]: {line}" for line in make_notify_timeout(0, "3")[2:]]
+    lines = [*STEPS[:9], *(line for pair in zip(failed, [*waited, "", ""], strict=False) for line in pair)]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert [(end.rank, end.how) for end in found.ends] == [(0, "waited"), (3, "exception")]
+    assert str(found.summary).startswith("rank 3 failed first")
+
+
+FINISHED = [
+    "{'train_runtime': 12.5, 'train_samples_per_second': 8.1, 'train_steps_per_second': 1.2, 'train_loss': 0.9}",
+    "[after training is done] datetime: 2025-10-11 16:00:00",
+    "[2025-10-11 16:00:00,000] [    INFO] - Training completed.",
+]
+
+
+@pytest.mark.parametrize("line", FINISHED)
+def test_finished_log_is_quiet(line: str, tmp_path: Path) -> None:
+    """With the trainer's mark of a regular end, errors before it are also seen: nothing failed, exit code 0."""
+    (tmp_path / "train.log").write_text("\n".join([*KEY_ERROR, *STEPS, line]) + "\n")
+    done = run_explain("--json", str(tmp_path / "train.log"))
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["verdict"]) == (0, "finished")
+    assert {one["kind"] for one in said["diagnoses"]} <= {"warning"}
+
+
+def test_failure_after_the_end_counts(tmp_path: Path) -> None:
+    """An exception behind the mark, as of the export of the model, is a failure."""
+    (tmp_path / "train.log").write_text("\n".join([*STEPS, FINISHED[0], *KEY_ERROR]) + "\n")
+
+    assert run_explain(str(tmp_path / "train.log")).returncode == 1
+
+
+def test_survived_error_is_no_cause() -> None:
+    """After an error, steps of later times show that the training went on: no end found, nothing to explain."""
+    found = explainer.build_report([explainer._scan_lines("log", [*STEPS[:50], *KEY_ERROR, *STEPS[50:60]])])
+
+    assert (found.verdict, [one.kind for one in found.diagnoses], found.raised) == ("running", [], None)
+
+
+def test_bar_that_is_drawn_again_is_no_progress() -> None:
+    """A progress bar is drawn once more when the process ends: that is no step after the error."""
+    bars = [f" {at}%|##| {at}/100 [00:{at:02}<00:50,  1.02s/it]" for at in range(10, 20)]
+    found = explainer.build_report([explainer._scan_lines("log", [*bars, *KEY_ERROR, bars[-1]])])
+
+    assert (found.verdict, found.ends[0].step) == ("failed", 19)
+
+
+SAMPLES = {
+    "llamafactory": [
+        "training example:",
+        "input_ids:",
+        "[1, 2]",
+        "inputs:",
+        "<user> what is this?",
+        "{quoted}",
+        "label_ids:",
+    ],
+    "record": ["{{'instruction': 'explain', 'input': '{quoted}', 'output': 'x'}}"],
+    "swift": ["[INFO:swift] [INPUT] <user> explain this", "{quoted}", "[INFO:swift] [LABELS_IDS] [-100]"],
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_printed_samples_are_no_cause(name: str) -> None:
+    """An error that a sample of the data set quotes is no error; the same line after it is one."""
+    quoted = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    sample = [line.format(quoted=quoted) for line in SAMPLES[name]]
+    well, ill = (
+        explainer.build_report([explainer._scan_lines("log", [*sample, *STEPS[:9], *more])]) for more in ([], [quoted])
+    )
+
+    assert (well.verdict, well.diagnoses) == ("running", ())
+    assert [one.name for one in ill.diagnoses] == ["memory.card"]

@@ -1,0 +1,61 @@
+"""[site] of envcheck.toml with a real index behind a proxy with a login, and a clone at another address."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installers.provision_helpers import ProvisionCommand, serve_index, write_recipe, write_wheel
+from tests.installers.proxy_parts import LoginProxy, serve_proxy
+from tests.installers.software.source_parts import make_project
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[LoginProxy]:
+    write_wheel(tmp_path / "index", "alpha", "1.0", needs="beta>=1")
+    write_wheel(tmp_path / "index", "beta", "1.0")
+    with serve_index(tmp_path / "index") as index, serve_proxy(index.base_url) as made:
+        yield made
+
+
+def test_behind_a_proxy(tmp_path: Path, proxy: LoginProxy) -> None:
+    """Index, second index and clone are reached as the file says; plan, lock and journal show no password."""
+    commit = make_project(tmp_path / "mirror" / "tool", {"tool.py": "made = True\n"})
+    machine = ProvisionCommand(tmp_path, "http://nobody.invalid/simple")
+    clone = tmp_path / "work" / "tool"
+    write_recipe(
+        machine.recipes, "alpha ==1.0", more=f'[[checkouts]]\nurl = "https://git.invalid/tool"\nref = "{commit}"\n'
+        f'directory = "{clone}"\nsource = "test"\n'
+    )  # fmt: skip
+    recipe = machine.recipes / "little.toml"
+    recipe.write_text(
+        recipe.read_text().replace('name = "alpha"', 'name = "alpha"\nindex = "https://vendor.invalid/x"')
+    )
+    config = tmp_path / "site.toml"
+    config.write_text(
+        f'[site]\nindex = "http://pypi.corp.test/"\nproxy = "{proxy.base_url}"\n'
+        f'[site.rewrites]\n"https://git.invalid/" = "file://{tmp_path}/mirror/"\n'
+        '"https://vendor.invalid/x" = "http://wheels.corp.test"\n'
+        '[site.environment]\nPIP_TRUSTED_HOST = "pypi.corp.test wheels.corp.test"\n'
+    )
+    done = machine.run_command("--yes", "--config", str(config))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "proxy = http://***@127.0.0.1" in done.stdout
+    assert any(url.startswith("http://wheels.corp.test/alpha") for url in proxy.asked)
+    assert not proxy.refused
+    lock, journal = machine.lock_path.read_text(), (machine.notes_folder / "journal.jsonl").read_text()
+    assert "[site]" in lock
+    used = [entry for entry in map(json.loads, journal.splitlines()) if entry["event"] == "used"]
+    assert used[0]["values"]["index"] == "http://pypi.corp.test/"
+    logs = "".join(path.read_text(errors="replace") for path in machine.notes_folder.rglob("*.log"))
+    assert "geheim" not in done.stdout + done.stderr + lock + journal + logs
+    again = machine.run_command("--yes", "--config", str(config))
+    assert "nothing to do" in again.stdout
+    locked = machine.run_command("--yes", "--locked", str(machine.lock_path), "--config", str(config))
+    assert locked.returncode == 0, locked.stderr

@@ -1,0 +1,111 @@
+"""The supervisor of a run: it outlives the typed command; a run without one is orphaned, and stopped or adopted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.launch.runs.stand_in import StandInRuns, wait_until
+from tests.launch.test_train import list_remaining_processes
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home folder with the recipe's environment."""
+    folder = tmp_path_factory.mktemp("stand-in")
+    made = StandInRuns(folder / "home", folder / "first")
+    done = made.run_command("provision", "--recipe", "light", "--recipes", "recipes", "--yes")
+    assert done.returncode == 0, done.stderr
+    return folder / "home"
+
+
+@pytest.fixture
+def stand_in(home: Path, tmp_path: Path) -> Iterator[StandInRuns]:
+    yield StandInRuns(home, tmp_path)
+    for process in list_remaining_processes(tmp_path):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def kill_supervisor(stand_in: StandInRuns) -> None:
+    pid = stand_in.record["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", "the supervisor's end")
+
+
+def test_killed_view_and_killed_supervisor(stand_in: StandInRuns) -> None:
+    """SIGKILL of the typed command leaves the run supervised; of the supervisor, orphaned until it is adopted."""
+    with stand_in.start_training("--steps", "150") as view:
+        stand_in.wait_for_step(3)
+        view.kill()
+    listed = stand_in.run_command("runs")
+    assert "running" in listed.stdout and "orphaned" not in listed.stdout
+
+    kill_supervisor(stand_in)
+    name = Path(stand_in.record["folder"]).name
+    listed, refused = stand_in.run_command("runs"), stand_in.train()
+    assert f"{name} is orphaned: pids " in listed.stdout
+    assert "; step " in listed.stdout and f"envcheck runs stop {name}" in listed.stdout
+    assert refused.returncode == 1
+    assert f"run {name} is orphaned" in refused.stderr and f"$ envcheck runs stop {name}" in refused.stderr
+
+    adopted = stand_in.run_command("runs", "adopt", "latest")
+    assert adopted.returncode == 0, adopted.stderr
+    followed = stand_in.run_command("runs", "follow", "latest")
+    assert followed.returncode == 0, followed.stderr
+    said = stand_in.record
+    assert (said["state"], said["exit"]) == ("finished", {"code": 0, "status": 0})
+    assert [step for step, _ in said["loss"]] == list(range(1, 151))  # also what was logged without a supervisor
+    assert len(said["adopted"]) == 1
+
+
+def test_an_orphan_is_stopped_with_all_its_processes(stand_in: StandInRuns) -> None:
+    """`runs stop` also ends a child that left its session and cleared its environment."""
+    done = stand_in.train("--detach", STAND_IN_FORK="1")
+    assert done.returncode == 0, done.stderr
+    stand_in.wait_for_step(3)
+    shim = psutil.Process(stand_in.record["launcher"]["pid"])
+    below = shim.children(recursive=True)
+    kill_supervisor(stand_in)
+
+    stopped = stand_in.run_command("runs", "stop", "latest", "--yes")
+
+    assert stopped.returncode == 0, stopped.stderr
+    assert len(below) == 2  # the program and its child
+    assert not [process for process in (shim, *below) if process.is_running() and process.status() != "zombie"]
+    assert (stand_in.record["state"], stand_in.record["exit"]["code"]) == ("interrupted", 130)
+
+
+def test_a_run_that_ends_without_supervisor_is_not_lost(stand_in: StandInRuns) -> None:
+    """The exit status is known although the supervisor was killed long before."""
+    with stand_in.start_training("--steps", "20") as view:
+        stand_in.wait_for_step(3)
+        kill_supervisor(stand_in)
+        _out, err = view.communicate(timeout=60)
+
+    wait_until(lambda: "finished" in stand_in.run_command("runs").stdout, "the end of the run")
+    assert view.returncode == 3
+    assert "the supervisor of run" in err and "envcheck runs adopt" in err
+
+
+def test_ctrl_c_stops_the_run_and_its_forks(stand_in: StandInRuns) -> None:
+    """Ctrl-C in the typed command asks the supervisor to stop: nothing is left, exit code 130, a complete record."""
+    with stand_in.start_training(STAND_IN_FORK="1") as view:
+        stand_in.wait_for_step(3)
+        below = psutil.Process(stand_in.record["launcher"]["pid"]).children(recursive=True)
+        view.send_signal(signal.SIGINT)
+        _out, err = view.communicate(timeout=120)
+
+    assert view.returncode == 130, err
+    assert "interrupted after" in err
+    assert len(below) == 2
+    assert not [process for process in below if process.is_running() and process.status() != "zombie"]
+    assert stand_in.record["state"] == "interrupted"
