@@ -156,7 +156,7 @@ def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> Training
         title=_("{name}: {title}", name=recipe.name, title=recipe.title),
         launcher=own.argv,
         arguments=(),
-        environment=own.environment,
+        environment=job.environment,
         prepend={},
         unset=(),
         scripts=(),

@@ -69,7 +69,7 @@ class OwnJob:
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
     folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
-    the machine are used.  `environment` are variables that a script sets for the cards.
+    the machine are used.  `listed` are the devices that the job itself selects.
     """
 
     name: str
@@ -90,7 +90,7 @@ class OwnJob:
     data: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     output: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    listed: str = ""
     notes: tuple[Message, ...] = ()
 
     @property

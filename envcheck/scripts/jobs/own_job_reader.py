@@ -227,7 +227,7 @@ def _describe_job(
         data=inputs,
         requires=requires,
         output=output,
-        environment=dict(launch.visible or {}),
+        listed=launch.listed,
         notes=_list_notes(count),
     )
 
