@@ -31,7 +31,12 @@ def render_recipe(recipe: OwnRecipe, name: str) -> str:
     job, own = recipe.jobs[0], recipe.own
     launcher, arguments, config = _split_command(own)
     launcher = (shutil.which(launcher[0]) or launcher[0], *launcher[1:])
-    head = {"name": name, "title": recipe.title, "device": recipe.device, "framework": recipe.framework or "own"}
+    head: dict[str, Any] = {
+        "name": name,
+        "title": recipe.title,
+        "device": recipe.device,
+        "framework": recipe.framework or "own",
+    }
     head |= {"models": list(recipe.models), "source": own.source, "workdir": str(Path.cwd())}
     table: dict[str, Any] = {"method": job.method, "title": f"{job.method}: {recipe.title}", "nodes": job.nodes}
     table |= {"cards": job.cards, "processes": job.processes, "port": _find_port(own)}

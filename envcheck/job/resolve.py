@@ -74,7 +74,7 @@ def _count_devices(request: JobRequest) -> JobRequest:
 def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Versions | None) -> Offer:
     """Return the recipe's job with the request's options, translated for the installed packages."""
     recipe, method = offer
-    there = _find_installed_packages(request, recipe, facts) if installed is None else installed
+    there = find_installed_packages(request, recipe, facts) if installed is None else installed
     method = options.apply_options(request, recipe, method, there)
     placeholders.check_placeholders(request, recipe, method)
     return recipe, method
@@ -129,7 +129,7 @@ def refuse_talk(recipe: Recipe, method: RecipeJob) -> None:
         )
 
 
-def _find_installed_packages(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
+def find_installed_packages(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
     """Return the packages of the job's virtual environment; empty for a container, whose packages are unknown."""
     if request.into is None and recipe.image is not None:
         return NOTHING

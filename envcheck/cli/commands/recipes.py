@@ -10,6 +10,7 @@ import click
 
 from envcheck.cli import options, shell_completion, usage_errors
 from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
+from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, convert_request
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.language import translate
@@ -84,7 +85,7 @@ def show(request: ShowOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateOptions(options.DeviceOption):
+class CreateOptions(options.JsonOption, options.DeviceOption):
     output: Path | None = options.output_option()
     words: tuple[str, ...] = job_argument("FILE | -- COMMAND")
 
@@ -112,10 +113,15 @@ def create(request: CreateOptions) -> None:
     recipe = build_own_recipe(own, collect_facts_here(JobRequest(device=request.device)), request.device)
     name = make_recipe_name(request.output.stem if request.output else own.name)
     text = render_recipe(recipe, name)
+    if request.output is not None:
+        _write_recipe(request.output, text)
+    if request.as_json:
+        written = None if request.output is None else str(request.output)
+        print_document({"name": name, "file": written, "text": text})
+        return
     if request.output is None:
         click.echo(text, nl=False)
         return
-    _write_recipe(request.output, text)
     click.echo(translate(_("wrote {path}: envcheck train --recipe {name} --recipes {folder}", path=request.output,
                            name=name, folder=request.output.parent)))  # fmt: skip
 

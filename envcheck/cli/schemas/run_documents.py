@@ -21,6 +21,7 @@ from envcheck.cli.schemas.submission_documents import KubernetesObject, NodeRequ
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.messages import mark
 from envcheck.core.model import Remedy, Status
+from installers.recipes.published_differences import PublishedDifference
 
 
 class GateValues(Keys):
@@ -59,6 +60,9 @@ class TrainDocument(Keys, like=OutcomeDocument):
     files: dict[str, str] = key("Files that are written before the start: their text by path.")
     command: list[str] = key("Command that starts the training.")
     outputs: list[str]
+    differences: list[PublishedDifference] = key("Differences from the published document; empty for none.")
+    option_changes: list[str] = key("Options that the installed version has otherwise; empty for none.")
+    assumed: list[str] = key("What the memory plan assumes; may be empty.")
     script: str | None = key("The shell script; null if it was not requested.")
 
 
