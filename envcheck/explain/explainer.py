@@ -16,7 +16,7 @@ from envcheck.explain.exceptions.notices import is_general
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes.outcome_text import describe_first_failure
-from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailure, ProcessEnd, find_first_failure
+from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
 from envcheck.explain.relevant_lines import has_alarm, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
@@ -185,7 +185,9 @@ def _is_of_log(one: Diagnosis, log: str) -> bool:
     return any(line.file == log for line in one.evidence)
 
 
-def _find_first_failed(told: Sequence[Diagnosis], raised: RaisedException | None, first: FirstFailure | None) -> str:
+def _find_first_failed(
+    told: Sequence[Diagnosis], raised: RaisedException | None, first: FirstFailedProcess | None
+) -> str:
     if first and first.end:
         return first.end.log
     loud = [diagnosis for diagnosis in told if diagnosis.kind in LOUD]

@@ -11,9 +11,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
@@ -258,12 +258,12 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _make_plain(item) for item in value]
     if dataclasses.is_dataclass(value):
-        value = {name: getattr(value, name) for name in _list_fields(type(value))}
+        value = {name: getattr(value, name) for name in _list_fields(cast(Hashable, type(value)))}
     if isinstance(value, Mapping):
         return {key: item if type(item) in _PLAIN else _make_plain(item) for key, item in value.items()}
     return value
 
 
 @functools.cache
-def _list_fields(kind: type[Any]) -> tuple[str, ...]:
+def _list_fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envcheck.core.messages import Message, _, join, ngettext, verbatim
-from envcheck.explain.processes.process_end import EndKind, FirstFailure, ProcessEnd, join_ranks, list_followers
+from envcheck.explain.processes.process_end import EndKind, FirstFailedProcess, ProcessEnd, join_ranks, list_followers
 
 VERDICTS: dict[str, Message] = {
     "finished": _("finished: the log has the trainer's mark of a regular end"),
@@ -24,7 +24,7 @@ _HOW: dict[EndKind, Message] = {
 }
 
 
-def describe_first_failure(ends: Sequence[ProcessEnd], first: FirstFailure | None) -> Message | None:
+def describe_first_failure(ends: Sequence[ProcessEnd], first: FirstFailedProcess | None) -> Message | None:
     """Return one sentence on the first failure and what it did to the others; None if there is nothing to tell."""
     if first is None or len(ends) < 2:
         return None
@@ -36,7 +36,7 @@ def describe_first_failure(ends: Sequence[ProcessEnd], first: FirstFailure | Non
     return join("; ", told)
 
 
-def _describe_first(first: FirstFailure, waited: Sequence[ProcessEnd]) -> Message:
+def _describe_first(first: FirstFailedProcess, waited: Sequence[ProcessEnd]) -> Message:
     if first.end is None:
         return _(
             "{others} waited for rank {rank}, whose log was not read: look there",
@@ -50,7 +50,7 @@ def _describe_first(first: FirstFailure, waited: Sequence[ProcessEnd]) -> Messag
     return _("{process} failed first ({details})", process=name_process(first.end), details=_detail_end(first.end))
 
 
-def _describe_waiting(first: FirstFailure, waited: Sequence[ProcessEnd]) -> list[Message]:
+def _describe_waiting(first: FirstFailedProcess, waited: Sequence[ProcessEnd]) -> list[Message]:
     if not waited or first.end is None:
         return []
     names = _name_processes(waited)

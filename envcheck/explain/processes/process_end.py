@@ -41,28 +41,28 @@ class ProcessEnd:
 
 
 @dataclass(frozen=True)
-class FirstFailure:
+class FirstFailedProcess:
     """The process that failed first, or a rank that others name and whose log was not read."""
 
     end: ProcessEnd | None
     rank: int | None = None
 
 
-def find_first_failure(ends: Sequence[ProcessEnd]) -> FirstFailure | None:
+def find_first_failure(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
     """Return the process that failed first; None if the logs do not tell."""
     failed = [end for end in ends if end.how in FAILED]
     named = Counter(rank for end in ends if end.how == "waited" for rank in end.named)
     if failed:
-        return FirstFailure(_choose_earliest(failed, named))
+        return FirstFailedProcess(_choose_earliest(failed, named))
     if named:
         return _follow_names(ends, named)
     works = [end for end in ends if end.work is not None]
     if len(works) > 1:
         first, second = sorted(works, key=lambda end: end.work or 0)[:2]
-        return FirstFailure(first) if first.work != second.work else None
+        return FirstFailedProcess(first) if first.work != second.work else None
     silent = [end for end in ends if end.how == "running"]
     if len(silent) == 1 and any(end.how == "waited" for end in ends):
-        return FirstFailure(silent[0])
+        return FirstFailedProcess(silent[0])
     return None
 
 
@@ -77,7 +77,7 @@ def _choose_earliest(failed: Sequence[ProcessEnd], named: Counter[int]) -> Proce
     return min(failed, key=rate)
 
 
-def _follow_names(ends: Sequence[ProcessEnd], named: Counter[int]) -> FirstFailure:
+def _follow_names(ends: Sequence[ProcessEnd], named: Counter[int]) -> FirstFailedProcess:
     """The rank that most others wait for; if it waits for one as well, that one."""
     by_rank = {end.rank: end for end in ends if end.rank is not None}
     rank = named.most_common(1)[0][0]
@@ -85,10 +85,10 @@ def _follow_names(ends: Sequence[ProcessEnd], named: Counter[int]) -> FirstFailu
     while rank not in seen and rank in by_rank and by_rank[rank].how == "waited" and by_rank[rank].named:
         seen.add(rank)
         rank = by_rank[rank].named[0]
-    return FirstFailure(by_rank.get(rank), rank)
+    return FirstFailedProcess(by_rank.get(rank), rank)
 
 
-def list_followers(ends: Sequence[ProcessEnd], first: FirstFailure, how: EndKind) -> tuple[ProcessEnd, ...]:
+def list_followers(ends: Sequence[ProcessEnd], first: FirstFailedProcess, how: EndKind) -> tuple[ProcessEnd, ...]:
     """Return the other processes that ended so."""
     return tuple(end for end in ends if end is not first.end and end.how == how)
 
