@@ -153,6 +153,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "memory_gib": "Memory of one device, GiB; null for that of the recipe.",
         "host_memory_gib": "Host memory on each node, GiB; null for that of the recipe.",
         "disk_gib": "Free disk space on each node, GiB; null for that of the recipe.",
+        "numbers": "Numbers of the chosen devices, as they count where the job runs; empty for the first ones.",
         "plan": "Options of `envcheck plan` for what the arguments do not say, such as recompute.",
     },
     recipe.Prompt: {
