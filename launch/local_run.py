@@ -128,6 +128,8 @@ def collect_context(
         resolved, fill_command_values(request, recipe, stage, runs / "run")
     )  # a placeholder: the run folder does not exist yet
     port = context.find_launcher_port(made.argv, made.environment)
+    if resolved.own and job.nodes > 1:
+        port = None  # its own command knows which node opens it
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.collect_facts(

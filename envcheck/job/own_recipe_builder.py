@@ -16,6 +16,7 @@ from installers.recipes.recipe import Hardware, RecipeJob
 from launch.catalogue import devices
 
 TITLE_LENGTH = 60
+LEAST_GIB = 1.0  # of each card: a runtime's own context takes most of it, so that nothing trains with less
 
 
 def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int | None = None) -> OwnRecipe:
@@ -40,7 +41,7 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
         device=chosen,
         framework=own.framework,
         models=(own.model or (model.value if model else "") or "unknown",),
-        hardware=Hardware(product=""),
+        hardware=Hardware(product="", memory_gib=LEAST_GIB),
         jobs=(
             RecipeJob(
                 method=own.method or (method.value if method else "") or "unknown",
@@ -56,6 +57,7 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
                 data=own.data,
                 outputs=(own.output,) if own.output else (),
                 plan=own.plan,
+                memory_gib=LEAST_GIB,
             ),
         ),
         own=settled,

@@ -53,8 +53,6 @@ class CleanEnvironment:
 
 def list_stale_variables(base: Mapping[str, str], command: TrainingCommand, device: str) -> tuple[str, ...]:
     """Return variables of another job; on the CPU also visible-device lists, which make CPU wheels look for cards."""
-    if command.keeps_environment:
-        return ()
     return tuple(name for name in sorted(base) if name in command.unset or _is_left_over(name, device))
 
 

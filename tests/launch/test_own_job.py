@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from envcheck.cli import main
 from envcheck.core.errors import EnvcheckError
 from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY
 from tests.launch.test_train import make_variables, read_record
-from tests.simulated_machines import on_machine, run_on
+from tests.simulated_machines import Enter, on_machine, run_on
 
 __all__ = ("on_machine", "run_on")
 Run = Callable[..., Result]
@@ -114,6 +115,30 @@ def test_unknown_program_is_not_refused(run_on: Run, programs: Path) -> None:
 
     assert gates["memory"]["status"] == "UNKNOWN"
     assert [name for name, gate in gates.items() if gate["status"] == "FAIL"] == []
+
+
+def test_full_card_is_refused(on_machine: Enter, programs: Path) -> None:
+    """Nothing trains on a card without free memory, even if nobody knows how much the job needs."""
+    on_machine("atlas-800t-a2", "memory-held=62222")
+    words = ["train", "--gates", "--json", "--", "torchrun", "train.py"]
+    memory = read_gates(CliRunner().invoke(main.main, words, standalone_mode=False))["memory"]
+
+    assert memory["status"] == "FAIL"
+    assert "device 0" in memory["seen"]
+
+
+def test_cards_are_those_of_the_command(on_machine: Enter, run_on: Run, programs: Path) -> None:
+    """--devices sets the visible devices; the job's own list is obeyed, and cannot be changed."""
+    named = ("--dry-run", "--", "torchrun", "train.py")
+    chosen = run_on("atlas-800t-a2", "train", "--devices", "4", *named).stdout
+    listed = "ASCEND_RT_VISIBLE_DEVICES=5 torchrun --nproc_per_node 1 train.py --lr 1 --max_steps 1"
+    (programs / "run.sh").write_text(listed)
+    said = json.loads(run_on("atlas-800t-a2", "train", "run.sh", "--dry-run", "--json").stdout)
+    refused = run_on("atlas-800t-a2", "train", "run.sh", "--devices", "4", "--dry-run")
+
+    assert "ASCEND_RT_VISIBLE_DEVICES=4" in chosen
+    assert (said["job"]["devices"], said["environment"]) == ([5], {})
+    assert "selects the devices 5 itself" in str(refused.exception)
 
 
 def test_absent_program(run_on: Run, programs: Path) -> None:

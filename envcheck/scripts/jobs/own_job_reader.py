@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,9 @@ def find_kit(job: TrainingJob, table: OptionTable) -> str:
     packages = find_packages(job)
     names = {option.name for option in table.options}
     if len(packages) > 1:  # ERNIEKit and PaddleFormers have the same keys, but for some names
-        return "paddleformers" if any("parallel_size" in name for name in names) else packages[0]
+        return _choose_paddle_kit(names)
+    if packages == ("ms-swift",) and job.launcher.name == "" and names & set(NAMES["tp"]):
+        return "ms-swift megatron"
     if packages or job.launcher.name == "tune":
         return packages[0] if packages else "torchtune"
     if job.config is not None and job.config.family in FAMILY_KITS:
@@ -146,6 +149,15 @@ def find_kit(job: TrainingJob, table: OptionTable) -> str:
     if kit := _match_family(names):
         return kit
     return next((kit for kit, signs in SIGNS if len(signs & names) > 1), "")
+
+
+def _choose_paddle_kit(names: set[str]) -> str:
+    """ERNIEKit or PaddleFormers: by the names of the degrees, else by the one that is installed."""
+    if any("parallel_size" in name for name in names):
+        return "paddleformers"
+    if any("parallel_degree" in name for name in names):
+        return "erniekit"
+    return "erniekit" if shutil.which("erniekit") or not shutil.which("paddleformers-cli") else "paddleformers"
 
 
 def _match_family(names: set[str]) -> str:
