@@ -12,6 +12,7 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.language.localized_findings import localize_findings
 from envcheck.core.language.width import display_width
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Finding, Status
 from envcheck.core.secrets import redact_words
@@ -20,6 +21,7 @@ from envcheck.core.units import MIB, format_mib
 from envcheck.explain.diagnosis import Diagnosis
 from envcheck.explain.localize import translate_diagnosis
 from envcheck.job.command import TrainingCommand
+from envcheck.job.own_job_text import render_own_job
 from launch.gates import waive
 from launch.gates.waive import GateWaiver
 from launch.logs.fields import ESCAPE
@@ -108,6 +110,12 @@ def print_unused_waivers(waivers: Iterable[GateWaiver], opened: Sequence[str]) -
             print_line(
                 language.translate(_("note: --waive {name} had no effect: this check did not fail", name=waiver.name))
             )
+
+
+def print_own_job(own: OwnJob) -> None:
+    """Print what was read of the user's own job."""
+    for line in render_own_job(own):
+        print_line(line)
 
 
 def print_start(run: Path, made: TrainingCommand) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from envcheck.core.facts import Facts
 from envcheck.job.command_values import fill_values
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.run.host_stage import HostStage
 from launch.targets.stage import Stage
@@ -20,6 +21,8 @@ def choose_stage(
     `own`: the user requested `folder` with --into, even for a recipe with an image.  If envcheck itself runs in a
     container, this is assumed to be the recipe's.  `cards` are the device node numbers of the job's container.
     """
+    if find_own_job(recipe) is not None:
+        return HostStage(recipe, None)
     if recipe.image is None or own:
         return HostStage(recipe, folder)
     if (facts.host and facts.host.in_container) or recipe.container is None:

@@ -14,12 +14,14 @@ from envcheck.cli.schemas.check_documents import (
     MessageValues,
     NumberedDocument,
     OutcomeDocument,
+    OwnJobValues,
 )
 from envcheck.cli.schemas.generate import Keys, key, optional_key
 from envcheck.cli.schemas.submission_documents import KubernetesObject, NodeRequirement, PodEnd, SlurmComponent
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.messages import mark
 from envcheck.core.model import Remedy, Status
+from installers.recipes.published_differences import PublishedDifference
 
 
 class GateValues(Keys):
@@ -58,6 +60,9 @@ class TrainDocument(Keys, like=OutcomeDocument):
     files: dict[str, str] = key("Files that are written before the start: their text by path.")
     command: list[str] = key("Command that starts the training.")
     outputs: list[str]
+    differences: list[PublishedDifference] = key("Differences from the published document; empty for none.")
+    option_changes: list[str] = key("Options that the installed version has otherwise; empty for none.")
+    assumed: list[str] = key("What the memory plan assumes; may be empty.")
     script: str | None = key("The shell script; null if it was not requested.")
 
 
@@ -242,6 +247,7 @@ class RunDocument(Keys, like=NumberedDocument):
     model: str = optional_key()
     method: str = optional_key()
     device: str = optional_key()
+    own: OwnJobValues = optional_key("The user's own job; missing for a job of a recipe.")
     slurm: RunSlurm = optional_key("The Slurm job; only with `--on slurm`.")
     kubernetes: RunKubernetes = optional_key("The Kubernetes job; only with `--on k8s`.")
     state: RunState = key("State of the run; ready: with `--gates`, all preflight checks passed.")
