@@ -64,7 +64,7 @@ def _check_and_train(request: TrainRequest) -> int:
     job = resolve(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
-    request = own.resolve_node(request, job.method)
+    request = own.resolve_node(request, job.method, facts.network)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
@@ -161,9 +161,9 @@ def collect_context(
         lock_error=lock_error,
         master=master,
         leads=leads,
-        own_master=own.owns_address(master) if master and job.nodes > 1 else None,
+        own_master=own.owns_address(master, facts.network) if master and job.nodes > 1 else None,
         host=host,
-        own_host=own.owns_address(host) if host else None,
+        own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
         choice=resolved.choice,
     )
