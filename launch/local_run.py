@@ -69,7 +69,9 @@ def _check_and_train(request: TrainRequest) -> int:
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
         )
-    choose_monitor.parse_rules(request.no_stop, request.limits)  # reports invalid rules before anything starts
+    choose_monitor.parse_rules(
+        request.no_stop, request.limits, request.stop
+    )  # reports invalid rules before anything starts
     if request.provision:
         if code := _provision_first(request, job, facts):
             if request.as_json:
@@ -237,6 +239,8 @@ def _supervise_run(
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
     teller = choose_monitor.choose_progress_display(request, seen, run, monitor)
+    if not request.dashboard:
+        monitor.tell = run_text.print_warning
     try:
         end = launcher.launch_training(seen.stage, made, tidy, run, teller, request.deadline_s, started, monitor)
     except StepError as err:
@@ -248,6 +252,9 @@ def _supervise_run(
         raise
     finally:
         teller.close()
+    begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
+    for warning in monitor.warnings.values():
+        run_text.print_warning(warning, at_end=True)
     return _finish_run(request, run, begun, end)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from envcheck.collect import answer_sources
@@ -22,6 +24,7 @@ from launch.watching import stop_rules
 from launch.watching.card_sampler import CardSampler
 from launch.watching.full_screen import WatchScreen
 from launch.watching.monitor import Monitor
+from launch.watching.warning_rules import WARNINGS
 
 
 def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monitor:
@@ -29,8 +32,18 @@ def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monito
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
     sampler = CardSampler(answer_sources.local_machine(), vendor, found.devices) if found and vendor.devices else None
-    mine = map(device_label, _select_own_cards(seen)) if found else ()
-    return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.run_mark(run), mine)
+    mine = tuple(map(device_label, _select_own_cards(seen))) if found else ()
+    limits = parse_rules(request.no_stop, request.limits, request.stop)
+    monitor = Monitor(limits, sampler, run / "log", seen.stage.run_mark(run), mine)
+    monitor.ends = frozenset(_check_name("--stop", name, tuple(WARNINGS)) for name in request.stop)
+    monitor.base = replace(
+        monitor.base,
+        vocabulary=seen.plan.job.model.vocab if seen.plan else None,
+        cards=mine,
+        first_rank=(seen.rank or 0) * seen.job.processes,
+        host=socket.gethostname(),
+    )
+    return monitor
 
 
 def _select_own_cards(seen: GateContext) -> tuple[Device, ...]:
@@ -52,16 +65,22 @@ def choose_progress_display(
     return screen
 
 
-def parse_rules(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the active stop rules with their limits; UsageError for unknown names and invalid numbers."""
-    names = tuple(stop_rules.RULES)
-    keys = tuple(f"{name}.{limit}" for name, rule in stop_rules.RULES.items() for limit in rule.limits)
+def parse_rules(off: Iterable[str], changed: Iterable[str], ends: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """Return the active stop rules and warnings with their limits; UsageError for unknown names and invalid numbers.
+
+    `off` are rules without effect, `ends` warnings that end the run.
+    """
+    table = {**stop_rules.RULES, **WARNINGS}
+    names = tuple(table)
+    keys = tuple(f"{name}.{limit}" for name, rule in table.items() for limit in rule.limits)
+    for name in ends:
+        _check_name("--stop", name, tuple(WARNINGS))
     off = [_check_name("--no-stop", name, names) for name in off]
     numbers = {}
     for text in changed:
         key, _unused, value = text.partition("=")
         numbers[_check_name("--limit", key.strip(), keys)] = _parse_limit(text, value)
-    return stop_rules.list_active_rules(off, numbers)
+    return stop_rules.list_active_rules(off, numbers, table)
 
 
 def _check_name(option: str, name: str, names: tuple[str, ...]) -> str:

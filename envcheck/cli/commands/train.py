@@ -56,6 +56,10 @@ class TrainOptions(
         "--no-stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
         help="Disable a stop rule: cpu, loss, stalled, launcher, health, memory.",
     )  # fmt: skip
+    stop: tuple[str, ...] = option(
+        "--stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
+        help="End on a warning: flat, uniform, data, gradients, ...",
+    )  # fmt: skip
     limits: tuple[str, ...] = option(
         "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",
         help="Change a stop rule limit: stalled.seconds=1800.",

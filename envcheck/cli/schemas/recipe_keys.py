@@ -148,6 +148,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "memory_gib": "Memory of one device, GiB; null for that of the recipe.",
         "host_memory_gib": "Host memory on each node, GiB; null for that of the recipe.",
         "disk_gib": "Free disk space on each node, GiB; null for that of the recipe.",
+        "numbers": "Numbers of the devices as the launcher counts them; empty for the first ones.",
     },
     recipe.Prompt: {
         "pattern": "Pattern of the question; * matches anything.",

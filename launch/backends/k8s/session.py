@@ -23,7 +23,14 @@ from launch.backends.k8s.manifests import K8sManifest
 from launch.runs.backends import OwnOptions, PreviewOptions
 from launch.targets.train_request import TrainRequest
 
-LOCAL_ONLY_OPTIONS = ("gates", "provision", "dashboard", "no_stop", "limits")  # options of a run on this machine
+LOCAL_ONLY_OPTIONS = (
+    "gates",
+    "provision",
+    "dashboard",
+    "no_stop",
+    "limits",
+    "stop",
+)  # options of a run on this machine
 
 
 def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
