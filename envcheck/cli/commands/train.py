@@ -58,7 +58,7 @@ class TrainOptions(
     )  # fmt: skip
     stop: tuple[str, ...] = option(
         "--stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
-        help="End on a warning: flat, uniform, data, gradients, ...",
+        help="End on a warning: flat, uniform, gradients, ...",
     )  # fmt: skip
     limits: tuple[str, ...] = option(
         "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",
