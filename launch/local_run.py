@@ -61,7 +61,7 @@ def _check_and_train(request: TrainRequest) -> int:
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
     if job.own is None:
-        request = own.resolve_node(request, job.method)
+        request = own.resolve_node(request, job.method, facts.network)
     else:
         run_text.print_own_job(job.own)
     if request.data and request.data.expanduser().is_dir():
@@ -69,7 +69,8 @@ def _check_and_train(request: TrainRequest) -> int:
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
         )
     run_report.check_options(request)
-    choose_monitor.parse_rules(request.no_stop, request.limits)  # reports invalid rules before anything starts
+    # reports invalid rules before anything starts
+    choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
     if request.provision:
         if code := _provision_first(request, job, facts):
             if request.as_json:
@@ -171,9 +172,9 @@ def collect_context(
         lock_error=lock_error,
         master=master,
         leads=leads,
-        own_master=own.owns_address(master) if master and job.nodes > 1 else None,
+        own_master=own.owns_address(master, facts.network) if master and job.nodes > 1 else None,
         host=host,
-        own_host=own.owns_address(host) if host else None,
+        own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
         checkpoint=request.checkpoint,
         lint=lint_own_job(resolved.own, facts) if resolved.own else None,
@@ -296,13 +297,24 @@ def _supervise_run(
         "request": list(redact_words(list_repeat_words(seen))),
         "resumed_from": {"run": request.resumed_run, "checkpoint": request.checkpoint} if request.resumed_run else None,
         "cards_used": list(choose_monitor.list_card_labels(seen)),
-        "watch": {"no_stop": list(request.no_stop), "limits": list(request.limits), "deadline_s": request.deadline_s},
+        "watch": {
+            "no_stop": list(request.no_stop),
+            "limits": list(request.limits),
+            "stop": list(request.stop),
+            "deadline_s": request.deadline_s,
+        },
     }
     begun["options"] = RequestNote(request.into, request.recipes).as_values()
     record.save_record(run, begun)
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
     reporter = run_report.build_reporter(request, seen, run)
+
+    def tell(warning: Finding) -> None:
+        run_text.print_warning(warning)
+        reporter.report_warning(warning)
+
+    monitor.tell = tell
 
     def note_start(training: Training) -> None:
         begun.update(state="running", launcher=training.describe_processes())
@@ -322,6 +334,9 @@ def _supervise_run(
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
+    begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
+    for warning in monitor.warnings.values():
+        run_text.print_warning(warning, at_end=True)
     outcome = run_end.finish_run(run, begun, end)
     reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
     return outcome

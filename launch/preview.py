@@ -54,10 +54,10 @@ def check_early(request: TrainRequest) -> None:
         from launch import gates
 
         gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
-    if request.no_stop or request.limits:
+    if request.no_stop or request.limits or request.stop:
         from launch.watching import choose_monitor
 
-        choose_monitor.parse_rules(request.no_stop, request.limits)
+        choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
 
 
 def preview_run(request: TrainRequest) -> int:

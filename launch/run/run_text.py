@@ -194,6 +194,21 @@ def _describe_cards(ending: TrainingEnd) -> str:
     return format_row(_("cards"), language.translate(join(", ", parts))) if parts else ""
 
 
+def print_warning(found: Finding, at_end: bool = False) -> None:
+    """Print a warning about the running training; at the end without the remedy, which was printed before."""
+    (finding,) = localize_findings([found])
+    print_line(f"{language.translate(_('warning: '))}{language.translate(_quote_finding(finding))}")
+    if at_end:
+        return
+    for line in finding.evidence[:LAST_LINES]:
+        print_line(f"  | {language.translate(line)[:300]}")
+    print_line(f"  {language.translate(_('next: '))}{finding.remedy.words if finding.remedy else ''}")
+
+
+def _quote_finding(finding: Finding) -> Message:
+    return _("{name}: {seen}", name=finding.name, seen=finding.seen)
+
+
 def _print_stop_rule(why: Finding) -> None:
     (finding,) = localize_findings([why])
     print_translated(_("{name}: {seen}", name=finding.name, seen=finding.seen))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
-from envcheck.cli import backend_options, options, repeat_command, usage_errors
+from envcheck.cli import backend_options, options, repeat_command
 from envcheck.cli.job_argument import SingleValueJobCommand, job_argument, read_own_job
 from envcheck.cli.number_types import Seconds, WholeNumber, WholeSeconds
 from envcheck.cli.option_groups import OptionGroup
@@ -57,6 +57,10 @@ class TrainOptions(
     no_stop: tuple[str, ...] = option(
         "--no-stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
         help="Disable a stop rule: cpu, loss, stalled, launcher, health, memory.",
+    )  # fmt: skip
+    stop: tuple[str, ...] = option(
+        "--stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
+        help="End on a warning: flat, uniform, gradients, ...",
     )  # fmt: skip
     limits: tuple[str, ...] = option(
         "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",

@@ -128,6 +128,7 @@ class RunPlan(Keys):
     steps: dict[str, int] = key("Training steps: max, warmup, save, eval.")
     parallel: dict[str, int] = optional_key("Parallel degrees: tensor, pipeline, sharding, data.")
     data: list[str] = optional_key("Paths of the data sets.")
+    devices: list[int] = optional_key("Numbers of the devices on this node, as the vendor's tool counts them.")
 
 
 class RunVersions(Keys):
@@ -284,6 +285,7 @@ class RunDocument(Keys, like=NumberedDocument):
     tokens_per_s: float | None = optional_key("Median throughput of the job, tokens per second; null if unknown.")
     peak_memory_mib: RunPeakMemory = optional_key("Highest memory use.")
     stopped: GateValues | None = optional_key("Finding of the stop rule that ended the run; null for none.")
+    warnings: list[GateValues] = optional_key("Warnings about the training; empty for none.")
     leftover_pids: list[int] = optional_key(
         "Process ids that are still alive after the run, such as those that hang in a driver."
     )
