@@ -58,7 +58,7 @@ def test_two_outputs_give_their_two_documents(first: tuple[str, str], second: tu
 
 
 TABLE = read_recording("nvidia_smi/table/a100x8_535.txt")
-USAGES = "NPU ID        : 0\nChip Count    : 1\n\nHBM Capacity(MB)     : 32768\nHBM Usage Rate(%)    : 5\nChip ID       : 0\n"
+USAGES = "NPU ID  : 0\nChip Count  : 1\n\nHBM Capacity(MB)  : 32768\nHBM Usage Rate(%)  : 5\nChip ID  : 0\n"
 
 
 @pytest.mark.parametrize(
