@@ -171,8 +171,10 @@ def find_unused_rank(context: LintContext) -> Iterator[Remark]:
     """Find rank variables out of range that nothing reads; shell.unused_variable reports other unused ones."""
     for job in context.jobs:
         for assign in job.script.assigns:
+            if assign.name.lower() not in ("rank", "node_rank"):
+                continue
             value = parse_integer(assign.word.known_text)
-            named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
+            named = assign.end < job.start and not assign.word.soft
             if (
                 named
                 and assign.word.raw.isdigit()
