@@ -126,6 +126,8 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
                 nodes=nodes,
             )
             yield fail(told, seen, _("Number the hosts, and pass each host its own rank."))
+        elif rank >= nodes and _has_unread_file(job):
+            continue  # the file may have the number of nodes
         elif rank >= nodes:
             yield fail(
                 told,
@@ -159,6 +161,12 @@ def _has_place_within(word: ShellWord, places: Sequence[int]) -> bool:
     """Whether one of the sorted places is inside the word."""
     at = bisect_left(places, word.start)
     return at < len(places) and places[at] < word.end
+
+
+def _has_unread_file(job: TrainingJob) -> bool:
+    """Whether the launcher reads a configuration that is not here."""
+    texts = job.command.list_texts()
+    return job.lender is None and job.config is None and any(text.startswith("--config_file") for text in texts)
 
 
 def _is_from_config_file(job: TrainingJob) -> bool:
