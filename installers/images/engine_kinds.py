@@ -13,8 +13,9 @@ from envcheck.core.messages import NOTHING, Message, _, fill, mark
 from installers.recipes.container_spec import ContainerSpec
 
 LOW_PORT = 1024  # lower ones are root's
-PRIVILEGED, HOST_NETWORK, HOST_PIDS, MEMLOCK = "privileged", "host network", "host processes", "unlimited memlock"
-CDI, RUNTIME, PORTS = "CDI devices", "a vendor's runtime", "ports below 1024"
+PRIVILEGED, HOST_NETWORK = mark("all privileges"), mark("the host's network")
+HOST_PIDS, MEMLOCK = mark("the host's processes"), mark("unlimited locked memory")
+CDI, RUNTIME, PORTS = mark("CDI devices"), mark("a vendor's runtime"), mark("ports below 1024")
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def find_gaps(kind: EngineKind, spec: ContainerSpec) -> Iterator[tuple[Message, 
                 _(
                     "{engine} cannot give a container {feature}: {why}",
                     engine=kind.title,
-                    feature=feature,
+                    feature=fill(feature),
                     why=fill(why),
                 ),
                 fill(kind.help) if kind.help else NOTHING,

@@ -44,8 +44,8 @@ def test_which_kind(info: dict[str, object], headers: dict[str, str], kind: Engi
     (
         (DOCKER, []),
         (PODMAN, ["CDI devices", "a vendor's runtime"]),
-        (DOCKER_ROOTLESS, ["privileged", "host network", "host processes", "unlimited memlock", "ports below 1024"]),
-        (PODMAN_ROOTLESS, ["privileged", "host processes", "unlimited memlock", "CDI devices", "a vendor's runtime",
+        (DOCKER_ROOTLESS, ["all privileges", "the host's network", "the host's processes", "unlimited locked memory", "ports below 1024"]),
+        (PODMAN_ROOTLESS, ["all privileges", "the host's processes", "unlimited locked memory", "CDI devices", "a vendor's runtime",
                            "ports below 1024"]),
     ),
 )  # fmt: skip
@@ -66,7 +66,7 @@ def test_an_obstacle_of_the_plan() -> None:
     state = ContainerState(DockerEngine("", kind=PODMAN_ROOTLESS), None, "python3", drawn)
     desired = DesiredState(test_step_kinds.RECIPE, test_step_kinds.Supply(test_step_kinds.RECIPE))
 
-    assert "rootless Podman cannot give a container privileged" in str(
+    assert "rootless Podman cannot give a container all privileges" in str(
         next(iter(state.find_obstacles(desired, ()))).why
     )
 
