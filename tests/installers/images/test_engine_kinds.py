@@ -44,11 +44,29 @@ def test_which_kind(info: dict[str, object], headers: dict[str, str], kind: Engi
     (
         (DOCKER, []),
         (PODMAN, ["CDI devices", "a vendor's runtime"]),
-        (DOCKER_ROOTLESS, ["all privileges", "the host's network", "the host's processes", "unlimited locked memory", "ports below 1024"]),
-        (PODMAN_ROOTLESS, ["all privileges", "the host's processes", "unlimited locked memory", "CDI devices", "a vendor's runtime",
-                           "ports below 1024"]),
+        (
+            DOCKER_ROOTLESS,
+            [
+                "all privileges",
+                "the host's network",
+                "the host's processes",
+                "unlimited locked memory",
+                "ports below 1024",
+            ],
+        ),
+        (
+            PODMAN_ROOTLESS,
+            [
+                "all privileges",
+                "the host's processes",
+                "unlimited locked memory",
+                "CDI devices",
+                "a vendor's runtime",
+                "ports below 1024",
+            ],
+        ),
     ),
-)  # fmt: skip
+)
 def test_what_it_lacks(kind: EngineKind, missing: list[str]) -> None:
     """Only what the container needs is said, with a next step."""
     gaps = list(engine_kinds.find_gaps(kind, WHOLE))
