@@ -289,3 +289,14 @@ def test_linked_cards_of_the_list(
 
     assert found["job"]["devices"] == devices
     assert "gate.topology" not in [gate["name"] for gate in found["failed_checks"]]
+
+
+def test_an_obeyed_list_is_not_reported(on_machine: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list that the cards were chosen from is not called a leftover of another job."""
+    on_machine("h200x8")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    done = CliRunner().invoke(main.main, ["train", "--recipe", "tiny-nvidia", "--method", "lora", "--gates", "--json"])
+    found = {gate["name"]: gate for gate in json.loads(done.stdout)["gates"]}
+
+    assert "device 4: selected by CUDA_VISIBLE_DEVICES=4,5" in found["gate.devices"]["seen"]
+    assert found["gate.variables"]["status"] == "OK"
