@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from envcheck.collect import answer_sources
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.facts import Facts
@@ -94,6 +95,10 @@ class ContainerStage:
 
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Inspect the container; unfinished provision steps and engine problems are part of the result."""
+        if answer_sources.has_simulated_engine():
+            why = _("the simulated machine does not have {title}", title=self.title)
+            remedy = _("add --provisioned {recipe} to `envcheck simulate`", recipe=self.recipe.name)
+            return StageFacts(obstacle=why, next_step=remedy)
         try:
             plan = ContainerProvisioner(
                 self.recipe,
