@@ -97,8 +97,7 @@ def describe_choice(checked: CheckedCheckpoint) -> str:
         files=checked.files,
         size=format_gib(checked.size_bytes),
     )
-    doubts = "".join(translate(_("; {flaw}", flaw=flaw)) for flaw in map(str, checked.flaws[:SHOWN]))
-    return f"{translate(text)}{doubts}"
+    return translate(join("; ", [text, *(verbatim(str(flaw)) for flaw in checked.flaws[:SHOWN])]))
 
 
 def describe_refusal(checked: CheckedCheckpoint) -> str:
