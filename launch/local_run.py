@@ -16,7 +16,7 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
-from envcheck.core.messages import _
+from envcheck.core.messages import NOTHING, _
 from envcheck.core.model import Finding
 from envcheck.core.secrets import redact_words
 from envcheck.job import command
@@ -28,9 +28,11 @@ from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
+from installers.recipes.own_recipe import find_own_job
 from launch import gates, restart_run, resume_run, run_end, run_report, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
+from launch.own_job_facts import find_absent_program, lint_own_job, make_output_folder, measure_output_disk
 from launch.programs import container_agent
 from launch.run import launcher, process_tree, record, run_text
 from launch.run import this_node as own
@@ -58,13 +60,17 @@ def _check_and_train(request: TrainRequest) -> int:
     job = resolve(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
-    request = own.resolve_node(request, job.method)
+    if job.own is None:
+        request = own.resolve_node(request, job.method, facts.network)
+    else:
+        run_text.print_own_job(job.own)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
         )
     run_report.check_options(request)
-    choose_monitor.parse_rules(request.no_stop, request.limits)  # reports invalid rules before anything starts
+    # reports invalid rules before anything starts
+    choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
     if request.provision:
         if code := _provision_first(request, job, facts):
             if request.as_json:
@@ -89,7 +95,7 @@ def _check_and_train(request: TrainRequest) -> int:
             run_text.print_translated(describe_choice(seen.choice))
         run_text.print_doubts(found)
         run_text.print_unused_waivers(waivers, waived)
-        if seen.job.nodes > 1:
+        if seen.job.nodes > 1 and job.own is None:  # an own job's launcher finds its nodes itself
             met = own.gather_nodes(request, seen, auto, run_text.print_translated)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)
             if gates.select_closed(met.findings):
@@ -127,6 +133,8 @@ def collect_context(
         resolved, fill_command_values(request, recipe, stage, runs / "run")
     )  # a placeholder: the run folder does not exist yet
     port = context.find_launcher_port(made.argv, made.environment)
+    if resolved.own and job.nodes > 1:
+        port = None  # its own command knows which node opens it
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.collect_facts(
@@ -134,7 +142,11 @@ def collect_context(
             recipe, job, made, device, facts, runs, port if leads else None, request.checkpoint
         )
     )
-    lock, lock_error = context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
+    if resolved.own:
+        sight = replace(sight, free_bytes=measure_output_disk(resolved.own))
+    lock, lock_error = (
+        (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
+    )
     orphan = process_tree.find_orphan(runs)
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
@@ -160,11 +172,13 @@ def collect_context(
         lock_error=lock_error,
         master=master,
         leads=leads,
-        own_master=own.owns_address(master) if master and job.nodes > 1 else None,
+        own_master=own.owns_address(master, facts.network) if master and job.nodes > 1 else None,
         host=host,
-        own_host=own.owns_address(host) if host else None,
+        own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
         checkpoint=request.checkpoint,
+        lint=lint_own_job(resolved.own, facts) if resolved.own else None,
+        absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
         choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
@@ -283,13 +297,24 @@ def _supervise_run(
         "request": list(redact_words(list_repeat_words(seen))),
         "resumed_from": {"run": request.resumed_run, "checkpoint": request.checkpoint} if request.resumed_run else None,
         "cards_used": list(choose_monitor.list_card_labels(seen)),
-        "watch": {"no_stop": list(request.no_stop), "limits": list(request.limits), "deadline_s": request.deadline_s},
+        "watch": {
+            "no_stop": list(request.no_stop),
+            "limits": list(request.limits),
+            "stop": list(request.stop),
+            "deadline_s": request.deadline_s,
+        },
     }
     begun["options"] = RequestNote(request.into, request.recipes).as_values()
     record.save_record(run, begun)
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
     reporter = run_report.build_reporter(request, seen, run)
+
+    def tell(warning: Finding) -> None:
+        run_text.print_warning(warning)
+        reporter.report_warning(warning)
+
+    monitor.tell = tell
 
     def note_start(training: Training) -> None:
         begun.update(state="running", launcher=training.describe_processes())
@@ -309,6 +334,9 @@ def _supervise_run(
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
+    begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
+    for warning in monitor.warnings.values():
+        run_text.print_warning(warning, at_end=True)
     outcome = run_end.finish_run(run, begun, end)
     reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
     return outcome
@@ -317,7 +345,7 @@ def _supervise_run(
 def _new_folder(seen: GateContext, now: datetime) -> Path:
     try:
         run = record.create_folder(seen.runs, seen.recipe.name, now)
-        (run / "output").mkdir()
+        make_output_folder(run / "output", find_own_job(seen.recipe))
         record.reserve_space(run)
         (run / "log").mkdir(container_agent.PRIVATE)  # private: launchers write their environment there
     except OSError as err:

@@ -30,6 +30,7 @@ from envcheck.job.command_values import fill_values
 from envcheck.job.container_privileges import describe_doubt
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
+from envcheck.job.own_job_text import render_own_job
 from envcheck.job.resolve import resolve
 from envcheck.job.shell_script import render_script
 from envcheck.report import safe, screen
@@ -37,6 +38,7 @@ from envcheck.report.summary import describe_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
 from launch import gates, resume_run
+from launch.dry_run_notes import DryRunNotes, collect_notes, render_notes
 from launch.local_run import collect_context_only
 from launch.run import record
 from launch.targets.train_request import TrainRequest
@@ -52,10 +54,10 @@ def check_early(request: TrainRequest) -> None:
         from launch import gates
 
         gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
-    if request.no_stop or request.limits:
+    if request.no_stop or request.limits or request.stop:
         from launch.watching import choose_monitor
 
-        choose_monitor.parse_rules(request.no_stop, request.limits)
+        choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
 
 
 def preview_run(request: TrainRequest) -> int:
@@ -73,10 +75,14 @@ def preview_run(request: TrainRequest) -> int:
     made = render_job(job, fill_values(request, job.recipe, run))
     judged = gates.apply_waivers(collect_context_only(request, job, facts), ())[1] if job.is_for_this_machine else ()
     found = tuple(finding for finding in judged if finding.status in (Status.FAIL, Status.UNKNOWN))
+    notes = collect_notes(request, job, facts)
     if request.as_json:
-        click.echo(_render_document(request, job, made, found, None), nl=False)
+        click.echo(_render_document(request, job, made, found, None, notes), nl=False)
     else:
-        click.echo("\n".join([*start_lines(job, found), "", as_text(made)]), nl=False)
+        own = [*render_own_job(job.own), ""] if job.own else []
+        about = [line for indent, text in render_notes(notes) for line in _wrap_text(text, indent, f"{indent}    ")]
+        start = [*own, *start_lines(job, found), "", *about, *([""] if about else [])]
+        click.echo("\n".join([*start, as_text(made)]), nl=False)
     return _exit_code(found)
 
 
@@ -92,11 +98,18 @@ def preview_script(request: TrainRequest) -> str:
     request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve(request, recipes, facts, folder=HERE)
     made = render_job(job, fill_values(request, job.recipe, None))
-    return _render_document(request, job, made, (), render_script(made)) if request.as_json else render_script(made)
+    if not request.as_json:
+        return render_script(made)
+    return _render_document(request, job, made, (), render_script(made), collect_notes(request, job, facts))
 
 
 def _render_document(
-    request: TrainRequest, job: Job, made: TrainingCommand, found: Sequence[Finding], text: str | None
+    request: TrainRequest,
+    job: Job,
+    made: TrainingCommand,
+    found: Sequence[Finding],
+    text: str | None,
+    notes: DryRunNotes,
 ) -> str:
     head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": job.recipe.name, "model": job.recipe.models[0]}
     head |= {"method": job.method.method, "variant": job.method.variant, "role": job.method.role, "device": job.device}
@@ -105,7 +118,7 @@ def _render_document(
         "failed_checks": record.list_findings(gates.select_closed(found)),
         **describe_outcome(found, _exit_code(found)),
     }
-    return json.dumps({**head, **as_values(made), "script": text}, indent=1) + "\n"
+    return json.dumps({**head, **as_values(made), **notes.as_json(), "script": text}, indent=1) + "\n"
 
 
 def start_lines(job: Job, found: Sequence[Finding]) -> Iterator[str]:

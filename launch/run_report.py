@@ -34,8 +34,12 @@ class RunReporter:
         self.events.send_event("start")
         for finding in found:
             if finding.status in (Status.WARN, Status.UNKNOWN):
-                self.events.send_event("warning", check=finding.name, message=str(finding.seen))
+                self.report_warning(finding)
         self.metrics.write_state("running")
+
+    def report_warning(self, finding: Finding) -> None:
+        """Report a warning about the running training."""
+        self.events.send_event("warning", check=finding.name, message=str(finding.seen))
 
     def report_step(self, step: TrainingStep) -> None:
         """Report the first step; write the metrics now and then."""

@@ -68,7 +68,7 @@ def view_run(request: TrainRequest, seen: GateContext, run: Path, child: Supervi
         output.copy_new_text()
         while early is None and shown is not None:
             run = shown
-            shown = _show_progress(request, seen, run, child, signals)
+            shown = _show_progress(request, seen, run, child, signals, output)
             output.copy_new_text()
         while child.poll() is None and not signals.is_left:
             time.sleep(LOOK_EVERY_S)
@@ -88,7 +88,12 @@ def _wait_for(started: Callable[[], int | None], signals: ViewSignals) -> int | 
 
 
 def _show_progress(
-    request: TrainRequest, seen: GateContext, run: Path, child: Supervisor, signals: ViewSignals
+    request: TrainRequest,
+    seen: GateContext,
+    run: Path,
+    child: Supervisor,
+    signals: ViewSignals,
+    output: SupervisorOutput,
 ) -> Path | None:
     """Show a run until the supervisor ends; return the run that it was restarted as, if any."""
     successor: Path | None = None
@@ -105,6 +110,8 @@ def _show_progress(
             successor = _find_successor(run) if request.restart else None
             if drawing:
                 drawing.must_end_run(watch)
+            else:
+                output.copy_new_text()  # warnings
             time.sleep(LOOK_EVERY_S)
         if not signals.is_left:
             watch.update_state(final=True)

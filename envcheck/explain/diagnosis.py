@@ -92,7 +92,7 @@ class RaisedException:
     called_from: str = ""
     time: float | None = None
     frames: tuple[str, ...] = ()  # the innermost ones, the last one last
-    source: str = ""  # the source line of the last frame
+    sources: tuple[str, ...] = ()  # their source lines
     rank: int | None = None  # which the launcher put before the lines
     end: int = 0  # line of the exception itself
 

@@ -65,7 +65,8 @@ class TrainingCommand:
     `requires`: files that must exist.  `container`: the command that starts the recipe's container, () without one.
     `folders`: what it mounts from the working folder.  `runs`: the parent of the folders that a script creates per run.
     `missing`: tokens without a value.  `own_data`: the job accepts --data.  `files`: path → content, written before the
-    start.  `verb`: the envcheck command that runs it, train or infer.
+    start.  `verb`: the envcheck command that runs it, train or infer.  `keeps_environment`: it gets all variables
+    of the user, those of other jobs and secrets too.
     """
 
     title: str
@@ -88,6 +89,7 @@ class TrainingCommand:
     nodes: int = 1
     files: Mapping[str, str] = field(default_factory=dict)
     verb: str = "train"
+    keeps_environment: bool = False
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -154,7 +156,7 @@ def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> Training
         title=_("{name}: {title}", name=recipe.name, title=recipe.title),
         launcher=own.argv,
         arguments=(),
-        environment=own.environment,
+        environment=job.environment,
         prepend={},
         unset=(),
         scripts=(),
@@ -164,6 +166,7 @@ def _render_own_command(own: OwnJob, recipe: Recipe, job: RecipeJob) -> Training
         outputs=job.outputs,
         data=job.data,
         nodes=job.nodes,
+        keeps_environment=True,
     )
 
 

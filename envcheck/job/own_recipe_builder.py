@@ -5,21 +5,32 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
+from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.lint.own_job import JobValue, OwnJob
 from envcheck.core.messages import _
+from envcheck.job.choose_cards import CardChoice, CardQuery, build_choice, choose_cards, find_listed
 from envcheck.job.select import find_local_device
 from installers.recipes.own_recipe import OwnRecipe
 from installers.recipes.recipe import Hardware, RecipeJob
 from launch.catalogue import devices
 
 TITLE_LENGTH = 60
+LEAST_GIB = 1.0  # of each card: a runtime's own context takes most of it, so that nothing trains with less
 
 
-def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto") -> OwnRecipe:
-    """Return the recipe of an own job; device and number of cards are those of the machine if the job sets none."""
+def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int | None = None) -> OwnRecipe:
+    """Return the recipe of an own job; device and number of cards are those of the machine if the job sets none.
+
+    `count` are the cards that --devices names; UsageError if the job starts another number of processes.
+    """
     chosen = device if device != "auto" else own.device or find_local_device(facts)
-    cards = own.cards or count_machine_cards(chosen, facts)
+    if count is not None and own.cards not in (None, count):
+        raise UsageError(
+            _("--devices names {count} devices, but the job uses {cards}", count=count, cards=own.cards),
+            _("name as many devices as the job uses"),
+        )
+    cards = own.cards or count or count_machine_cards(chosen, facts)
     settled = replace(own, values=tuple(_settle_value(v, chosen, cards) for v in own.values))
     method = own.find_value("method")
     model = own.find_value("model")
@@ -30,7 +41,7 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto") -> OwnReci
         device=chosen,
         framework=own.framework,
         models=(own.model or (model.value if model else "") or "unknown",),
-        hardware=Hardware(product=""),
+        hardware=Hardware(product="", memory_gib=LEAST_GIB),
         jobs=(
             RecipeJob(
                 method=own.method or (method.value if method else "") or "unknown",
@@ -45,12 +56,37 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto") -> OwnReci
                 requires=own.requires,
                 data=own.data,
                 outputs=(own.output,) if own.output else (),
-                environment=own.environment,
                 plan=own.plan,
+                memory_gib=LEAST_GIB,
             ),
         ),
         own=settled,
     )
+
+
+def choose_own_cards(own: OwnJob, query: CardQuery, facts: Facts, device: str) -> CardChoice | None:
+    """Return the cards that the job uses: of --devices, of its own list, or of the user's; None: the first ones.
+
+    UsageError for --devices with a job that selects its devices itself.
+    """
+    if query.requested is not None:
+        if own.listed:
+            raise UsageError(
+                _("--devices: the job selects the devices {listed} itself", listed=own.listed),
+                _("change the list in the job, or remove --devices"),
+            )
+        return choose_cards(query, facts, device)
+    v = next((each for each in facts.vendors if each.name == device), None)
+    text = own.listed or (facts.environment or {}).get(v.vendor.visible_env if v else "", "")
+    places = find_listed(text, v) if v and text else None
+    if v is None or places is None or len(places) < query.count:
+        return None  # gate.visible and gate.devices report it
+    reason = (
+        _("selected by the job")
+        if own.listed
+        else _("selected by {variable}={value}", variable=v.vendor.visible_env, value=text)
+    )
+    return build_choice(places[: query.count], v, reason)
 
 
 def count_machine_cards(device: str, facts: Facts) -> int:

@@ -15,7 +15,7 @@ from envcheck.job.choose_cards import CardChoice, CardQuery, choose_cards, count
 from envcheck.job.container_privileges import derive_container
 from envcheck.job.definition import Job
 from envcheck.job.judgement import judge_offer
-from envcheck.job.own_recipe_builder import build_own_recipe
+from envcheck.job.own_recipe_builder import build_own_recipe, choose_own_cards
 from envcheck.job.request import JobRequest
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS, Offer, job_device
@@ -37,7 +37,7 @@ def resolve(
     """
     request = _count_devices(request)
     if request.own_job is not None:
-        recipe = build_own_recipe(request.own_job, facts, request.device)
+        recipe = build_own_recipe(request.own_job, facts, request.device, request.cards)
         return resolve_offer(request, (recipe, recipe.jobs[0]), facts, folder or str(Path.cwd()))
     choice = select.select_offer(request, catalogue, facts)
     offer = _adapt_method(request, choice.offer, facts, installed)
@@ -74,7 +74,7 @@ def _count_devices(request: JobRequest) -> JobRequest:
 def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Versions | None) -> Offer:
     """Return the recipe's job with the request's options, translated for the installed packages."""
     recipe, method = offer
-    there = _find_installed_packages(request, recipe, facts) if installed is None else installed
+    there = find_installed_packages(request, recipe, facts) if installed is None else installed
     method = options.apply_options(request, recipe, method, there)
     placeholders.check_placeholders(request, recipe, method)
     return recipe, method
@@ -92,7 +92,7 @@ def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) 
     container = derive_container(
         recipe, known, device, found.nodes, found.architecture, folder, as_published=as_published, only=only
     )
-    if choice:
+    if choice and (request.own_job is None or choice.is_explicit):
         in_container = container is not None and request.into is None and not (known.host and known.host.in_container)
         numbers = container.number_nodes(choice.nodes) if container and in_container else choice.places
         method = visible_cards.select_numbers(recipe, method, VENDORS[device], numbers)
@@ -115,6 +115,8 @@ def _choose_cards(request: JobRequest, offer: Offer, facts: Facts) -> CardChoice
     recipe, method = offer
     device = job_device(offer)
     query = CardQuery(request.devices, method.processes, lambda: build_demand(recipe, method, facts)[0])
+    if request.own_job is not None:
+        return choose_own_cards(request.own_job, query, facts, device)
     return choose_cards(query, facts, device)
 
 
@@ -127,7 +129,7 @@ def refuse_talk(recipe: Recipe, method: RecipeJob) -> None:
         )
 
 
-def _find_installed_packages(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
+def find_installed_packages(request: JobRequest, recipe: Recipe, facts: Facts) -> Versions:
     """Return the packages of the job's virtual environment; empty for a container, whose packages are unknown."""
     if request.into is None and recipe.image is not None:
         return NOTHING

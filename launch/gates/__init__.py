@@ -16,6 +16,7 @@ from launch.gates import (
     job_requirements,
     leftover_variables,
     run_location,
+    script_findings,
     training_steps,
     waive,
 )
@@ -26,6 +27,7 @@ Gate = Callable[[GateContext], Finding]
 
 GATES: dict[str, Gate] = {
     "environment": job_requirements.check_environment,
+    "lint": script_findings.check_lint,
     "lock": run_location.check_lockfile,
     "doctor": run_location.check_doctor,
     "devices": job_requirements.check_devices,

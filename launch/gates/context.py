@@ -18,6 +18,7 @@ from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
 from envcheck.job.choose_cards import CardChoice
 from envcheck.job.command import TrainingCommand
+from envcheck.lint.linter import LintResult
 from installers.bundle import recipe_locks
 from installers.locks.lockfile import Lock
 from installers.recipes.recipe import Recipe, RecipeJob
@@ -37,6 +38,7 @@ class GateContext:
     this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
     `checkpoint` is the folder to resume from.  `rank` is the number of this node; `leads` is true on node 0.  `choice`
     are the cards; None: the first visible ones.
+    Of a job of the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
     """
 
     recipe: Recipe
@@ -67,6 +69,8 @@ class GateContext:
     own_host: bool | None = None
     rank: int | None = None
     checkpoint: str = ""
+    lint: LintResult | None = None
+    absent_program: str = ""
     choice: CardChoice | None = None
 
 

@@ -11,6 +11,7 @@ from envcheck.core.messages import _, fill, join
 from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.job.command import TrainingCommand
 from envcheck.vendors import VENDORS
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.context import GateContext
 from launch.gates.results import block_if_unreachable, build_blocked, build_finding, build_not_applicable, build_ok
@@ -124,6 +125,8 @@ def check_master_address(s: GateContext) -> Finding:
     """The master address belongs to node 0 and to no other node; the rendezvous tests the connection."""
     if s.job.nodes < 2:
         return build_not_applicable("gate.master", _("the job has one node"))
+    if find_own_job(s.recipe) is not None:
+        return build_not_applicable("gate.master", _("the job's own command names the other nodes"))
     if not s.master:
         return build_blocked("gate.master", "gate.command", _("--master is not set"))
     words = _("Set --master to the address of node 0, identical on every node, or set another --rank on this node.")

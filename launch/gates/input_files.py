@@ -10,6 +10,7 @@ from envcheck.core.units import format_gib
 from envcheck.job.command import TrainingCommand
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS
+from installers.recipes.own_recipe import find_own_job
 from launch.gates.context import GateContext
 from launch.gates.results import block_if_unreachable, build_finding, build_not_applicable, build_ok
 from launch.gates.stage_question import CONFIG, find_trained_folders, is_data_file
@@ -227,9 +228,15 @@ def check_model(s: GateContext) -> Finding:
     gone = [folder for folder, said in found if said is None]
     if gone:
         words = _("Download the model to that folder.")
+        if find_own_job(s.recipe) is not None:
+            return build_finding(
+                "gate.model", False, _("no model found in {gone}", gone=join(", ", gone)), manual(words)
+            )
         fetch = " --fetch-weights" if s.recipe.weights else ""  # without it provision only reports missing weights
         seen = _("no model found in {gone}", gone=join(", ", gone))
-        return build_finding("gate.model", False, seen, fix(words, f"envcheck provision {s.options}{fetch}"))
+        is_own = find_own_job(s.recipe) is not None
+        remedy = manual(words) if is_own else fix(words, f"envcheck provision {s.options}{fetch}")
+        return build_finding("gate.model", False, seen, remedy)
     flaws = [(folder, flaw) for folder, said in found for flaw in (said or {}).get("flaws", ())]
     if not flaws:
         complete = [

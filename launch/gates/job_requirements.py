@@ -13,12 +13,14 @@ from envcheck.core.units import format_gib
 from envcheck.job.choose_cards import describe_choice, narrow_to_cards
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import TALKS
+from installers.recipes.own_recipe import find_own_job
 from launch.gates import run_location
 from launch.gates.context import GateContext
 from launch.gates.results import (
     block_if_unreachable,
     build_blocked,
     build_finding,
+    build_not_applicable,
     build_ok,
     find_vendor_facts,
     select_job_devices,
@@ -28,6 +30,8 @@ from launch.planner.recipe_demand import build_demand, count_output
 
 def check_environment(s: GateContext) -> Finding:
     """The recipe's software is installed and verified."""
+    if find_own_job(s.recipe) is not None:
+        return build_not_applicable("gate.environment", _("the job runs in your own environment"))
     if s.sight.obstacle and not s.sight.missing:
         return build_blocked("gate.environment", "gate.container", _("cannot inspect {title}", title=s.stage.title))
     if not s.sight.missing:

@@ -14,6 +14,10 @@ def check_leftover_variables(s: GateContext) -> Finding:
     if not stale:
         return Finding("gate.variables", Status.OK, _("no variables left over from another job"))
     seen = _("removed from the training's environment: {stale}", stale=join(", ", stale))
+    if s.command.keeps_environment:
+        seen = _("set in your environment, and passed on: {names}", names=join(", ", stale))
+        words = _("Launchers read them. Unset those that this job does not need.")
+        return Finding("gate.variables", Status.WARN, seen, fix(words, f"unset -v {' '.join(stale)}"))
     cards = VENDORS[s.device].visible_env
     words = _("Another job or platform set them. Use the options --rank, --master and --nnodes instead.")
     if cards in stale:

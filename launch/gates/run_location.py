@@ -140,6 +140,10 @@ def find_container_run(sight: StageFacts) -> Message | None:
 
 def check_command_complete(s: GateContext) -> Finding:
     """No value of the command is missing."""
+    if s.absent_program:
+        seen = _("{program} is not in PATH", program=s.absent_program)
+        words = _("Install it, or activate the environment that has it.")
+        return build_finding("gate.command", False, seen, manual(words))
     seen = (
         _("missing values: {names}", names=join(", ", s.command.missing))
         if s.command.missing

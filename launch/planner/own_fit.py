@@ -10,7 +10,7 @@ from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob
 from envcheck.core.messages import Message, _, join
 from envcheck.core.model import manual
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.planner import recipe_fit
+from launch.planner import recipe_fit, recipe_job
 
 MEMORY = ("method", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload")
 
@@ -20,9 +20,11 @@ def judge_own_fit(
 ) -> JobFit | None:
     """Return the verdict for the values that were read; unknown where assumed values alone make it fail."""
     recipe, job = offer
+    if (job.device or recipe.device) == "cpu":
+        return None
     if fit is None:
         seen, words = explain_unknown_job(own)
-        return JobFit(None, seen, manual(words)) if (job.device or recipe.device) != "cpu" else None
+        return JobFit(None, seen, manual(words))
     if fit.fits is not False or not (open_ := own.list_unsettled(*MEMORY)):
         return fit
     lean = replace(job, plan={**job.plan, **own.lean})
@@ -35,6 +37,21 @@ def judge_own_fit(
         return fit
     seen = _("{reason}; this assumes {values}", reason=fit.reason, values=join(", ", map(_describe_value, open_)))
     return JobFit(None, seen, manual(_explain_settling(open_)), fit.predicted_bytes)
+
+
+def judge_own_degrees(
+    own: OwnJob, offer: tuple[Recipe, RecipeJob], facts: Facts, found: JobFit | None
+) -> JobFit | None:
+    """Return the verdict on the layout; unknown where assumed values, or an unknown framework, alone make it fail."""
+    recipe, job = offer
+    if found is None or (job.device or recipe.device) == "cpu":
+        return None
+    if found.fits is not False:
+        return found
+    lean = recipe_job.judge_degrees(recipe, replace(job, plan={**job.plan, **own.lean}), facts)
+    is_sure = bool(own.framework and own.cards) and lean is not None and lean.fits is False
+    words = _("Change these values in the job: {reason}", reason=found.reason)
+    return JobFit(False if is_sure else None, found.reason, manual(words))
 
 
 def explain_unknown_job(own: OwnJob) -> tuple[Message, Message]:

@@ -13,7 +13,7 @@ from envcheck.core.units import GIB, MIB, format_gib
 from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
 from launch.planner import LaunchPlan, recipe_fit, recipe_job
-from launch.planner.own_fit import judge_own_fit
+from launch.planner.own_fit import judge_own_degrees, judge_own_fit
 from launch.rendering.argument_rows import parse_rows
 
 OUTPUT_BYTES = 200 * MIB  # logs, run record and checkpoints of the smallest model, with a margin
@@ -38,9 +38,10 @@ def build_demand(
         fits = recipe_fit.describe_fit(recipe, job, plan)
     except EnvcheckError as err:
         plan, fits = None, recipe_fit.build_unplannable_fit(err)
-    own = find_own_job(recipe)
-    if own is not None:
+    degrees = recipe_job.judge_degrees(recipe, job, facts, models)
+    if (own := find_own_job(recipe)) is not None:
         fits = judge_own_fit(own, (recipe, job), facts, selected, fits)
+        degrees = judge_own_degrees(own, (recipe, job), facts, degrees)
     asked = derive_requirements(recipe, job)
     host_gib = max(asked.host_memory_gib or 0.0, plan.host / GIB if plan else 0.0)
     output_gib, reason = count_output(job, plan)
@@ -48,7 +49,7 @@ def build_demand(
         asked,
         devices=selected,
         fit=fits,
-        degrees=recipe_job.judge_degrees(recipe, job, facts, models),
+        degrees=degrees,
         host_memory_gib=host_gib or None,
         disk_gib=max(asked.disk_gib or 0.0, output_gib),
         disk_reason=reason,

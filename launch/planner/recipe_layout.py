@@ -43,7 +43,7 @@ def parse_job_arguments(job: RecipeJob) -> dict[str, Any]:
     words = [word.replace("=", " ") for word in job.arguments]
     flat = " ".join(words).split()
     found: dict[str, Any] = {}
-    for name, value in zip(flat, [*flat[1:], ""], strict=True):
+    for name, value in zip(flat, [*flat[1:], ""], strict=False):  # without arguments there is one value too many
         key = NUMBERS.get(name.lstrip("-"))
         if key and value.isdigit():
             found[key] = int(value)

@@ -12,6 +12,7 @@ from envcheck.collect import answer_sources
 from envcheck.core import process as runner
 from envcheck.core.messages import Message, _
 from envcheck.job.command import PROGRAMS, TrainingCommand
+from installers.recipes.own_recipe import find_own_job
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.state import environment
@@ -25,7 +26,9 @@ from launch.targets.stage import StageFacts, StageQuestion, build_probe_request,
 
 @dataclass(frozen=True)
 class HostStage:
-    """This host; `folder` is the virtual environment, None for software of the container that envcheck runs in."""
+    """This host; `folder` is the virtual environment, None for the user's own environment, or the one of the container
+    that envcheck runs in.
+    """
 
     recipe: Recipe
     folder: Path | None
@@ -33,6 +36,8 @@ class HostStage:
     @property
     def title(self) -> Message:
         """Name for messages."""
+        if find_own_job(self.recipe) is not None:
+            return _("your own environment on this host")
         return _("{folder} on this host", folder=self.folder) if self.folder else _("the current container")
 
     @property

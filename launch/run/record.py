@@ -29,6 +29,7 @@ from envcheck.core.secrets import redact_text, redact_variable, redact_words
 from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from envcheck.report.summary import describe_outcome
+from installers.recipes.own_recipe import find_own_job
 from launch.logs.training_step import TrainingStep
 from launch.planner import recipe_fit
 from launch.programs import container_agent
@@ -157,6 +158,7 @@ def list_head_values(seen: GateContext) -> Record:
         "model": seen.recipe.models[0],
         "method": seen.job.method,
         "device": seen.device,
+        **({"own": _to_safe_json(own.as_json())} if (own := find_own_job(seen.recipe)) else {}),
     }
 
 
@@ -186,6 +188,7 @@ def build_start_record(
             "steps": dict(seen.job.steps),
             "parallel": dict(seen.job.parallel),
             "data": list(seen.sight.sizes),
+            **({"devices": list(seen.choice.numbers)} if seen.choice else {}),
         },
         "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
         | {"packages": dict(seen.sight.packages)},
@@ -227,8 +230,21 @@ def measured_peak_bytes(end: TrainingEnd, device: str) -> int | None:
 
 
 def list_checkpoints(output: Path) -> list[str]:
-    """Return the paths of the checkpoints in an output folder, oldest first."""
-    return [str(output / name) for name in container_agent.list_checkpoints(output)]
+    """Return the paths of the checkpoints in an output folder, oldest first.
+
+    Behind a link there is the folder of a user's own job, which may hold those of earlier trainings.
+    """
+    names = container_agent.list_checkpoints(output)
+    if output.is_symlink():
+        names = [name for name in names if _is_newer(output / name, output.lstat().st_mtime)]
+    return [str(output / name) for name in names]
+
+
+def _is_newer(folder: Path, began: float) -> bool:
+    """Whether the folder or a file in it was written after that time, with a margin for coarse clocks."""
+    with contextlib.suppress(OSError):
+        return max(each.stat().st_mtime for each in (folder, *folder.iterdir())) >= began - 2
+    return False
 
 
 def _peak_memory_mib(steps: Sequence[TrainingStep]) -> float | None:

@@ -12,6 +12,7 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.language.localized_findings import localize_findings
 from envcheck.core.language.width import display_width
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Finding, Status
 from envcheck.core.secrets import redact_words
@@ -20,6 +21,7 @@ from envcheck.core.units import MIB, format_mib
 from envcheck.explain.diagnosis import Diagnosis
 from envcheck.explain.localize import translate_diagnosis
 from envcheck.job.command import TrainingCommand
+from envcheck.job.own_job_text import render_own_job
 from launch.gates import waive
 from launch.gates.waive import GateWaiver
 from launch.logs.fields import ESCAPE
@@ -110,6 +112,12 @@ def print_unused_waivers(waivers: Iterable[GateWaiver], opened: Sequence[str]) -
             )
 
 
+def print_own_job(own: OwnJob) -> None:
+    """Print what was read of the user's own job."""
+    for line in render_own_job(own):
+        print_line(line)
+
+
 def print_start(run: Path, made: TrainingCommand) -> None:
     """Print the run folder and the command."""
     print_line(format_row(_("run"), run, 7))
@@ -184,6 +192,21 @@ def _describe_cards(ending: TrainingEnd) -> str:
     parts = [_("up to {memory} on card {card}", memory=format_mib(m), card=name) for m, name in sorted(memory)[-1:]]
     parts += [_("up to {power:.0f} W on card {card}", power=w, card=name) for w, name in sorted(power)[-1:]]
     return format_row(_("cards"), language.translate(join(", ", parts))) if parts else ""
+
+
+def print_warning(found: Finding, at_end: bool = False) -> None:
+    """Print a warning about the running training; at the end without the remedy, which was printed before."""
+    (finding,) = localize_findings([found])
+    print_line(f"{language.translate(_('warning: '))}{language.translate(_quote_finding(finding))}")
+    if at_end:
+        return
+    for line in finding.evidence[:LAST_LINES]:
+        print_line(f"  | {language.translate(line)[:300]}")
+    print_line(f"  {language.translate(_('next: '))}{finding.remedy.words if finding.remedy else ''}")
+
+
+def _quote_finding(finding: Finding) -> Message:
+    return _("{name}: {seen}", name=finding.name, seen=finding.seen)
 
 
 def _print_stop_rule(why: Finding) -> None:

@@ -64,6 +64,9 @@ def _is_left_over(name: str, device: str) -> bool:
 
 def clean_variables(base: Mapping[str, str], command: TrainingCommand, device: str, mark: str) -> CleanEnvironment:
     """Return `base` without leftovers and secrets, with the command's variables, which override it."""
+    if command.keeps_environment:
+        unbuffered = {"PYTHONUNBUFFERED": "1"}  # else the log of a program comes in blocks, and so do its steps
+        return CleanEnvironment({**unbuffered, **base, **command.environment, MARK: mark}, (), ())
     old = list_stale_variables(base, command, device)
     secret = tuple(name for name in sorted(base) if name not in old and redact_variable(name, base[name]) != base[name])
     left = {name: text for name, text in base.items() if name not in old and name not in secret}

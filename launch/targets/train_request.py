@@ -26,6 +26,7 @@ class TrainRequest(JobRequest):
     gather_s: float = 600.0
     no_stop: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
     dashboard: bool = False
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ def format_repeat_options(request: TrainRequest) -> str:
     said += [] if request.gather_s == TrainRequest.gather_s else ["--gather", f"{request.gather_s:g}"]
     several = {"--waive": request.waive, "--because": request.because}
     several |= {"--on-event": request.on_event}  # not --webhook: its URL may hold a secret
-    several |= {"--no-stop": request.no_stop, "--limit": request.limits}
+    several |= {"--no-stop": request.no_stop, "--limit": request.limits, "--stop": request.stop}
     said += [word for name, values in several.items() for value in values for word in (name, value)]
     said += [f"--{flag}" for flag in ("detach", "dashboard") if getattr(request, flag)]
     return f"{shlex.join(said)} {format_own_options(request)}".strip()

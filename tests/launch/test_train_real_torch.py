@@ -230,3 +230,24 @@ def test_two_nodes_and_a_worker_is_killed(
     assert "worker 1 failed first, killed by SIGKILL" in words[1], words
     assert "no worker on this node failed first" in words[0], words
     assert list_remaining_processes(tmp_path) == []
+
+
+def test_own_command_of_torchrun(torch_environment: Path, tmp_path: Path) -> None:
+    """`train -- torchrun ...` runs two processes on the CPU as typed, and ends in a record with the loss curve."""
+    command = [str(torch_environment / "bin" / "torchrun"), "--standalone", "--nproc_per_node", "2"]
+    command += [str(HERE / "torch_program.py"), "--steps", "5", "--output", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "envcheck", "train", "--json", "--", *command],
+        cwd=tmp_path,
+        env=make_variables(tmp_path / "home", OMP_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stderr + read_launcher_log(tmp_path)
+    said = json.loads(done.stdout)
+    assert (said["state"], said["command"], said["plan"]["processes"]) == ("finished", command, 2)
+    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4, 5]
+    assert list(tmp_path.glob("runs/*/loss.svg"))
+    assert list_remaining_processes(tmp_path) == []

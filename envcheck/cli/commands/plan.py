@@ -234,9 +234,7 @@ def _add_own_job(request: T) -> T:
     if own is None:
         return request
     if not (own.model and own.method):
-        from launch.planner.own_fit import explain_unknown_job
-
-        raise UndeterminedError(*explain_unknown_job(own))
+        raise _explain_unplannable(replace(request, own_job=own), own)
     values: dict[str, Any] = {
         "model": own.model,
         "method": own.method,
@@ -252,6 +250,20 @@ def _add_own_job(request: T) -> T:
     if not request.is_described or own.nodes == 1:
         values.pop("nodes")
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
+
+
+def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedError:
+    """The error for a job whose model or method the planner does not know; shows what was read of it."""
+    from launch.planner.own_fit import explain_unknown_job
+
+    err = UndeterminedError(*explain_unknown_job(own))
+    if request.as_json:
+        err.document = _build_unknown_document(err, _examine_machines(request))
+    else:
+        from envcheck.job.own_job_text import render_own_job
+
+        click.echo("\n".join(render_own_job(own)))
+    return err
 
 
 def _print_models(as_json: bool) -> int:

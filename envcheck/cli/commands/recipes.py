@@ -9,8 +9,11 @@ from pathlib import Path
 import click
 
 from envcheck.cli import options, shell_completion, usage_errors
+from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
+from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, convert_request
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.language import translate
 from envcheck.core.messages import _
 
 
@@ -30,6 +33,7 @@ def recipes(ctx: click.Context, recipes_folder: Path | None, as_json: bool) -> N
     envcheck recipes show ernie-300b-npu
     envcheck recipes show tiny-cpu --json
     envcheck recipes --recipes ./mine
+    envcheck recipes create my.yaml -o mine/my.toml
     """
     ctx.obj = (recipes_folder, as_json)
     if ctx.invoked_subcommand is None:
@@ -78,6 +82,66 @@ def show(request: ShowOptions) -> None:
         click.echo(display.render_json([recipe], {"job": job.as_json()}))
     else:
         click.echo(display.render_page(recipe, _get_terminal_width(), describe_job(job)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateOptions(options.JsonOption, options.DeviceOption):
+    output: Path | None = options.output_option()
+    words: tuple[str, ...] = job_argument("FILE | -- COMMAND")
+
+
+@command(CreateOptions, group=recipes, cls=JobCommand, short_help="Write a recipe for your own job.")
+def create(request: CreateOptions) -> None:
+    """Write a recipe for your own job: a configuration, a script, or a command after --.
+
+    The recipe keeps what was read of the job, so that `plan` gives the same answer for it.  Use it with --recipes and
+    the folder of the file, also on other hosts.  Without -o it is printed.
+
+    \b
+    envcheck recipes create my.yaml -o recipes/my.toml
+    envcheck recipes create run.sh
+    envcheck train --recipe my --recipes recipes
+    """
+    from envcheck.job.local_facts import collect_facts_here
+    from envcheck.job.own_recipe_builder import build_own_recipe
+    from envcheck.job.recipe_text import make_recipe_name, render_recipe
+    from envcheck.job.request import JobRequest
+
+    own = read_own_job(request.words, request.given)
+    if own is None:
+        raise UsageError(_("no job specified"), _("for example: envcheck recipes create my.yaml -o recipes/my.toml"))
+    recipe = build_own_recipe(own, collect_facts_here(JobRequest(device=request.device)), request.device)
+    name = make_recipe_name(request.output.stem if request.output else own.name)
+    text = render_recipe(recipe, name)
+    if request.output is not None:
+        _write_recipe(request.output, text)
+    if request.as_json:
+        written = None if request.output is None else str(request.output)
+        print_document({"name": name, "file": written, "text": text})
+        return
+    if request.output is None:
+        click.echo(text, nl=False)
+        return
+    click.echo(translate(_("wrote {path}: envcheck train --recipe {name} --recipes {folder}", path=request.output,
+                           name=name, folder=request.output.parent)))  # fmt: skip
+
+
+def _write_recipe(path: Path, text: str) -> None:
+    """Write and check a new recipe; an existing file is not replaced."""
+    from installers.recipes.loader import load_recipe
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(_("{path} already exists", path=path), _("specify another file")) from None
+    except OSError as err:
+        raise UsageError(
+            _("cannot write {path}: {reason}", path=path, reason=describe_os_error(err)),
+            _("specify a writable file"),
+        ) from None
+    load_recipe(path)
 
 
 def _get_terminal_width() -> int:

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 
 import click
 
-from envcheck.cli import backend_options, options, repeat_command, usage_errors
+from envcheck.cli import backend_options, options, repeat_command
+from envcheck.cli.job_argument import SingleValueJobCommand, job_argument, read_own_job
 from envcheck.cli.number_types import Seconds, WholeNumber, WholeSeconds
 from envcheck.cli.option_groups import OptionGroup
-from envcheck.cli.requests import argument, command, convert_request, flag, option
+from envcheck.cli.requests import command, convert_request, flag, option
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _
 from envcheck.fleet import argv as fleet_words
 from launch.runs import backends
@@ -56,6 +58,10 @@ class TrainOptions(
         "--no-stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
         help="Disable a stop rule: cpu, loss, stalled, launcher, health, memory.",
     )  # fmt: skip
+    stop: tuple[str, ...] = option(
+        "--stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
+        help="End on a warning: flat, uniform, gradients, ...",
+    )  # fmt: skip
     limits: tuple[str, ...] = option(
         "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",
         help="Change a stop rule limit: stalled.seconds=1800.",
@@ -68,7 +74,7 @@ class TrainOptions(
         "--gates", group=OptionGroup.PREFLIGHT, is_common=True, help="Run the preflight checks and exit.",
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
-    extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM_OPTIONS]")
+    extra: tuple[str, ...] = job_argument("[FILE] [-- COMMAND | PROGRAM_OPTIONS]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +144,7 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
 @command(
     HostsTrainOptions,
     NodeTrainOptions,
-    cls=usage_errors.SingleValueCommand,
+    cls=SingleValueJobCommand,
     more=backend_options.list_parameters(),
     short_help="Start a training run after preflight checks, and supervise it.",
 )
@@ -150,6 +156,8 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
 
     \b
     envcheck train --model tiny --method lora --device cpu --provision --yes
+    envcheck train my.yaml                                        start your own job
+    envcheck train -- torchrun --nproc_per_node 8 train.py
     envcheck train --model 300b --method sft --device npu --dry-run    show the command
     envcheck train --model 21b --method lora --as-script > run.sh
     envcheck train --recipe qwen-7b-npu-swift --set lora_rank=16 -- --bf16 true
@@ -159,12 +167,13 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     envcheck train --model 300b --method sft --device npu --on slurm
     envcheck train --resume latest
     """
-    if request.model is None and request.recipe is None and getattr(request, "resume", None):
+    own_job = _read_own_job(request)
+    if request.model is None and request.recipe is None and own_job is None and getattr(request, "resume", None):
         return repeat_command.resume_run(train, str(getattr(request, "resume", None)))
     if (
-        request.model is None and request.recipe is None
+        request.model is None and request.recipe is None and own_job is None
     ):  # a job must be named, even if only one matches: it takes hours
-        next_step = _("Add --model NAME or --recipe NAME; envcheck recipes lists them.")
+        next_step = _("Add --model NAME, --recipe NAME, a file or a command; envcheck recipes lists the recipes.")
         raise UsageError(_("no model or recipe specified"), next_step)
     if isinstance(request, HostsTrainOptions):
         return _train_hosts(request)
@@ -172,7 +181,7 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     from launch.targets.train_request import TrainRequest
 
     own, write = backend_options.choose_own_options(request.on, request.own), request.write
-    wish = convert_request(TrainRequest, request)
+    wish = convert_request(TrainRequest, request, own_job=own_job, **({"extra": ()} if own_job else {}))
     if request.dry_run and write is not None:
         click.echo(translate(_("envcheck: --dry-run does not write to {write}", write=write)), err=True)
         write = None
@@ -194,6 +203,27 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
         click.echo(preview.preview_script(wish), nl=False)
         return 0
     return preview.preview_run(wish) if request.dry_run else local_run.train_here(wish)
+
+
+# Options that change a recipe's command, install its software, or write it: an own job's command is never changed.
+OF_RECIPES = (
+    "settings", "installed", "cards", "data", "steps", "port", "nnodes", "rank", "master", "host", "provision", "into",
+    "as_script", "write", "recipes",
+)  # fmt: skip
+
+
+def _read_own_job(request: HostsTrainOptions | NodeTrainOptions) -> OwnJob | None:
+    """Return the user's own job; UsageError for one on other machines."""
+    found = read_own_job(request.extra, request.given, OF_RECIPES)
+    elsewhere: list[str] = [name for name in ("hosts", "hostfile") if name in request.given]
+    if isinstance(request, NodeTrainOptions) and request.on != backends.LOCAL:
+        elsewhere = ["on"]
+    if found is not None and elsewhere:
+        raise UsageError(
+            _("a job of your own runs on this machine only, not with --{option}", option=elsewhere[0]),
+            _("write a recipe of it with `envcheck recipes create`, and start that with --recipes"),
+        )
+    return found
 
 
 def _refuse_unknown_job(request: HostsTrainOptions) -> None:

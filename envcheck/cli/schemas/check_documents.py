@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from envcheck.cli.schemas.generate import Keys, key, optional_key
+from envcheck.core.lint.own_job import ValueState
 from envcheck.core.messages import mark
 from envcheck.core.model import Answer, Finding, Remedy, Status
 from envcheck.core.version import SCHEMA_VERSION
@@ -41,6 +42,20 @@ class JobContainerValues(Keys):
     runtime: str = key("Container runtime; empty for the default of the engine.")
 
 
+class OwnJobValue(Keys):
+    value: str | None = key("The value as text; null if unknown.")
+    state: ValueState = key("How the value is known: read, assumed or unknown.")
+    where: str = key("File and line where it was read, or why it is assumed; may be empty.")
+    option: str = key("Option of the job that sets it; empty for none.")
+
+
+class OwnJobValues(Keys):
+    source: str = key("File that describes the job; command for a command line.")
+    command: list[str] = key("Command that starts the training.")
+    values: dict[str, OwnJobValue] = key("Values of the job by name, such as model or micro_batch.")
+    notes: list[str] = key("Remarks about the job; may be empty.")
+
+
 class JobValues(Keys):
     recipe: str
     model: str
@@ -55,6 +70,7 @@ class JobValues(Keys):
     image: str | None = key("Container image; null for none.")
     container: JobContainerValues | None = key("The container; null for none.")
     blocked_by: list[str] = key("Requirements that this machine does not meet; may be empty.")
+    own: OwnJobValues | None = key("The user's own job; null for a job of a recipe.")
 
 
 class MessageValues(Keys):
@@ -183,7 +199,7 @@ class DiagnosisValues(Keys):
     evidence: list[LogLine] = key("First matching lines.")
 
 
-class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "source", "rank", "end")):
+class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "sources", "rank", "end")):
     raised_in: str | None = key("Innermost frame of the traceback; null if unknown.")
     called_from: str | None = key("Outermost frame of the traceback; null if unknown.")
 

@@ -10,8 +10,10 @@ from envcheck.cli.schemas.generate import Keys, key, optional_key
 from envcheck.cli.schemas.run_documents import TrainDocument
 from envcheck.core.model import Status
 
+OF_DRY_RUN = ("differences", "option_changes", "assumed")
 
-class InferDocument(Keys, like=TrainDocument, without=("role", "job", "failed_checks")):
+
+class InferDocument(Keys, like=TrainDocument, without=("role", "job", "failed_checks", *OF_DRY_RUN)):
     weights: str | None = key("Checkpoint or adapter; null for the model as published.")
 
 
@@ -84,8 +86,15 @@ class VerdictDocument(Keys, like=OutcomeDocument):
     bad_nodes: list[str] = key("Nodes with failed checks that other nodes could replace.")
 
 
+class CreatedRecipeDocument(Keys, like=NumberedDocument):
+    name: str = key("Name of the recipe, as in `--recipe`.")
+    file: str | None = key("File that was written; null if none was.")
+    text: str = key("The recipe, as TOML.")
+
+
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "completion": ("envcheck completion SHELL --json", CompletionDocument, {}),
+    "recipe-file": ("envcheck recipes create --json", CreatedRecipeDocument, {}),
     "schemas": ("envcheck schema --json", SchemasDocument, {}),
     "lint-rules": ("envcheck lint --list-rules --json", LintRulesDocument, {}),
     "snapshot-file": ("envcheck snapshot -o FILE --json", RecordedDocument, {}),

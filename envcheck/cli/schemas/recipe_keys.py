@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from installers.bundle import assembly
 from installers.plan import requirement
-from installers.recipes import container_spec, manual_steps, recipe
+from installers.recipes import container_spec, manual_steps, published_differences, recipe
 
 _DEFAULT = "empty for the default of the engine"
 
@@ -46,6 +46,11 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "source": "Document and line that the value comes from.",
         "published": "Wrong value of the published document; null if it is right.",
         "reason": "Why the published value is wrong; empty if it is right.",
+    },
+    published_differences.PublishedDifference: {
+        "value": "What the job has.",
+        "published": "What the document has.",
+        "reason": "Why it was changed; may be empty.",
     },
     recipe.Trap: {
         "where": "Document and line.",
@@ -148,6 +153,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "memory_gib": "Memory of one device, GiB; null for that of the recipe.",
         "host_memory_gib": "Host memory on each node, GiB; null for that of the recipe.",
         "disk_gib": "Free disk space on each node, GiB; null for that of the recipe.",
+        "numbers": "Numbers of the chosen devices, as they count where the job runs; empty for the first ones.",
         "plan": "Options of `envcheck plan` for what the arguments do not say, such as recompute.",
     },
     recipe.Prompt: {

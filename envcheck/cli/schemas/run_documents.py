@@ -14,12 +14,14 @@ from envcheck.cli.schemas.check_documents import (
     MessageValues,
     NumberedDocument,
     OutcomeDocument,
+    OwnJobValues,
 )
 from envcheck.cli.schemas.generate import Keys, key, optional_key
 from envcheck.cli.schemas.submission_documents import KubernetesObject, NodeRequirement, PodEnd, SlurmComponent
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.messages import mark
 from envcheck.core.model import Remedy, Status
+from installers.recipes.published_differences import PublishedDifference
 
 
 class GateValues(Keys):
@@ -58,6 +60,9 @@ class TrainDocument(Keys, like=OutcomeDocument):
     files: dict[str, str] = key("Files that are written before the start: their text by path.")
     command: list[str] = key("Command that starts the training.")
     outputs: list[str]
+    differences: list[PublishedDifference] = key("Differences from the published document; empty for none.")
+    option_changes: list[str] = key("Options that the installed version has otherwise; empty for none.")
+    assumed: list[str] = key("What the memory plan assumes; may be empty.")
     script: str | None = key("The shell script; null if it was not requested.")
 
 
@@ -123,6 +128,7 @@ class RunPlan(Keys):
     steps: dict[str, int] = key("Training steps: max, warmup, save, eval.")
     parallel: dict[str, int] = optional_key("Parallel degrees: tensor, pipeline, sharding, data.")
     data: list[str] = optional_key("Paths of the data sets.")
+    devices: list[int] = optional_key("Numbers of the devices on this node, as the vendor's tool counts them.")
 
 
 class RunVersions(Keys):
@@ -242,6 +248,7 @@ class RunDocument(Keys, like=NumberedDocument):
     model: str = optional_key()
     method: str = optional_key()
     device: str = optional_key()
+    own: OwnJobValues = optional_key("The user's own job; missing for a job of a recipe.")
     slurm: RunSlurm = optional_key("The Slurm job; only with `--on slurm`.")
     kubernetes: RunKubernetes = optional_key("The Kubernetes job; only with `--on k8s`.")
     state: RunState = key("State of the run; ready: with `--gates`, all preflight checks passed.")
@@ -278,6 +285,7 @@ class RunDocument(Keys, like=NumberedDocument):
     tokens_per_s: float | None = optional_key("Median throughput of the job, tokens per second; null if unknown.")
     peak_memory_mib: RunPeakMemory = optional_key("Highest memory use.")
     stopped: GateValues | None = optional_key("Finding of the stop rule that ended the run; null for none.")
+    warnings: list[GateValues] = optional_key("Warnings about the training; empty for none.")
     leftover_pids: list[int] = optional_key(
         "Process ids that are still alive after the run, such as those that hang in a driver."
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.core.messages import NOTHING, Message, _
+from envcheck.core.secrets import redact_text, redact_words
 
 # What the values are called in texts.
 LABELS: Mapping[str, Message] = {
@@ -34,6 +35,9 @@ LABELS: Mapping[str, Message] = {
 }
 
 
+COMMAND = "command"  # the source of a job without a file
+
+
 class ValueState(str, enum.Enum):
     """How a value of a job is known."""
 
@@ -52,6 +56,11 @@ class JobValue:
     where: Message = NOTHING
     option: str = ""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the value in a job's document."""
+        text = redact_text(self.value) or None
+        return {"value": text, "state": self.state.value, "where": self.where, "option": self.option}
+
 
 @dataclass(frozen=True)
 class OwnJob:
@@ -60,7 +69,7 @@ class OwnJob:
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
     folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
-    the machine are used.  `environment` are variables that a script sets for the cards.
+    the machine are used.  `listed` are the devices that the job itself selects.
     """
 
     name: str
@@ -81,8 +90,13 @@ class OwnJob:
     data: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     output: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    listed: str = ""
     notes: tuple[Message, ...] = ()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file describes the job, and not its command alone."""
+        return self.source != COMMAND
 
     def find_value(self, name: str) -> JobValue | None:
         """Return the value of that name."""
@@ -96,10 +110,7 @@ class OwnJob:
         """Return the value of the key `own` of a job's document."""
         return {
             "source": self.source,
-            "command": list(self.argv),
-            "values": {
-                v.name: {"value": v.value or None, "state": v.state.value, "where": v.where, "option": v.option}
-                for v in self.values
-            },
+            "command": list(redact_words(self.argv)),
+            "values": {value.name: value.as_json() for value in self.values},
             "notes": list(self.notes),
         }

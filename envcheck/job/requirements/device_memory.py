@@ -116,7 +116,11 @@ def _find_held(facts: Facts, v: VendorFacts) -> Finding | None:
         _("Stop the processes that use the memory."),
         (*process_inspect_commands(v, here), *vendor_commands(v, "list")),
     )
-    if wanted.fit and all(_get_fit(wanted, place) is None for place, d in enumerate(v.devices) if d in held):
+    if (
+        wanted.fit
+        and wanted.free_gib is None
+        and all(_get_fit(wanted, place) is None for place, d in enumerate(v.devices) if d in held)
+    ):
         return unknown(seen, diagnose(words, *look), evidence=shown)
     return fail(seen, diagnose(words, *look), evidence=shown)
 

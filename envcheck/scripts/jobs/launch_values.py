@@ -22,22 +22,24 @@ _LIST = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 @dataclass(frozen=True)
 class LaunchValues:
-    """Nodes, devices of each (None: all of the machine), and the variables that a script sets for the devices."""
+    """Nodes, devices of each (None: all of the machine), and the list of devices that the job itself selects."""
 
     nodes: int = 1
     cards: int | None = None
-    visible: Mapping[str, str] | None = None
+    listed: str = ""
 
 
 def read_launch(reader: ValueReader, job: TrainingJob, files: JobFiles, outside: Mapping[str, str]) -> LaunchValues:
     """Read nodes and devices; `outside` are the variables of the user's own environment."""
     inside = {name: word.text for name, word in job.command.environment.items() if word.is_known}
     job = _add_outside_variables(job, outside)
-    visible = {name: text for name, text in inside.items() if name in VISIBLE_VARIABLES and text}
+    own = [word.text for word in (job.device_list,) if word is not None and _LIST.fullmatch(word.text)]
+    own += [inside[name] for name in sorted(VISIBLE_VARIABLES) if _LIST.fullmatch(inside.get(name, ""))]
     lists = [text for name in sorted(VISIBLE_VARIABLES) if (text := inside.get(name) or outside.get(name, ""))]
     hosts, slots = _read_hostfile(job, files)
     nodes = _read_nodes(reader, job, files, hosts)
-    return LaunchValues(nodes, _read_cards(reader, job, files, nodes, lists, slots), visible)
+    cards = _read_cards(reader, job, files, nodes, lists, slots)
+    return LaunchValues(nodes, cards, next(iter(own), ""))
 
 
 def _add_outside_variables(job: TrainingJob, outside: Mapping[str, str]) -> TrainingJob:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
+from envcheck.core.lint.own_job import COMMAND, LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.lint.script_model import ConfigBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
@@ -28,7 +29,6 @@ from envcheck.scripts.training_jobs import make_config_job
 
 SHELLS = ("bash", "sh", "dash", "zsh")
 DATA_FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".bin")
-COMMAND_NAME = "command"
 _FORCED_CPU = ("use_cpu", "no_cuda", "cpu")
 
 
@@ -90,7 +90,7 @@ def _find_script(argv: Sequence[str]) -> str:
 def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str, str] | None) -> OwnJob:
     outside = os.environ if environment is None else environment
     base = Path(source.name).absolute().parent if source.name else Path.cwd()
-    context = read_context(source.text, TargetMachine(live=True, folder=base), kind=source.kind)
+    context = _read_context(source, base)
     trainings = [job for job in context.jobs if job.is_training]
     files = JobFiles(source.text, (Path.cwd(), base), context.configs, source.name)
     job = trainings[0] if trainings else None
@@ -101,6 +101,16 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
     kit = find_kit(job, table) if job is not None else ""
     argv = source.argv or _make_command(source, kit, more, table)
     return _describe_job(source, context, job, files, table, kit, argv, outside, len(trainings))
+
+
+def _read_context(source: JobSource, base: Path) -> LintContext:
+    """The parsed source; empty without the shell grammar, which envcheck.pyz lacks: then all values are unknown."""
+    try:
+        return read_context(source.text, TargetMachine(live=True, folder=base), kind=source.kind)
+    except ModuleNotFoundError as err:
+        if not (err.name or "").startswith("tree_sitter"):
+            raise
+        return LintContext(source.text)
 
 
 def _find_config(context: LintContext) -> ConfigBlock | None:
@@ -129,7 +139,9 @@ def find_kit(job: TrainingJob, table: OptionTable) -> str:
     packages = find_packages(job)
     names = {option.name for option in table.options}
     if len(packages) > 1:  # ERNIEKit and PaddleFormers have the same keys, but for some names
-        return "paddleformers" if any("parallel_size" in name for name in names) else packages[0]
+        return _choose_paddle_kit(names)
+    if packages == ("ms-swift",) and job.launcher.name == "" and names & set(NAMES["tp"]):
+        return "ms-swift megatron"
     if packages or job.launcher.name == "tune":
         return packages[0] if packages else "torchtune"
     if job.config is not None and job.config.family in FAMILY_KITS:
@@ -137,6 +149,15 @@ def find_kit(job: TrainingJob, table: OptionTable) -> str:
     if kit := _match_family(names):
         return kit
     return next((kit for kit, signs in SIGNS if len(signs & names) > 1), "")
+
+
+def _choose_paddle_kit(names: set[str]) -> str:
+    """ERNIEKit or PaddleFormers: by the names of the degrees, else by the one that is installed."""
+    if any("parallel_size" in name for name in names):
+        return "paddleformers"
+    if any("parallel_degree" in name for name in names):
+        return "erniekit"
+    return "erniekit" if shutil.which("erniekit") or not shutil.which("paddleformers-cli") else "paddleformers"
 
 
 def _match_family(names: set[str]) -> str:
@@ -196,10 +217,12 @@ def _describe_job(
     output = reader.read_text("output")
     device = _read_device(reader, context, table)
     cwd = job.command.cwd if job is not None else ""
-    inputs, requires = _list_inputs(data, kit, table, cwd)
+    # A script may create what it reads; the linter follows it.
+    is_script = bool(source.name) and source.kind == "bash"
+    inputs, requires = ((), ()) if is_script else _list_inputs(data, kit, table, cwd)
     return OwnJob(
         name=_make_name(source, argv),
-        source=source.name or COMMAND_NAME,
+        source=source.name or COMMAND,
         words=source.words,
         argv=argv,
         values=tuple(_sort_values(reader.values)),
@@ -216,7 +239,7 @@ def _describe_job(
         data=inputs,
         requires=requires,
         output=output,
-        environment=dict(launch.visible or {}),
+        listed=launch.listed,
         notes=_list_notes(count),
     )
 

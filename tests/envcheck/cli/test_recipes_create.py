@@ -1,0 +1,104 @@
+"""`envcheck recipes create`: a recipe of a user's own job, for which every command gives the same answer."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from envcheck.core.errors import UsageError
+from installers.recipes.loader import load_recipe
+from tests.envcheck.scripts.test_own_job_reader import AXOLOTL, ERNIEKIT, LLAMAFACTORY, SCRIPT
+from tests.simulated_machines import on_machine, run_on
+
+__all__ = ("on_machine", "run_on")
+Run = Callable[..., Result]
+MACHINE = "h200x8"
+TORCHRUN = (
+    "torchrun --nproc_per_node 4 --master_port 29511 train.py --model_name_or_path Qwen/Qwen2.5-7B --stage dpo "
+    "--finetuning_type lora --lora_rank 16 --per_device_train_batch_size 2 --cutoff_len 1024 --max_steps 20 "
+    "--gradient_accumulation_steps 4 --disable_gradient_checkpointing true --output_dir saves"
+)
+JOBS = {
+    "llamafactory": ("my.yaml", LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", "deepspeed: z3.json\n")),
+    "erniekit": ("my.yaml", ERNIEKIT),
+    "axolotl": ("my.yaml", AXOLOTL),
+    "script": ("run.sh", TORCHRUN),
+    "command": ("--", TORCHRUN),
+}
+
+
+def name_job(folder: Path, name: str, text: str) -> tuple[str, ...]:
+    if name == "--":
+        return ("--", *shlex.split(text))
+    (folder / name).write_text(text)
+    return (name,)
+
+
+def read_plan(result: Result) -> dict[str, Any]:
+    said = json.loads(result.stdout)
+    return {key: said[key] for key in ("verdict", "model", "framework", "layout", "need_bytes", "phases")}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_plan_gives_the_same_answer(run_on: Run, tmp_path: Path, kind: str) -> None:
+    """The recipe has micro batch, length, recomputation and sharding of the job: its plan is the same."""
+    words = name_job(tmp_path, *JOBS[kind])
+    made = run_on(MACHINE, "recipes", "create", "-o", "own/mine.toml", *words)
+    method = load_recipe(tmp_path / "own" / "mine.toml").jobs[0].method
+    named = ("--model", "mine", "--method", method, "--recipes", "own")
+
+    assert "--recipe mine --recipes own" in made.stdout
+    job, recipe = run_on(MACHINE, "plan", "--json", *words), run_on(MACHINE, "plan", "--json", *named)
+    assert read_plan(recipe) == read_plan(job)
+
+
+def test_flat_file_becomes_options(run_on: Run, tmp_path: Path) -> None:
+    """The keys of a YAML become options, which --set changes; each run gets an output folder of its own."""
+    (words,) = name_job(tmp_path, "my.yaml", LLAMAFACTORY)
+    run_on(MACHINE, "recipes", "create", "-o", "own/mine.toml", words)
+    said = run_on(MACHINE, "train", "--recipe", "mine", "--recipes", "own", "--set", "lora_rank=64", "--dry-run").stdout
+
+    assert "lora_rank: 64" in said
+    assert "output_dir:" in said and "saves/qwen" not in said
+
+
+def test_launcher_values_become_placeholders(run_on: Run, tmp_path: Path) -> None:
+    """The number of processes and the port are filled in for other machines."""
+    words = name_job(tmp_path, "--", TORCHRUN)
+    run_on(MACHINE, "recipes", "create", "-o", "own/mine.toml", *words)
+    job = load_recipe(tmp_path / "own" / "mine.toml").jobs[0]
+
+    assert job.launcher[1:] == ("--nproc_per_node", "{processes}", "--master_port", "{port}", "train.py")
+    assert (job.port, job.processes, dict(job.parallel)) == (29511, 4, {"data": 4})
+
+
+def test_doubts_are_comments(run_on: Run, tmp_path: Path) -> None:
+    """Without -o the text is printed; what was assumed and what is unknown is in it."""
+    text = run_on("atlas-800t-a2", "recipes", "create", *name_job(tmp_path, "run.sh", SCRIPT)).stdout
+
+    assert "# recompute: full, assumed (default of LLaMA-Factory)" in text
+    assert "# output: unknown" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    (
+        ((), "no job specified"),
+        (("none.yaml",), "none.yaml does not exist"),
+        (("-o", "my.yaml", "my.yaml"), "already exists"),
+    ),
+)
+def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    """Without a job there is no recipe, and an existing file is not replaced."""
+    name_job(tmp_path, "my.yaml", LLAMAFACTORY)
+    result = run_on(MACHINE, "recipes", "create", *words)
+
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception.message)
+    assert (tmp_path / "my.yaml").read_text() == LLAMAFACTORY

@@ -1,0 +1,215 @@
+"""`envcheck train`, `doctor` and `plan` with a job of the user's own, on simulated machines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from envcheck.cli import main
+from envcheck.core.errors import EnvcheckError
+from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY
+from tests.launch.test_train import make_variables, read_record
+from tests.simulated_machines import Enter, on_machine, run_on
+
+__all__ = ("on_machine", "run_on")
+Run = Callable[..., Result]
+PROGRAM = Path(__file__).with_name("own_job_program.py")
+HUGE = """\
+torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-32B --stage sft --finetuning_type full \\
+  --bf16 true --output_dir out --per_device_train_batch_size 1 --cutoff_len 4096 --gradient_accumulation_steps 1 \\
+  --disable_gradient_checkpointing false --deepspeed {config}
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for the launchers in PATH, and a file for each framework in the working folder."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("llamafactory-cli", "torchrun"):
+        (folder / name).write_text("#!/bin/sh\nexit 0\n")
+        (folder / name).chmod(0o755)
+    (tmp_path / "my.yaml").write_text(LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", ""))
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return tmp_path
+
+
+def read_gates(result: Result) -> dict[str, dict[str, Any]]:
+    return {gate["name"].removeprefix("gate."): gate for gate in json.loads(result.stdout)["gates"]}
+
+
+def test_gates_of_a_file(run_on: Run, programs: Path) -> None:
+    """A YAML is judged on the machine's cards by its own values; the document has them with their places."""
+    said = json.loads(run_on("atlas-800t-a2", "train", "my.yaml", "--gates", "--json").stdout)
+
+    assert (said["state"], said["model"], said["method"], said["device"]) == ("ready", "qwen2.5-7b", "lora", "npu")
+    values = said["own"]["values"]
+    assert values["model"] == {
+        "value": "Qwen/Qwen2.5-7B-Instruct", "state": "read", "where": "my.yaml:2", "option": "model_name_or_path",
+    }  # fmt: skip
+    assert (values["cards"]["value"], values["cards"]["state"]) == ("8", "assumed")
+    gates = {gate["name"]: gate["status"] for gate in said["gates"]}
+    assert (gates["gate.memory"], gates["gate.lint"], gates["gate.environment"]) == ("OK", "OK", "NOT_APPLICABLE")
+
+
+def test_dry_run_shows_the_command_unchanged(run_on: Run, programs: Path) -> None:
+    """--dry-run shows what was read and the user's command, without variables of ours."""
+    text = run_on("atlas-800t-a2", "train", "my.yaml", "--dry-run", "--", "cutoff_len=2048").stdout
+
+    assert "llamafactory-cli train my.yaml cutoff_len=2048" in text
+    assert "my.yaml:2" in text and "would start" in text
+    assert "environment:" not in text and "unset:" not in text
+
+
+def test_same_job_in_every_command(run_on: Run, programs: Path) -> None:
+    """doctor, plan and train describe one job."""
+    documents = [
+        json.loads(run_on("atlas-800t-a2", *words, "--json").stdout)
+        for words in (("doctor", "my.yaml"), ("plan", "my.yaml"), ("train", "my.yaml", "--dry-run"))
+    ]
+
+    jobs = [document["job"] for document in documents]
+    assert jobs[0] == jobs[1] == jobs[2]
+    assert (jobs[0]["cards"], jobs[0]["own"]["source"]) == (8, "my.yaml")
+
+
+def test_lint_closes_a_gate(run_on: Run, programs: Path) -> None:
+    """A failure of the linter closes gate.lint with its line, and can be waived."""
+    text = "torchrun --nproc_per_node 2 --nnodes 2 --node_rank 0 train.py --max_steps 1 --lr 1"
+    (programs / "run.sh").write_text(text)
+    words = ("train", "run.sh", "--gates", "--json")
+    found = read_gates(run_on("atlas-800t-a2", *words))["lint"]
+    waived = read_gates(run_on("atlas-800t-a2", *words, "--waive", "lint", "--because", "a test"))["lint"]
+
+    assert found["status"] == "FAIL"
+    assert "run.sh:1" in found["evidence"][0]
+    assert waived["status"] == "WARN"
+
+
+def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
+    """What fails with every value read is a failure; with an assumed one it is unknown, and the option is named."""
+    (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')
+    (programs / "run.sh").write_text(HUGE.format(config="none.json"))
+    (programs / "unread.sh").write_text(HUGE.format(config="$CONFIG"))
+    gates = {
+        name: read_gates(run_on("atlas-800t-a2", "train", name, "--gates", "--json"))["memory"]
+        for name in ("run.sh", "unread.sh")
+    }
+
+    assert gates["run.sh"]["status"] == "FAIL"
+    assert gates["unread.sh"]["status"] == "UNKNOWN"
+    assert "deepspeed" in gates["unread.sh"]["remedy"]["words"]
+
+
+def test_unknown_program_is_not_refused(run_on: Run, programs: Path) -> None:
+    """A program that envcheck does not know starts: its memory is unknown, no gate is closed."""
+    gates = read_gates(run_on("atlas-800t-a2", "train", "--gates", "--json", "--", "torchrun", "train.py"))
+
+    assert gates["memory"]["status"] == "UNKNOWN"
+    assert [name for name, gate in gates.items() if gate["status"] == "FAIL"] == []
+
+
+def test_full_card_is_refused(on_machine: Enter, programs: Path) -> None:
+    """Nothing trains on a card without free memory, even if nobody knows how much the job needs."""
+    on_machine("atlas-800t-a2", "memory-held=62222")
+    words = ["train", "--gates", "--json", "--", "torchrun", "train.py"]
+    memory = read_gates(CliRunner().invoke(main.main, words, standalone_mode=False))["memory"]
+
+    assert memory["status"] == "FAIL"
+    assert "device 0" in memory["seen"]
+
+
+def test_cards_are_those_of_the_command(on_machine: Enter, run_on: Run, programs: Path) -> None:
+    """--devices sets the visible devices; the job's own list is obeyed, and cannot be changed."""
+    named = ("--dry-run", "--", "torchrun", "train.py")
+    chosen = run_on("atlas-800t-a2", "train", "--devices", "4", *named).stdout
+    listed = "ASCEND_RT_VISIBLE_DEVICES=5 torchrun --nproc_per_node 1 train.py --lr 1 --max_steps 1"
+    (programs / "run.sh").write_text(listed)
+    said = json.loads(run_on("atlas-800t-a2", "train", "run.sh", "--dry-run", "--json").stdout)
+    refused = run_on("atlas-800t-a2", "train", "run.sh", "--devices", "4", "--dry-run")
+
+    assert "ASCEND_RT_VISIBLE_DEVICES=4" in chosen
+    assert (said["job"]["devices"], said["environment"]) == ([5], {})
+    assert "selects the devices 5 itself" in str(refused.exception)
+
+
+def test_absent_program(run_on: Run, programs: Path) -> None:
+    """A program that PATH does not have closes gate.command."""
+    gates = read_gates(run_on("atlas-800t-a2", "train", "--gates", "--json", "--", "no-such-launcher", "train.py"))
+
+    assert gates["command"]["status"] == "FAIL"
+    assert "no-such-launcher" in gates["command"]["seen"]
+
+
+REFUSED = (
+    (("my.yaml", "--model", "21b"), "--model cannot be combined with my.yaml"),
+    (("my.yaml", "--recipe", "tiny-cpu"), "--recipe cannot be combined"),
+    (("my.yaml", "--set", "lora_rank=8"), "--set cannot be combined"),
+    (("my.yaml", "train.py"), "takes one file, got 2"),
+    (("bin",), "bin is a directory"),
+    (("none.yaml",), "none.yaml does not exist"),
+    (("-",), "needs a file, not standard input"),
+    (("train.py",), "train.py is a program"),
+    (("my.yaml", "--hosts", "a,b"), "runs on this machine only, not with --hosts"),
+    (("my.yaml", "--on", "slurm"), "runs on this machine only, not with --on"),
+    (("--", "--bf16", "true"), "no model or recipe specified"),
+)
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_refused_command_lines(run_on: Run, programs: Path, words: tuple[str, ...], message: str) -> None:
+    """What cannot be a job is one sentence, exit code 2."""
+    result = run_on("atlas-800t-a2", "train", *words)
+
+    assert isinstance(result.exception, EnvcheckError)
+    assert result.exception.code == 2
+    assert message in str(result.exception.message)
+    assert result.exception.next_step
+
+
+def run_own(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", "train", "--json", "--", sys.executable, str(PROGRAM)]
+    return subprocess.run(
+        [*argv, "--output_dir", "out", "--max_steps", "30", *words],
+        cwd=folder,
+        env=make_variables(folder / "home", MY_TOKEN="mine", RANK="3"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.mark.slow
+def test_own_command_is_supervised(tmp_path: Path) -> None:
+    """The command runs in the user's folder and environment, and ends in a record with loss curve and checkpoint."""
+    (tmp_path / "out" / "checkpoint-1").mkdir(parents=True)  # of an earlier training
+    (tmp_path / "out" / "checkpoint-1" / "model.safetensors").write_bytes(b"old")
+    for path in (tmp_path / "out" / "checkpoint-1" / "model.safetensors", tmp_path / "out" / "checkpoint-1"):
+        subprocess.run(["touch", "-d", "2020-01-01", str(path)], check=True)
+    done = run_own(tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    said = read_record(tmp_path)
+    assert said == json.loads(done.stdout)
+    assert (said["state"], said["own"]["source"], len(said["loss"])) == ("finished", "command", 30)
+    assert [Path(path).name for path in said["checkpoints"]] == ["checkpoint-9"]
+    (log,) = tmp_path.glob("runs/*/log/launcher.log")
+    assert log.read_text().splitlines()[0] == f"token mine rank 3 folder {tmp_path}"
+    assert list(tmp_path.glob("runs/*/loss.svg"))
+
+
+@pytest.mark.slow
+def test_own_command_that_fails(tmp_path: Path) -> None:
+    """Its failure is exit code 5, with its last lines in the record."""
+    done = run_own(tmp_path, "--exit", "7")
+
+    assert done.returncode == 5, done.stderr
+    assert read_record(tmp_path)["exit"] == {"code": 5, "status": 7}
