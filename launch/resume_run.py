@@ -31,6 +31,12 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
     if request.resume is None:
         return request
     run = run_index.find_run(request.resume, None if request.resume == "latest" else _find_folder(request))
+    if request.own_job is not None:
+        path = (list_checkpoints(run.folder / "output") or ["?"])[-1]
+        raise UsageError(
+            _("envcheck does not change the command of a job of your own"),
+            _("give it its own option for the checkpoint: {path}", path=path),
+        )
     job = resolve(request, recipes, facts)
     if run.is_running:
         raise UsageError(

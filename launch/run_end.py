@@ -51,6 +51,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         )
     record.save_final_record(run, done)
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    if end.how != "finished" and read_note(run).words:
-        run_text.print_continuation(run.name, bool(end.outputs))
+    words = read_note(run).words
+    if end.how != "finished" and words:  # the command of a job of the user's own cannot be changed
+        run_text.print_continuation(run.name, bool(end.outputs) and "--recipe" in words)
     return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

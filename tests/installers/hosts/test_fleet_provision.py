@@ -110,8 +110,8 @@ def is_pip_running(host: SshHost) -> bool:
 
 
 def test_from_the_plan_to_the_undo(site: ProvisionedFleet) -> None:
-    """An unreachable host is excluded and named, the other one is done; then the plan shows the difference, --unfinished
-    completes it, and --undo removes everything on both."""
+    """An unreachable host is excluded and named, the other one is done; then the plan shows the difference,
+    --unfinished completes it, and --undo removes everything on both."""
     site.fleet.hosts[1].stop_sshd()
     done = site.run_command("--yes")
     site.start_host(site.fleet.hosts[1])
