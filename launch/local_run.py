@@ -244,7 +244,7 @@ def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run
     if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:
         seen = collect_context(request, inside, facts, runs)
     seen, found, waived = gates.apply_waivers(seen, waive.parse_waivers(request.waive, request.because, gates.GATES))
-    if not gates.select_closed(found) and seen.job.nodes > 1:
+    if not gates.select_closed(found) and seen.job.nodes > 1 and job.own is None:
         met = own.gather_nodes(request, seen, False, run_text.print_translated)
         request, found = replace(request, rank=met.rank), (*found, *met.findings)
     if gates.select_closed(found):

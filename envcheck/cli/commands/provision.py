@@ -129,8 +129,8 @@ class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
         excludes=("bundle", "lock", "locked", "verbose", "as_json", *options.OVER_SSH)
     )
     verbose: bool = flag("--verbose", "-v", group=OptionGroup.OUTPUT, help="Show the complete output.")
-    resume: bool = flag(
-        "--resume", group=OptionGroup.HOSTS, help="Continue with the hosts that are not done yet.",
+    unfinished: bool = flag(
+        "--unfinished", group=OptionGroup.HOSTS, help="Continue with the hosts that are not done yet.",
         needs=options.OVER_SSH,
     )  # fmt: skip
 
@@ -315,7 +315,7 @@ def _provision_hosts(request: UndoOptions | InstallOptions) -> int:
     from installers.hosts import rollout
     from installers.hosts.provision_request import HostsRequest
 
-    given = fleet_words.collect_given(("dry_run", "yes", "as_json", "resume", "verbose"))
+    given = fleet_words.collect_given(("dry_run", "yes", "as_json", "unfinished", "verbose"))
     carried = {name: given[name] for name in CARRIED if name in given}
     if settings := site_settings.find_carried_settings(request.config):
         given["config"] = carried["config"] = settings
