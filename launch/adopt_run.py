@@ -68,7 +68,7 @@ def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> int:
         ago_s=_seconds_since(run.get_text("started")),
     )
     end = launcher.adopt_training(training, run.folder, mark, _list_command(run), how)
-    return run_end.finish_run(run.folder, said, end)
+    return run_end.finish_run(run.folder, said, end).code
 
 
 def _read_watch_options(run: Run) -> Mapping[str, Any]:

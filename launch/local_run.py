@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_
 from envcheck.core.facts import Facts
 from envcheck.core.messages import NOTHING, _
 from envcheck.core.model import Finding
+from envcheck.core.secrets import redact_words
 from envcheck.job import command
 from envcheck.job.choose_cards import describe_choice
 from envcheck.job.command_values import interpreter_folder
@@ -27,7 +29,7 @@ from envcheck.job.repeat_options import format_doctor_options, format_job_option
 from envcheck.job.resolve import refuse_talk, resolve
 from installers.recipes import catalogue
 from installers.recipes.own_recipe import find_own_job
-from launch import gates, run_end, run_view
+from launch import gates, restart_run, resume_run, run_end, run_report, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.own_job_facts import find_absent_program, lint_own_job, make_output_folder, measure_output_disk
@@ -54,18 +56,21 @@ def train_here(request: TrainRequest) -> int:
 
 def _check_and_train(request: TrainRequest) -> int:
     recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
     if job.own is None:
-        request = own.resolve_node(request, job.method)
+        request = own.resolve_node(request, job.method, facts.network)
     else:
         run_text.print_own_job(job.own)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(
             _("--data {data} is a folder; a file is required", data=request.data), _("specify a file in that folder")
         )
-    choose_monitor.parse_rules(request.no_stop, request.limits)  # reports invalid rules before anything starts
+    run_report.check_options(request)
+    # reports invalid rules before anything starts
+    choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
     if request.provision:
         if code := _provision_first(request, job, facts):
             if request.as_json:
@@ -133,7 +138,9 @@ def collect_context(
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.collect_facts(
-        stage_question.build_stage_question(recipe, job, made, device, facts, runs, port if leads else None)
+        stage_question.build_stage_question(
+            recipe, job, made, device, facts, runs, port if leads else None, request.checkpoint
+        )
     )
     if resolved.own:
         sight = replace(sight, free_bytes=measure_output_disk(resolved.own))
@@ -165,10 +172,11 @@ def collect_context(
         lock_error=lock_error,
         master=master,
         leads=leads,
-        own_master=own.owns_address(master) if master and job.nodes > 1 else None,
+        own_master=own.owns_address(master, facts.network) if master and job.nodes > 1 else None,
         host=host,
-        own_host=own.owns_address(host) if host else None,
+        own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
+        checkpoint=request.checkpoint,
         lint=lint_own_job(resolved.own, facts) if resolved.own else None,
         absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
         choice=resolved.choice,
@@ -207,11 +215,51 @@ def _report_refusal(request: TrainRequest, seen: GateContext, found: tuple[Findi
     return errors.CHECK_FAILED
 
 
-def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _prepare_run(seen: GateContext, request: TrainRequest) -> Path:
     run = _new_folder(seen, datetime.now(timezone.utc))
     run_index.remember_folder(seen.runs)
-    save_note(run, RequestNote(request.into, request.recipes))
-    child = supervisor.start_supervisor(run, lambda begun: _supervise_run(request, seen, found, waived, run, begun))
+    save_note(run, RequestNote(request.into, request.recipes, tuple(list_repeat_words(seen)), Path.cwd()))
+    return run
+
+
+def _supervise_with_restarts(
+    request: TrainRequest,
+    seen: GateContext,
+    found: tuple[Finding, ...],
+    waived: tuple[str, ...],
+    run: Path,
+    started: Callable[[], None],
+) -> int:
+    first = _supervise_run(request, seen, found, waived, run, started)
+    return restart_run.run_with_restarts(request, run, first, _restart_run).code
+
+
+def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run.RunOutcome] | None:
+    """Check the machine again and run the job once more; None if a gate is closed now."""
+    recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts)
+    runs = request.runs.expanduser().absolute()
+    seen = collect_context(request, job, facts, runs)
+    if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:
+        seen = collect_context(request, inside, facts, runs)
+    seen, found, waived = gates.apply_waivers(seen, waive.parse_waivers(request.waive, request.because, gates.GATES))
+    if not gates.select_closed(found) and seen.job.nodes > 1:
+        met = own.gather_nodes(request, seen, False, run_text.print_translated)
+        request, found = replace(request, rank=met.rank), (*found, *met.findings)
+    if gates.select_closed(found):
+        run_text.print_closed_gates(gates.select_closed(found))
+        return None
+    run = _prepare_run(seen, request)
+    restart_run.note_successor(failed, run)
+    return run, _supervise_run(request, seen, found, waived, run, lambda: None)
+
+
+def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+    run = _prepare_run(seen, request)
+    child = supervisor.start_supervisor(
+        run, lambda begun: _supervise_with_restarts(request, seen, found, waived, run, begun)
+    )
     if not request.detach:
         return run_view.view_run(request, seen, run, child)
     code = child.wait_until_started()
@@ -221,6 +269,11 @@ def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, .
     return errors.SUCCESS if code is None else code
 
 
+def list_repeat_words(seen: GateContext) -> list[str]:
+    """Return the options of train that repeat this run."""
+    return shlex.split(f"{seen.options} {seen.more}")
+
+
 def _supervise_run(
     request: TrainRequest,
     seen: GateContext,
@@ -228,8 +281,8 @@ def _supervise_run(
     waived: tuple[str, ...],
     run: Path,
     started: Callable[[], None],
-) -> int:
-    """Run the training to its end and return the exit code; `started` is called when the launcher runs."""
+) -> restart_run.RunOutcome:
+    """Run the training to its end; `started` is called when the launcher runs."""
     now = datetime.now(timezone.utc)
     made = command.render_command(seen.recipe, seen.job, fill_command_values(request, seen.recipe, seen.stage, run))
     tidy = clean_environment.clean_variables(seen.sight.environment, made, seen.device, seen.stage.run_mark(run))
@@ -241,31 +294,52 @@ def _supervise_run(
     }
     begun |= {
         "host": socket.gethostname(),
+        "request": list(redact_words(list_repeat_words(seen))),
+        "resumed_from": {"run": request.resumed_run, "checkpoint": request.checkpoint} if request.resumed_run else None,
         "cards_used": list(choose_monitor.list_card_labels(seen)),
-        "watch": {"no_stop": list(request.no_stop), "limits": list(request.limits), "deadline_s": request.deadline_s},
+        "watch": {
+            "no_stop": list(request.no_stop),
+            "limits": list(request.limits),
+            "stop": list(request.stop),
+            "deadline_s": request.deadline_s,
+        },
     }
     begun["options"] = RequestNote(request.into, request.recipes).as_values()
     record.save_record(run, begun)
     run_text.print_start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
+    reporter = run_report.build_reporter(request, seen, run)
+
+    def tell(warning: Finding) -> None:
+        run_text.print_warning(warning)
+        reporter.report_warning(warning)
+
+    monitor.tell = tell
 
     def note_start(training: Training) -> None:
         begun.update(state="running", launcher=training.describe_processes())
         record.save_record(run, begun)
+        reporter.report_start(found)
         started()
 
     try:
         end = launcher.launch_training(
-            seen.stage, made, tidy, run, lambda _step: None, request.deadline_s, note_start, monitor
+            seen.stage, made, tidy, run, reporter.report_step, request.deadline_s, note_start, monitor
         )
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
         record.save_record(run, {**begun, "state": "unstarted", **why})
+        reporter.report_end("unstarted", err.code, err.message)
         raise
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
-    return run_end.finish_run(run, begun, end)
+    begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
+    for warning in monitor.warnings.values():
+        run_text.print_warning(warning, at_end=True)
+    outcome = run_end.finish_run(run, begun, end)
+    reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
+    return outcome
 
 
 def _new_folder(seen: GateContext, now: datetime) -> Path:

@@ -37,7 +37,7 @@ from envcheck.report import safe, screen
 from envcheck.report.summary import describe_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
-from launch import gates
+from launch import gates, resume_run
 from launch.dry_run_notes import DryRunNotes, collect_notes, render_notes
 from launch.local_run import collect_context_only
 from launch.run import record
@@ -54,10 +54,10 @@ def check_early(request: TrainRequest) -> None:
         from launch import gates
 
         gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
-    if request.no_stop or request.limits:
+    if request.no_stop or request.limits or request.stop:
         from launch.watching import choose_monitor
 
-        choose_monitor.parse_rules(request.no_stop, request.limits)
+        choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
 
 
 def preview_run(request: TrainRequest) -> int:
@@ -67,7 +67,9 @@ def preview_run(request: TrainRequest) -> int:
     unknown.
     """
     facts = collect_facts_here(request)
-    job = resolve(request, catalogue.load_all(request.recipes), facts)
+    recipes = catalogue.load_all(request.recipes)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))
@@ -92,8 +94,9 @@ def _exit_code(found: Sequence[Finding]) -> int:
 
 def preview_script(request: TrainRequest) -> str:
     """Return the job as a shell script for --as-script; with --json a document that contains it."""
-    facts = collect_facts_here(request)
-    job = resolve(request, catalogue.load_all(request.recipes), facts, folder=HERE)
+    recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    request = resume_run.add_resume_option(request, recipes, facts)
+    job = resolve(request, recipes, facts, folder=HERE)
     made = render_job(job, fill_values(request, job.recipe, None))
     if not request.as_json:
         return render_script(made)

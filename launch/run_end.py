@@ -11,8 +11,11 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import _
+from launch.restart_run import RunOutcome, find_fault
 from launch.run import diagnose_failure, loss_plot, record, run_text
 from launch.run.launcher import TrainingEnd
+from launch.run.trackers import list_trackers
+from launch.runs.request_note import read_note
 
 CODES = {
     "finished": errors.SUCCESS,
@@ -24,8 +27,8 @@ CODES = {
 }
 
 
-def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
-    """Complete the record, draw the loss curve and print the result; return the exit code."""
+def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
+    """Complete the record, draw the loss curve and print the result; return how the run ended."""
     code = CODES[end.how]
     found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
     diagnoses = diagnose_failure.name_own_job(found, begun)
@@ -35,6 +38,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
         "memory": {**begun["memory"], "measured_bytes": record.measured_peak_bytes(end, begun["device"])},
         "ended": record.format_time(datetime.now(timezone.utc)),
         "checkpoints": list(end.outputs),
+        "trackers": list_trackers(run),
         "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
     }
     title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])
@@ -47,4 +51,6 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> int:
         )
     record.save_final_record(run, done)
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    return code
+    if end.how != "finished" and read_note(run).words:
+        run_text.print_continuation(run.name, bool(end.outputs))
+    return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

@@ -14,9 +14,11 @@ from envcheck.core import errors
 from envcheck.core.language import translate
 from envcheck.core.messages import _
 from envcheck.core.signals import handle_signals, silence_output, tolerate_lost_output
+from launch import restart_run
 from launch.gates.context import GateContext
 from launch.run import record, run_text
 from launch.run.watch import RunWatch
+from launch.runs import run_index
 from launch.runs.follow import UnwatchedProcesses
 from launch.runs.supervisor import Supervisor
 from launch.targets.train_request import TrainRequest
@@ -60,11 +62,14 @@ class ViewSignals:
 def view_run(request: TrainRequest, seen: GateContext, run: Path, child: Supervisor) -> int:
     """Show the progress until the supervisor ends; return its exit code."""
     output, signals = SupervisorOutput(child.log), ViewSignals(child)
+    shown: Path | None = run
     with handle_signals(signals):
         early = _wait_for(child.wait_until_started, signals)
         output.copy_new_text()
-        if early is None:
-            _show_progress(request, seen, run, child, signals)
+        while early is None and shown is not None:
+            run = shown
+            shown = _show_progress(request, seen, run, child, signals, output)
+            output.copy_new_text()
         while child.poll() is None and not signals.is_left:
             time.sleep(LOOK_EVERY_S)
     output.copy_new_text()
@@ -83,8 +88,15 @@ def _wait_for(started: Callable[[], int | None], signals: ViewSignals) -> int | 
 
 
 def _show_progress(
-    request: TrainRequest, seen: GateContext, run: Path, child: Supervisor, signals: ViewSignals
-) -> None:
+    request: TrainRequest,
+    seen: GateContext,
+    run: Path,
+    child: Supervisor,
+    signals: ViewSignals,
+    output: SupervisorOutput,
+) -> Path | None:
+    """Show a run until the supervisor ends; return the run that it was restarted as, if any."""
+    successor: Path | None = None
     monitor = choose_monitor.build_monitor(request, seen, run)
     monitor.limits = {}  # the supervisor's own monitor evaluates the rules
     teller = choose_monitor.choose_progress_display(request, seen, run, monitor)
@@ -93,10 +105,13 @@ def _show_progress(
     try:
         if drawing:
             drawing.start_sampling()
-        while child.poll() is None and not signals.is_left:
+        while child.poll() is None and not signals.is_left and successor is None:
             watch.update_state()
+            successor = _find_successor(run) if request.restart else None
             if drawing:
                 drawing.must_end_run(watch)
+            else:
+                output.copy_new_text()  # warnings
             time.sleep(LOOK_EVERY_S)
         if not signals.is_left:
             watch.update_state(final=True)
@@ -104,6 +119,17 @@ def _show_progress(
         if drawing:
             drawing.close()
         teller.close()
+    return successor or (_find_successor(run) if request.restart else None)
+
+
+def _find_successor(run: Path) -> Path | None:
+    """Return the run that this one was restarted as; its log is read only then."""
+    with contextlib.suppress(OSError):
+        if not (run / record.RESERVE).exists():  # removed with the final record
+            known = run_index.read_run(run)
+            name = known.said.get(restart_run.SUCCESSOR) if known else None
+            return run.parent / name if isinstance(name, str) and "/" not in name else None
+    return None
 
 
 def _report_orphan(run: Path) -> None:

@@ -14,6 +14,7 @@ from envcheck.core.messages import _
 from envcheck.core.model import Answer, Outcome, Question
 from envcheck.vendors import VENDORS
 
+PROVISIONED = "provisioned"  # a file in the folder of a simulated machine
 AnswerSource = Callable[[Question], Answer]
 T = TypeVar("T")
 
@@ -28,6 +29,15 @@ def simulated_root() -> str:
     """Return the folder with the files of the simulated machine, "" on a real one."""
     sysroot = os.environ.get(SYSROOT)
     return str(Path(sysroot) / "root") if sysroot else ""
+
+
+def list_simulated_recipes() -> tuple[str, ...]:
+    """Return the recipes that are provisioned on the simulated machine; () on a real one."""
+    sysroot = os.environ.get(SYSROOT)
+    try:
+        return tuple((Path(sysroot) / PROVISIONED).read_text("utf-8").split()) if sysroot else ()
+    except OSError:
+        return ()
 
 
 def live_machine() -> AnswerSource:

@@ -58,6 +58,7 @@ class _EntryTable:
     source: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     peer: Literal["", "waits", "gone"] = ""
+    infrastructure: bool = False
 
 
 @functools.cache

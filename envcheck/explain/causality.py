@@ -77,7 +77,7 @@ def make_diagnosis(
     named = dict(groups)
     if "number" in named and (name := codes.name_result(entry.area, named["number"])):
         named["code"] = name
-    if code := codes.explain_code(named["code"], entry.area) if "code" in named else None:
+    if code := codes.explain_code(_label_code(entry, named["code"]), entry.area) if "code" in named else None:
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
 
@@ -99,6 +99,13 @@ def make_diagnosis(
     )
 
 
+def _label_code(entry: CatalogueEntry, code: str) -> str:
+    """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
+    labels = (family.label for family in codes.load_families() if family.entry == entry.name and family.label)
+    label = next(labels, "")
+    return f"{label} {code}" if label and code.isdecimal() else code
+
+
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
     """Return an entry's text with its placeholders replaced by values from the log line."""
     return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).rstrip()
@@ -111,6 +118,7 @@ _UNNAMED = {
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),
+    "codename": "",
     "device": _("the device"),
     "function": _("the function"),
     "fits": "FITS",
@@ -135,6 +143,7 @@ _UNNAMED = {
     "place": _("the last frame of the traceback"),
     "remedy": _("see the line"),
     "requirement": _("the requirement"),
+    "resource": _("the resource"),
     "source": _("see the traceback"),
     "symbol": _("the symbol"),
     "text": _("the text"),

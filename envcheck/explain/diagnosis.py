@@ -21,6 +21,8 @@ Verdict = Literal["finished", "failed", "running", "unknown", "explained"]
 class CatalogueEntry:
     """A known failure.  A line matches if it contains a word of `near` and a pattern matches.
 
+    `infrastructure`: a card, link, node or the host's memory failed, not the job; the job may be started again.
+
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
     surrounding lines; `unless` must not match in the line.
     """
@@ -41,6 +43,7 @@ class CatalogueEntry:
     source: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()  # names, or areas, of entries that cause this one
     peer: str = ""  # waits: it timed out waiting for other ranks; gone: another rank left or ended it
+    infrastructure: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class RaisedException:
     called_from: str = ""
     time: float | None = None
     frames: tuple[str, ...] = ()  # the innermost ones, the last one last
-    source: str = ""  # the source line of the last frame
+    sources: tuple[str, ...] = ()  # their source lines
     rank: int | None = None  # which the launcher put before the lines
     end: int = 0  # line of the exception itself
 

@@ -9,11 +9,26 @@ from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
 from envcheck.explain.exceptions import raised_place
 
-# Entries that only repeat what an exception says: with its traceback, its form says more.
-REPEATING = ("python.attribute",)
+# Entries that only repeat what an exception of this type says: with its traceback, its form says more.
+REPEATING = {
+    "python.attribute": "",
+    "python.call_changed": "TypeError",
+    "python.import_name": "",
+    "options.unknown": "TypeError",
+    "model.data_format": "KeyError",
+}
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
+_MEDIA_INDEX = "media_index"
+_MEDIA_CODE = re.compile(
+    r"grid_thw|pixel_values|images?\[|videos?\[|audios?\[|mm_plugin|processing_\w{2,40}\.py|image_processing"
+)
+
+
+def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
+    """Return whether the form of the exception says more than the entry that knows it."""
+    return bool(raised.frames) and raised.text.startswith(REPEATING.get(entry.name, "\n"))
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -39,10 +54,10 @@ def _split_text(text: str) -> dict[str, str]:
 def _describe_place(raised: RaisedException) -> dict[str, str]:
     """Return the values that the frames give."""
     package = raised_place.find_raising_package(raised.frames)
-    inner = raised.frames[-1] if raised.frames else raised.raised_in
+    at = raised_place.find_telling_frame(raised.frames)
     values = {
-        "place": raised_place.shorten_place(inner),
-        "source": raised.source,
+        "place": raised_place.shorten_place(raised.frames[at] if raised.frames else raised.raised_in),
+        "source": raised.sources[at] if raised.sources else "",
         "package": package,
         "caller": raised_place.find_caller(raised.frames, package),
         "hint": raised_place.find_hint(package),
@@ -54,6 +69,8 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
         if form == _IN_LIBRARY and "package" not in values:
+            continue
+        if form == _MEDIA_INDEX and not _MEDIA_CODE.search(values.get("source", "") + values.get("place", "")):
             continue
         found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
         if found is None or (entry.unless and entry.unless.search(text)):

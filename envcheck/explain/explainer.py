@@ -11,7 +11,7 @@ from pathlib import Path
 from envcheck.core.messages import _
 from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
 from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
-from envcheck.explain.exception_forms import REPEATING, explain_exception
+from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions.notices import is_general
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
@@ -157,7 +157,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
         return None
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
-        return raised if entry.name in REPEATING else None
+        return raised if repeats_exception(entry, raised) else None
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     causes = {one.name for one in told if one.kind == "cause"}
     last = raised.end if raised.frames else scan.read  # without frames it may not be the end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import gzip
 import os
 import re
@@ -18,7 +19,10 @@ import click
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
 from envcheck.core.messages import _
+from envcheck.explain.files.encoding import LOOKED_AT, describe_binary, detect_wide
+from envcheck.explain.files.live_stream import LiveStream
 
+Stream = IO[bytes] | LiveStream
 CHUNK = 1 << 17  # bytes read at a time: the results stay in the processor's cache
 LINE = 1 << 16  # bytes after which a line without an end is cut
 FILES = 4096  # logs of one folder; the largest published job has 160 ranks
@@ -69,7 +73,10 @@ def read_blocks(path: Path, start: int = 0) -> Iterator[bytes]:
     """
     try:
         if str(path) == "-":
-            yield from cut_at_line_ends(_decode_stream(sys.stdin.buffer, "-"))
+            yield from cut_at_line_ends(_decode_stream(_open_standard_input(), "-"))
+            return
+        if stat.S_ISFIFO(path.stat().st_mode):
+            yield from _read_named_pipe(path)
             return
         with path.open("rb") as file:
             kind = os.fstat(file.fileno()).st_mode
@@ -87,6 +94,30 @@ def read_blocks(path: Path, start: int = 0) -> Iterator[bytes]:
         ) from None
 
 
+def _open_standard_input() -> Stream:
+    """Standard input, with a deadline if it is a pipe."""
+    try:
+        descriptor = sys.stdin.buffer.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except (OSError, ValueError, AttributeError):  # replaced by a program
+        return sys.stdin.buffer
+    return LiveStream(descriptor, functools.partial(_report_deadline, "-")) if is_pipe else sys.stdin.buffer
+
+
+def _read_named_pipe(path: Path) -> Iterator[bytes]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        stream = LiveStream(descriptor, functools.partial(_report_deadline, str(path)))
+        yield from cut_at_line_ends(_decode_stream(stream, str(path)))
+    finally:
+        os.close(descriptor)
+
+
+def _report_deadline(name: str, elapsed_s: float) -> None:
+    said = _("{name} did not end: stopped reading it after {seconds:.0f} s", name=name, seconds=elapsed_s)
+    click.echo(translate(_("envcheck: {message}", message=said)), err=True)
+
+
 def measure_size(path: Path) -> int:
     """Return the bytes of a regular file that another process can read; 0 for anything else."""
     try:
@@ -100,10 +131,10 @@ def is_plain(path: Path) -> bool:
     """Return whether the file is neither compressed nor in UTF-16: then it can be read from the middle."""
     try:
         with path.open("rb") as file:
-            first = file.read(2)
+            first = file.read(LOOKED_AT)
     except OSError:
         return False
-    return first != _GZ and first not in _WIDE
+    return first[:2] != _GZ and first[:2] not in _WIDE and detect_wide(first) is None
 
 
 def _read_from(file: IO[bytes], start: int) -> Iterator[bytes]:
@@ -113,24 +144,30 @@ def _read_from(file: IO[bytes], start: int) -> Iterator[bytes]:
         yield from cut_at_line_ends(_read_chunks(file.read(CHUNK), file), _cut_after_last_line(before)[1])
 
 
-def _decode_stream(file: IO[bytes], name: str) -> Iterator[bytes]:
+def _decode_stream(file: Stream, name: str) -> Iterator[bytes]:
     first = file.read(CHUNK)
     if first[:2] == _GZ:
         yield from _decompress_stream(first, file, name)
-    elif code := _WIDE.get(first[:2]):
+    elif code := _WIDE.get(first[:2], detect_wide(first)):
         decoder = codecs.getincrementaldecoder(code)("replace")
-        yield from (decoder.decode(part).encode("utf-8", "replace") for part in _read_chunks(first[2:], file))
+        start = first[2:] if first[:2] in _WIDE else first
+        yield from (decoder.decode(part).encode("utf-8", "replace") for part in _read_chunks(start, file))
+    elif kind := describe_binary(first):
+        raise UsageError(
+            _("{name} is not a log: {kind}", name=name, kind=kind),
+            _("specify a text file; decompress it first if it is compressed"),
+        )
     else:
         yield from _read_chunks(first, file)
 
 
-def _read_chunks(first: bytes, file: IO[bytes]) -> Iterator[bytes]:
+def _read_chunks(first: bytes, file: Stream) -> Iterator[bytes]:
     while first:
         yield first
         first = file.read(CHUNK)
 
 
-def _decompress_stream(first: bytes, file: IO[bytes], name: str) -> Iterator[bytes]:
+def _decompress_stream(first: bytes, file: Stream, name: str) -> Iterator[bytes]:
     """Read a truncated or damaged file as far as possible, with a notice."""
     with gzip.GzipFile(fileobj=_PrefixedStream(first, file)) as packed:  # type: ignore[call-overload]
         while True:
@@ -148,12 +185,12 @@ def _decompress_stream(first: bytes, file: IO[bytes], name: str) -> Iterator[byt
 class _PrefixedStream:
     """The bytes that were read for detection, then the rest: standard input cannot be rewound."""
 
-    def __init__(self, first: bytes, file: IO[bytes]) -> None:
+    def __init__(self, first: bytes, file: Stream) -> None:
         self._first, self._file = first, file
 
     def read(self, size: int = -1) -> bytes:
         if not self._first:
-            return self._file.read(size)
+            return self._file.read(size if size >= 0 else 1 << 30)
         size = len(self._first) if size < 0 else size
         part, self._first = self._first[:size], self._first[size:]
         return part

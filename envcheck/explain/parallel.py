@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,11 +13,13 @@ from pathlib import Path
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from envcheck.explain import log_files, prefilter, workers
+from envcheck.explain.files.reading_notice import announce_reading
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings, join_pieces
 from envcheck.explain.scan import LogScanner
 from envcheck.report import screen
 
+Announce = Callable[[str, Iterable[bytes]], Iterator[bytes]]  # passes blocks on, and tells that they take long
 WORTH = 32 << 20  # bytes: one process reads less than this before others would have started
 MOST = 4  # processes: each uses up to 28 MiB in addition to 40 MiB shared; the goal is 200 MB
 PIECE = 16 << 20  # minimum bytes: each part starts without any state
@@ -46,7 +48,7 @@ def scan_logs(paths: Sequence[Path], index: EntryIndex) -> list[LogFindings]:
     total = sum(map(log_files.measure_size, paths))
     processes = min(MOST, workers.count_usable_cores()) if total > WORTH else 1
     if processes == 1:
-        return [scan_piece(LogPiece(path), index) for path in paths]
+        return [scan_piece(LogPiece(path), index, announce_reading) for path in paths]
     logs = [tuple(cut_into_pieces(path, max(PIECE, total // processes // EACH))) for path in paths]
     answers = _scan_pieces(
         [piece for log in logs for piece in log if log_files.measure_size(piece.path)], index, processes
@@ -62,11 +64,11 @@ def cut_into_pieces(path: Path, most: int) -> Iterator[LogPiece]:
         yield LogPiece(path, start, None if start == starts[-1] else chunks)
 
 
-def scan_piece(piece: LogPiece, index: EntryIndex) -> LogFindings:
+def scan_piece(piece: LogPiece, index: EntryIndex, announce: Announce | None = None) -> LogFindings:
     """Return the findings of a part; an exception that begins in it is read to its end."""
     one = LogScanner(_("standard input") if str(piece.path) == "-" else str(piece.path), index)
     blocks = log_files.read_blocks(piece.path, piece.start)
-    for block in islice(blocks, piece.chunks):
+    for block in islice(announce(str(piece.path), blocks) if announce else blocks, piece.chunks):
         one.feed_block(block)
     found = one.finish_piece(blocks)
     return found if piece.start or piece.chunks else found.finish_log()

@@ -37,6 +37,7 @@ WORDS = (
     "low on", "argv", "at least", "ready twice", "please ", "partially", "compareframe", "maybe ", "nsatisf",
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
     "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
+    "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

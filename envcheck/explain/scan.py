@@ -198,6 +198,10 @@ class LogScanner:
         number = self.found.lines + at + 1
         if HEAD in line:
             self._start_traceback(lines, at, number)
+            if self._tracebacks > TRACEBACKS:
+                self._hot.discard(key)
+                self._dull.add(key)
+                return
         seen = self._told.get(key)
         if seen is None:
             if len(line) < WINDOW and is_printed_data(lines, at):

@@ -17,6 +17,7 @@ _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yi
 _RANK = re.compile(
     r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
 )  # of torchrun --tee, mpirun
+_VALIDATION = re.compile(r"\d validation errors? for ")  # field and fault follow, one a line
 _FIGURES = re.compile(r"\d+")
 
 
@@ -31,7 +32,8 @@ class TracebackReader:
         self._ahead = found[1] if found else ""
         self._file, self._number, self._time = file, number, time
         self._frames: list[str] = []
-        self._source = self._headline = ""
+        self._sources: list[str] = []
+        self._headline, self._wanted = "", 0
         self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
@@ -48,18 +50,21 @@ class TracebackReader:
         if text is None or not text.strip() or text[0] in " \t|+" or not _LAST.match(text):
             self._record_frame(text or "")
             return None
-        if text.rstrip().endswith(":"):  # its message begins on the next line
+        if text.rstrip().endswith(":") or _VALIDATION.search(text):  # its message begins on the next line
             self._headline = text.rstrip()
+            self._wanted = 2 if _VALIDATION.search(text) else 1
             return None
         self.open = False
         return self._make_exception(text)
 
     def _complete_headline(self, text: str) -> RaisedException | None:
         """The exception with the first line of its message that is not empty."""
-        if not text.strip() and self._read < MAX_LINES:
+        if text.strip():
+            self._headline, self._wanted = f"{self._headline} {text.strip()}", self._wanted - 1
+        if self._wanted and self._read < MAX_LINES:
             return None
         self.open = False
-        return self._make_exception(f"{self._headline} {text.strip()}")
+        return self._make_exception(self._headline)
 
     def finish_log(self) -> RaisedException | None:
         """Return what is known of a traceback that the log cut off."""
@@ -73,9 +78,9 @@ class TracebackReader:
     def _record_frame(self, text: str) -> None:
         if found := _FRAME.match(text):
             self._frames = [*self._frames[:1], *self._frames[1:][-30:], f"{found[1]}:{found[2]}, in {found[3]}"]
-            self._source = ""
-        elif self._frames and not self._source and text.strip() and text.strip()[0] not in "^~+|":
-            self._source = text.strip()[:200]
+            self._sources = [*self._sources[:1], *self._sources[1:][-30:], ""]
+        elif self._frames and not self._sources[-1] and text.strip() and text.strip()[0] not in "^~+|":
+            self._sources[-1] = text.strip()[:200]
 
     def _strip_prefix(self, text: str) -> str | None:
         """The line without the prefix of this rank; None for a line of another rank."""
@@ -101,7 +106,7 @@ class TracebackReader:
             outer,
             self._time,
             frames=tuple(self._frames[-12:]),
-            source=self._source,
+            sources=tuple(self._sources[-12:]),
             rank=self.rank,
             end=self._number + self._read,
         )

@@ -211,6 +211,8 @@ def _choose_usable(
 ) -> CardChoice | None:
     """Return the first candidates if all of them are usable, else usable ones that are linked closely."""
     first = candidates[: query.count]
+    if said:  # of the user's own list, cards that are linked to each other
+        first = choose_linked(v.topology, v.vendor.module_link, candidates, query.count)
 
     def find_fault(place: int) -> Message:
         return _find_defect(facts, v, place) or _find_user(query, facts, v, place, auto)

@@ -44,7 +44,7 @@ def parse_versions(pairs: tuple[str, ...]) -> Versions:
 
 
 def _apply_settings(request: JobRequest, recipe: Recipe, job: RecipeJob, there: Versions) -> RecipeJob:
-    own = user_options.parse_user_options(request.settings, request.extra)
+    own = user_options.parse_user_options((*request.settings, *request.added_settings), request.extra)
     if not own:
         return job
     its = option_schema.find_schema(job.launcher, recipe, there)

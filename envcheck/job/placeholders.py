@@ -19,7 +19,8 @@ def check_placeholders(request: JobRequest, recipe: Recipe, job: RecipeJob) -> N
     texts = (*job.launcher, *job.arguments, *job.environment.values())
     asked = {"data": request.data, **{option: getattr(request, option) for option in FILLED}}
     for option, value in asked.items():
-        takes = any(f"{{{option}}}" in text for text in texts) or (option == "data" and job.own_data)
+        tokens = ("{host}", "{interfaces}") if option == "host" else (f"{{{option}}}",)  # its address has an interface
+        takes = any(token in text for token in tokens for text in texts) or (option == "data" and job.own_data)
         if value is not None and not takes:
             words = _(
                 "the command of {name}, {method}, does not use --{option}",

@@ -14,9 +14,9 @@ class JobRequest:
 
     `may_choose`: of several matching jobs, take the one that this machine can run best, instead of raising an error.
     `into`: a virtual environment to run in.  `interfaces`: the network interface of `host`.  `found`: names of fields
-    that were detected on this machine, not given.  `as_published`: the container has the options of the published
-    document.  `devices` are the cards: numbers of the vendor's tool, UUIDs, or "auto".  `own_job`: a job of the user's
-    own, instead of a recipe's.
+    that were detected on this machine, not given.  `added_settings`: NAME=VALUE that envcheck adds to `settings`.
+    `as_published`: the container has the options of the published document.  `devices` are the cards: numbers of the
+    vendor's tool, UUIDs, or "auto".  `own_job`: a job of the user's own, instead of a recipe's.
     """
 
     model: str | None = None
@@ -44,4 +44,5 @@ class JobRequest:
     found: tuple[str, ...] = ()
     as_published: bool = False
     may_choose: bool = False
+    added_settings: tuple[str, ...] = ()
     own_job: OwnJob | None = None

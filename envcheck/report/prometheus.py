@@ -45,27 +45,27 @@ def render(report: DoctorReport) -> str:
 
 
 def _render_metrics(report: DoctorReport) -> Iterator[str]:
-    yield from _render_metric(
+    yield from render_metric(
         "envcheck_info", "Version of envcheck that ran the checks.", [({"version": __version__}, 1)]
     )
     if report.made:
         words = "Time of the checks, in seconds since 1970."
-        yield from _render_metric("envcheck_examined_timestamp_seconds", words, [({}, report.made.timestamp())])
+        yield from render_metric("envcheck_examined_timestamp_seconds", words, [({}, report.made.timestamp())])
     code = exit_code(report.findings, report.strict)
-    yield from _render_metric(
+    yield from render_metric(
         "envcheck_exit_code", "0 ready to train, 1 a check failed, 3 a check could not run.", [({}, code)]
     )
     if not report.local_host:
         words = "1 if the host responded, otherwise 0."
-        yield from _render_metric(
+        yield from render_metric(
             "envcheck_host_answered", words, _sample_hosts(report, lambda h: [({}, int(h.answered))])
         )
         words = f"The status of a check among the hosts ({STATUSES}): 1."
-        yield from _render_metric("envcheck_fleet_status", words, _sample_statuses(report.shared))
+        yield from render_metric("envcheck_fleet_status", words, _sample_statuses(report.shared))
     for name, (words, samples) in HOST_METRICS.items():
-        yield from _render_metric(name, words, _sample_hosts(report, samples))
+        yield from render_metric(name, words, _sample_hosts(report, samples))
     for name, (words, figure) in DEVICE_METRICS.items():
-        yield from _render_metric(name, words, _sample_hosts(report, partial(_sample_figures, figure)))
+        yield from render_metric(name, words, _sample_hosts(report, partial(_sample_figures, figure)))
 
 
 def _sample_hosts(report: DoctorReport, samples: Callable[[HostReport], Iterable[Sample]]) -> Iterator[Sample]:
@@ -75,7 +75,7 @@ def _sample_hosts(report: DoctorReport, samples: Callable[[HostReport], Iterable
             yield ({"host": host.name, **labels} if host.name else labels), value
 
 
-def _render_metric(name: str, words: str, samples: Iterable[Sample]) -> Iterator[str]:
+def render_metric(name: str, words: str, samples: Iterable[Sample]) -> Iterator[str]:
     """HELP, TYPE and the samples; nothing if there are none."""
     lines = [f"{name}{_render_labels(labels)} {value:.15g}" for labels, value in samples]
     if lines:

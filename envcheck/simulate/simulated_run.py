@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from envcheck.collect.answer_sources import PROVISIONED
 from envcheck.collect.host.answers import SYSROOT
 from envcheck.core import language, process
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
@@ -32,6 +33,12 @@ def write_machine_folder(machine: SimulatedSystem, keep: Path | None) -> Iterato
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def note_recipes(folder: Path, names: Sequence[str]) -> None:
+    """Mark recipes as provisioned on the machine in this folder."""
+    if names:
+        (folder / PROVISIONED).write_text("\n".join(names), encoding="utf-8")
 
 
 def _build_folder(machine: SimulatedSystem, folder: Path) -> None:

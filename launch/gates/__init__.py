@@ -47,6 +47,7 @@ GATES: dict[str, Gate] = {
     "data": input_files.check_data,
     "mix": input_files.check_mix_probabilities,
     "model": input_files.check_model,
+    "checkpoint": input_files.check_resumed_checkpoint,
     "weights": input_files.check_weight_values,
     "master": endpoints.check_master_address,
     "port": endpoints.check_launcher_port,

@@ -36,7 +36,8 @@ class GateContext:
     train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
     lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
     this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
-    `rank` is the number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.
+    `checkpoint` is the folder to resume from.  `rank` is the number of this node; `leads` is true on node 0.  `choice`
+    are the cards; None: the first visible ones.
     Of a job of the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
     """
 
@@ -67,6 +68,7 @@ class GateContext:
     host: str = ""
     own_host: bool | None = None
     rank: int | None = None
+    checkpoint: str = ""
     lint: LintResult | None = None
     absent_program: str = ""
     choice: CardChoice | None = None

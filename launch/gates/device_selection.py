@@ -78,7 +78,7 @@ def check_visible_list(s: GateContext) -> Finding:
 
 
 def _judge_dropped_list(s: GateContext, name: str, said: str) -> Finding:
-    """A list that the recipe unsets, because its launcher always uses the first cards of the machine."""
+    """A list that the recipe unsets, and that is not a list of enough cards of this machine."""
     wrong = _find_list_error(said, None, s.job.processes)
     first = ",".join(map(str, range(s.job.processes)))
     if wrong is None and f"{said},".startswith(f"{first},"):
@@ -99,11 +99,7 @@ def _judge_dropped_list(s: GateContext, name: str, said: str) -> Finding:
             wrong=wrong,
             cards=_format_cards(first),
         )
-    words = _(
-        "This recipe always uses the first cards. Start the job in a container or an allocation "
-        "that exposes only those cards, or use --recipes with your own recipe whose launcher lists "
-        "them."
-    )
+    words = _("Correct the list, or choose the devices with --devices.")
     return build_finding("gate.visible", False, seen, manual(words), bad=Status.WARN)
 
 
@@ -217,7 +213,7 @@ def _judge_linked_group(s: GateContext, link: str) -> Finding:
         words = _("Use a host, or ask the scheduler for cards, with {count} linked to each other.", count=len(used))
         return build_finding("gate.topology", False, seen, diagnose(words, *look))
     named = join(_(" or "), map(format_ranges, verdict.groups))
-    words = _("Start the job in a container or an allocation with linked cards only: {groups}.", groups=named)
+    words = _("Use cards that are linked to each other with --devices: {groups}.", groups=named)
     return build_finding("gate.topology", False, seen, diagnose(words, *look))
 
 

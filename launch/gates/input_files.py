@@ -264,3 +264,30 @@ def check_model(s: GateContext) -> Finding:
         )
     )
     return build_finding("gate.model", good, seen, manual(join("; ", steps.values())), evidence=lines)
+
+
+def check_resumed_checkpoint(s: GateContext) -> Finding:
+    """The checkpoint to resume from is complete, and a sample of its values is finite."""
+    if not s.checkpoint:
+        return build_not_applicable("gate.checkpoint", _("the training does not resume a run"))
+    if hidden := block_if_unreachable("gate.checkpoint", s):
+        return hidden
+    said = s.sight.checkpoints.get(s.checkpoint, {})
+    flaws = said.get("flaws", ())
+    if said and not flaws:
+        seen = _(
+            "{path}: {files} files, {size}, whole, sampled values are finite",
+            path=s.checkpoint,
+            files=said["files"],
+            size=format_gib(said["size_bytes"]),
+        )
+        return build_ok("gate.checkpoint", seen)
+    good = False if any(flaw["sure"] for flaw in flaws) else None
+    lines = tuple(restore_text(flaw, "what") for flaw in flaws[:20])
+    words = _("Resume from another run, or repeat the run from the beginning with `envcheck runs rerun`.")
+    seen = (
+        _("cannot resume from {path}", path=s.checkpoint)
+        if good is False
+        else _("cannot verify the checkpoint {path}", path=s.checkpoint)
+    )
+    return build_finding("gate.checkpoint", good, seen, manual(words), evidence=lines)

@@ -24,6 +24,7 @@ def build_stage_question(
     facts: Facts,
     runs: Path,
     port: int | None = None,
+    checkpoint: str = "",
 ) -> StageQuestion:
     """Return what to inspect for this job; `port` is the launcher's port on this node, None if it opens none."""
     data = tuple(path for path in made.data if is_data_file(path, made.requires))
@@ -39,6 +40,7 @@ def build_stage_question(
         ports=(*((port,) if port is not None else ()), *(n for n in range(first, first + count) if 0 < n < 1 << 16)),
         registry=next(named, ""),
         names=tuple(path for path in made.data if path not in data),
+        checkpoints=(checkpoint,) if checkpoint else (),
         clones=tuple(checkout.directory for checkout in recipe.checkouts),
     )
 

@@ -47,6 +47,8 @@ FIELDS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("interval_steps_per_second", "train_speed(iter/s)"), ("steps_per_s", 1.0)),
     "train_speed(s/it)": ("seconds", 1.0),
     "elapsed time per iteration (ms)": ("seconds", 1e-3),
+    **dict.fromkeys(("batch_cost", "avg_batch_cost"), ("seconds", 1.0)),
+    **dict.fromkeys(("reader_cost", "avg_reader_cost", "data_time", "dataloader_time"), ("data_seconds", 1.0)),
     **dict.fromkeys(("epoch", "progress_or_epoch"), ("epoch", 1.0)),
     **dict.fromkeys(("memory_mib", "memory(mib)", "gpu_max_memory_reserved"), ("memory_mib", 1.0)),
     **dict.fromkeys(

@@ -13,7 +13,7 @@ class TrainingStep:
     """Step `step` of `of`, None if the log has no numbers; `loss` may be NaN.
 
     `tokens_per_s` is that of the whole job, `tokens_per_s_card` per card (PaddleFormers, torchtune).  `seconds` is the
-    logged time per step, `memory_mib` the peak memory of the device.
+    logged time per step, `data_seconds` the part of the data loader, `memory_mib` the peak memory of the device.
     """
 
     loss: float
@@ -27,6 +27,7 @@ class TrainingStep:
     tokens_per_s_card: float | None = None
     seconds: float | None = None
     epoch: float | None = None
+    data_seconds: float | None = None
 
 
 def describe_step(step: TrainingStep, of: int | None = None, left_s: float | None = None) -> str:

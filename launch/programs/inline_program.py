@@ -6,10 +6,11 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-# Linux limits one argument (`python -c TEXT`) to 128 KiB (MAX_ARG_STRLEN); these modules take about 47 KiB.
+# Linux limits one argument (`python -c TEXT`) to 128 KiB (MAX_ARG_STRLEN); these modules take about 56 KiB.
 PROBE_MODULES = (
     "launch.programs.place_probe",
     "launch.programs.data_probe",
+    "launch.programs.checkpoint_check",
     "launch.programs.weight_values",
     "installers.bundle.weights",
     "installers.bundle.weights_header",

@@ -116,6 +116,15 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
     return {"shards": checked.shards, "size_bytes": checked.size_bytes, "flaws": flaws, "config": read_config(folder)}
 
 
+def check_checkpoint_folder(folder: Path) -> dict[str, Any]:
+    """Check a checkpoint to resume from; return files, size_bytes, sampled and flaws."""
+    from launch.programs import checkpoint_check
+
+    checked = checkpoint_check.check_checkpoint(folder)
+    flaws = [{**add_templates({"what": str(f), "next": f.next_step}), "sure": f.sure} for f in checked.flaws]
+    return {"files": checked.files, "size_bytes": checked.size_bytes, "flaws": flaws}
+
+
 def add_templates(texts: Mapping[str, str]) -> dict[str, Any]:
     """Add NAME_message with the template and values of each text: JSON keeps only the English text of a message."""
     described = {f"{name}_message": describe(text) for name, text in texts.items()}
@@ -185,6 +194,7 @@ def probe_place(asked: dict[str, Any]) -> dict[str, Any]:
         "data": {path: add_templates(data_probe.probe_file(at(path))) for path in files},
         "sets": sets,
         "models": {path: check_model_folder(at(path)) for path in asked.get("models", ()) if file_size_bytes(at(path))},
+        "checkpoints": {path: check_checkpoint_folder(at(path)) for path in asked.get("checkpoints", ())},
         "values": {path: add_templates(_probe_values(at(path))) for path in asked.get("weights", ())},
         "commits": {path: read_commit(at(path)) for path in asked.get("clones", ())},
     }

@@ -188,6 +188,7 @@ def build_start_record(
             "steps": dict(seen.job.steps),
             "parallel": dict(seen.job.parallel),
             "data": list(seen.sight.sizes),
+            **({"devices": list(seen.choice.numbers)} if seen.choice else {}),
         },
         "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
         | {"packages": dict(seen.sight.packages)},

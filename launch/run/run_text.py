@@ -178,6 +178,12 @@ def print_end(
         print_line(format_row(_("logs"), run / "log"))
 
 
+def print_continuation(run_id: str, has_checkpoint: bool) -> None:
+    """Print the command that continues a run that did not finish, or repeats it."""
+    command = f"envcheck train --resume {run_id}" if has_checkpoint else f"envcheck runs rerun {run_id}"
+    print_line(format_row(_("go on"), command))
+
+
 def _describe_cards(ending: TrainingEnd) -> str:
     """'cards       up to 61.2 GiB on card 3, up to 310 W on card 1'"""
     peaks = ending.cards.get("peaks", {})
@@ -186,6 +192,21 @@ def _describe_cards(ending: TrainingEnd) -> str:
     parts = [_("up to {memory} on card {card}", memory=format_mib(m), card=name) for m, name in sorted(memory)[-1:]]
     parts += [_("up to {power:.0f} W on card {card}", power=w, card=name) for w, name in sorted(power)[-1:]]
     return format_row(_("cards"), language.translate(join(", ", parts))) if parts else ""
+
+
+def print_warning(found: Finding, at_end: bool = False) -> None:
+    """Print a warning about the running training; at the end without the remedy, which was printed before."""
+    (finding,) = localize_findings([found])
+    print_line(f"{language.translate(_('warning: '))}{language.translate(_quote_finding(finding))}")
+    if at_end:
+        return
+    for line in finding.evidence[:LAST_LINES]:
+        print_line(f"  | {language.translate(line)[:300]}")
+    print_line(f"  {language.translate(_('next: '))}{finding.remedy.words if finding.remedy else ''}")
+
+
+def _quote_finding(finding: Finding) -> Message:
+    return _("{name}: {seen}", name=finding.name, seen=finding.seen)
 
 
 def _print_stop_rule(why: Finding) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from envcheck.collect import answer_sources
 from envcheck.core.facts import Facts
 from envcheck.job.command_values import fill_values
 from installers.recipes.own_recipe import find_own_job
@@ -23,6 +24,17 @@ def choose_stage(
     """
     if find_own_job(recipe) is not None:
         return HostStage(recipe, None)
+    place = _choose_place(recipe, job, folder, own, facts, cards)
+    if recipe.name in answer_sources.list_simulated_recipes():
+        from launch.run.simulated_stage import SimulatedStage
+
+        return SimulatedStage(recipe, place, facts)
+    return place
+
+
+def _choose_place(
+    recipe: Recipe, job: RecipeJob, folder: Path, own: bool, facts: Facts, cards: tuple[int, ...]
+) -> Stage:
     if recipe.image is None or own:
         return HostStage(recipe, folder)
     if (facts.host and facts.host.in_container) or recipe.container is None:

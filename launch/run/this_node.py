@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import psutil
 
+from envcheck.collect import answer_sources
 from envcheck.core.derived.installed_versions import toolkit_version
 from envcheck.core.derived.key_value import driver_version
-from envcheck.core.facts import VendorFacts
+from envcheck.core.facts import Network, VendorFacts
 from envcheck.core.messages import _
 from envcheck.core.signals import handle_signals, raise_interrupt
 from envcheck.core.version import __version__
@@ -45,8 +46,8 @@ MEET_PORT = 29399
 OURS = {"program": "{program}", "data": "{data}", "devices": "{devices}"}
 
 
-def resolve_node(request: TrainRequest, job: RecipeJob) -> TrainRequest:
-    """Return the request with address, interface and rank of this node.
+def resolve_node(request: TrainRequest, job: RecipeJob, network: Network | None = None) -> TrainRequest:
+    """Return the request with address, interface and rank of this node; `network` is that of the machine's facts.
 
     Without --rank the owner of the master address is node 0; the others get their rank at the rendezvous.
     """
@@ -54,10 +55,10 @@ def resolve_node(request: TrainRequest, job: RecipeJob) -> TrainRequest:
     if job.nodes < 2 or not master:
         return request
     given = job.rank if request.rank is None else request.rank
-    rank = given if given is not None else 0 if owns_address(master) else 1
+    rank = given if given is not None else 0 if owns_address(master, network) else 1
     found = tuple(name for name in ("rank", "host") if getattr(request, name) is None)
-    host = request.host or find_local_address(master) or None
-    return replace(request, rank=rank, host=host, interfaces=find_interface(host or ""), found=found)
+    host = request.host or find_local_address(master, network) or None
+    return replace(request, rank=rank, host=host, interfaces=find_interface(host or "", network), found=found)
 
 
 def gather_nodes(request: TrainRequest, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
@@ -81,8 +82,10 @@ def gather_nodes(request: TrainRequest, seen: GateContext, auto: bool, say: Say)
         return run_rendezvous(here, master, seen.port or request.port or MEET_PORT, request.gather_s, say, leads)
 
 
-def find_local_address(master: str) -> str:
+def find_local_address(master: str, network: Network | None = None) -> str:
     """Return the source address of packets to the master, "" without a route."""
+    if answer_sources.simulated_root():
+        return next((a for a, _unused in _list_addresses(network) if not a.startswith("127.")), "")
     with contextlib.suppress(OSError):
         kind, *_, where = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
@@ -91,22 +94,29 @@ def find_local_address(master: str) -> str:
     return ""
 
 
-def find_interface(host: str) -> str | None:
-    """Return the network interface with this address, None without one; FlagCX needs its name."""
+def find_interface(host: str, network: Network | None = None) -> str | None:
+    """Return the network interface with this address, None without one; FlagCX and HCCL need its name."""
     with contextlib.suppress(OSError):
         mine = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)} if host else set()
-        for name, found in psutil.net_if_addrs().items():
-            if any(a.address.partition("%")[0] in mine for a in found):
-                return name
+        return next((name for address, name in _list_addresses(network) if address in mine), None)
     return None
 
 
-def owns_address(master: str) -> bool:
+def owns_address(master: str, network: Network | None = None) -> bool:
     """Whether the master address belongs to this host."""
-    own = {a.address.partition("%")[0] for found in psutil.net_if_addrs().values() for a in found}
+    own = {address for address, _unused in _list_addresses(network)}
     with contextlib.suppress(OSError):
         return any(str(entry[4][0]) in own for entry in socket.getaddrinfo(master, None))
     return False
+
+
+def _list_addresses(network: Network | None) -> list[tuple[str, str]]:
+    """Return (address, interface) of this host, or of the simulated one."""
+    if answer_sources.simulated_root():
+        there = (network or Network()).interfaces
+        return [(address, name) for name, found in there.items() for address in found.addresses]
+    own = psutil.net_if_addrs()
+    return [(each.address.partition("%")[0], name) for name, found in own.items() for each in found]
 
 
 def build_hello(seen: GateContext, common: TrainingCommand, rank: int | None, address: str) -> Hello:

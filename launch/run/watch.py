@@ -15,6 +15,7 @@ from envcheck.core.messages import _
 from envcheck.core.secrets import redact_text
 from envcheck.core.signals import tolerate_lost_output
 from launch.logs import eta
+from launch.logs.rank_times import RankTimes
 from launch.logs.reader import LogReader
 from launch.logs.training_step import TrainingStep, describe_step
 from launch.run.first_failure import WorkerEnd
@@ -108,6 +109,7 @@ class RunWatch:
         self.first_step_at: float | None = None  # monotonic clock, as all attributes below
         self.stepped_at: float | None = None
         self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
+        self.rank_times = RankTimes()
         self._family_due = 0.0
 
     def update_state(self, final: bool = False) -> None:
@@ -116,11 +118,11 @@ class RunWatch:
             self._update_processes()
         if final or not self.steps or time.monotonic() - self.looked > FOLDERS_EVERY_S:
             self._find_logs()
-        for tail in (*self.tails.values(), self.launcher):
+        for rank, tail in (*((key[0], tail) for key, tail in self.tails.items()), (None, self.launcher)):
             for _unused in range(CHUNKS_AT_END if final else CHUNKS):
                 if not (lines := tail.read_lines(final)):
                     break
-                self._read_steps(tail, lines)
+                self._read_steps(tail, lines, rank)
         for tail in (*self.tails.values(), self.launcher) if final else ():
             if self.source in (None, tail) and (steps := tail.reader.flush_waiting()):
                 self.source = tail
@@ -172,13 +174,16 @@ class RunWatch:
         log = str(max(tails, key=lambda t: t.written_at).path.relative_to(self.logs)) if tails else ""
         return WorkerEnd(rank, lines, wrote, None if died is None else died - self.began, code, log)
 
-    def _read_steps(self, tail: LogTail, lines: list[str]) -> None:
-        if self.source not in (None, tail):
+    def _read_steps(self, tail: LogTail, lines: list[str], rank: int | None) -> None:
+        if self.source not in (None, tail) and rank is None:
             return
         for line in lines:
             if steps := tail.reader.feed_line(line):
-                self.source = tail
-                self._add_steps(steps)
+                if rank is not None:
+                    self.rank_times.add_steps(rank, steps, time.monotonic())
+                if self.source in (None, tail):
+                    self.source = tail
+                    self._add_steps(steps)
 
     def _add_steps(self, steps: list[TrainingStep]) -> None:
         for step in steps:

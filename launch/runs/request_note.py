@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from envcheck.core import paths as places
 
@@ -19,24 +21,31 @@ Words = dict[str, str]
 
 @dataclass(frozen=True)
 class RequestNote:
-    """The options of a run; None: not given."""
+    """The options of a run; None: not given.  `words` are all options of train, typed in the folder `typed_in`."""
 
     into: Path | None = None
     recipes: Path | None = None
+    words: tuple[str, ...] = ()
+    typed_in: Path | None = None
 
     def as_values(self) -> Words:
-        """Return the given options as absolute paths."""
-        return {name: str(path.absolute()) for name, path in vars(self).items() if path is not None}
+        """Return the folders of --into and --recipes as absolute paths, if given."""
+        return {name: str(path.absolute()) for name, path in _list_paths(self) if path is not None}
+
+
+def _list_paths(note: RequestNote) -> tuple[tuple[str, Path | None], ...]:
+    return ("into", note.into), ("recipes", note.recipes)
 
 
 def save_note(run: Path, note: RequestNote) -> None:
     """Append the note, unless it is empty; errors are ignored."""
-    if not note.as_values():
+    if not note.as_values() and not note.words:
         return
+    more = {"words": list(note.words), "typed_in": str(note.typed_in)} if note.words else {}
     with contextlib.suppress(OSError):
         places.envcheck_home().mkdir(parents=True, exist_ok=True)
         with _notes_path().open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"run": str(run), **note.as_values()}) + "\n")
+            file.write(json.dumps({"run": str(run), **note.as_values(), **more}) + "\n")
 
 
 def read_note(run: Path) -> RequestNote:
@@ -45,9 +54,16 @@ def read_note(run: Path) -> RequestNote:
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict) and found.get("run") == str(run):
-                paths = {name: found.get(name) for name in ("into", "recipes")}
-                return RequestNote(**{name: Path(path) for name, path in paths.items() if isinstance(path, str)})
+                return _parse_note(found)
     return RequestNote()
+
+
+def _parse_note(found: Mapping[str, Any]) -> RequestNote:
+    into, recipes, folder = (
+        Path(found[name]) if isinstance(found.get(name), str) else None for name in ("into", "recipes", "typed_in")
+    )
+    words = found.get("words")
+    return RequestNote(into, recipes, tuple(map(str, words)) if isinstance(words, list) else (), folder)
 
 
 def _notes_path() -> Path:

@@ -15,7 +15,7 @@ from envcheck.core.version import SCHEMA_VERSION
 from envcheck.explain.localize import translate_recorded_headline
 from installers.recipes.catalogue import TALKS
 from launch.logs.training_step import format_duration
-from launch.run import run_text
+from launch.run import run_text, trackers
 from launch.runs import orphan
 from launch.runs.backends import find_backend, find_scheduler
 from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
@@ -96,6 +96,7 @@ def as_page(run: Run, now: str = "") -> str:
         (_("worker"), _describe_worker(said.get("first_failed_worker"))),
         _find_first_diagnosis(said),
         (_("checkpoint"), next(iter(_select_texts(said.get("checkpoints"))[-1:]), "")),
+        *((one["kind"], one.get("path") or one.get("link", "")) for one in _list_trackers(run)),
         (_("waived"), translate(join(", ", _select_texts(said.get("waived"))))),
         (_("record"), str(run.folder / "run.json")),
         (_("logs"), str(run.folder if find_backend(run.said) else run.folder / "log")),
@@ -120,6 +121,15 @@ def describe_orphaned_run(run: Run) -> str:
     state, steps = orphan.describe_orphan(orphan.inspect_orphan(run)), _list_next_steps(run)
     text = translate(_("{id} is orphaned: {state}; {next_steps}", id=run.id, state=state, next_steps=steps))
     return replace_unprintable(text)
+
+
+def _list_trackers(run: Run) -> list[dict[str, str]]:
+    """Return the experiment trackers: as recorded, or of an active run as they are now."""
+    known = run.said.get("trackers")
+    if isinstance(known, list):
+        named = [one for one in known if isinstance(one, dict) and one.get("kind") in trackers.KINDS]
+        return [{key: value for key, value in one.items() if isinstance(value, str)} for one in named]
+    return trackers.list_trackers(run.folder) if run.is_running and not find_backend(run.said) else []
 
 
 def _choose_verb(run: Run) -> str:

@@ -21,7 +21,7 @@ class StageQuestion:
 
     `paths` are files, `data` those whose contents are checked; `models` are folders with weights, `weights` those whose
     values are sampled; `ports` are tested by binding them; `names` are data sets in the file `registry`; `clones` are
-    git checkouts.
+    git checkouts; `checkpoints` are folders to resume from.
     """
 
     paths: tuple[str, ...]
@@ -34,6 +34,7 @@ class StageQuestion:
     registry: str = ""
     names: tuple[str, ...] = ()
     clones: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class StageFacts:
     to the run folders of active trainings.  `environment` are the variables of a new process, `packages` the installed
     versions.  `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory left below the place's limit.  `image` is
     the id of the container's image.  `ports` maps ports to the error when binding them, None for free; `kernel_ports`
-    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `values` and `commits` are
-    results of launch.programs.place_probe by path.
+    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `values`, `commits` and
+    `checkpoints` are results of launch.programs.place_probe by path.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class StageFacts:
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
+    checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def build_probe_request(asked: StageQuestion, workdir: str, runs: str) -> dict[str, Any]:
@@ -78,7 +80,10 @@ def build_probe_request(asked: StageQuestion, workdir: str, runs: str) -> dict[s
 
 def parse_probe_answer(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of launch.programs.place_probe as fields of StageFacts."""
-    fields = ("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes", "sets", "models", "commits")
+    fields = (
+        *("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes"),
+        *("sets", "models", "checkpoints", "commits"),
+    )
     return {
         **{name: said[name] for name in fields},
         "data": {path: _restore_texts(found) for path, found in said["data"].items()},

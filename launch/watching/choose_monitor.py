@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from launch.watching import stop_rules
 from launch.watching.card_sampler import CardSampler
 from launch.watching.full_screen import WatchScreen
 from launch.watching.monitor import Monitor
+from launch.watching.warning_rules import WARNINGS
 
 
 def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monitor:
@@ -30,19 +33,31 @@ def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monito
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
     sampler = CardSampler(answer_sources.local_machine(), vendor, found.devices) if found and vendor.devices else None
-    rules = parse_rules(request.no_stop, request.limits)
-    return Monitor(rules, sampler, run / "log", seen.stage.run_mark(run), list_card_labels(seen))
+    rules, mine = parse_rules(request.no_stop, request.limits, request.stop), list_card_labels(seen)
+    monitor = Monitor(rules, sampler, run / "log", seen.stage.run_mark(run), mine)
+    monitor.ends = frozenset(_check_name("--stop", name, tuple(WARNINGS)) for name in request.stop)
+    monitor.base = replace(
+        monitor.base,
+        vocabulary=seen.plan.job.model.vocab if seen.plan else None,
+        cards=mine,
+        first_rank=(seen.rank or 0) * seen.job.processes,
+        host=socket.gethostname(),
+    )
+    return monitor
 
 
 def build_plain_monitor(watch: Mapping[str, Any], device: str, run: Path, mark: str, mine: Iterable[str]) -> Monitor:
     """Return the monitor of an adopted run; `watch` are its recorded options, `mine` the labels of its cards."""
-    off, changed = watch.get("no_stop"), watch.get("limits")
-    rules = parse_rules(off if isinstance(off, list) else (), changed if isinstance(changed, list) else ())
+    off, changed, ends = (
+        [*watch[key]] if isinstance(watch.get(key), list) else [] for key in ("no_stop", "limits", "stop")
+    )
     vendor = VENDORS.get(device)
     machine = answer_sources.local_machine()
     found = facts.gather_facts(machine, device).vendors if vendor and vendor.devices else ()
     sampler = next((CardSampler(machine, v.vendor, v.devices) for v in found if v.name == device), None)
-    return Monitor(rules, sampler, run / "log", mark, mine)
+    monitor = Monitor(parse_rules(off, changed, ends), sampler, run / "log", mark, mine)
+    monitor.ends = frozenset(ends)
+    return monitor
 
 
 def list_card_labels(seen: GateContext) -> tuple[str, ...]:
@@ -70,16 +85,22 @@ def choose_progress_display(
     return screen
 
 
-def parse_rules(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the active stop rules with their limits; UsageError for unknown names and invalid numbers."""
-    names = tuple(stop_rules.RULES)
-    keys = tuple(f"{name}.{limit}" for name, rule in stop_rules.RULES.items() for limit in rule.limits)
+def parse_rules(off: Iterable[str], changed: Iterable[str], ends: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """Return the active stop rules and warnings with their limits; UsageError for unknown names and invalid numbers.
+
+    `off` are rules without effect, `ends` warnings that end the run.
+    """
+    table = {**stop_rules.RULES, **WARNINGS}
+    names = tuple(table)
+    keys = tuple(f"{name}.{limit}" for name, rule in table.items() for limit in rule.limits)
+    for name in ends:
+        _check_name("--stop", name, tuple(WARNINGS))
     off = [_check_name("--no-stop", name, names) for name in off]
     numbers = {}
     for text in changed:
         key, _unused, value = text.partition("=")
         numbers[_check_name("--limit", key.strip(), keys)] = _parse_limit(text, value)
-    return stop_rules.list_active_rules(off, numbers)
+    return stop_rules.list_active_rules(off, numbers, table)
 
 
 def _check_name(option: str, name: str, names: tuple[str, ...]) -> str:

@@ -6,15 +6,16 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from envcheck.core.model import Finding
+from envcheck.core.model import Finding, Status
 from launch.run import process_tree
 from launch.run.watch import RunWatch
-from launch.watching import launcher_error, stacks, stop_rules
+from launch.watching import launcher_error, stacks, stop_rules, warning_rules
 from launch.watching.card_sampler import CardSampler
 from launch.watching.run_moment import RunMoment
 
@@ -28,8 +29,9 @@ FIRST_STEPS, LAST_STEPS = 10, 50
 class Monitor:
     """See launch.run.launcher.RunMonitor.
 
-    `limits` are the active rules (see `stop_rules.list_active_rules`); `sampler` is None without cards; `mine` are the
-    labels of the job's cards; `show` draws the full screen.
+    `limits` are the active rules and warnings (see `stop_rules.list_active_rules`); `sampler` is None without cards;
+    `mine` are the labels of the job's cards; `show` draws the full screen.  A warning is given once, to `tell`, and
+    kept in `warnings`; those in `ends` end the run.  `base` has the values that do not change during the run.
     """
 
     def __init__(
@@ -41,6 +43,10 @@ class Monitor:
         mine: Iterable[str] = (),
     ) -> None:
         self.mine = frozenset(mine)
+        self.ends: frozenset[str] = frozenset()
+        self.warnings: dict[str, Finding] = {}
+        self.tell: Callable[[Finding], None] = lambda finding: None
+        self.base = RunMoment(0.0, 0.0, 0.0)
         self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
         self.stopped: Finding | None = None
         self.show: Callable[[RunWatch, RunMoment], None] | None = None
@@ -72,7 +78,7 @@ class Monitor:
         state = self.build_moment(watch, now)
         if self.show:
             self.show(watch, state)
-        found = stop_rules.judge_moment(state, self.limits)
+        found = stop_rules.judge_moment(state, self.limits) or self._judge_warnings(state)
         if found and found.name == "watch.stalled":
             where = stacks.dump_stacks(self._find_processes(watch), self.logs)
             found = Finding(found.name, found.status, found.seen, found.remedy, (*found.evidence, *where), found.source)
@@ -83,7 +89,8 @@ class Monitor:
         """Return the current state of the run for the rules."""
         steps = watch.steps
         window = steps if len(steps) <= FIRST_STEPS + LAST_STEPS else [*steps[:FIRST_STEPS], *steps[-LAST_STEPS:]]
-        return RunMoment(
+        return replace(
+            self.base,
             now=now,
             began_at=self.began,
             grew_at=max(self.began, watch.grew_at),
@@ -98,7 +105,18 @@ class Monitor:
             mine=self.mine,
             worked_at=self._worked_at,
             launcher_error=self._find_launcher_error(watch, now),
+            rank_step_s=watch.rank_times.list_step_times(),
         )
+
+    def _judge_warnings(self, state: RunMoment) -> Finding | None:
+        """Give new warnings; return one that ends the run, if any."""
+        for found in warning_rules.list_warnings(state, self.limits, self.warnings):
+            name = found.name.partition(".")[2]
+            self.warnings[name] = found
+            if name in self.ends:
+                return replace(found, status=Status.FAIL)
+            self.tell(found)
+        return None
 
     def list_card_values(self) -> dict[str, Any]:
         """Return peaks by card and the cost of sampling for the run record."""

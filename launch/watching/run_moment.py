@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from launch.logs.eta import Mark
 from launch.logs.training_step import TrainingStep
@@ -39,7 +40,9 @@ class RunMoment:
     the latest numbered steps; `grew_at` is the time of the last log output.  `busy_cores` is the number of CPU cores
     recently used by the run's processes; `host_free` the available share of host memory.  `mine` are the labels of the
     job's cards, empty if unknown.  `worked_at` is the time when a worker was last alive, else of the start, None if
-    unknown.  `launcher_error` are the lines of the launcher's uncaught error.
+    unknown.  `launcher_error` are the lines of the launcher's uncaught error.  `vocabulary` is that of the model.
+    `rank_step_s` are the seconds per step by worker of this node; `cards` are their cards, `first_rank` is the rank of
+    the first one, and `host` is this host.
     """
 
     now: float
@@ -56,3 +59,8 @@ class RunMoment:
     mine: frozenset[str] = frozenset()
     worked_at: float | None = None
     launcher_error: tuple[str, ...] = ()
+    vocabulary: int | None = None
+    rank_step_s: Mapping[int, float] = field(default_factory=dict)
+    cards: tuple[str, ...] = ()
+    first_rank: int = 0
+    host: str = ""

@@ -24,12 +24,13 @@ Seen = tuple[Message, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class StopRule:
-    """A stop rule with its default limits; `words` are the next step."""
+    """A stop rule with its default limits; `words` are the next step; `infrastructure`: not the job is to blame."""
 
     judge: Callable[[RunMoment, Limits], Seen | None]
     title: Message
     limits: Limits
     words: Message
+    infrastructure: bool = False
 
 
 def check_idle_cards(state: RunMoment, limits: Limits) -> Seen | None:
@@ -76,7 +77,7 @@ def check_loss(state: RunMoment, limits: Limits) -> Seen | None:
         first = next(
             step for number, step in enumerate(state.steps) if all(map(_has_broken_loss, state.steps[number:]))
         )
-        return _("NaN or infinite since {since}", since=_format_step_number(first)), tuple(map(_format_step, latest))
+        return _("NaN or infinite since {since}", since=_format_step_number(first)), tuple(map(format_step, latest))
     first_ones = [step.loss for step in state.steps[: int(limits["first"])] if math.isfinite(step.loss)]
     if len(state.steps) < limits["first"] + count or not first_ones:
         return None
@@ -87,7 +88,7 @@ def check_loss(state: RunMoment, limits: Limits) -> Seen | None:
     if usual <= 0 or not all(step.loss > bound for step in latest):
         return None
     return _("more than {times:g} times its initial value of {usual:.3g}", times=limits["times"], usual=usual), tuple(
-        map(_format_step, latest)
+        map(format_step, latest)
     )
 
 
@@ -135,7 +136,7 @@ def check_health(state: RunMoment, limits: Limits) -> Seen | None:
     looks = state.samples[-int(limits["looks"]) :]
     if state.before is None or not state.before.cards or len(looks) < limits["looks"]:
         return None
-    for old in _select_own_cards(state, state.before):
+    for old in select_own_cards(state, state.before):
         turned = [_describe_health_change(old, sample) for sample in looks]
         if all(turned):
             return turned[-1], tuple(turned)
@@ -174,9 +175,7 @@ def check_memory(state: RunMoment, limits: Limits) -> Seen | None:
     if state.host_free is not None and 100 * (1 - state.host_free) >= limits["host_percent"] and state.steps:
         return _("only {host_free:.1f} % of host memory is free", host_free=100 * state.host_free), ()
     looks = state.samples[-int(limits["looks"]) :]
-    full = [
-        [card for card in _select_own_cards(state, sample) if _is_full(card, limits["percent"])] for sample in looks
-    ]
+    full = [[card for card in select_own_cards(state, sample) if _is_full(card, limits["percent"])] for sample in looks]
     if len(looks) < limits["looks"] or not all(full):
         return None
     worst = max(full[-1], key=lambda card: card.used_mib or 0)
@@ -185,7 +184,7 @@ def check_memory(state: RunMoment, limits: Limits) -> Seen | None:
     )
 
 
-def _select_own_cards(state: RunMoment, sample: CardSamples) -> tuple[CardSample, ...]:
+def select_own_cards(state: RunMoment, sample: CardSamples) -> tuple[CardSample, ...]:
     """Return the job's cards, or all if unknown."""
     return tuple(card for card in sample.cards if not state.mine or card.label in state.mine)
 
@@ -244,6 +243,7 @@ RULES: dict[str, StopRule] = {
             "Remove the card from the job, or reset or replace it as the vendor documents, then "
             "resume from the last checkpoint."
         ),
+        infrastructure=True,
     ),
     "memory": StopRule(
         check_memory,
@@ -259,20 +259,18 @@ RULES: dict[str, StopRule] = {
 
 def judge_moment(state: RunMoment, limits: Mapping[str, Limits]) -> Finding | None:
     """Return the finding of the first rule that applies, else None; `limits` are the active rules."""
-    for name, mine in limits.items():
-        rule = RULES[name]
-        if seen := rule.judge(state, mine):
-            source = ", ".join(f"{key} {value:g}" for key, value in mine.items())
+    for name, rule in RULES.items():
+        if name in limits and (seen := rule.judge(state, limits[name])):
             words = _("{remedy} To continue anyway, use --no-stop {rule}.", remedy=rule.words, rule=name)
-            return Finding(
-                f"watch.{name}",
-                Status.FAIL,
-                _("{title}: {seen}", title=rule.title, seen=seen[0]),
-                manual(words),
-                seen[1],
-                source,
-            )
+            return build_finding(name, rule, limits[name], seen, words, Status.FAIL)
     return None
+
+
+def build_finding(name: str, rule: StopRule, limits: Limits, seen: Seen, words: Message, status: Status) -> Finding:
+    """Return the finding of a rule that applies; its source are the limits."""
+    source = ", ".join(f"{key} {value:g}" for key, value in limits.items())
+    text = _("{title}: {seen}", title=rule.title, seen=seen[0])
+    return Finding(f"watch.{name}", status, text, manual(words), seen[1], source)
 
 
 def _format_card(card: CardSample) -> Message:
@@ -285,7 +283,7 @@ def _format_card(card: CardSample) -> Message:
     return _("card {label}: {figures}", label=card.label, figures=known or _("no data"))
 
 
-def _format_step(step: TrainingStep) -> Message:
+def format_step(step: TrainingStep) -> Message:
     norm = NOTHING if step.grad_norm is None else _(", grad norm {grad_norm:g}", grad_norm=step.grad_norm)
     return _("{step}: loss {loss:g}{norm}", step=_format_step_number(step), loss=step.loss, norm=norm)
 
@@ -295,10 +293,12 @@ def _format_step_number(step: TrainingStep) -> Message:
 
 
 def list_active_rules(
-    off: Iterable[str] = (), changed: Mapping[str, float] | None = None
+    off: Iterable[str] = (),
+    changed: Mapping[str, float] | None = None,
+    table: Mapping[str, StopRule] = RULES,
 ) -> dict[str, dict[str, float]]:
     """Return rule → limits without the rules in `off`; `changed` maps 'rule.limit' to a value."""
-    mine = {name: dict(rule.limits) for name, rule in RULES.items() if name not in set(off)}
+    mine = {name: dict(rule.limits) for name, rule in table.items() if name not in set(off)}
     for key, value in (changed or {}).items():
         name, _unused, limit = key.partition(".")
         if name in mine:

@@ -20,7 +20,7 @@ from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
 WHOLE_LIMIT = 1 << 18  # characters of a text that is read as a whole where no line begins an output
-ENDS_LIMIT = 1 << 16  # characters read of a longer one, at its ends: all parsers read them
+ENDS_LIMIT, ENDS_LINES = 1 << 16, 1000  # characters of a longer one, and lines at each end, that all parsers read
 _WHOLE_KINDS = ("info", "table", "machine")  # kinds of output that have all values of each device
 _NAMED_KINDS = ("query-text", "xml")  # those that have the names unless they have only chosen values
 _JOINED_KINDS = ("hccn",)  # kinds that answer one question in several commands
@@ -115,7 +115,10 @@ def _limit_text(text: str, limit: int, ends: int) -> tuple[str, int]:
     """Return the beginning and the end of a text above the limit, and how many characters are between them."""
     if len(text) <= limit:
         return text, 0
-    begin, end = text.rfind("\n", 0, ends // 2) + 1, text.find("\n", len(text) - ends // 2) + 1
+    first = text[: ends // 2].splitlines(keepends=True)
+    last = text[-ends // 2 :].splitlines(keepends=True)
+    begin = sum(map(len, first[: min(ENDS_LINES, len(first) - 1)])) or ends // 2
+    end = len(text) - (sum(map(len, last[1:][-ENDS_LINES:])) or ends // 2)
     return text[:begin] + text[end:], end - begin
 
 
@@ -141,7 +144,8 @@ def _parse_parts(
         choice = _choose_tool(part, parsers, tool or before)
         if not choice or (tool is not None and choice != tool):
             continue
-        document = parsers[choice].parse(cut_after_output(part)[:PART_LIMIT])
+        own = cut_after_output(part)[:PART_LIMIT]
+        document = parsers[choice].parse(own if part.tools else _limit_text(own, WHOLE_LIMIT, ENDS_LIMIT)[0])
         if document.kind in NOTHING or not (part.tools or document.devices or document.topology):
             continue
         before = choice

@@ -69,6 +69,8 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     envcheck runs follow latest         follow its progress
     envcheck runs stop 20261121-0915    stop a run
     envcheck runs adopt latest          supervise an orphaned run again
+    envcheck runs rerun latest          repeat a run
+    envcheck runs compare RUN RUN       compare two runs
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
@@ -112,28 +114,32 @@ def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_jso
 def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
     """Follow the progress of a run until it ends.
 
-    The exit code is the one of the training (0, 5, 130, ...).  Ctrl-C does not stop the run.
+    The exit code is the one of the training (0, 5, 130, ...).  Ctrl-C does not stop the run.  With --json, each step is
+    one line of JSON, and so is the end.
 
     \b
     envcheck runs follow latest
+    envcheck runs follow latest --json
     """
     from contextlib import closing
 
     from launch.run.watch import ProgressLine
     from launch.runs import follow as following
     from launch.runs import run_index
+    from launch.runs.step_lines import StepLines
 
-    run = run_index.find_run(name, folder or outer[0])
+    run, lines = run_index.find_run(name, folder or outer[0]), as_json or outer[1]
+    printer = StepLines(run, click.echo)
     try:
         run = following.wait_until_started(run, lambda text: click.echo(text, err=True))
-        with closing(ProgressLine(of=following.planned_steps(run))) as teller:
+        with closing(printer if lines else ProgressLine(of=following.planned_steps(run))) as teller:
             ended = following.follow_run(run, teller)
     except KeyboardInterrupt:
         click.echo(
             translate(_("envcheck: the run continues; stop it with envcheck runs stop {id}", id=run.id)), err=True
         )
         raise
-    _print_run(ended, as_json or outer[1])
+    printer.write_end(ended) if lines else _print_run(ended, False)
     return following.exit_code(ended)
 
 
@@ -185,6 +191,47 @@ def adopt(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_js
     if as_json or outer[1]:
         _print_run(run_index.read_run(run.folder) or run, True)
     return code or 0
+
+
+@runs.command(short_help="Repeat a run with the same options.")
+@click.argument("name", metavar="RUN")
+@runs_folder_option
+@options.json_option
+@click.pass_obj
+def rerun(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
+    """Start a run with the options of an earlier one, in the folder where that was started.
+
+    \b
+    envcheck runs rerun latest
+    """
+    from envcheck.cli import repeat_command
+    from envcheck.cli.commands.train import train
+    from launch.runs import run_index
+
+    more = ("--json",) if as_json or outer[1] else ()
+    return repeat_command.rerun_run(train, run_index.find_run(name, folder or outer[0]).folder, more)
+
+
+@runs.command(short_help="Compare configuration and results of two runs.")
+@click.argument("first", metavar="RUN")
+@click.argument("second", metavar="RUN")
+@runs_folder_option
+@options.json_option
+@click.pass_obj
+def compare(outer: tuple[Path | None, bool], first: str, second: str, folder: Path | None, as_json: bool) -> None:
+    """Show what differs between two runs: configuration, speed, loss and memory.
+
+    \b
+    envcheck runs compare 20261121-0915 latest
+    """
+    from launch.runs import compare_runs, run_index
+
+    one, other = (run_index.find_run(name, folder or outer[0]) for name in (first, second))
+    found = compare_runs.compare_runs(one, other)
+    if as_json or outer[1]:
+        print_document(compare_runs.as_values(found))
+    else:
+        click.echo(compare_runs.render_comparison(found))
 
 
 def _print_run(run: Run, as_json: bool, now: str = "") -> None:

@@ -43,6 +43,11 @@ class SimulateOptions(MachinesOption):
         shell_complete=shell_completion.complete_from(shell_completion.faults),
         help="Fault to simulate (repeatable).",
     )  # fmt: skip
+    provisioned: tuple[str, ...] = option(
+        "--provisioned", multiple=True, metavar="RECIPE",
+        shell_complete=shell_completion.complete_from(shell_completion.list_recipes),
+        help="Recipe to simulate as installed (repeatable).",
+    )  # fmt: skip
     keep: Path | None = option("--keep", type=FOLDER, metavar="DIR", help="Keep the folder of simulated tools here.")
     command: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 
@@ -55,6 +60,7 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
     envcheck simulate --list
     envcheck simulate atlas-800t-a2 -- envcheck doctor
     envcheck simulate bi-v150x8 --fault card-lost=3 --fault hot=101 -- ixsmi
+    envcheck simulate p800x8 --provisioned ernie-21b-xpu -- envcheck train --recipe ernie-21b-xpu --method lora --gates
     envcheck simulate h200x8 --keep ./h200    create the folder of tools only
     """
     from envcheck.simulate import faults as known
@@ -80,7 +86,16 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
         )
     ready = known.apply_faults(machine, [known.parse_fault(text) for text in request.faults])
     with simulated_run.write_machine_folder(ready, request.keep) as folder:
+        simulated_run.note_recipes(folder, _check_recipes(request.provisioned))
         if words:
             return simulated_run.run_command(words, simulated_run.make_environment(folder))
         print_document({"folder": str(folder)}) if request.as_json else click.echo(lists.how_to_use(folder))
         return 0
+
+
+def _check_recipes(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the full names of the recipes; UsageError for an unknown one."""
+    from installers.recipes import catalogue
+
+    known = catalogue.load_all(None) if names else ()
+    return tuple(catalogue.find_recipe(known, name).name for name in names)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
-from envcheck.cli import backend_options, options
+from envcheck.cli import backend_options, options, repeat_command
 from envcheck.cli.job_argument import SingleValueJobCommand, job_argument, read_own_job
 from envcheck.cli.number_types import Seconds, WholeNumber, WholeSeconds
 from envcheck.cli.option_groups import OptionGroup
@@ -57,6 +57,10 @@ class TrainOptions(
     no_stop: tuple[str, ...] = option(
         "--no-stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
         help="Disable a stop rule: cpu, loss, stalled, launcher, health, memory.",
+    )  # fmt: skip
+    stop: tuple[str, ...] = option(
+        "--stop", group=OptionGroup.RUN, multiple=True, metavar="RULE",
+        help="End on a warning: flat, uniform, gradients, ...",
     )  # fmt: skip
     limits: tuple[str, ...] = option(
         "--limit", group=OptionGroup.RUN, multiple=True, metavar="RULE.NAME=VALUE",
@@ -106,6 +110,24 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
     detach: bool = flag(
         "--detach", group=OptionGroup.RUN, is_common=True, help="Run in the background; see 'envcheck runs'."
     )
+    on_event: tuple[str, ...] = option(
+        "--on-event", group=OptionGroup.RUN, multiple=True, metavar="COMMAND",
+        help="Run COMMAND with each event as JSON on its input.",
+    )  # fmt: skip
+    webhook: tuple[str, ...] = option(
+        "--webhook", group=OptionGroup.RUN, multiple=True, metavar="URL", help="Send each event as JSON to this URL."
+    )  # fmt: skip
+    metrics_file: Path | None = options.path_option(
+        "--metrics-file", group=OptionGroup.RUN, metavar="FILE.prom", help="Write metrics of the run for Prometheus."
+    )
+    resume: str | None = option(
+        "--resume", group=OptionGroup.RUN, is_common=True, metavar="RUN",
+        help="Resume a run, or 'latest', from its last checkpoint.",
+    )  # fmt: skip
+    restart: int = option(
+        "--restart", group=OptionGroup.RUN, type=WholeNumber(0, 100), default=0, metavar="COUNT",
+        help="Restart after faults of card, link, node or host.",
+    )  # fmt: skip
     as_script: bool = options.as_script_flag(excludes=("write",))
     write: Path | None = options.path_option(
         "--write", group=OptionGroup.OUTPUT, metavar="DIR",
@@ -143,8 +165,11 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     envcheck train --model 300b --method sft --device npu --rank 3 --master node1
     envcheck train --model 300b --method sft --device npu --hosts node[01-08]
     envcheck train --model 300b --method sft --device npu --on slurm
+    envcheck train --resume latest
     """
     own_job = _read_own_job(request)
+    if request.model is None and request.recipe is None and own_job is None and getattr(request, "resume", None):
+        return repeat_command.resume_run(train, str(getattr(request, "resume", None)))
     if (
         request.model is None and request.recipe is None and own_job is None
     ):  # a job must be named, even if only one matches: it takes hours
@@ -162,6 +187,11 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
         write = None
     if request.on != backends.LOCAL or request.dry_run or request.as_script or write is not None:
         preview.check_early(wish)
+    if request.on != backends.LOCAL and request.resume is not None:
+        raise UsageError(
+            _("--resume works only on this machine, not with --on {backend}", backend=request.on),
+            _("pass the framework's own option after --"),
+        )
     if (backend := backends.load_session(request.on)) is not None:
         return backend.train(wish, own, backends.PreviewOptions(request.dry_run, request.as_script, write))
     if write is not None:

@@ -128,6 +128,7 @@ class RunPlan(Keys):
     steps: dict[str, int] = key("Training steps: max, warmup, save, eval.")
     parallel: dict[str, int] = optional_key("Parallel degrees: tensor, pipeline, sharding, data.")
     data: list[str] = optional_key("Paths of the data sets.")
+    devices: list[int] = optional_key("Numbers of the devices on this node, as the vendor's tool counts them.")
 
 
 class RunVersions(Keys):
@@ -225,6 +226,17 @@ class RunLauncher(Keys):
     mark: str = optional_key("Value of ENVCHECK_RUN of the training's processes in its container.")
 
 
+class RunTracker(Keys):
+    kind: Literal["tensorboard", "visualdl", "wandb", "swanlab"] = key("Name of the tracker.")
+    path: str = optional_key("Folder that its viewer opens.")
+    link: str = optional_key("Its page of the run.")
+
+
+class RunResumed(Keys):
+    run: str = key("Id of the run.")
+    checkpoint: str = key("Folder of the checkpoint.")
+
+
 class RunWatchOptions(Keys):
     no_stop: list[str] = key("Disabled stop rules.")
     limits: list[str] = key("Changed limits of stop rules, as RULE.NAME=VALUE.")
@@ -249,6 +261,10 @@ class RunDocument(Keys, like=NumberedDocument):
     launcher: RunLauncher = optional_key("How the training's processes are found without the supervisor.")
     cards_used: list[str] = optional_key("Devices of the job, as the vendor tool numbers them; empty if unknown.")
     watch: RunWatchOptions = optional_key("Options of the supervision.")
+    request: list[str] = optional_key("Options of `envcheck train` that repeat the run; secrets are redacted.")
+    resumed_from: RunResumed | None = optional_key("What the run continues; null if it starts from the beginning.")
+    trackers: list[RunTracker] = optional_key("Where experiment trackers keep the curves of the run.")
+    restarted_as: str = optional_key("Id of the run that `--restart` started after this one.")
     adopted: list[str] = optional_key("Times at which `envcheck runs adopt` took over the run.")
     folder: str = optional_key("Folder of the run.")
     container: str | None = optional_key()
@@ -269,6 +285,7 @@ class RunDocument(Keys, like=NumberedDocument):
     tokens_per_s: float | None = optional_key("Median throughput of the job, tokens per second; null if unknown.")
     peak_memory_mib: RunPeakMemory = optional_key("Highest memory use.")
     stopped: GateValues | None = optional_key("Finding of the stop rule that ended the run; null for none.")
+    warnings: list[GateValues] = optional_key("Warnings about the training; empty for none.")
     leftover_pids: list[int] = optional_key(
         "Process ids that are still alive after the run, such as those that hang in a driver."
     )
@@ -302,6 +319,32 @@ class RunsDocument(Keys, like=NumberedDocument):
     runs: list[RunSummary] = key("Runs, the newest first.")
 
 
+class ComparedRun(Keys):
+    id: str = key("Run id.")
+    folder: str = key("Folder of the run.")
+    state: str = key("State of the run, as in the document `run`.")
+
+
+class ComparedValue(Keys):
+    area: str = key("What differs: job, option, environment, plan, package or version.")
+    name: str = key("Name of the value.")
+    first: str | None = key("Value of the first run; null if not set.")
+    second: str | None = key("Value of the second run; null if not set.")
+
+
+class ComparedResult(Keys):
+    name: str = key("Name of the measured value.")
+    first: float | None = key("Value of the first run; null if unknown.")
+    second: float | None = key("Value of the second run; null if unknown.")
+    change: float | None = key("Relative difference of the second run; null if unknown.")
+
+
+class RunComparisonDocument(Keys, like=NumberedDocument):
+    runs: list[ComparedRun] = key("The two runs.")
+    differences: list[ComparedValue] = key("Values of the configuration that differ.")
+    results: list[ComparedResult] = key("Measured values of both runs.")
+
+
 UNSTARTED = {"properties": {"state": {"const": "unstarted"}}}
 RUN = {"anyOf": [{"required": ["recipe", "model", "method", "device"]}, UNSTARTED]}
 
@@ -311,4 +354,5 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     **submission_documents.DOCUMENTS,
     "run": (mark("envcheck train --json, envcheck infer --json, and envcheck runs show ID --json"), RunDocument, RUN),
     "runs": ("envcheck runs --json", RunsDocument, {}),
+    "runs-compare": ("envcheck runs compare A B --json", RunComparisonDocument, {}),
 }

@@ -14,7 +14,10 @@ _INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
 _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)")
 # Code of models that is loaded from their folder.
 _MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
-PLUMBING = {"accelerate", "torch", "multiprocess", "dill", "hydra"}  # whose frames call what others passed them
+# Frames that only look up, for their caller, what is not there.
+_LOOKUP = re.compile(
+    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections)\b|/omegaconf/"
+)
 
 
 @functools.cache
@@ -37,6 +40,12 @@ def find_package(frame: str) -> str:
 def find_raising_package(frames: Sequence[str]) -> str:
     """Return the package of the innermost frame that has one."""
     return next((package for frame in reversed(frames) if (package := find_package(frame))), "")
+
+
+def find_telling_frame(frames: Sequence[str]) -> int:
+    """Return the index of the innermost frame that is not of a mere look-up."""
+    last = len(frames) - 1
+    return next((at for at in range(last, -1, -1) if not _LOOKUP.search(frames[at])), last)
 
 
 def find_caller(frames: Sequence[str], package: str) -> str:

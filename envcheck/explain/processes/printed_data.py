@@ -21,7 +21,7 @@ _ENDS = re.compile(
 )
 # A record printed as one line: a dictionary with a field of a data set.
 _RECORD = re.compile(
-    rb"^.{0,120}?[{\[]\s{0,4}['\"](?:instruction|input|output|text|messages|content|prompt|conversations|query|response"
+    rb"^(?:(?!rror|xception|FATAL|fail).){0,120}?[{\[]\s{0,4}['\"](?:instruction|input|output|text|messages|content|prompt|conversations|query|response"
     rb"|question|answer|chosen|rejected|role)['\"]\s{0,3}:"
 )
 

@@ -206,7 +206,7 @@ def _describe_group(
         words = _("Use a host, or ask the scheduler for cards, with {count} linked to each other.", count=len(chosen))
         return fail(seen, diagnose(words, *vendor_commands(v, "topology")), evidence=shown)
     named = join(_(" or "), map(format_ranges, verdict.groups))
-    words = _("Start the job in a container or an allocation with linked cards only: {groups}.", groups=named)
+    words = _("Use cards that are linked to each other with --devices: {groups}.", groups=named)
     return fail(seen, diagnose(words, *vendor_commands(v, "topology")), evidence=shown)
 
 

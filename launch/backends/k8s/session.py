@@ -24,7 +24,14 @@ from launch.backends.k8s.pod_security import SecurityLevel
 from launch.runs.backends import OwnOptions, PreviewOptions
 from launch.targets.train_request import TrainRequest
 
-LOCAL_ONLY_OPTIONS = ("gates", "provision", "dashboard", "no_stop", "limits")  # options of a run on this machine
+LOCAL_ONLY_OPTIONS = (
+    "gates",
+    "provision",
+    "dashboard",
+    "no_stop",
+    "limits",
+    "stop",
+)  # options of a run on this machine
 
 
 def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:

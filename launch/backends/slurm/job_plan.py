@@ -98,7 +98,12 @@ def list_node_options(request: TrainRequest, job: Job) -> tuple[str, ...]:
     found = shlex.split(format_job_options(_make_paths_absolute(request), job.recipe, job.method))
     pairs = [(option_word(name), getattr(request, name)) for name in FORWARDED_OPTIONS]
     pairs += [("--deadline", request.deadline_s), ("--gather", request.gather_s if job.method.nodes > 1 else None)]
-    several = {"--set": request.settings, "--installed": request.installed, "--no-stop": request.no_stop}
+    several = {
+        "--set": request.settings,
+        "--installed": request.installed,
+        "--no-stop": request.no_stop,
+        "--stop": request.stop,
+    }
     several |= {"--limit": request.limits, "--waive": request.waive, "--because": request.because}
     found += [word for option, value in pairs if value is not None for word in (option, _format_option_value(value))]
     found += [word for option, values in several.items() for value in values for word in (option, value)]

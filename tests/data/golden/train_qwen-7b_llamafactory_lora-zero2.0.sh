@@ -11,6 +11,7 @@
 #       --tty \
 #       --name envcheck-qwen-7b-npu8-llamafactory \
 #       --workdir /app \
+#       --network host \
 #       --shm-size 64g \
 #       --device /dev/davinci0 \
 #       --device /dev/davinci1 \
@@ -30,8 +31,6 @@
 #       --mount type=bind,source=/usr/local/bin/npu-smi,target=/usr/local/bin/npu-smi,readonly \
 #       --mount type=bind,source=/usr/local/Ascend/driver,target=/usr/local/Ascend/driver,readonly \
 #       --mount type=bind,source=/etc/ascend_install.info,target=/etc/ascend_install.info,readonly \
-#       --publish 127.0.0.1:7860:7860 \
-#       --publish 127.0.0.1:8000:8000 \
 #       quay.io/ascend/llamafactory:0.9.4-npu-a2 bash
 #   docker exec --interactive --tty envcheck-qwen-7b-npu8-llamafactory bash -l
 set -euo pipefail

@@ -95,8 +95,18 @@ COMMANDS = (
     ("solve", "", ("solve", "--device", "nvidia", "--driver", "550.54.15", "--json")),
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
 )
-# An image is fetched; the others are tried in test_pyz, test_fleet, test_fleet_provision and test_fleet_train.
-UNTRIED = {"bundle", "fleet", "provision-hosts", "pyz", "train-hosts", "snapshot-hosts", "slurm-verdict"}
+# An image is fetched; two runs are compared; the others are tried in test_pyz, test_fleet, test_fleet_provision and
+# test_fleet_train.
+UNTRIED = {
+    "bundle",
+    "fleet",
+    "provision-hosts",
+    "pyz",
+    "runs-compare",
+    "train-hosts",
+    "snapshot-hosts",
+    "slurm-verdict",
+}
 PARTS = ("job",)  # of other documents
 DESCRIPTION = re.compile(r"(?:[A-Z]|`|[a-z-]+[:,] |known bad).{0,128}\.")  # a value comes first in its own spelling
 

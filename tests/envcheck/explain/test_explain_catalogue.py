@@ -70,7 +70,7 @@ def test_entry_is_whole(name: str) -> None:
     asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
 
     assert entry.source
-    assert asked <= groups | {"code", "meaning"}
+    assert asked <= groups | {"code", "codename", "meaning"}
     assert len(entry.do) > 10
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.process import CommandResult
 from envcheck.explain import diagnose, explainer, kernel_log, log_files, timestamps
 from envcheck.explain.diagnosis import ExplainReport
+from envcheck.explain.files import live_stream, reading_notice
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [192.0.2.2]:4567"
@@ -298,7 +300,7 @@ def test_hostile_bytes(tmp_path: Path) -> None:
     """Binary content, NULs and escapes neither stop it nor come out again."""
     path = tmp_path / "a.log"
     noise = random.Random(3).randbytes(300_000)
-    path.write_bytes(noise + b"\n\x1b[31m\x1b]0;evil\x07" + OOM.encode() + b"\x00\x9b5m\n" + noise)
+    path.write_bytes(b"step 1\n" * 4000 + noise + b"\n\x1b[31m\x1b]0;evil\x07" + OOM.encode() + b"\x00\x9b5m\n" + noise)
     found = explainer.explain_files([path])
 
     assert "memory.card" in list_names(found)
@@ -322,8 +324,7 @@ def test_memory_stays_small(tmp_path: Path) -> None:
     rng = random.Random(5)
     block = "".join(make_healthy_line(rng) + "\n" for _ in range(8000)).encode()
     long.write_bytes(block * 48 + OOM.encode())
-    with one.open("wb") as file:
-        file.truncate(64 << 20)
+    one.write_bytes(b"x" * (64 << 20))
     code = (  # not ru_maxrss, which may be that of whoever started it
         "import re, sys; from pathlib import Path; from envcheck.explain import explainer;"
         "explainer.explain_files([Path(sys.argv[1])]);"
@@ -333,6 +334,52 @@ def test_memory_stays_small(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
 
         assert int(done.stdout) < 200 << 10, path.name
+
+
+@pytest.mark.parametrize("encoding", ("utf-16-le", "utf-16-be"))
+def test_utf_16_without_a_mark(tmp_path: Path, encoding: str) -> None:
+    """As PowerShell's redirection writes it."""
+    path = tmp_path / "a.log"
+    path.write_bytes(f"step 1\n{OOM}\n".encode(encoding))
+
+    assert list_names(explainer.explain_files([path])) == ["memory.card"]
+
+
+@pytest.mark.parametrize("start", (b"\x7fELF\x02", b"PK\x03\x04", bytes(range(32)) * 9))
+def test_binary_files_are_refused(tmp_path: Path, start: bytes) -> None:
+    """Weights, archives and programs are no logs, whatever text they contain."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(start + OOM.encode() * 3)
+    with pytest.raises(UsageError, match="is not a log"):
+        explainer.explain_files([path])
+
+
+def test_long_reading_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log that takes long to read is announced on standard error."""
+    monkeypatch.setattr(reading_notice, "FIRST_S", -1.0)
+    (tmp_path / "a.log").write_text("step 1\n")
+    explainer.explain_files([tmp_path / "a.log"])
+
+    assert "a.log: 0 MiB so far" in capsys.readouterr().err
+
+
+def test_pipe_that_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a named pipe delivered is explained at the deadline; so is one without a writer."""
+    monkeypatch.setattr(live_stream, "SILENCE_S", 0.3)
+    path = tmp_path / "a.log"
+    os.mkfifo(path)
+    assert explainer.explain_files([path]).verdict == "unknown"
+    writer = os.open(path, os.O_RDWR)
+    os.write(writer, f"{OOM}\n".encode())
+    found = explainer.explain_files([path])
+    os.close(writer)
+
+    assert list_names(found) == ["memory.card"]
+    assert f"{path} did not end" in capsys.readouterr().err
 
 
 def test_devices_are_refused() -> None:

@@ -261,3 +261,31 @@ def test_a_chat_on_a_chosen_card(on_machine: Enter) -> None:
 
     assert "device 3: selected with --devices" in shown
     assert "/dev/davinci3" in shown
+
+
+@pytest.mark.parametrize(
+    ("machine", "recipe", "variable", "value", "devices"),
+    [
+        ("p800x8", "ernie-21b-xpu", "XPU_VISIBLE_DEVICES", "3,4,5,6,7", [4, 5, 6, 7]),
+        ("p800x8", "ernie-21b-xpu", "", "auto", [0, 1, 2, 3]),
+        ("atlas-200t-a2-box16", "tiny-npu", "ASCEND_RT_VISIBLE_DEVICES", "7,8,9", [8, 9]),
+    ],
+)
+def test_linked_cards_of_the_list(
+    machine: str,
+    recipe: str,
+    variable: str,
+    value: str,
+    devices: list[int],
+    on_machine: Enter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of more cards than needed those with links to each other are used, as the vendor's topology shows them."""
+    on_machine(machine)
+    words = ("--recipe", recipe, "--method", "lora")
+    if variable:
+        monkeypatch.setenv(variable, value)
+    found = plan_training(*words, *(() if variable else ("--devices", value)))
+
+    assert found["job"]["devices"] == devices
+    assert "gate.topology" not in [gate["name"] for gate in found["failed_checks"]]

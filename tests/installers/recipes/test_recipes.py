@@ -40,10 +40,15 @@ JOBS = {
     "qwen-7b-npu-llamafactory": {("lora", 1, 1), ("chat", 1, 1)},
     "qwen-7b-npu8-llamafactory": {
         *(("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("dpo.ddp", 1, 4), ("sft.full", 1, 8)),
+        *(("lora.nodes", 2, 8), ("sft.nodes", 2, 8)),
+    },
+    "qwen-14b-npu-swift": {
+        *(("lora", 1, 1), ("lora.ddp", 1, 8), ("lora.zero2", 1, 8), ("lora.zero3", 1, 8)),
+        *(("infer", 1, 1), ("infer.base", 1, 1)),
     },
     "qwen-7b-npu-swift": {
         *(("lora", 1, 1), ("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("sft.full", 1, 8)),
-        *(("dpo", 1, 1), ("infer", 1, 1), ("infer.base", 1, 1)),
+        *(("dpo", 1, 1), ("infer", 1, 1), ("infer.base", 1, 1), ("lora.nodes", 2, 8), ("sft.nodes", 2, 8)),
     },
     **{f"tiny-{device}": {("lora", 1, 2), ("chat", 1, 1)} for device in ("cpu", "npu", "iluvatar")},
     "tiny-nvidia": {("lora", 1, 1), ("chat", 1, 1)},
@@ -149,14 +154,19 @@ def test_data_sets_match(recipe: Recipe, job: RecipeJob) -> None:
 @each_job
 def test_nodes_are_told_apart(recipe: Recipe, job: RecipeJob) -> None:
     """Jobs on several nodes set rank, own address and master and have no default; jobs on one node set none of them."""
-    said = read_option_values(job.launcher)
+    said = {**read_option_values(job.launcher), **job.environment}
+    known = {"--master": "{master}:{port}", "--rank": "{rank}", "--host": "{host}"}  # paddle.distributed.launch
+    torch = {"--master_addr": "{master}", "--master_port": "{port}", "--node_rank": "{rank}", "--nnodes": "{nodes}"}
+    swift = {"MASTER_ADDR": "{master}", "MASTER_PORT": "{port}", "NODE_RANK": "{rank}", "NNODES": "{nodes}"}
 
     if job.nodes == 1:
-        assert not {"--master", "--rank", "--host"} & set(said)
+        assert not {*known, *swift} & set(said)
     else:
-        assert (said["--master"], said["--rank"], said["--host"]) == ("{master}:{port}", "{rank}", "{host}")
-        assert {"master", "host"} <= set(render_command(recipe, job).missing)
-        assert "rank" in render_command(recipe, job).missing or job.rank is not None
+        (own,) = (each for each in (known, torch, swift) if each.keys() <= said.keys())
+        assert {name: said[name] for name in own} == own
+        missing = set(render_command(recipe, job).missing)
+        assert "master" in missing and missing & {"host", "interfaces"}
+        assert "rank" in missing or job.rank is not None
 
 
 def _dump_job(made: TrainingCommand) -> str:

@@ -47,6 +47,7 @@ NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 FLOOR = {"recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=64))}
 MODEL = {"command": replace(make_command(), requires=("m/config.json",))}
 WHOLE: dict[str, Any] = {"shards": 2, "size_bytes": 5 * GIB, "flaws": [], "config": {}}
+SAVED = {"files": 3, "size_bytes": 1 << 20, "flaws": []}
 CUT = {"what": "model-1.safetensors is cut off", "next": "download the file again", "sure": True}
 CHAT = replace(JOB, method="chat", requires=("o/a.json",), arguments=("--adapter", "o"))
 TRAINED = {"job": CHAT, "command": make_command(CHAT)}
@@ -200,6 +201,11 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("model", {**MODEL, **change_place_facts(models={"m": {**WHOLE, "flaws": [{**CUT, "sure": False}]}})}, UNKNOWN),
     ("model", {**MODEL, **HIDDEN}, BLOCKED),
     ("model", {}, NOT_APPLICABLE),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={"c": SAVED})}, OK),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={"c": {**SAVED, "flaws": [CUT]}})}, FAIL),
+    ("checkpoint", {"checkpoint": "c", **change_place_facts(checkpoints={})}, UNKNOWN),
+    ("checkpoint", {"checkpoint": "c", **HIDDEN}, BLOCKED),
+    ("checkpoint", {}, NOT_APPLICABLE),
     ("weights", {**TRAINED, **change_place_facts(values={"o": {}})}, OK),
     ("weights", {**TRAINED, **change_place_facts(values={"o": {"flaw": "w.npz, a: not finite"}})}, FAIL),
     ("weights", {}, NOT_APPLICABLE),

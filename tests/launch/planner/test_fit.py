@@ -47,6 +47,7 @@ OWN = {
     ("qwen-7b-npu-llamafactory", "npu"): "atlas-800t-a2",
     ("qwen-7b-npu8-llamafactory", "npu"): "atlas-800t-a2",
     ("qwen-7b-npu-swift", "npu"): "atlas-800t-a2",
+    ("qwen-14b-npu-swift", "npu"): "atlas-800t-a2",
     ("ernie-300b-xpu", "xpu"): "p800x8",
     ("ernie-21b-xpu", "xpu"): "p800x8",
     ("ernie-0.3b-xpu", "xpu"): "p800x8",

@@ -46,10 +46,10 @@ class StandInRuns:
     def _variables(self, more: dict[str, str]) -> dict[str, str]:
         return {**os.environ, "ENVCHECK_HOME": str(self.home), "NO_COLOR": "1", **more}
 
-    def run_command(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run_command(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "envcheck", *words]
         return subprocess.run(
-            argv, cwd=self.folder, env=self._variables(env), capture_output=True, text=True, timeout=240
+            argv, cwd=cwd or self.folder, env=self._variables(env), capture_output=True, text=True, timeout=240
         )
 
     def train(self, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -90,3 +90,11 @@ def wait_until(is_true: Callable[[], object], what: str, seconds: float = WAIT_S
             return
         time.sleep(0.05)
     raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def provision_stand_in(folder: Path) -> Path:
+    """Create the environment of the recipe; return the home folder."""
+    made = StandInRuns(folder / "home", folder / "first")
+    done = made.run_command("provision", "--recipe", "light", "--recipes", "recipes", "--yes")
+    assert done.returncode == 0, done.stderr
+    return folder / "home"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch.runs.stand_in import StandInRuns, wait_until
+from tests.launch.runs.stand_in import StandInRuns, provision_stand_in, wait_until
 from tests.launch.test_train import list_remaining_processes
 
 pytestmark = pytest.mark.slow
@@ -20,11 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home folder with the recipe's environment."""
-    folder = tmp_path_factory.mktemp("stand-in")
-    made = StandInRuns(folder / "home", folder / "first")
-    done = made.run_command("provision", "--recipe", "light", "--recipes", "recipes", "--yes")
-    assert done.returncode == 0, done.stderr
-    return folder / "home"
+    return provision_stand_in(tmp_path_factory.mktemp("stand-in"))
 
 
 @pytest.fixture

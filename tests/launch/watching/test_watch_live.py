@@ -63,8 +63,8 @@ class WatchedRun:
     home: Path
     process: subprocess.Popen[str] | None = None
 
-    def start_run(self) -> None:
-        argv = [*ENVCHECK, "train", "--recipe", "turning", "--recipes", str(self.home / "own")]
+    def start_run(self, *more: str) -> None:
+        argv = [*ENVCHECK, "train", "--recipe", "turning", "--recipes", str(self.home / "own"), *more]
         argv += ["--data", "program.py"]
         env = simulated_run.make_environment(self.there) | {"ENVCHECK_HOME": str(self.home)}
         self.process = subprocess.Popen(argv, cwd=self.folder, env=env, stderr=subprocess.PIPE, text=True)
@@ -140,3 +140,17 @@ def test_card_turns(bench: WatchedRun, wishes: tuple[str, ...], name: str, words
     assert (said["state"], said["exit"]["code"], said["stopped"]["name"]) == ("stopped", 5, f"watch.{name}")
     assert words[1] in said["stopped"]["seen"]
     assert 3 <= said["loss"][-1][0] < 2000
+
+
+def test_a_constant_loss_is_told_while_it_runs(bench: WatchedRun) -> None:
+    """A warning is shown during the run and recorded, and with --stop it ends the run."""
+    (bench.folder / "program.py").write_text(PROGRAM.replace("5 - step / 1000", "5.545"))
+    bench.start_run("--stop", "flat", "--devices", "2,3")
+    code, told, said = bench.finish_run()
+
+    assert code == 5, told
+    assert "devices 2-3: selected with --devices" in told
+    assert "watch.flat: the loss does not change: 5.545 in 30 lines of the log" in told
+    assert [found["name"] for found in said["warnings"]] == ["watch.flat"]
+    assert said["stopped"]["name"] == "watch.flat"
+    assert said["plan"]["devices"] == [2, 3]

@@ -1,0 +1,51 @@
+"""Run `envcheck train` again with the options of an earlier run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
+from envcheck.fleet import argv
+
+
+def resume_run(train: click.Command, name: str) -> int:
+    """Repeat the run's job from its last checkpoint; the options of the current command line override the run's."""
+    from launch.runs import run_index
+
+    run = run_index.find_run(name, None)
+    given = argv.collect_given(("resume", "extra"))
+    _words, text = argv.build_words(given, {})
+    return _repeat_run(train, run.folder, ["--resume", str(run.id), *_split_words(text)])
+
+
+def rerun_run(train: click.Command, folder: Path, more: Sequence[str] = ()) -> int:
+    """Repeat the run in this folder."""
+    return _repeat_run(train, folder, list(more))
+
+
+def _split_words(text: str) -> list[str]:
+    import shlex
+
+    return shlex.split(text)
+
+
+def _repeat_run(train: click.Command, folder: Path, more: Sequence[str]) -> int:
+    from launch.runs import request_note
+
+    note = request_note.read_note(folder)
+    if not note.words:
+        raise UsageError(
+            _("the options of run {id} are not known on this machine", id=folder.name),
+            _("repeat its command with `envcheck train`: see `request` in {folder}/run.json", folder=folder),
+        )
+    if note.typed_in and note.typed_in.is_dir():
+        os.chdir(note.typed_in)  # its paths are relative to this folder
+    at = note.words.index("--") if "--" in note.words else len(note.words)
+    words = [*note.words[:at], *more, *note.words[at:]]
+    with train.make_context("train", words, parent=click.get_current_context().parent) as context:
+        return int(train.invoke(context) or 0)

@@ -1,0 +1,80 @@
+"""`envcheck train --restart N`: start a run again after a fault of the infrastructure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.messages import NOTHING, Message, _, verbatim
+from envcheck.explain import Diagnosis, catalogue
+from launch.run import record, run_text
+from launch.run.launcher import TrainingEnd
+from launch.runs import run_index
+from launch.targets.train_request import TrainRequest
+from launch.watching import stop_rules
+
+DELAY_S = 2.0  # for a card or node that is being reset
+SUCCESSOR = "restarted_as"  # key of the record
+Restarter = Callable[[TrainRequest, Path], "tuple[Path, RunOutcome] | None"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended: envcheck's exit code, and the fault of the infrastructure that ended it, empty for none."""
+
+    code: int
+    fault: Message = NOTHING
+    has_checkpoint: bool = False
+
+
+def find_fault(end: TrainingEnd, diagnoses: Sequence[Diagnosis]) -> Message:
+    """Return the fault of the infrastructure that ended the run, an empty message for any other end."""
+    if end.stopped:
+        rule = stop_rules.RULES.get(end.stopped.name.partition(".")[2])
+        return verbatim(end.stopped.name) if rule and rule.infrastructure else NOTHING
+    if end.how not in ("failed", "unstarted") or not diagnoses:
+        return NOTHING
+    first = diagnoses[0]
+    known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}
+    return verbatim(first.name) if first.name in known else NOTHING
+
+
+def run_with_restarts(request: TrainRequest, run: Path, first: RunOutcome, restart: Restarter) -> RunOutcome:
+    """Start the run again up to `request.restart` times; `restart` returns the new run and how it ended, or None."""
+    outcome = first
+    for number in range(1, request.restart + 1):
+        if not outcome.fault:
+            break
+        text = _("restart {number} of {count}: {fault}", number=number, count=request.restart, fault=outcome.fault)
+        run_text.print_translated(text)
+        time.sleep(DELAY_S)
+        try:
+            done = restart(build_restart_request(request, run, outcome.has_checkpoint), run)
+        except EnvcheckError as err:
+            run_text.print_translated(_("cannot restart: {reason}", reason=err.message))
+            break
+        if done is None:
+            break
+        run, outcome = done
+    return outcome
+
+
+def build_restart_request(request: TrainRequest, run: Path, has_checkpoint: bool) -> TrainRequest:
+    """Return the request of the next attempt: from the last checkpoint if there is one, on cards that are healthy.
+
+    Cards that the user chose are kept.
+    """
+    fresh = replace(request, added_settings=(), resumed_run="", checkpoint="")
+    resume = run.name if has_checkpoint else request.resume
+    devices = request.devices or (None if request.own_job or request.device == "cpu" else "auto")
+    return replace(fresh, resume=resume, devices=devices)
+
+
+def note_successor(run: Path, successor: Path) -> None:
+    """Record that the run was restarted as another one."""
+    known = run_index.read_run(run)
+    if known:
+        record.save_record(run, {**known.said, SUCCESSOR: successor.name})

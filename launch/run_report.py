@@ -1,0 +1,80 @@
+"""Reports a run to other programs while it is supervised: events and metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envcheck.core.model import Finding, Status
+from launch.gates.context import GateContext
+from launch.logs.training_step import TrainingStep
+from launch.run import record
+from launch.run.trackers import list_trackers
+from launch.targets.train_request import TrainRequest
+from launch.watching.metrics_file import MetricsFile, check_metrics_path
+from launch.watching.run_events import EventReceivers, EventSender, check_receivers
+
+STOPPED = ("stopped", "interrupted", "deadline")
+
+
+@dataclass
+class RunReporter:
+    """Sends the events of a run and writes its metrics."""
+
+    run: Path
+    events: EventSender
+    metrics: MetricsFile
+    has_step: bool = field(default=False)
+
+    def report_start(self, found: Iterable[Finding]) -> None:
+        """Report the start, and the preflight checks with warnings."""
+        self.events.send_event("start")
+        for finding in found:
+            if finding.status in (Status.WARN, Status.UNKNOWN):
+                self.report_warning(finding)
+        self.metrics.write_state("running")
+
+    def report_warning(self, finding: Finding) -> None:
+        """Report a warning about the running training."""
+        self.events.send_event("warning", check=finding.name, message=str(finding.seen))
+
+    def report_step(self, step: TrainingStep) -> None:
+        """Report the first step; write the metrics now and then."""
+        if not self.has_step:
+            self.has_step = True
+            self.events.send_event("first_step", step=_list_step_values(step))
+        self.metrics.add_step(step)
+
+    def report_end(self, state: str, code: int, reason: str = "") -> None:
+        """Report why the run was stopped, if it was, and its end."""
+        if state in STOPPED:
+            self.events.send_event("stop", state=state, reason=reason or None)
+        last = self.metrics.last
+        values = {"step": _list_step_values(last)} if last else {}
+        self.events.send_event("end", state=state, exit_code=code, **values, trackers=list_trackers(self.run))
+        self.metrics.write_state(state)
+        self.events.close()
+
+
+def _list_step_values(step: TrainingStep) -> dict[str, Any]:
+    return {name: value for name, value in asdict(step).items() if value is not None and math.isfinite(value)}
+
+
+def check_options(request: TrainRequest) -> None:
+    """Raise UsageError for receivers and files that cannot work."""
+    check_receivers(EventReceivers(request.on_event, request.webhook))
+    check_metrics_path(request.metrics_file)
+
+
+def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunReporter:
+    """Return the reporter of a run."""
+    head = {key: str(value) for key, value in record.list_head_values(seen).items() if key != "schema"}
+    about = {"run": run.name, "folder": str(run), **head}
+    planned = seen.job.steps.get("max")
+    sender = EventSender(EventReceivers(request.on_event, request.webhook), about)
+    return RunReporter(
+        run, sender, MetricsFile(check_metrics_path(request.metrics_file), {"run": run.name, **head}, planned)
+    )

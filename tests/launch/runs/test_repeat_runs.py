@@ -1,0 +1,130 @@
+"""Runs that are resumed, repeated and compared; with a stand-in program."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.model import Finding, Status
+from envcheck.explain import diagnose
+from launch import restart_run
+from launch.rendering import resume_option
+from launch.run.launcher import TrainingEnd
+from launch.runs import compare_runs, request_note
+from launch.runs.request_note import RequestNote
+from launch.runs.run_state import Run
+from tests.launch.runs.stand_in import StandInRuns, provision_stand_in
+
+OOPS = "RuntimeError: oops"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return provision_stand_in(tmp_path_factory.mktemp("stand-in"))
+
+
+@pytest.mark.slow
+def test_resume_from_the_newest_whole_checkpoint(home: Path, tmp_path: Path) -> None:
+    """The failed run's last line resumes it, from anywhere; a damaged checkpoint is skipped; the new run says so."""
+    stand_in = StandInRuns(home, tmp_path / "work")
+    failed = stand_in.train("--steps", "12", STAND_IN_FAIL=OOPS, STAND_IN_FAIL_AT="7")
+    assert failed.returncode == 5, failed.stderr
+    name = Path(stand_in.record["folder"]).name
+    assert f"go on       envcheck train --resume {name}" in failed.stderr.splitlines()[-1]
+
+    output = stand_in.folder / "runs" / name / "output"
+    os.truncate(output / "checkpoint-6" / "model.safetensors", 40)
+    dry = stand_in.run_command("train", "--resume", "latest", "--dry-run")
+    assert f"skips {output}/checkpoint-6: model.safetensors: truncated" in dry.stderr
+    assert f"--resume {output}/checkpoint-4" in dry.stdout
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    resumed = stand_in.run_command("train", "--resume", name, cwd=elsewhere)
+    assert resumed.returncode == 0, resumed.stderr
+    said = stand_in.list_records()[-1]
+    assert [step for step, _ in said["loss"]] == list(range(5, 13))
+    assert said["resumed_from"] == {"run": name, "checkpoint": f"{output}/checkpoint-4"}
+
+    again = stand_in.run_command("runs", "rerun", name, cwd=elsewhere)
+    assert again.returncode == 0, again.stderr
+    assert [step for step, _ in stand_in.list_records()[-1]["loss"]] == list(range(1, 13))
+    compared = stand_in.run_command("runs", "compare", name, "latest", "--json")
+    results = {one["name"]: one for one in json.loads(compared.stdout)["results"]}
+    assert (results["steps"]["first"], results["steps"]["second"]) == (7, 12)
+
+
+@pytest.mark.slow
+def test_restart_after_a_fault_of_the_infrastructure(home: Path, tmp_path: Path) -> None:
+    """A lost link restarts the run from its checkpoint, a user's error does not; the view follows the new run."""
+    stand_in = StandInRuns(home, tmp_path / "work")
+    more = ("--steps", "12", "--restart", "2")
+    refused = stand_in.train(*more, STAND_IN_FAIL=OOPS)
+    assert (refused.returncode, len(stand_in.list_records())) == (5, 1)
+
+    done = stand_in.train(*more, "--json", STAND_IN_FAIL="OSError: [Errno 113] No route to host")
+    assert done.returncode == 0, done.stderr
+    assert "restart 1 of 2: network.unreachable" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("loss curve")
+    _refused, failed, second = stand_in.list_records()
+    assert (failed["state"], failed["restarted_as"]) == ("failed", Path(second["folder"]).name)
+    assert [step for step, _ in second["loss"]] == list(range(3, 13))
+    assert json.loads(done.stdout) == second
+
+
+def test_faults_of_the_infrastructure() -> None:
+    """Lost cards, links and the host's memory are; memory of a card, NaN and errors of the program are not."""
+    lines = {
+        "OSError: [Errno 113] No route to host": "network.unreachable",
+        "Out of memory: Killed process 4711 (python3)": "memory.host_oom",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB": "",
+        "ValueError: invalid literal": "",
+    }
+    for line, fault in lines.items():
+        end = TrainingEnd("failed", 1, None, (), 0, 1.0, ())
+        assert restart_run.find_fault(end, diagnose([line])) == fault, line
+    lost = Finding("watch.loss", Status.FAIL, "the loss is NaN")
+    for rule, fault in (("watch.loss", ""), ("watch.health", "watch.health")):
+        end = TrainingEnd("stopped", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
+        assert restart_run.find_fault(end, ()) == fault
+
+
+def test_every_trainer_has_its_option() -> None:
+    """The option of each framework with recipes; none for an unknown one."""
+    for framework in ("envcheck", "erniekit", "flagcx", "llamafactory", "swift"):
+        assert resume_option.find_resume_option(framework), framework
+    assert resume_option.find_resume_option("unknown") is None
+
+
+def test_the_words_of_a_run_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read from envcheck's own notes, not from the record."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
+    note = RequestNote(None, None, ("--recipe", "light", "--", "--x"), tmp_path)
+    request_note.save_note(tmp_path / "a-run", note)
+
+    assert request_note.read_note(tmp_path / "a-run") == note
+    assert request_note.read_note(tmp_path / "other") == RequestNote()
+
+
+def test_differences_of_two_runs(tmp_path: Path) -> None:
+    """Options, variables, packages and results that differ are listed; the run's own folder is no difference."""
+    first = {
+        "recipe": "light", "folder": "/runs/a", "command": ["python", "--output", "/runs/a/output", "--lr", "1"],
+        "environment": {"A": "1"}, "versions": {"packages": {"torch": "2.1"}}, "loss": [[1, 4.0], [2, 2.0]],
+        "tokens_per_s": 100.0, "memory": {"measured_bytes": 1 << 30},
+    }  # fmt: skip
+    second = {**first, "folder": "/runs/b", "command": ["python", "--output", "/runs/b/output", "--lr", "2"]}
+    second |= {"environment": {}, "versions": {"packages": {"torch": "2.2"}}, "tokens_per_s": 150.0}
+    runs = [Run(tmp_path / name, "finished", None, said) for name, said in (("a", first), ("b", second))]
+    found = compare_runs.compare_runs(*runs)
+
+    assert [(one.area, one.name, one.first, one.second) for one in found.differences] == [
+        ("option", "lr", "1", "2"), ("environment", "A", "1", None), ("package", "torch", "2.1", "2.2"),
+    ]  # fmt: skip
+    text = compare_runs.render_comparison(found)
+    assert "option lr: 1 -> 2" in text and "tokens/s: 100 -> 150 (+50.0%)" in text
+    assert json.loads(json.dumps(compare_runs.as_values(found)))["results"][2]["change"] == 0.5
