@@ -244,7 +244,7 @@ def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run
     if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:
         seen = collect_context(request, inside, facts, runs)
     seen, found, waived = gates.apply_waivers(seen, waive.parse_waivers(request.waive, request.because, gates.GATES))
-    if not gates.select_closed(found) and seen.job.nodes > 1:
+    if not gates.select_closed(found) and seen.job.nodes > 1 and job.own is None:
         met = own.gather_nodes(request, seen, False, run_text.print_translated)
         request, found = replace(request, rank=met.rank), (*found, *met.findings)
     if gates.select_closed(found):
@@ -271,6 +271,8 @@ def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, .
 
 def list_repeat_words(seen: GateContext) -> list[str]:
     """Return the options of train that repeat this run."""
+    if (own_job := find_own_job(seen.recipe)) is not None:  # what follows -- belongs to its command
+        return [*shlex.split(seen.more), *own_job.words]
     return shlex.split(f"{seen.options} {seen.more}")
 
 

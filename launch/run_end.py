@@ -52,5 +52,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
     record.save_final_record(run, done)
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
     if end.how != "finished" and read_note(run).words:
-        run_text.print_continuation(run.name, bool(end.outputs))
+        own = begun.get("own") or {}
+        is_script = str(own.get("source")).endswith((".sh", ".bash"))  # takes no resume option
+        run_text.print_continuation(run.name, bool(end.outputs) and not is_script)
     return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

@@ -11,6 +11,6 @@ print(f"token {os.environ.get('MY_TOKEN')} rank {os.environ.get('RANK')} folder 
 for step in range(1, int(words["--max_steps"]) + 1):
     print({"loss": round(5.5 / step, 4), "grad_norm": 1.0, "learning_rate": 0.1, "step": step}, flush=True)
     time.sleep(0.01)
-(output / "checkpoint-9").mkdir(parents=True)
+(output / "checkpoint-9").mkdir(parents=True, exist_ok=True)
 (output / "checkpoint-9" / "model.safetensors").write_bytes(b"weights")
 sys.exit(int(words.get("--exit", "0")))

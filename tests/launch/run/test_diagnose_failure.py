@@ -72,7 +72,7 @@ def test_commands_name_the_file_of_an_own_job(tmp_path: Path) -> None:
     named = diagnose_failure.name_own_job(found, {**record, "own": {"source": "my run.sh"}})
     plain = diagnose_failure.name_own_job(found, {**record, "own": {"source": "command"}})
 
-    assert all("envcheck plan 'my run.sh'" in " ".join(one.commands) for one in named)
+    assert all("'my run.sh'" in " ".join(one.commands) for one in named)
     assert [one.commands for one in plain] == [one.commands for one in found]
 
 
