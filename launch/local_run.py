@@ -271,6 +271,8 @@ def _start_run(request: TrainRequest, seen: GateContext, found: tuple[Finding, .
 
 def list_repeat_words(seen: GateContext) -> list[str]:
     """Return the options of train that repeat this run."""
+    if (own_job := find_own_job(seen.recipe)) is not None:  # what follows -- belongs to its command
+        return [*shlex.split(seen.more), *own_job.words]
     return shlex.split(f"{seen.options} {seen.more}")
 
 

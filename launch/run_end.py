@@ -51,7 +51,8 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
             err=True,
         )
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    words = read_note(run).words
-    if end.how != "finished" and words:  # the command of a job of the user's own cannot be changed
-        run_text.print_continuation(run.name, bool(end.outputs) and "--recipe" in words)
+    if end.how != "finished" and read_note(run).words:
+        own = begun.get("own") or {}
+        is_script = str(own.get("source")).endswith((".sh", ".bash"))  # takes no resume option
+        run_text.print_continuation(run.name, bool(end.outputs) and not is_script)
     return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import UsageError
@@ -16,6 +17,7 @@ from installers.recipes.recipe import Hardware, RecipeJob
 from launch.catalogue import devices
 
 TITLE_LENGTH = 60
+OPTION_WORDS = ("swift", "megatron-swift", "axolotl")  # whose commands take --name value after a file, not name=value
 LEAST_GIB = 1.0  # of each card: a runtime's own context takes most of it, so that nothing trains with less
 
 
@@ -62,6 +64,24 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
         ),
         own=settled,
     )
+
+
+def add_settings(own: OwnJob, settings: Sequence[str]) -> OwnJob:
+    """Return the job with these NAME=VALUE as further words of its command, such as the checkpoint to resume from.
+
+    UsageError for a script, whose command cannot be extended.
+    """
+    if not settings:
+        return own
+    if own.is_script:
+        raise UsageError(
+            _("{file} is a script: envcheck cannot add {setting} to its command", file=own.source, setting=settings[0]),
+            _("set it in the script, or give the command itself after --"),
+        )
+    if own.is_file and own.framework not in OPTION_WORDS:
+        return replace(own, argv=(*own.argv, *settings))
+    pairs = (setting.partition("=") for setting in settings)
+    return replace(own, argv=(*own.argv, *(word for name, _equals, value in pairs for word in (f"--{name}", value))))
 
 
 def choose_own_cards(own: OwnJob, query: CardQuery, facts: Facts, device: str) -> CardChoice | None:

@@ -15,7 +15,7 @@ from envcheck.job.choose_cards import CardChoice, CardQuery, choose_cards, count
 from envcheck.job.container_privileges import derive_container
 from envcheck.job.definition import Job
 from envcheck.job.judgement import judge_offer
-from envcheck.job.own_recipe_builder import build_own_recipe, choose_own_cards
+from envcheck.job.own_recipe_builder import add_settings, build_own_recipe, choose_own_cards
 from envcheck.job.request import JobRequest
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS, Offer, job_device
@@ -37,7 +37,8 @@ def resolve(
     """
     request = _count_devices(request)
     if request.own_job is not None:
-        recipe = build_own_recipe(request.own_job, facts, request.device, request.cards)
+        own = add_settings(request.own_job, request.added_settings)
+        recipe = build_own_recipe(own, facts, request.device, request.cards)
         return resolve_offer(request, (recipe, recipe.jobs[0]), facts, folder or str(Path.cwd()))
     choice = select.select_offer(request, catalogue, facts)
     offer = _adapt_method(request, choice.offer, facts, installed)

@@ -74,6 +74,11 @@ def _choose_by_run(options: ChatOptions, run: Run) -> ChosenChat:
     """Default --into and --recipes to those of the run, from envcheck's own note rather than the untrusted record."""
     note, own = request_note.read_note(run.folder), options.request
     own = replace(own, into=own.into or note.into, recipes=own.recipes or note.recipes)
+    if isinstance(run.said.get("own"), dict):
+        raise UsageError(
+            _("run {id} trained a job of your own, which no recipe describes", id=run.id),
+            _("chat with its checkpoint in your own program, or write a recipe with `envcheck recipes create`"),
+        )
     recipe = catalogue.find_recipe(catalogue.load_all(own.recipes), run_weights.require_text(run, "recipe"))
     path, adapted = run_weights.locate_checkpoint(recipe, options.checkpoint, run), run_weights.has_adapter(run)
     asked = replace(own, recipe=recipe.name, device=run_weights.require_text(run, "device"))

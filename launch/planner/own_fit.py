@@ -23,8 +23,8 @@ def judge_own_fit(
     if (job.device or recipe.device) == "cpu":
         return None
     if fit is None:
-        seen, words = explain_unknown_job(own)
-        return JobFit(None, seen, manual(words))
+        words = _("Compare it with a known job: envcheck plan --model NAME --method NAME.")
+        return JobFit(None, explain_unknown_job(own), manual(words))
     if fit.fits is not False or not (open_ := own.list_unsettled(*MEMORY)):
         return fit
     lean = replace(job, plan={**job.plan, **own.lean})
@@ -54,16 +54,14 @@ def judge_own_degrees(
     return JobFit(False if is_sure else None, found.reason, manual(words))
 
 
-def explain_unknown_job(own: OwnJob) -> tuple[Message, Message]:
-    """Return what the planner lacks of the job, and the next step."""
+def explain_unknown_job(own: OwnJob) -> Message:
+    """Return what the planner lacks of the job."""
     lacks = [name for name, known in (("model", own.model), ("method", own.method)) if not known]
     read = [value for value in own.values if value.name in lacks]
     named = join(
         ", ", (_("{name} {value}", name=LABELS[v.name], value=v.value) if v.value else LABELS[v.name] for v in read)
     )
-    seen = _("the memory of this job cannot be planned: unknown {names}", names=named)
-    words = _("Compare it with a known job: envcheck plan --model NAME --method NAME.")
-    return seen, words
+    return _("the memory of this job cannot be planned: unknown {names}", names=named)
 
 
 def _describe_value(value: JobValue) -> Message:

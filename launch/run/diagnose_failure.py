@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck.core.lint.own_job import COMMAND
 from envcheck.core.secrets import redact_text
 from envcheck.explain import Diagnosis, diagnose, kernel_log
 from launch.run.launcher import TrainingEnd
@@ -21,15 +23,25 @@ HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not 
 
 
 def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses with the run's model and method in the commands, where the record has plain names."""
+    """Return the diagnoses with the run's model and method in the commands, or the file of a user's own job.
+
+    Only plain names of the record are used.
+    """
     model, method = (_plain_name(record.get(key)) for key in ("model", "method"))
     own = f"--model {model} --method {method}"
-    if not model or not method:
+    if isinstance(said := record.get("own"), Mapping):
+        own = shlex.quote(str(said.get("source"))) if _is_file(said.get("source")) else ""
+    if not own or not model or not method:
         return tuple(diagnoses)
     return tuple(
         dataclasses.replace(one, commands=tuple(text.replace(GENERIC, own) for text in one.commands))
         for one in diagnoses
     )
+
+
+def _is_file(source: object) -> bool:
+    """Whether an own job has a file that `envcheck plan` reads."""
+    return isinstance(source, str) and source != COMMAND and source.isprintable()
 
 
 def _plain_name(name: object) -> str:

@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
-from envcheck.core.errors import EnvcheckError
-from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.job import own_recipe_builder
+from envcheck.scripts.jobs.own_job_reader import read_file_job
+from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
 
@@ -204,6 +206,46 @@ def test_own_command_is_supervised(tmp_path: Path) -> None:
     (log,) = tmp_path.glob("runs/*/log/launcher.log")
     assert log.read_text().splitlines()[0] == f"token mine rank 3 folder {tmp_path}"
     assert list(tmp_path.glob("runs/*/loss.svg"))
+
+
+@pytest.mark.extended
+def test_own_command_is_resumed(tmp_path: Path) -> None:
+    """--resume adds the framework's option to the same command; the checkpoint is that of the run."""
+    words = ("--model_name_or_path", "a/b", "--per_device_train_batch_size", "1", "--num_train_epochs", "1")
+    failed = run_own(tmp_path, *words, "--exit", "7")
+    argv = [sys.executable, "-m", "envcheck", "train", "--resume", "latest", "--json"]
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=make_variables(tmp_path / "home"), capture_output=True, text=True, timeout=240
+    )
+
+    assert "envcheck train --resume" in failed.stderr
+    said = json.loads(done.stdout)
+    assert said["command"][-2] == "--resume_from_checkpoint"
+    assert said["command"][-1].endswith("/output/checkpoint-9")
+    assert said["resumed_from"]["checkpoint"] == said["command"][-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    ((LLAMAFACTORY, ("resume_from_checkpoint=c",)), (SWIFT, ("--resume_from_checkpoint", "c"))),
+    ids=("llamafactory", "swift"),
+)
+def test_added_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: tuple[str, ...]) -> None:
+    """What is added to a command has the form that its framework takes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.yaml").write_text(text)
+    own = own_recipe_builder.add_settings(read_file_job("my.yaml"), ("resume_from_checkpoint=c",))
+
+    assert own.argv[-len(end) :] == end
+
+
+def test_nothing_is_added_to_a_script(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script's command cannot be extended: one sentence, with what helps."""
+    monkeypatch.chdir(programs)
+    (programs / "run.sh").write_text("torchrun train.py --max_steps 1 --lr 1\n")
+
+    with pytest.raises(UsageError, match="is a script"):
+        own_recipe_builder.add_settings(read_file_job("run.sh"), ("resume_from_checkpoint=c",))
 
 
 @pytest.mark.slow

@@ -256,7 +256,8 @@ def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedErr
     """The error for a job whose model or method the planner does not know; shows what was read of it."""
     from launch.planner.own_fit import explain_unknown_job
 
-    err = UndeterminedError(*explain_unknown_job(own))
+    next_step = _("compare it with a known job: envcheck plan --model NAME --method NAME")
+    err = UndeterminedError(explain_unknown_job(own), next_step)
     if request.as_json:
         err.document = _build_unknown_document(err, _examine_machines(request))
     else:

@@ -98,6 +98,11 @@ class OwnJob:
         """Whether a file describes the job, and not its command alone."""
         return self.source != COMMAND
 
+    @property
+    def is_script(self) -> bool:
+        """Whether a shell script starts the training, so that no word can be added to its command."""
+        return self.is_file and not self.source.endswith((".yaml", ".yml", ".json"))
+
     def find_value(self, name: str) -> JobValue | None:
         """Return the value of that name."""
         return next((value for value in self.values if value.name == name), None)

@@ -169,6 +169,11 @@ def _match_family(names: set[str]) -> str:
 def _make_command(source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable) -> tuple[str, ...]:
     """The framework's command for a configuration file."""
     verb = KITS[kit].verb
+    if kit == "llamafactory" and table.find("infer_backend", "export_dir") and not table.find(*NAMES["data"]):
+        raise UsageError(
+            _("{file} chats or exports, and does not train", file=source.name),
+            _("specify a configuration that trains"),
+        )
     if kit == "ms-swift" and table.find("rlhf_type") is not None:
         verb = ("swift", "rlhf", "--config")
     if kit == "torchtune":

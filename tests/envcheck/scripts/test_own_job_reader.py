@@ -11,6 +11,7 @@ import pytest
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.scripts.jobs.own_job_reader import read_command_job, read_file_job
+from envcheck.scripts.jobs.training_values import find_planner_model
 
 LLAMAFACTORY = """\
 ### model
@@ -189,6 +190,7 @@ def test_torchtune_command(write: Write) -> None:
         read_file_job("my.yaml", environment={})
 
 
+EXPORT = "model_name_or_path: a/b\nadapter_name_or_path: x\ntemplate: qwen\nfinetuning_type: lora\nexport_dir: y\n"
 ACCELERATE = """\
 compute_environment: LOCAL_MACHINE
 distributed_type: DEEPSPEED
@@ -297,7 +299,23 @@ def test_several_trainings(write: Write) -> None:
     assert (job.cards, len(job.notes)) == (2, 1)
 
 
-@pytest.mark.parametrize("text", ("services: {}\n", "a: 1\n", "[1, 2]\n", "a: [\n"))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (
+        ("Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b"),
+        ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("/models/ERNIE-4.5-21B-A3B-Paddle/", "ernie-4.5-21b-a3b"),
+        ("torchtune.models.llama3_1.lora_llama3_1_8b", "llama-3.1-8b"),
+        ("Qwen/Qwen2.5-Coder-7B", ""),
+        ("somebody/something", ""),
+    ),
+)
+def test_names_of_models(text: str, expected: str) -> None:
+    """A hub id, a folder or a builder of torchtune names a model of the planner; a doubtful name does not."""
+    assert find_planner_model(text) == expected
+
+
+@pytest.mark.parametrize("text", ("services: {}\n", "a: 1\n", EXPORT, "[1, 2]\n", "a: [\n"))
 def test_other_yaml(write: Write, text: str) -> None:
     """A YAML that no framework trains from is refused with what helps."""
     write("my.yaml", text)

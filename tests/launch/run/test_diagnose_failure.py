@@ -64,6 +64,18 @@ def test_commands_name_the_model_of_the_run(tmp_path: Path) -> None:
     assert [one.commands for one in strange] == [one.commands for one in found]
 
 
+def test_commands_name_the_file_of_an_own_job(tmp_path: Path) -> None:
+    """A user's own job is planned by its file; without a file, the commands stay general."""
+    entries = [entry for entry in catalogue.load_entries() if any("--model MODEL" in text for text in entry.commands)]
+    found = [causality.make_diagnosis(entry, {}, (), 1) for entry in entries]
+    record = {"model": "unknown", "method": "unknown"}
+    named = diagnose_failure.name_own_job(found, {**record, "own": {"source": "my run.sh"}})
+    plain = diagnose_failure.name_own_job(found, {**record, "own": {"source": "command"}})
+
+    assert all("'my run.sh'" in " ".join(one.commands) for one in named)
+    assert [one.commands for one in plain] == [one.commands for one in found]
+
+
 @pytest.mark.parametrize("how", ("finished", "interrupted", "deadline", "stopped"))
 def test_what_did_not_fail_has_no_cause(tmp_path: Path, how: str) -> None:
     """Errors that the training survived are not reported as the cause."""
