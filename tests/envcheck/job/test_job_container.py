@@ -168,7 +168,8 @@ def test_only_differences_from_the_document_are_unverified() -> None:
     known = drop_runtime("atlas-800t-a2")
     verified = {name for name in RECIPES if derive_job_container(name, known).is_verified}
 
-    assert verified == {"qwen-7b-npu-llamafactory", "qwen-7b-npu8-llamafactory", "qwen-7b-npu-swift"}
+    qwen = {"qwen-7b-npu-llamafactory", "qwen-7b-npu8-llamafactory", "qwen-7b-npu-swift", "qwen-14b-npu-swift"}
+    assert verified == qwen
 
 
 def test_one_container_serves_all_jobs() -> None:
