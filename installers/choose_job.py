@@ -17,7 +17,7 @@ from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
 from envcheck.job.select import find_local_device
 from envcheck.vendors.names import accelerator_choice
-from installers.bundle import archive_reader, sources
+from installers.bundle import archive_reader, signature, sources
 from installers.bundle.sources import Supply
 from installers.drivers import choice
 from installers.locks.lockfile import Lock
@@ -31,11 +31,13 @@ Ask = Callable[[Sequence[str]], str]
 
 @dataclass(frozen=True)
 class SupplyRequest:
-    """`bundle` and `locked` are files; `boxed`: provision the recipe's container, if it has one."""
+    """`bundle` and `locked` are files; `boxed`: provision the recipe's container, if it has one.  `signers`: read
+    only a bundle that one of them signed."""
 
     bundle: Path | None = None
     locked: Path | None = None
     boxed: bool = True
+    signers: Path | None = None
 
 
 def choose_job(request: JobRequest, facts: Facts, source: SupplyRequest, ask: Ask | None) -> tuple[Job, Supply]:
@@ -45,6 +47,8 @@ def choose_job(request: JobRequest, facts: Facts, source: SupplyRequest, ask: As
     """
     architecture = read_architecture(facts)
     if source.bundle:
+        if source.signers:
+            signature.verify_signature(source.bundle, source.signers)
         with plan_text.ProgressScreen() as screen:
             found = archive_reader.verify_bundle(source.bundle, architecture, screen.show_event)
         supply = sources.supply_from_bundle(

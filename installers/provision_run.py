@@ -22,7 +22,7 @@ from installers.bundle import recipe_locks
 from installers.bundle.sources import Supply
 from installers.containers.container_options import ContainerOptions
 from installers.output.plan_text import ProgressScreen, add_messages, build_document, render_plan
-from installers.plan import host_facts
+from installers.plan.interpreters import PythonChoice
 from installers.plan.step import Plan
 from installers.provisioner import Provisioner, add_job
 from installers.recipes.recipe import Recipe
@@ -35,7 +35,7 @@ class ProvisionRequest:
     are installed there even if the recipe has an image.
 
     `gated`: the preflight checks of a following training check manual steps and the machine.  `whole`: show lists of
-    the plan in full.
+    the plan in full.  `python` is the user's choice for a new virtual environment.
     """
 
     job: Job
@@ -50,6 +50,7 @@ class ProvisionRequest:
     supply: Supply | None = None
     lock_file: str = ""
     whole: bool = False
+    python: PythonChoice | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -64,7 +65,7 @@ class ProvisionRequest:
         terms = (self.job.method.role or recipe.device, self.supply, self.facts, None if self.gated else self.job)
         if recipe.image is None or recipe.container is None or self.own or self.gated:
             by_hand = recipe.image is not None and not self.own
-            return VenvProvisioner(recipe, folder, *terms, by_hand)
+            return VenvProvisioner(recipe, folder, *terms, by_hand, self.python)
         from installers.container_provisioner import ContainerProvisioner
 
         cards = self.job.container.cards if self.job.container and self.job.choice else ()
@@ -111,7 +112,7 @@ def run_script(asked: ProvisionRequest) -> int:
 
     ground = asked.provisioner
     plan = ground.make_current_plan()
-    click.echo(render_script(ground.recipe, plan, host_facts.read_facts(ground.folder).interpreter), nl=False)
+    click.echo(render_script(ground.recipe, plan, ground.script_interpreter), nl=False)
     return plan.first_obstacle.code if plan.first_obstacle else _exit_code(asked, plan)
 
 

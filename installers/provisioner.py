@@ -54,6 +54,11 @@ class Provisioner(abc.ABC):
         found = next((v for v in self.facts.vendors if v.name == self.recipe.device), None) if self.facts else None
         return driver_version(found) if found and self.recipe.driver_minimum else None
 
+    @property
+    def script_interpreter(self) -> str:
+        """Return the Python with which a script creates an environment."""
+        return "python3"
+
     def make_current_plan(self) -> Plan:
         """Return the plan for the current state of the target; changes nothing."""
         return add_job(self._plan_steps(), self.job)

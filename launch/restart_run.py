@@ -65,10 +65,10 @@ def run_with_restarts(request: TrainRequest, run: Path, first: RunOutcome, resta
 def build_restart_request(request: TrainRequest, run: Path, has_checkpoint: bool) -> TrainRequest:
     """Return the request of the next attempt: from the last checkpoint if there is one, on cards that are healthy.
 
-    Cards that the user chose are kept.
+    Cards that the user chose are kept.  A job of the user's own begins again: its command is not changed.
     """
     fresh = replace(request, added_settings=(), resumed_run="", checkpoint="")
-    resume = run.name if has_checkpoint else request.resume
+    resume = run.name if has_checkpoint and request.own_job is None else request.resume
     devices = request.devices or (None if request.own_job or request.device == "cpu" else "auto")
     return replace(fresh, resume=resume, devices=devices)
 

@@ -31,6 +31,12 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
     if request.resume is None:
         return request
     run = run_index.find_run(request.resume, None if request.resume == "latest" else _find_folder(request))
+    if request.own_job is not None:
+        path = (list_checkpoints(run.folder / "output") or ["?"])[-1]
+        raise UsageError(
+            _("envcheck does not change the command of a job of your own"),
+            _("give it its own option for the checkpoint: {path}", path=path),
+        )
     job = resolve(request, recipes, facts)
     if run.is_running:
         raise UsageError(
@@ -97,8 +103,7 @@ def describe_choice(checked: CheckedCheckpoint) -> str:
         files=checked.files,
         size=format_gib(checked.size_bytes),
     )
-    doubts = "".join(translate(_("; {flaw}", flaw=flaw)) for flaw in map(str, checked.flaws[:SHOWN]))
-    return f"{translate(text)}{doubts}"
+    return translate(join("; ", [text, *(verbatim(str(flaw)) for flaw in checked.flaws[:SHOWN])]))
 
 
 def describe_refusal(checked: CheckedCheckpoint) -> str:

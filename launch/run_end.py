@@ -41,6 +41,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         "trackers": list_trackers(run),
         "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
     }
+    record.save_final_record(run, done)
     title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])
     try:
         (run / "loss.svg").write_text(loss_plot.render_svg(end.steps, title), encoding="utf-8")
@@ -49,7 +50,6 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
             language.translate(_("envcheck: cannot draw the loss curve: {reason}", reason=describe_os_error(err))),
             err=True,
         )
-    record.save_final_record(run, done)
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
     if end.how != "finished" and read_note(run).words:
         own = begun.get("own") or {}

@@ -11,6 +11,7 @@ need git git
 need groff groff-base
 need dockerd docker.io
 need docker-registry docker-registry
+need podman podman
 need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from envcheck.cli.number_types import Seconds, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, flag, option
 from envcheck.core import paths
+from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 from envcheck.vendors.names import device_names, resolve_device
 
 
@@ -23,6 +26,19 @@ def _read_device(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def read_path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
     """Return the path with ~ expanded (a click callback)."""
     return None if value is None else paths.parse_path(value, param.opts[0])
+
+
+def read_environment(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """Return the folder of an environment; `current` is the active one, of venv, uv or conda (a click callback)."""
+    if value != CURRENT:
+        return read_path(_ctx, param, value)
+    active = next((os.environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if os.environ.get(name)), "")
+    if not active:
+        raise UsageError(
+            _("--into current: no environment is active (VIRTUAL_ENV and CONDA_PREFIX are not set)"),
+            _("activate one, or name its folder: --into DIR"),
+        )
+    return paths.parse_path(active, param.opts[0])
 
 
 def path_option(*words: str, **more: Any) -> Any:
@@ -70,10 +86,10 @@ def replay_option() -> Any:
     )  # fmt: skip
 
 
-def arch_option() -> Any:
+def arch_option(**more: Any) -> Any:
     return option(
         "--arch", group=OptionGroup.MACHINE, type=click.Choice(ARCHITECTURES, case_sensitive=False), metavar="ARCH",
-        help="Architecture: x86_64, aarch64 (default: the host's).",
+        help="Architecture: x86_64, aarch64 (default: the host's).", **more,
     )  # fmt: skip
 
 
@@ -104,6 +120,7 @@ def strict_flag() -> Any:
     return flag("--strict", group=OptionGroup.CHECKS, is_common=True, help="Exit with code 3 on warnings.")
 
 
+CURRENT = "current"  # as a folder: ./current
 ARCHITECTURES = ("x86_64", "aarch64")
 OVER_SSH = ("hosts", "hostfile")
 
@@ -250,9 +267,9 @@ class ConfirmOptions(YesOption, DryRunOption):
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentOption(Request):
-    into: Path | None = path_option(
-        "--into", group=OptionGroup.MACHINE, metavar="DIR",
-        help="Virtual environment (default: envcheck's own).",
+    into: Path | None = option(
+        "--into", group=OptionGroup.MACHINE, metavar="DIR|current", type=click.Path(), callback=read_environment,
+        help="Environment to use (default: envcheck's own).",
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def refuse_foreign_packages() -> None:
                 folder=root,
             ),
             _(
-                "Remove it and install this one again: {python} -m pip uninstall -y envcheck envcheck-toolkit",
+                "remove both and install this one again: {python} -m pip uninstall -y envcheck envcheck-toolkit",
                 python=sys.executable,
             ),
         )
@@ -44,5 +44,5 @@ def refuse_foreign_packages() -> None:
                     package=package,
                     found=found or _("none"),
                 ),
-                _("Install envcheck into its own environment (pipx or uv tool), and clear PYTHONPATH."),
+                _("install envcheck into its own environment (pipx or uv tool), and clear PYTHONPATH"),
             )

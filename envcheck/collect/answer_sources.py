@@ -14,6 +14,7 @@ from envcheck.core.messages import _
 from envcheck.core.model import Answer, Outcome, Question
 from envcheck.vendors import VENDORS
 
+NO_ENGINE = "no-engine.sock"  # a socket in that folder which does not exist
 PROVISIONED = "provisioned"  # a file in the folder of a simulated machine
 AnswerSource = Callable[[Question], Answer]
 T = TypeVar("T")
@@ -29,6 +30,11 @@ def simulated_root() -> str:
     """Return the folder with the files of the simulated machine, "" on a real one."""
     sysroot = os.environ.get(SYSROOT)
     return str(Path(sysroot) / "root") if sysroot else ""
+
+
+def has_simulated_engine() -> bool:
+    """Return whether the container engine is that of a simulated machine, which runs nothing."""
+    return bool(simulated_root()) and os.environ.get("DOCKER_HOST", "").endswith(NO_ENGINE)
 
 
 def list_simulated_recipes() -> tuple[str, ...]:

@@ -76,6 +76,7 @@ class Vendor:
     `order_variable` is the variable and value that make programs number devices like the tool. `variable_prefixes`
     begin the names of the environment variables that the vendor's libraries read; `rdma_variable` selects the RDMA
     ports, and `peer_setting` lets collectives avoid transfers between devices over PCIe (empty: none is documented).
+    `network_variables` name interfaces of the host: a job in a container with the host's network gets the user's.
     `busy_errors` are the error codes when two programs use one device.
 
     A program opens `control_nodes` besides the device nodes; the first program creates the `lazy_nodes`. `monitors`
@@ -170,6 +171,7 @@ class Vendor:
     group_size: int = 0
     variable_prefixes: tuple[str, ...] = ()
     rdma_variable: str = "NCCL_IB_HCA"
+    network_variables: tuple[str, ...] = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
     peer_setting: str = "NCCL_P2P_DISABLE=1"
     control_nodes: tuple[str, ...] = ()
     lazy_nodes: tuple[str, ...] = ()

@@ -122,7 +122,7 @@ WORDS = (
         "ssh {host} df -h",
     ),
     FailureReason(
-        "not-started", _("stopped before it started"), _("Run the command again with --resume."), "", UNKNOWN
+        "not-started", _("stopped before it started"), _("Run the command again with --unfinished."), "", UNKNOWN
     ),
     FailureReason(
         "damaged",

@@ -41,6 +41,7 @@ class LintResult:
     known: int = 0
     beside: tuple[str, ...] = ()
     job: Job | None = None
+    jobs_left_out: int = 0
 
 
 def lint_source(
@@ -87,6 +88,7 @@ def lint_source(
         known or images,
         tuple(dict.fromkeys(each.lender.text for each in made.jobs if each.lender is not None)),
         job,
+        made.jobs_left_out,
     )
 
 
@@ -153,11 +155,12 @@ def _is_waived(file: SourceFile, remark: Remark, waivers: dict[int, set[str]]) -
 
 
 def exit_code(result: LintResult, strict: bool) -> int:
-    """Return 0 without findings, 1 with failures, 3 for unknown results, warnings with --strict, or if nothing was
-    checked.
+    """Return 0 without findings, 1 with failures, 3 for unknown results, or if nothing was checked.
+
+    With --strict, 3 for warnings as well, and for what is unknown because this is not the script's host.
     """
-    worst = [remark.severity for remark in result.remarks]
+    worst = [remark.severity for remark in result.remarks if strict or not remark.of_host]
     if Status.FAIL in worst:
         return 1
-    judged = result.read and result.known
+    judged = result.read and result.known and not result.jobs_left_out
     return 3 if not judged or Status.UNKNOWN in worst or (strict and Status.WARN in worst) else 0

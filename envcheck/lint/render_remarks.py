@@ -12,7 +12,7 @@ from envcheck.core import errors
 from envcheck.core.language import translate
 from envcheck.core.language.width import wrap_text
 from envcheck.core.lint.script_model import Remark
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
@@ -20,16 +20,36 @@ from envcheck.lint.linter import LintResult, exit_code
 from envcheck.report import Style, safe
 from envcheck.report.summary import add_parentheses, count_status
 
-_WORDS = {Status.FAIL: _("FAIL"), Status.WARN: _("WARN"), Status.UNKNOWN: _("UNKNOWN")}
-_COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36"}
+_WORDS = {Status.FAIL: _("FAIL"), Status.WARN: _("WARN"), Status.UNKNOWN: _("UNKNOWN"), Status.OK: _("INFO")}
+_COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36", Status.OK: "2"}
+MOST_LINES = 8  # further places of an equal finding that are named
 
 
 def as_text(result: LintResult, style: Style, strict: bool = False) -> str:
-    lines = [line for remark in result.remarks for line in _render_remark(result, remark, style)]
+    lines = [line for same in _group_equal(result) for line in _render_remark(result, same, style)]
     return "\n".join([*lines, *_render_summary(result, style, strict)]) + "\n"
 
 
-def _render_remark(result: LintResult, remark: Remark, style: Style) -> Iterator[str]:
+def _group_equal(result: LintResult) -> list[list[Remark]]:
+    """Remarks with equal texts, in the order of the first of each."""
+    groups: dict[tuple[str, str, str], list[Remark]] = {}
+    for remark in result.remarks:
+        groups.setdefault((remark.rule, remark.seen, remark.remedy), []).append(remark)
+    return list(groups.values())
+
+
+def name_severity(severity: Status) -> str:
+    """Return the word of a severity for programs; advice is INFO."""
+    return "INFO" if severity is Status.OK else severity.name
+
+
+def label_severity(severity: Status) -> Message:
+    """Return the word of a severity for people."""
+    return _WORDS[severity]
+
+
+def _render_remark(result: LintResult, same: list[Remark], style: Style) -> Iterator[str]:
+    remark = same[0]
     line, column = result.source.find_position(remark.start)
     word = translate(_WORDS[remark.severity])
     shown = f"\033[{_COLOURS[remark.severity]}m{word}\033[0m" if style.colour else word
@@ -42,6 +62,11 @@ def _render_remark(result: LintResult, remark: Remark, style: Style) -> Iterator
     yield from _mark_columns(text, column, max(1, width), style.width)
     yield from _wrap_text(translate(remark.seen), "  ", style.width)
     yield from _wrap_text(translate(remark.remedy), f"  {translate(_('next: '))}", style.width)
+    if len(same) > 1:
+        lines = ", ".join(str(result.source.find_position(each.start)[0]) for each in same[1 : MOST_LINES + 1])
+        more = ", ..." if len(same) > MOST_LINES + 1 else ""
+        told = _("{count} times: also in lines {lines}", count=len(same), lines=lines + more)
+        yield from _wrap_text(translate(told), "  ", style.width)
     yield ""
 
 
@@ -79,6 +104,8 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
     counts = Counter(remark.severity for remark in result.remarks)
     kinds = (Status.FAIL, Status.WARN, Status.UNKNOWN)
     parts = [translate(count_status(severity, counts[severity])) for severity in kinds if counts[severity]]
+    if notes := counts[Status.OK]:
+        parts.append(translate(ngettext("{count} note", "{count} notes", notes)))
     if not parts or not result.known:
         parts.append(translate(_describe_nothing(result)))
     said = translate(", ").join(parts)
@@ -98,6 +125,11 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
         )
     if fixes:
         yield translate(_("--write-fixed fixes {fixes} of them in a copy", fixes=fixes))
+    if result.jobs_left_out:
+        told = translate(
+            _("{count} training commands were not checked: the file has too many", count=result.jobs_left_out)
+        )
+        yield from wrap_text(told, max(30, style.width))
     for name in result.beside[:3]:
         told = translate(
             _(
@@ -148,7 +180,7 @@ def _make_remark_object(result: LintResult, remark: Remark) -> dict[str, Any]:
     end_line, end_column = result.source.find_position(remark.end)
     return {
         "rule": remark.rule,
-        "severity": remark.severity.name,
+        "severity": name_severity(remark.severity),
         "line": line,
         "column": column,
         "end_line": end_line,

@@ -13,7 +13,7 @@ from envcheck.lint.render_remarks import quote_source_line
 from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.report.sarif_log import write_log
 
-_LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note"}
+_LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note", Status.OK: "note"}
 
 
 def write_sarif(result: LintResult) -> str:
@@ -43,7 +43,7 @@ def _make_result_object(result: LintResult, remark: Remark, waived: bool) -> dic
     found: dict[str, Any] = {
         "ruleId": remark.rule,
         "level": _LEVELS[remark.severity],
-        "kind": "fail" if remark.severity is not Status.UNKNOWN else "open",
+        "kind": {Status.UNKNOWN: "open", Status.OK: "informational"}.get(remark.severity, "fail"),
         "message": {"text": f"{redact_text(remark.seen)}. Next: {redact_text(remark.remedy)}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(name)}, "region": region}}],
     }

@@ -18,6 +18,11 @@ DEPTH = 8
 # Keys that identify one kind of configuration.
 FAMILIES = (
     ("llamafactory", {"finetuning_type", "cutoff_len", "template", "dataset_dir", "lora_target"}),
+    (
+        "llamafactory-v1",
+        {"model_class", "dist_config", "kernel_config", "quant_config", "peft_config", "train_dataset"}
+        | {"sample_backend", "init_config", "batching_strategy", "micro_batch_size"},
+    ),
     ("paddle", {"fine_tuning", "train_dataset_path", "train_dataset_type", "max_seq_len", "moe_group"}),
     ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio"}),
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"}),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from envcheck.collect.answer_sources import PROVISIONED
+from envcheck.collect.answer_sources import NO_ENGINE, PROVISIONED
 from envcheck.collect.host.answers import SYSROOT
 from envcheck.core import language, process
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
@@ -67,7 +67,7 @@ def make_environment(folder: Path) -> dict[str, str]:
     """Return the caller's environment and language, with the simulated tools first on PATH, and envcheck on it."""
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath), own])
-    engine = f"unix://{folder / 'no-engine.sock'}"  # keep other Docker clients from the real engine
+    engine = f"unix://{folder / NO_ENGINE}"  # keep other Docker clients from the real engine
     own_values = {
         "PATH": path,
         SYSROOT: str(folder),

@@ -105,16 +105,35 @@ class BundlePlan:
         return sum(part.size_mib for part in self.parts)
 
 
+@dataclass(frozen=True)
+class BundleWishes:
+    """What the user chose for the wheels: Python and newest platform tag, "" for the default; and the site."""
+
+    python: str = ""
+    newest: str = ""
+    site: SiteAccess = NO_SITE
+
+
 def plan_bundle(
-    recipe: Recipe, architecture: str, path: Path, source: ImageSource | None, site: SiteAccess = NO_SITE
+    recipe: Recipe,
+    architecture: str,
+    path: Path,
+    source: ImageSource | None,
+    wishes: BundleWishes = BundleWishes(),
 ) -> BundlePlan:
     """Return the plan.  EnvcheckError if a part is unavailable."""
+    site = wishes.site
+    if recipe.image and (wishes.python or wishes.newest):
+        raise UsageError(
+            _("--python and --platform are for recipes without an image; {recipe} has one", recipe=recipe.name),
+            _("remove the option: the image has its own Python"),
+        )
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(
             _("recipe {recipe} does not support {architecture}", recipe=recipe.name, architecture=architecture),
             _("pass --arch {architecture}", architecture=recipe.hardware.architectures[0]),
         )
-    aim, image = contents.choose_platform(recipe, architecture), None
+    aim, image = contents.choose_platform(recipe, architecture, wishes.python, wishes.newest), None
     inside = _builds_in_image(recipe, architecture)
     parts = [BundlePart(_("envcheck {version} as {file}", version=__version__, file=FILE), _("this machine"), OWN_MIB)]
     if recipe.image:

@@ -19,8 +19,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 
 from envcheck.core import paths, process
-from envcheck.core.errors import EnvcheckError, StepError
-from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.errors import EnvcheckError, StepError, UsageError
+from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.core.secrets import redact_text
 from envcheck.settings import site_access
 from envcheck.settings.site_access import NO_SITE, SiteAccess
@@ -52,19 +52,56 @@ AGAIN = _("run the same command again")
 
 @dataclass(frozen=True)
 class WheelPlatform:
-    """The architecture and Python that the wheels are for; `python` looks like 3.10."""
+    """The architecture and Python that the wheels are for; `python` looks like 3.10.
+
+    `newest` is the newest platform tag to accept, such as manylinux_2_28; "" for any.
+    """
 
     architecture: str
     python: str
+    newest: str = ""
 
     @property
     def is_this_python(self) -> bool:
         """Whether this Python can use the wheels: then packages without a wheel can be built."""
-        return (self.architecture, self.python) == (platform.machine(), running_python_minor())
+        here = (platform.machine(), running_python_minor())
+        return (self.architecture, self.python) == here and not self.newest
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The accepted platform tags of Linux wheels, without the architecture, newest last."""
+        if not self.newest:
+            return MANYLINUX
+        limit = _glibc_version(self.newest)
+        known = [name for name in MANYLINUX if name != "linux" and _glibc_version(name) <= limit]
+        return tuple(dict.fromkeys((*known, self.newest)))
 
 
-def choose_platform(recipe: Recipe, architecture: str) -> WheelPlatform:
-    """Return this Python's version if the recipe accepts it, else the oldest accepted one."""
+_LEGACY_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+_TAG = re.compile(r"(manylinux_2_\d{1,2}|manylinux1|manylinux2010|manylinux2014)_(x86_64|aarch64)")
+
+
+def _glibc_version(tag: str) -> tuple[int, ...]:
+    """Return the glibc that a manylinux tag requires."""
+    return _LEGACY_TAGS.get(tag) or tuple(map(int, re.findall(r"\d+", tag)))
+
+
+def parse_platform(text: str) -> tuple[str, str]:
+    """Return architecture and tag of a platform such as manylinux_2_28_x86_64; UsageError for anything else."""
+    found = _TAG.fullmatch(text)
+    if not found:
+        raise UsageError(
+            _("--platform {text}: expected a platform such as manylinux_2_28_x86_64", text=text[:80]),
+            _("the second number is the target's glibc: `ldd --version` there"),
+        )
+    return found[2], found[1]
+
+
+def choose_platform(recipe: Recipe, architecture: str, python: str = "", newest: str = "") -> WheelPlatform:
+    """Return the requested Python, else this one's version if the recipe accepts it, else the oldest accepted one."""
+    if python:
+        _check_python(recipe, python)
+        return WheelPlatform(architecture, python, newest)
     here = platform.python_version()
     wanted = SpecifierSet(recipe.python)
     known = [_minor_version(here), *(f"3.{minor}" for minor in MINORS)]
@@ -83,7 +120,18 @@ def choose_platform(recipe: Recipe, architecture: str) -> WheelPlatform:
                 newest=MINORS[-1],
             ),
         )
-    return WheelPlatform(architecture, fitting[0])
+    return WheelPlatform(architecture, fitting[0], newest)
+
+
+def _check_python(recipe: Recipe, python: str) -> None:
+    if not re.fullmatch(r"3\.\d{1,2}", python):
+        raise UsageError(_("--python {text}: expected a version such as 3.10", text=python[:80]), NOTHING)
+    if not any(SpecifierSet(recipe.python).contains(f"{python}.{patch}", prereleases=True) for patch in range(30)):
+        raise UsageError(
+            _("--python {shown}: recipe {recipe} requires Python {wanted}", shown=python, recipe=recipe.name,
+              wanted=recipe.python),
+            _("omit --python, or choose another version"),
+        )  # fmt: skip
 
 
 def running_python_minor() -> str:
@@ -159,7 +207,7 @@ def build_pip_arguments(
     if aim.is_this_python:
         return ("wheel", f"--wheel-dir={into}", *common)
     tag = aim.python.replace(".", "")
-    tags = [f"--platform={name}_{aim.architecture}" for name in MANYLINUX]
+    tags = [f"--platform={name}_{aim.architecture}" for name in aim.tags]
     abis = [f"--abi={abi}" for abi in (f"cp{tag}", "abi3", "none")]
     return ("download", f"--dest={into}", "--only-binary=:all:", f"--python-version={aim.python}",
             "--implementation=cp", *abis, *tags, *common)  # fmt: skip

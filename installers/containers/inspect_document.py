@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from installers.images.engine_kinds import detect_kind
 from installers.recipes.container_spec import RECIPE_LABEL, ContainerSpec, normalize_capability
 from installers.recipes.docker_cli import mount_word, port_word, size_word
 from installers.recipes.recipe import Mount
@@ -19,23 +20,25 @@ PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY"}
 class EngineDefaults:
     """Values that the engine and the image set; without them, fields that the specification leaves open are ignored.
 
-    `image_id` is the id of the image that the specification names.
+    `image_id` is the id of the image that the specification names; `own_variables` are set by the engine itself.
     """
 
     image_id: str = ""
     runtime: str = ""
     workdir: str = ""
     environment: Mapping[str, str] | None = None
+    own_variables: frozenset[str] = frozenset()
 
 
 def parse_defaults(image: Mapping[str, Any], info: Mapping[str, Any]) -> EngineDefaults:
     """Return the defaults from `docker image inspect` and `docker info`."""
-    config = image.get("Config") or {}
+    config, kind = image.get("Config") or {}, detect_kind(info)
     return EngineDefaults(
         str(image.get("Id") or ""),
-        str(info.get("DefaultRuntime") or ""),
+        str(info.get("DefaultRuntime") or "") if kind.reports_runtime else "",
         str(config.get("WorkingDir") or ""),
         _split_variables(config.get("Env")),
+        kind.own_variables,
     )
 
 
@@ -54,7 +57,7 @@ def flatten_spec(spec: ContainerSpec, known: EngineDefaults) -> dict[str, str]:
         "privileged": _truth(spec.privileged),
         "shm_size": "" if spec.shm_bytes is None else size_word(spec.shm_bytes),
         "network": _normalize_network(spec.network),
-        "ipc": _normalize_ipc(spec.ipc),
+        "ipc": _normalize_namespace(spec.ipc),
         "pid": spec.pid,
         "ports": _join_sorted(map(port_word, spec.ports)),
         "ulimits": _join_sorted(f"{limit.name}={limit.soft}:{limit.hard}" for limit in spec.ulimits),
@@ -71,6 +74,8 @@ def flatten_inspect(inspected: Mapping[str, Any], spec: ContainerSpec, known: En
     variables = _split_variables(config.get("Env"))
     if known.environment is None:
         variables = {name: text for name, text in variables.items() if name in spec.environment}
+    expected = {*spec.environment, *(known.environment or {})}
+    variables = {n: text for n, text in variables.items() if n in expected or n not in known.own_variables}
     return {
         "name": str(inspected.get("Name") or "").removeprefix("/"),
         "image": str(inspected.get("Image") if known.image_id else config.get("Image")),
@@ -84,8 +89,8 @@ def flatten_inspect(inspected: Mapping[str, Any], spec: ContainerSpec, known: En
         "privileged": _truth(bool(host.get("Privileged"))),
         "shm_size": "" if spec.shm_bytes is None else size_word(int(host.get("ShmSize") or 0)),
         "network": _normalize_network(host.get("NetworkMode")),
-        "ipc": _normalize_ipc(host.get("IpcMode")),
-        "pid": str(host.get("PidMode") or ""),
+        "ipc": _normalize_namespace(host.get("IpcMode")),
+        "pid": _normalize_namespace(host.get("PidMode")),
         "ports": _join_sorted(_list_ports(host)),
         "ulimits": _join_sorted(f"{limit['Name']}={limit['Soft']}:{limit['Hard']}" for limit in limits),
         "environment": _join_variables(variables, spec),
@@ -140,8 +145,8 @@ def _normalize_network(name: Any) -> str:
     return "bridge" if name in (None, "", "default") else str(name)
 
 
-def _normalize_ipc(name: Any) -> str:
-    """Return "" for a separate IPC namespace: private or shareable depends on the engine's configuration."""
+def _normalize_namespace(name: Any) -> str:
+    """Return "" for a separate namespace: private or shareable depends on the engine and its configuration."""
     return "" if name in (None, "", "private", "shareable") else str(name)
 
 

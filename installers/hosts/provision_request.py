@@ -25,7 +25,7 @@ class HostsRequest:
     dry_run: bool = False
     yes: bool = False
     as_json: bool = False
-    resume: bool = False
+    unfinished: bool = False
 
     def build_order(self, hosts: Sequence[str], *more: str, deadline_s: float | None = None) -> runner.FleetCommand:
         """Return the command that runs `envcheck provision` with these further arguments on the hosts."""

@@ -1,4 +1,4 @@
-"""The state of each host after the last `provision --hosts` with the same arguments, for --resume."""
+"""The state of each host after the last `provision --hosts` with the same arguments, for --unfinished."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envcheck.core.messages import _
 
 DONE = ("done", "ready", "removed", "absent")
 KEPT = 50  # number of most recent commands to remember
-NEXT = _("omit --resume: completed steps are kept and not repeated")
+NEXT = _("omit --unfinished: completed steps are kept and not repeated")
 
 
 def state_path() -> Path:
@@ -24,7 +24,7 @@ def state_path() -> Path:
 def save_states(words: str, hosts: Mapping[str, str]) -> None:
     """Save the states of hosts for these arguments (`words`); other hosts and arguments are kept.
 
-    Errors are ignored: --resume reports that there is no saved state.
+    Errors are ignored: --unfinished reports that there is no saved state.
     """
     others = _load_states()
     known = {**others.pop(words, {}), **hosts}
@@ -40,7 +40,7 @@ def list_unfinished(words: str, hosts: list[str]) -> list[str]:
     """Return those of the hosts that are not done; raise UsageError if there is no saved state for the arguments."""
     known = _load_states().get(words)
     if known is None:
-        raise UsageError(_("--resume: no earlier run with these options and hosts found"), NEXT)
+        raise UsageError(_("--unfinished: no earlier run with these options and hosts found"), NEXT)
     return [host for host in hosts if known.get(host) not in DONE]
 
 

@@ -38,7 +38,7 @@ from installers.output.plan_text import STEP_MARK
 
 def provision_hosts(asked: HostsRequest) -> int:
     """Provision the hosts and return the exit code."""
-    hosts = resume_state.list_unfinished(asked.said, list(asked.hosts)) if asked.resume else list(asked.hosts)
+    hosts = resume_state.list_unfinished(asked.said, list(asked.hosts)) if asked.unfinished else list(asked.hosts)
     if not hosts:
         click.echo(translate(_("all hosts are done")), err=asked.as_json)
         return _report_outcome(asked, [], "ready")
@@ -155,7 +155,7 @@ def _report_outcome(asked: HostsRequest, found: Sequence[HostOutcome], result: s
         click.echo("\n".join(presentation.render_outcomes(found)))
     missing = [end.host for end in found if end.state not in (*resume_state.DONE, "planned", "declined")]
     if missing and whole:
-        options = f"{asked.said} --hosts {fold_hosts(asked.hosts)} --resume".strip()
+        options = f"{asked.said} --hosts {fold_hosts(asked.hosts)} --unfinished".strip()
         click.echo(
             translate(
                 _(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envcheck.core.errors import StepError
+from installers.images import engine_kinds
+from installers.images.engine_kinds import EngineKind
 from installers.images.engine_problems import (
     ANSWER_S,
     DEFAULT,
@@ -50,7 +52,7 @@ class DockerEngine:
 
     `architecture` is named as by uname; `root` is the folder that stores images, `free_bytes` the space there (None:
     unknown, for example on another machine); `cdi` are the device names of its CDI files; `insecure` and `mirrors` are
-    its registry settings; `proxies` are the daemon's own.
+    its registry settings; `kind` has what it lacks; `proxies` are the daemon's own.
     """
 
     url: str
@@ -65,6 +67,7 @@ class DockerEngine:
     cdi_folders: tuple[str, ...] = ()
     insecure: tuple[str, ...] = ()
     mirrors: tuple[str, ...] = ()
+    kind: EngineKind = engine_kinds.DOCKER
     proxies: EngineProxies = EngineProxies()
 
 
@@ -125,14 +128,15 @@ def _make_client(api: str, answer_s: float) -> docker.DockerClient:
 
 def parse_engine(url: str, headers: Mapping[str, str], info: Mapping[str, Any]) -> DockerEngine:
     """Return the facts in the headers of the `_ping` response and in `docker info`; any field may be missing."""
-    number = _as_text(info.get("ServerVersion"))
+    number, kind = _as_text(info.get("ServerVersion")), engine_kinds.detect_kind(info, headers)
     registries = _as_table(info.get("RegistryConfig"))
     indexes = {name: _as_table(about) for name, about in _as_table(registries.get("IndexConfigs")).items()}
     machine = _as_text(info.get("Architecture"))
     root = _images_root(info)
     return DockerEngine(
         url=url,
-        problem=check_version(number, _is_podman(headers)),
+        problem=check_version(number, kind),
+        kind=kind,
         version=number,
         api=headers.get("Api-Version", ""),
         architecture=MACHINES.get(machine, machine),
@@ -146,11 +150,6 @@ def parse_engine(url: str, headers: Mapping[str, str], info: Mapping[str, Any]) 
         mirrors=_as_texts(registries.get("Mirrors")),
         proxies=EngineProxies(*(_as_text(info.get(key)) for key in ("HttpProxy", "HttpsProxy", "NoProxy"))),
     )
-
-
-def _is_podman(headers: Mapping[str, str]) -> bool:
-    """Podman adds Libpod-API-Version to the `_ping` response (containers/podman, compat/ping.go)."""
-    return any(name.lower().startswith("libpod-") for name in headers)
 
 
 def _images_root(info: Mapping[str, Any]) -> str:

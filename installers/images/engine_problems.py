@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import describe_os_error
-from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.messages import Message, _, fill, verbatim
 from envcheck.core.secrets import redact_text
 from envcheck.core.versions import is_at_least
+from installers.images.engine_kinds import DOCKER, FOREIGN, EngineKind
 
 DEFAULT = "unix:///var/run/docker.sock"
 ANSWER_S = 15.0  # for one request; a busy engine with hundreds of containers needs seconds for `info`
 KNOCK_S = 5.0
 # Older versions deny clone3 (moby issue 42681): in images with glibc 2.34 or newer no thread can be created.
-LEAST = "20.10.10"
+LEAST = DOCKER.oldest
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ def check_settings() -> EngineProblem | None:
 def _absent_problem(path: str) -> EngineProblem:
     if path != DEFAULT.removeprefix("unix://") or _has_daemon():
         return _stopped_problem(path)
+    if other := next((each for each in FOREIGN if shutil.which(each.program)), None):
+        why = _("{engine} is installed, but cannot be used: {why}", engine=other.title, why=fill(other.why))
+        return EngineProblem("absent", why, fill(other.help))
     return EngineProblem(
         "absent",
         _("no container engine installed"),
@@ -131,10 +135,13 @@ def explain_exception(url: str, err: Exception) -> EngineProblem:
     )
 
 
-def check_version(version: str, podman: bool) -> EngineProblem | None:
-    """Return a problem if Docker is too old; Podman has its own version numbers, an unreadable version is accepted."""
-    if podman or not version[:1].isdigit() or is_at_least(version.partition("+")[0], LEAST):
+def check_version(version: str, kind: EngineKind) -> EngineProblem | None:
+    """Return a problem if the engine is too old; an unreadable version is accepted."""
+    if not version[:1].isdigit() or is_at_least(version.partition("+")[0], kind.oldest):
         return None
+    if kind.oldest != LEAST:
+        message = _("{engine} {version} is too old", engine=kind.title, version=version)
+        return EngineProblem("old", message, _("upgrade to {engine} {oldest}", engine=kind.title, oldest=kind.oldest))
     message = _(
         "Docker {version} is too old: its seccomp profile blocks thread creation in images with glibc 2.34 or newer",
         version=version,

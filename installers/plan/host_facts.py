@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
-import platform
 import shutil
 import stat
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from installers.plan.interpreters import Interpreter, read_own
 from installers.recipes.recipe import SystemLibrary
 
 
@@ -21,7 +19,8 @@ class HostFacts:
     """`interpreter` is the Python for a new environment; `in_the_way` is a file at the place of a needed folder.
 
     `lacking` are the queried system libraries that the loader does not find.  Of the folders to be written, `of_root`
-    are those that only root may write to, `closed` those that this user may not write to.
+    are those that only root may write to, `closed` those that this user may not write to.  `chosen` is the interpreter
+    with its origin.
     """
 
     interpreter: str
@@ -33,21 +32,32 @@ class HostFacts:
     lacking: frozenset[str] = frozenset()
     of_root: frozenset[str] = frozenset()
     closed: frozenset[str] = frozenset()
+    chosen: Interpreter | None = None
 
 
-def read_facts(folder: Path, libraries: Iterable[SystemLibrary] = (), others: Iterable[str] = ()) -> HostFacts:
-    """Return the facts for `folder`, which need not exist yet; `others` are further folders to be written."""
+def read_facts(
+    folder: Path,
+    libraries: Iterable[SystemLibrary] = (),
+    others: Iterable[str] = (),
+    interpreter: Interpreter | None = None,
+) -> HostFacts:
+    """Return the facts for `folder`, which need not exist yet; `others` are further folders to be written.
+
+    `interpreter` is the Python of a new environment, by default the one that runs envcheck.
+    """
     near, written = find_nearest(folder), (str(folder), *others)
+    python = interpreter or read_own()
     return HostFacts(
-        interpreter=getattr(sys, "_base_executable", "") or sys.executable,  # outside of envcheck's own environment
-        python=platform.python_version(),
-        makes_environments=_can_make_environments(),
+        interpreter=python.path,
+        python=python.version,
+        makes_environments=python.makes_environments,
         free_bytes=_free_bytes(near),
         writable=_is_writable(near),
         in_the_way=None if near.is_dir() else near,
         lacking=frozenset(library.name for library in libraries if not _can_load(library.name)),
         of_root=frozenset(path for path in written if is_root_only(Path(path))),
         closed=frozenset(path for path in written if not _is_writable(find_nearest(Path(path)))),
+        chosen=python,
     )
 
 
@@ -76,11 +86,6 @@ def is_root_only(path: Path) -> bool:
 
 def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
-
-
-def _can_make_environments() -> bool:
-    """Debian and Ubuntu ship ensurepip in python3-venv only; without it `python3 -m venv` fails halfway."""
-    return all(importlib.util.find_spec(name) for name in ("ensurepip", "venv"))
 
 
 def _can_load(name: str) -> bool:

@@ -30,7 +30,8 @@ class FolderKind(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Environment:
-    """`python` is the version in pyvenv.cfg; `works`: bin/python exists; `torn`: packages that pip left incomplete."""
+    """`python` is the version that pyvenv.cfg or conda records; `works`: bin/python exists; `torn`: packages that pip
+    left incomplete."""
 
     folder: Path
     kind: FolderKind
@@ -59,7 +60,7 @@ def read_environment(folder: Path) -> Environment:
             return Environment(folder, FolderKind.EMPTY if cut and kind is FolderKind.OTHER else kind, mark=ours)
         packages, torn = _read_packages(folder)
         works = (folder / "bin" / "python").exists()
-        return Environment(folder, kind, _read_python(folder / "pyvenv.cfg"), works, packages, torn, ours)
+        return Environment(folder, kind, _read_python(folder), works, packages, torn, ours)
     except OSError as err:
         why = describe_os_error(err)
         raise UsageError(
@@ -72,16 +73,25 @@ def _detect_kind(folder: Path) -> FolderKind:
         return FolderKind.OTHER if folder.is_symlink() else FolderKind.ABSENT
     if not folder.is_dir():
         return FolderKind.OTHER
-    if (folder / "pyvenv.cfg").is_file():
+    if (folder / "pyvenv.cfg").is_file() or is_conda(folder):
         return FolderKind.ENVIRONMENT
     return FolderKind.OTHER if any(path.name != ".envcheck" for path in folder.iterdir()) else FolderKind.EMPTY
 
 
-def _read_python(config: Path) -> str:
-    """Return 3.11.7 from 'version = 3.11.7' (venv) or 'version_info = 3.11.7.final.0' (virtualenv, uv)."""
-    found = re.search(
-        r"^version(?:_info)?\s*=\s*(\d+(?:\.\d+){1,2})", config.read_text("utf-8", "replace")[:65536], re.M
-    )
+def is_conda(folder: Path) -> bool:
+    """Return whether the folder is a conda environment, whatever program made it."""
+    return (folder / "conda-meta").is_dir()
+
+
+def _read_python(folder: Path) -> str:
+    """Return 3.11.7 from 'version = 3.11.7' (venv) or 'version_info = 3.11.7.final.0' (virtualenv, uv); conda has it in
+    the name of a record."""
+    if is_conda(folder):
+        records = sorted(folder.glob("conda-meta/python-[23].*.json"))
+        named = re.match(r"python-(\d+\.\d+\.\d+)-", records[-1].name) if records else None
+        return named[1] if named else ""
+    config = (folder / "pyvenv.cfg").read_text("utf-8", "replace")[:65536]
+    found = re.search(r"^version(?:_info)?\s*=\s*(\d+(?:\.\d+){1,2})", config, re.M)
     return found[1] if found else ""
 
 

@@ -12,6 +12,7 @@ from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import ContainerAction, ContainerStatus, explain_refusal
 from installers.containers.host_paths import ContainerPlan
 from installers.images.docker_engine import DockerEngine
+from installers.images.engine_kinds import find_gaps
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
@@ -100,6 +101,7 @@ class ContainerState(TargetState):
         for problem in (self.engine.problem, self.image_problem, self.room):
             if problem:
                 yield Obstacle(problem.message, problem.next_step, errors.CHECK_FAILED)
+        yield from (Obstacle(*gap) for gap in find_gaps(self.engine.kind, self.drawn.spec))
         yield from self.drawn.obstacles
         for folder in self.closed:
             yield Obstacle(

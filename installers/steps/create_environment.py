@@ -1,4 +1,4 @@
-"""Create a virtual environment on this host with the Python that runs envcheck."""
+"""Create a virtual environment on this host with the chosen Python, which uv or conda get first where it is missing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from envcheck.core.errors import StepError
 from envcheck.core.messages import Message, _, verbatim
+from installers.plan import interpreters
 from installers.plan.step import Step
 from installers.software import pip_runner
 from installers.state import venv_parts
@@ -20,7 +21,7 @@ from installers.steps.venv_state import VenvState
 from installers.steps.work import StepContext
 
 DEADLINE_S = 300.0  # 4 s on two cores; on a slow network disk ensurepip alone takes a minute
-SIZE_MIB = 25
+SIZE_MIB, OBTAINED_MIB = 25, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,21 +35,37 @@ class CreateEnvironment(Step):
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[CreateEnvironment]:
     if isinstance(current, VenvState) and current.is_rebuilt:
         undo = _("envcheck provision --recipe {name} --undo, or delete the folder", name=desired.recipe.name)
-        yield CreateEnvironment(
-            _("create a virtual environment with Python {python}", python=current.host.python),
-            _("none exists yet"),
-            _("creates {folder}", folder=current.environment.folder),
-            undo,
-            SIZE_MIB,
-        )
+        chosen, folder = current.host.chosen, current.environment.folder
+        title = _("create a virtual environment with Python {python}", python=current.host.python)
+        changes, size = _("creates {folder}", folder=folder), SIZE_MIB
+        if chosen and chosen.obtain:
+            title = _(
+                "get Python {python} with {tool}, create a virtual environment with it",
+                python=chosen.version,
+                tool=chosen.origin,
+            )
+            home = interpreters.obtained_folder()
+            changes, size = _("creates {folder} and {home}", folder=folder, home=home), SIZE_MIB + OBTAINED_MIB
+        elif chosen and chosen.origin:
+            title = _(
+                "create a virtual environment with Python {python} ({origin}: {path})",
+                python=chosen.version,
+                origin=chosen.origin,
+                path=chosen.path,
+            )
+        yield CreateEnvironment(title, _("none exists yet"), changes, undo, size)
 
 
 def apply(step: CreateEnvironment, work: StepContext) -> Message:
-    argv = (work.host.interpreter, "-I", "-m", "venv", str(work.folder))
+    chosen = work.host.chosen
+    if chosen and chosen.obtain:
+        chosen = interpreters.obtain_interpreter(chosen)
+        work.report_text(_("Python {python}: {path}", python=chosen.version, path=chosen.path))
+    argv = (chosen.path if chosen else work.host.interpreter, "-I", "-m", "venv", str(work.folder))
     done = work.target.run_command(argv, timeout_s=DEADLINE_S, env=pip_runner.pip_environment(work.target))
     pip_runner.write_log(work.state_folder / "venv.log", f"$ {' '.join(argv)}\n{done.out}\n{done.err}")
     if done.status == 0:
-        return _("Python {python}", python=work.host.python)
+        return _("Python {python}", python=chosen.version if chosen else work.host.python)
     if "No space left" in done.out + done.err:
         raise StepError(_("no space left on the disk"), _("free disk space, then run the same command again"))
     lines = [line for line in (done.out + done.err).splitlines() if line.strip()]

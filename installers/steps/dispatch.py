@@ -12,6 +12,7 @@ from installers.plan.step import Step
 from installers.state import journal
 from installers.state.journal import Entry
 from installers.steps import (
+    add_pip,
     checkout,
     clear_environment,
     create_environment,
@@ -56,6 +57,7 @@ KINDS: Mapping[type[Step], StepKind[Any]] = {
     run_container.RunContainer: run_container,
     clear_environment.ClearEnvironment: clear_environment,
     create_environment.CreateEnvironment: create_environment,
+    add_pip.AddPip: add_pip,
     python_packages.InstallPackages: python_packages,
     system_library.LendLibrary: system_library,
     checkout.CloneCheckout: checkout,

@@ -116,16 +116,17 @@ class VenvState(TargetState):
                 errors.USAGE,
             ),
             (
-                not is_allowed_version(self.python_version, recipe.python),
+                not is_allowed_version(self.python_version, self.accepted)
+                and not (new and host.chosen and host.chosen.obtain),
                 _(
                     "recipe {recipe} requires Python {wanted}; found {python}",
                     python=self.python_version or _("an unknown version"),
                     recipe=recipe.name,
-                    wanted=recipe.python,
+                    wanted=self.accepted,
                 ),
-                _("install envcheck with Python {python}", python=recipe.python)
+                _("install Python {python}, or uv, which can get it; or name one with --python", python=self.accepted)
                 if new
-                else _("choose an environment with Python {python} for --into", python=recipe.python),
+                else _("choose an environment with Python {python} for --into", python=self.accepted),
                 errors.CHECK_FAILED if new else errors.USAGE,
             ),
             (
@@ -135,12 +136,6 @@ class VenvState(TargetState):
                     interpreter=host.interpreter,
                 ),
                 _("on Debian and Ubuntu, run `apt-get install python3-venv`"),
-                errors.CHECK_FAILED,
-            ),
-            (
-                not new and "pip" not in env.packages,
-                _("no pip in {folder}", folder=env.folder),
-                verbatim(f"{env.interpreter} -m ensurepip"),
                 errors.CHECK_FAILED,
             ),
             (

@@ -30,6 +30,7 @@ LIMIT = 1 << 20  # bytes that are read of a file
 _BEGIN, _END = "ENVCHECK-ANSWERS", "ENVCHECK-ANSWERED"
 _ASK = f'echo {_BEGIN}; "$@"; status=$?; echo; echo {_END}; exit $status'
 _TIMES = 3  # attempts to read a complete answer: a busy engine sometimes loses output
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # the variable of the active environment: of venv and uv, of conda
 SHOWN = 12  # lines of a log that an error quotes
 
 
@@ -152,7 +153,9 @@ class VenvTarget(LocalFiles):
     def list_variables(self) -> dict[str, str]:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         ours = site_access.list_variables(self.site)
-        return {**os.environ, **ours, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
+        inherited = {name: value for name, value in os.environ.items() if name not in ACTIVE}
+        active = ACTIVE[environment.is_conda(self.folder)]
+        return {**inherited, **ours, "PATH": path, active: str(self.folder)}
 
     def run_command(
         self,

@@ -10,7 +10,10 @@ from launch.gates.context import GateContext
 
 def check_leftover_variables(s: GateContext) -> Finding:
     """Always; reports variables of another job, which are removed from the training's environment."""
-    stale = [name for name in s.stale if name not in s.command.environment]  # the job sets the others itself
+    cards = VENDORS[s.device].visible_env
+    obeyed = (cards,) if s.choice else ()  # the job's cards were chosen from the list
+    # The job sets the others itself.
+    stale = [name for name in s.stale if name not in s.command.environment and name not in obeyed]
     if not stale:
         return Finding("gate.variables", Status.OK, _("no variables left over from another job"))
     seen = _("removed from the training's environment: {stale}", stale=join(", ", stale))
@@ -18,7 +21,6 @@ def check_leftover_variables(s: GateContext) -> Finding:
         seen = _("set in your environment, and passed on: {names}", names=join(", ", stale))
         words = _("Launchers read them. Unset those that this job does not need.")
         return Finding("gate.variables", Status.WARN, seen, fix(words, f"unset -v {' '.join(stale)}"))
-    cards = VENDORS[s.device].visible_env
     words = _("Another job or platform set them. Use the options --rank, --master and --nnodes instead.")
     if cards in stale:
         hint = _("See gate.visible for the device list.")

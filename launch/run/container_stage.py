@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from envcheck.collect import answer_sources
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.facts import Facts
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.job.command import PROGRAMS, TrainingCommand
+from envcheck.vendors import VENDORS
 from installers.container_provisioner import ContainerProvisioner
 from installers.containers.container_options import ContainerOptions
 from installers.images import docker_engine
@@ -37,6 +39,15 @@ if TYPE_CHECKING:
 LOOK_S, GRACE_S = 60.0, 8.0
 PROGRAMS_FOLDER = f"{OWN}/launch"  # envcheck's programs in the container
 NONCE = ".here"  # the agent compares this file to detect a shared run folder
+
+
+def select_network_variables(recipe: Recipe, facts: Facts | None) -> dict[str, str]:
+    """Return the user's variables that name interfaces of this host, if the recipe's container sees them as well."""
+    vendor = VENDORS.get(recipe.device)
+    given = facts.environment if facts else None
+    if not given or vendor is None or recipe.container is None or recipe.container.network != "host":
+        return {}
+    return {name: given[name] for name in vendor.network_variables if name in given}
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,10 @@ class ContainerStage:
 
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Inspect the container; unfinished provision steps and engine problems are part of the result."""
+        if answer_sources.has_simulated_engine():
+            why = _("the simulated machine does not have {title}", title=self.title)
+            remedy = _("add --provisioned {recipe} to `envcheck simulate`", recipe=self.recipe.name)
+            return StageFacts(obstacle=why, next_step=remedy)
         try:
             plan = ContainerProvisioner(
                 self.recipe,
@@ -125,6 +140,7 @@ class ContainerStage:
                 verbatim("envcheck doctor"),
             )
         found = parse_probe_answer(json.loads(line.removeprefix("ENVCHECK ")))
+        found["environment"] = {**found["environment"], **select_network_variables(self.recipe, self.facts)}
         return StageFacts(**found, python=env.python or "", packages=env.packages, image=str(image))
 
     def start_training(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> ContainerTraining:

@@ -84,8 +84,8 @@ def gather_nodes(request: TrainRequest, seen: GateContext, auto: bool, say: Say)
 
 def find_local_address(master: str, network: Network | None = None) -> str:
     """Return the source address of packets to the master, "" without a route."""
-    if answer_sources.simulated_root():
-        return next((a for a, _unused in _list_addresses(network) if not a.startswith("127.")), "")
+    if master in {address for address, _unused in _list_simulated(network)}:
+        return master
     with contextlib.suppress(OSError):
         kind, *_, where = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
@@ -111,12 +111,15 @@ def owns_address(master: str, network: Network | None = None) -> bool:
 
 
 def _list_addresses(network: Network | None) -> list[tuple[str, str]]:
-    """Return (address, interface) of this host, or of the simulated one."""
-    if answer_sources.simulated_root():
-        there = (network or Network()).interfaces
-        return [(address, name) for name, found in there.items() for address in found.addresses]
+    """Return (address, interface) of this host, and of the simulated one."""
     own = psutil.net_if_addrs()
-    return [(each.address.partition("%")[0], name) for name, found in own.items() for each in found]
+    real = [(each.address.partition("%")[0], name) for name, found in own.items() for each in found]
+    return [*real, *_list_simulated(network)]
+
+
+def _list_simulated(network: Network | None) -> list[tuple[str, str]]:
+    there = network.interfaces if network and answer_sources.simulated_root() else {}
+    return [(address, name) for name, found in there.items() for address in found.addresses]
 
 
 def build_hello(seen: GateContext, common: TrainingCommand, rank: int | None, address: str) -> Hello:

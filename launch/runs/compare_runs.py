@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from envcheck.core.language import translate
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.units import format_gib, format_mib
 from envcheck.core.version import SCHEMA_VERSION
 from launch.logs.training_step import format_duration
@@ -186,7 +186,7 @@ def _format_value(name: str, value: float | None) -> Message:
     if name == "seconds":
         return format_duration(value)
     if name == "card_memory_bytes":
-        return _("{size}", size=format_gib(value))
+        return verbatim(format_gib(value))
     if name.endswith("_mib"):
-        return _("{size}", size=format_mib(value))
-    return _("{number:g}", number=round(value, 4))
+        return verbatim(format_mib(value))
+    return verbatim(f"{round(value, 4):g}")

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from envcheck.core import process
 from envcheck.core.errors import UsageError, describe_os_error
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from launch.run import run_text
@@ -129,9 +129,9 @@ class EventSender:
             with urllib.request.urlopen(request, timeout=WEBHOOK_S) as answer:
                 answer.read(1024)
         except (OSError, ValueError) as err:  # urllib's errors are OSErrors; the URL may hold a secret
-            self._report_failure("webhook", _("{reason}", reason=redact_text(str(err).replace(url, "URL"))[:200]))
+            self._report_failure("webhook", verbatim(redact_text(str(err).replace(url, "URL"))[:200]))
 
-    def _report_failure(self, who: str, why: str) -> None:
+    def _report_failure(self, who: str, why: Message) -> None:
         """Print the first failure of each receiver."""
         if who in self._failed:
             return

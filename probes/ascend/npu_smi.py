@@ -22,11 +22,11 @@ __all__ = ["READERS", "TOOL", "parse"]
 _VERSION = re.compile(r"\s*npu-smi(?:\s+version)?\s*[: ]\s*v?((?:\d|x)[\w.-]*)\s*", re.IGNORECASE)
 
 _FIELDS = (
-    r"NPU ID|Total Count|Card Count|Health Status|Fault Event Count|Chip Physical ID|Soc Max Temperature ?\(C\)"
+    r"Total Count|Card Count|Health Status|Fault Event Count|Chip Physical ID|Soc Max Temperature ?\(C\)"
     r"|vnpu-mode|Process id"
 )
 _FIELD_WORDS = (
-    *("NPU", "Total Count", "Card Count", "Health Status", "Fault Event Count", "Chip Physical ID", "Soc Max Temp"),
+    *("Total Count", "Card Count", "Health Status", "Fault Event Count", "Chip Physical ID", "Soc Max Temp"),
     *("vnpu-mode", "Process id"),
 )
 _FILES = r"/usr/local/Ascend/\S+\s*$|(?:Version|package_name|UserName|address_\d+)=\S"
@@ -47,6 +47,7 @@ FORMS = OutputForms(
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", ("NPU",)),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
         FirstLine("watch", r"\s*(?:N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\))", ("NPU", "Npu", "Pwr(W)"), repeats=True),
+        FirstLine("fields", r"\s*NPU ID\s*:", ("NPU",), repeats=True, other_block=True),
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", _FIELD_WORDS, repeats=True),
         FirstLine(
             "hccn",

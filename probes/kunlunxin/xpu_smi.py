@@ -14,6 +14,7 @@ from probes.kunlunxin import foreign_output, machine_lines, old_tables, runtime_
 from probes.paste.line_decorations import strip_decorations
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
 from probes.smi import list_output, query_text_output, table_output, topology_output, xml_output
+from probes.smi.output_forms import DRIVER_LINE
 from probes.smi.pasted_output import PastedOutput, SmiTool, clean_output
 
 TOOL = "xpu-smi"
@@ -62,6 +63,7 @@ FORMS = OutputForms(
         FirstLine("topo", r"\s*(?:XPU|OAM)0\s+(?:(?:XPU|OAM)1|CPU Affinity)\b", ("XPU0", "OAM0")),
         FirstLine("old-table", r"\s*Runtime Version: \d", ("Runtime Version: ",)),
         FirstLine("old-table", r"\s*\|?\s*DEVICES\s*\|?\s*$", ("DEVICES",), repeats=True),
+        DRIVER_LINE,
         FirstLine("query-text", r"\s*XPU-RT Version\s+: ", ("XPU-RT",), repeats=True),
         FirstLine("error", rf"{SHELL}xpu[-_]smi: [A-Za-z]|\[ERROR\]\[XPURT\]", ("smi", "XPURT"), repeats=True),
     ),

@@ -16,6 +16,7 @@ from collections import Counter
 from itertools import pairwise
 
 from envcheck.core.tool_text import INPUT_LIMIT, LINE_LIMIT, strip_escapes
+from probes.paste.collapsed_tables import expand_collapsed_rows
 
 SHARE = 0.6  # of the lines that have the same decoration
 SAMPLE = 1000  # lines of which the share is taken
@@ -54,7 +55,7 @@ def strip_decorations(text: str) -> str:
         text = _LINE_BREAK.sub("", text).replace('\\"', '"')
     lines = given = text.split("\n")
     strip_comment = (_strip_comment,) if _COMMENT_SIGN.search(text) else ()
-    for strip in (_strip_added, *strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes):
+    for strip in (_strip_added, *strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes, expand_collapsed_rows):
         lines = strip(lines)
     return text if lines is given else "\n".join(lines)
 

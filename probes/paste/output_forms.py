@@ -14,7 +14,9 @@ class FirstLine:
     """A pattern of lines with which outputs of a form begin.
 
     Each match contains one of `words`, so that only lines with one are tried; without any, all lines are tried.
-    `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.
+    `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.  A
+    line that repeats begins another output where its words are other ones (`other_words`: a message below a message),
+    or the key below it (`other_block`: the answer to another question about a device).
     """
 
     form: str
@@ -22,6 +24,8 @@ class FirstLine:
     words: tuple[str, ...] = ()
     repeats: bool = False
     extends: bool = False
+    other_words: bool = False
+    other_block: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -40,6 +40,9 @@ _DATE = re.compile(
 )
 _XML_HEAD = re.compile(r"\s*<[?!]")
 _PREAMBLE = 3  # lines
+_BLOCK_HEAD = 6  # lines: the device, its chips, a blank line, the first key
+_COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list
+_NUMBERS = re.compile(r"\S*\d\S*")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -114,7 +117,9 @@ class PartSplitter:
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start := self._match_start(line):
-                self._begin_output(parts, at, line, *self._starts[start.lastgroup or ""])
+                tools, first = self._starts[start.lastgroup or ""]
+                is_other = _begins_other(first, parts[-1].lines, line, lines[at + 1 : at + _BLOCK_HEAD])
+                self._begin_output(parts, at, line, tools, replace(first, repeats=False) if is_other else first)
             parts[-1].lines.append(line)
         parts[-1].lines += lines[done:]
         return parts
@@ -175,6 +180,27 @@ class PartSplitter:
         else:
             taken = _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _begins_other(first: FirstLine, above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+    """Return whether a line that may repeat begins another output: see FirstLine."""
+    if first.other_words:
+        begun = next(filter(str.strip, above), "")
+        return bool(begun) and _NUMBERS.sub("0", begun.strip()) != _NUMBERS.sub("0", line.strip())
+    key, own = _find_block_key(below), _find_block_key(above)
+    if not first.other_block or key is None or own in (None, *_COUNTS):
+        return False
+    same = re.compile(first.pattern)
+    begin = next((at for at, each in enumerate(above) if same.match(each)), None)
+    if begin is None:
+        return key != "Chip ID"
+    return _find_block_key(above[begin + 1 :][:_BLOCK_HEAD]) not in (None, key)
+
+
+def _find_block_key(lines: Iterable[str]) -> str | None:
+    """Return the first key of a block, without the lines that all blocks have."""
+    keys = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return next((key for key in keys if key != "Chip Count"), None)
 
 
 def _list_words(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from probes.smi import cell_words
 
 WORDS_LIMIT = 24  # no cell has more; the work grows with their square
 _WORD = re.compile(r"-?\d+(?:\.\d+)? (?:C|W|%|MiB|MB|MHz)(?![^\s/])|\[?N/A\]?|/|[^\s/]+")
+GLUED_LIMIT = 40  # characters of two values without a blank between them
+_WHOLE_END = re.compile(r".*[A-Za-z%]|P(?:1[0-5]|\d)|N/A|.*\.\d")  # a bare number may go on
+_KNOWN_TEXT = re.compile(r"Default|Prohibited|E\.|On|Off")  # of columns whose values are words
 _PLAIN_WORD = re.compile(r"\S+")
 # How well a word suits a column.  Words of a text are worth less than values, yet more than words of no form.
 _VALUE, _NO_VALUE, _TEXT, _MASK, _ODD, _NEXT_WORD, _LEFT_OUT = 8.0, 5.0, 4.0, 3.0, 1.0, 1.5, -2.0
@@ -33,7 +36,11 @@ class Column:
 def align_words(cell: str, columns: Sequence[Column]) -> dict[str, str]:
     """Return the texts of the columns that have one, by name."""
     pattern = _WORD if any(column.name == "/" for column in columns) else _PLAIN_WORD
-    words = [(found[0], (found.start() + found.end()) / 2) for found in pattern.finditer(cell)]
+    words = [
+        (word, (found.start() + found.end()) / 2)
+        for found in pattern.finditer(cell)
+        for word in _separate_glued(found[0], columns)
+    ]
     if len(words) > WORDS_LIMIT:
         return {}
     nothing: tuple[tuple[str, int, int], ...] = ()
@@ -50,6 +57,23 @@ def align_words(cell: str, columns: Sequence[Column]) -> dict[str, str]:
                     choices.append((score + after, ((column.name, at, end), *rest)))
             best[at][c] = max(choices, key=lambda choice: choice[0])
     return {name: " ".join(word for word, _ in words[at:end]) for name, at, end in best[0][0][1]}
+
+
+def _separate_glued(word: str, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the two values that a wrap glued, 40CP0 or 0%Default, if the word has no form, and only one place to cut."""
+    forms = [_KNOWN_TEXT if column.has_words else column.form for column in columns if column.name != "/"]
+    if len(word) < 3 or len(word) > GLUED_LIMIT or any(form.fullmatch(word) for form in forms):
+        return (word,)
+    cuts = [
+        at
+        for at in range(1, len(word))
+        if _WHOLE_END.fullmatch(word, 0, at)
+        and any(
+            form.fullmatch(word[:at]) and any(other.fullmatch(word[at:]) for other in forms[place + 1 :])
+            for place, form in enumerate(forms)
+        )
+    ]
+    return (word[: cuts[0]], word[cuts[0] :]) if len(cuts) == 1 else (word,)
 
 
 def _rate_words(words: Sequence[tuple[str, float]], column: Column) -> float:

@@ -81,4 +81,6 @@ def test_names_to_type_stay_in_chinese(chinese: None) -> None:
     with pytest.raises(UsageError) as caught:
         choose_monitor.parse_rules(("foo",), ())
 
-    assert language.translate(caught.value.next_step or "") == "可用：cpu、loss、stalled、launcher、health、memory"
+    assert language.translate(caught.value.next_step or "") == (
+        "可用：cpu、loss、stalled、launcher、health、memory、flat、uniform、gradients、slow_rank、throughput、data"
+    )

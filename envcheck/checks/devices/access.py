@@ -18,7 +18,7 @@ from envcheck.core.findings import (
     warn_or_fail,
 )
 from envcheck.core.messages import _, join, mark, ngettext
-from envcheck.core.model import Finding, diagnose, fix
+from envcheck.core.model import Finding, Status, diagnose, fix
 from probes.host import schemas
 from probes.host.schemas import Caller, PathState
 
@@ -118,11 +118,16 @@ def _describe_denied_access(facts: Facts, v: VendorFacts, me: Caller, closed: di
     )
     shown = quote_values(f"stat {path}", uid=one.uid, gid=one.gid, mode=f"{one.mode:o}")
     return warn_or_fail(
-        local_severity(facts),
+        Status.FAIL if _runs_on_host(facts, v) else local_severity(facts),
         seen,
         fix(words, *commands) if dropped or one.gid else diagnose(words, *commands),
         evidence=shown,
     )
+
+
+def _runs_on_host(facts: Facts, v: VendorFacts) -> bool:
+    """Return whether the requested job opens these nodes as this user, not in a container of root's."""
+    return facts.wanted is not None and facts.wanted.image is None and facts.wanted.device == v.vendor.name
 
 
 CHECKS: tuple[Check, ...] = (
@@ -131,7 +136,7 @@ CHECKS: tuple[Check, ...] = (
         check_access,
         reads="owner and mode of the nodes; groups and capabilities of the user",
         source="vllm-ascend#2698, ascend-device-plugin#139, hw-native-sys/simpler#2043",
-        rule="FAIL if a node cannot be opened; WARN if the user can start containers, which run as root",
+        rule="FAIL if a node cannot be opened; WARN if a container would open it, as root, and the job may run in one",
         fix="Join the group of the nodes, or give the container the capability.",
     ),
     vendor_check(

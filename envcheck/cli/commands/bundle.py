@@ -12,7 +12,8 @@ import click
 
 from envcheck.cli import options, site_settings
 from envcheck.cli.json_document import print_document
-from envcheck.cli.requests import command, convert_request
+from envcheck.cli.option_groups import OptionGroup
+from envcheck.cli.requests import command, convert_request, option
 from envcheck.core.language import translate
 from envcheck.core.messages import _, fill
 
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
 class BundleOptions(
     options.SiteOption, options.JsonOption, options.DryRunOption, options.RecipeOption, options.JobOptions
 ):
-    arch: str | None = options.arch_option()
+    arch: str | None = options.arch_option(is_common=True)
+    python: str = option(
+        "--python", group=OptionGroup.MACHINE, is_common=True, metavar="VERSION", default="",
+        help="Python on the target machine, such as 3.12.",
+    )  # fmt: skip
+    platform: str = option(
+        "--platform", group=OptionGroup.MACHINE, metavar="TAG", default="", excludes=("arch",),
+        help="Platform of the wheels: manylinux_2_28_x86_64.",
+    )  # fmt: skip
+    sign: Path | None = options.path_option(
+        "--sign", group=OptionGroup.OUTPUT, metavar="KEY", help="Sign with this SSH key (writes FILE.sig)."
+    )
     output: Path = options.output_option(required=True)
 
 
@@ -40,6 +52,7 @@ def bundle(request: BundleOptions) -> int:
     envcheck bundle --device npu -o npu.tar --dry-run    show contents and sizes
     envcheck bundle --device npu --model 300b -o npu.tar
     envcheck bundle --model 21b --arch x86_64 -o iluvatar.tar
+    envcheck bundle --device cpu --python 3.12 -o cpu.tar    for a machine with Python 3.12
     tar xf npu.tar envcheck.pyz && python3 envcheck.pyz provision --bundle npu.tar
     """
     from envcheck.collect import snapshot
@@ -48,7 +61,7 @@ def bundle(request: BundleOptions) -> int:
     from envcheck.job.local_facts import collect_facts_here, read_architecture
     from envcheck.job.request import JobRequest
     from envcheck.job.resolve import resolve_method
-    from installers.bundle import assembly
+    from installers.bundle import assembly, contents, signature
     from installers.output.plan_text import ProgressScreen
     from installers.recipes import catalogue
 
@@ -60,17 +73,23 @@ def bundle(request: BundleOptions) -> int:
         )
     site = site_settings.apply_site(request.config)
     wanted = convert_request(JobRequest, request, may_choose=True)
-    architecture = request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
+    named, newest = contents.parse_platform(request.platform) if request.platform else ("", "")
+    if request.sign:
+        signature.check_key(request.sign)
+    architecture = named or request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=SystemFacts(architecture=architecture))  # all that is known about the target machine
     recipe, _unused = resolve_method(wanted, catalogue.load_all(request.recipes), target)
     with _open_engine(recipe.image is not None) as source:
-        plan = assembly.plan_bundle(recipe, architecture, path, source, site)
+        plan = assembly.plan_bundle(
+            recipe, architecture, path, source, assembly.BundleWishes(request.python, newest, site)
+        )
         if not request.as_json:
             click.echo(_render_plan(plan))
         if request.dry_run:
             return _print_outcome(plan, "planned") if request.as_json else errors.SUCCESS
         with signals.handle_signals(signals.raise_interrupt), ProgressScreen() as screen:
             lock = assembly.make_bundle(plan, source, screen.show_event)
+            signed = signature.sign_bundle(path, request.sign) if request.sign else None
     if request.as_json:
         return _print_outcome(plan, "done")
     size = path.stat().st_size / (1 << 20)
@@ -82,6 +101,8 @@ def bundle(request: BundleOptions) -> int:
             else _("{path}: {size:,.0f} MiB, {wheels} wheels", path=path, size=size, wheels=wheels)
         )
     )
+    if signed:
+        click.echo(translate(_("signature: {path}", path=signed)))
     there = f"tar xf {path.name} envcheck.pyz && python3 envcheck.pyz provision --bundle {path.name}"
     click.echo(f"  {translate(_('on the target machine: {command}', command=there))}")
     return errors.SUCCESS

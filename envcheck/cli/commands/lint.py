@@ -134,14 +134,18 @@ def _collect_facts() -> Any:
 
 
 def _list_rules() -> list[dict[str, str]]:
+    from envcheck.lint.render_remarks import name_severity
     from envcheck.lint.rule_table import RULES
 
-    return [{"name": rule.name, "severity": rule.severity.name, "description": rule.says} for rule in RULES]
+    return [{"name": rule.name, "severity": name_severity(rule.severity), "description": rule.says} for rule in RULES]
 
 
 def _render_rules() -> str:
     from envcheck.core.language import translate
+    from envcheck.lint.render_remarks import label_severity
     from envcheck.lint.rule_table import RULES
 
     width = max(len(rule.name) for rule in RULES)
-    return "\n".join(f"{rule.name:<{width}}  {translate(rule.severity.name)}  {translate(rule.says)}" for rule in RULES)
+    return "\n".join(
+        f"{rule.name:<{width}}  {translate(label_severity(rule.severity))}  {translate(rule.says)}" for rule in RULES
+    )

@@ -52,6 +52,11 @@ class MachineOptions(options.FleetOptions, options.EnvironmentOption, ProvisionO
         excludes=ONE_RECIPE, hint=_("remove --bundle, or the options that choose a recipe"),
     )  # fmt: skip
 
+    signers: Path | None = options.path_option(
+        "--signers", group=OptionGroup.MACHINE, metavar="FILE", needs=("bundle",),
+        help="Accept only a bundle that one of these signed.",
+    )  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class UndoOptions(MachineOptions):
@@ -108,6 +113,10 @@ class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
         excludes=options.OVER_SSH, hint=_("provision one machine with --lock FILE, then the others "
                                           "with --locked FILE"),
     )  # fmt: skip
+    python: str | None = option(
+        "--python", group=OptionGroup.MACHINE, metavar="VERSION|PATH",
+        help="Python of a new virtual environment.", excludes=("bundle",),
+    )  # fmt: skip
     weights: str | None = option(
         "--weights", group=OptionGroup.MACHINE, type=click.Path(), metavar="DIR",
         help="Folder with the model weights; they are verified.",
@@ -120,8 +129,8 @@ class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
         excludes=("bundle", "lock", "locked", "verbose", "as_json", *options.OVER_SSH)
     )
     verbose: bool = flag("--verbose", "-v", group=OptionGroup.OUTPUT, help="Show the complete output.")
-    resume: bool = flag(
-        "--resume", group=OptionGroup.HOSTS, help="Continue with the hosts that are not done yet.",
+    unfinished: bool = flag(
+        "--unfinished", group=OptionGroup.HOSTS, help="Continue with the hosts that are not done yet.",
         needs=options.OVER_SSH,
     )  # fmt: skip
 
@@ -205,6 +214,7 @@ def _install_recipe(request: InstallOptions) -> int:
     from envcheck.job.local_facts import collect_facts_here
     from installers.containers.container_options import ContainerOptions
     from installers.images import reference
+    from installers.plan import interpreters
     from installers.provision_run import run_plan, run_script
 
     lock, weights = _resolve_path(request.lock, "--lock"), _resolve_path(request.weights, "--weights")
@@ -227,9 +237,23 @@ def _install_recipe(request: InstallOptions) -> int:
             name=job.recipe.name,
         )
         raise UsageError(words, _("remove the option"))
+    python = None if request.python is None else interpreters.parse_choice(request.python)
+    if python and job.recipe.image and job.recipe.container and wanted.into is None:
+        raise UsageError(
+            _("--python requires a virtual environment; {name} uses a container", name=job.recipe.name),
+            _("remove --python, or name a virtual environment with --into"),
+        )
     wish = ContainerOptions(site.registries, request.recreate, request.as_published)
     asked = _build_provision_request(
-        request, wanted, facts, job, wish=wish, supply=supply, lock_file=str(lock or ""), whole=request.verbose
+        request,
+        wanted,
+        facts,
+        job,
+        wish=wish,
+        supply=supply,
+        lock_file=str(lock or ""),
+        whole=request.verbose,
+        python=python,
     )
     return run_script(asked) if request.as_script else run_plan(asked)
 
@@ -241,7 +265,8 @@ def _choose_job(request: UndoOptions | InstallOptions, wanted: JobRequest, facts
     from installers.output import plan_text
 
     locked = request.locked.absolute() if isinstance(request, InstallOptions) and request.locked else None
-    source = choose_job.SupplyRequest(_resolve_path(request.bundle, "--bundle"), locked, wanted.into is None)
+    bundle = _resolve_path(request.bundle, "--bundle")
+    source = choose_job.SupplyRequest(bundle, locked, wanted.into is None, request.signers)
     is_decided = request.yes or request.dry_run or request.as_json or request.given & {"as_script", "undo"}
     try:
         return choose_job.choose_job(
@@ -290,7 +315,7 @@ def _provision_hosts(request: UndoOptions | InstallOptions) -> int:
     from installers.hosts import rollout
     from installers.hosts.provision_request import HostsRequest
 
-    given = fleet_words.collect_given(("dry_run", "yes", "as_json", "resume", "verbose"))
+    given = fleet_words.collect_given(("dry_run", "yes", "as_json", "unfinished", "verbose"))
     carried = {name: given[name] for name in CARRIED if name in given}
     if settings := site_settings.find_carried_settings(request.config):
         given["config"] = carried["config"] = settings

@@ -56,7 +56,7 @@ SOFTWARE = """\
 | Processor | x86_64, aarch64 |
 | Python for envcheck | 3.10 or newer |
 | Python on hosts that `--hosts` only examines | 3.6 or newer |
-| Container engine | Docker Engine 20.10.10 or newer |
+| Container engine | Docker Engine 20.10.10 or newer; Podman 4.0 or newer (no CDI, no vendor's runtime) |
 | Schedulers | Slurm (tested with 22.05); Kubernetes with Kubeflow Training Operator v1 and Volcano |
 """
 

@@ -37,6 +37,7 @@ class LintContext:
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
     recipe: ScriptRecipe | None = None
+    jobs_left_out: int = 0  # training commands beyond the limit, which are not judged
 
     def find_container(self, job: TrainingJob) -> ScriptContainer | None:
         """Return the container that runs the job: of its command, or the nearest service above it; None on the host."""

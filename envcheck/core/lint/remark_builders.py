@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -56,6 +57,16 @@ def warn(at: TextSpan, seen: Message, do: Message, fix: TextFix | None = None) -
 def unknown(at: TextSpan, seen: Message, do: Message) -> Remark:
     """Return an UNKNOWN remark: a required fact is missing."""
     return _make_remark(Status.UNKNOWN, at, seen, do, None)
+
+
+def unknown_here(at: TextSpan, seen: Message, do: Message) -> Remark:
+    """Return an UNKNOWN remark about the host: this one is not the script's, or has no such device."""
+    return replace(unknown(at, seen, do), of_host=True)
+
+
+def note(at: TextSpan, seen: Message, do: Message) -> Remark:
+    """Return an INFO remark: advice that does not count."""
+    return _make_remark(Status.OK, at, seen, do, None)
 
 
 def warn_or_fail(sure: bool, at: TextSpan, seen: Message, do: Message, fix: TextFix | None = None) -> Remark:

@@ -25,7 +25,10 @@ class TextFix:
 
 @dataclass(frozen=True)
 class Remark:
-    """The remark of a rule at a position; `origin` is the linter that made it (envcheck, shellcheck)."""
+    """The remark of a rule at a position; `origin` is the linter that made it (envcheck, shellcheck).
+
+    `of_host`: UNKNOWN only because the host that runs the linter is not the one that runs the script.
+    """
 
     rule: str
     severity: Status
@@ -35,6 +38,7 @@ class Remark:
     end: int
     fix: TextFix | None = None
     origin: str = "envcheck"
+    of_host: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ only decides whether another process uses the device; it never counts as free.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from envcheck.core.check import Check, job_check
 from envcheck.core.derived.device_processes import find_processes, format_processes, process_inspect_commands
 from envcheck.core.facts import CardFit, Facts, JobFit, MachineRequirements, VendorFacts
 from envcheck.core.findings import fail, name_devices, ok, quote_device, skip, skipped_because, unknown, vendor_commands
 from envcheck.core.messages import Message, _, ngettext
-from envcheck.core.model import Device, Finding, Status, diagnose
+from envcheck.core.model import Device, Finding, Process, Status, diagnose
 from envcheck.core.units import format_mib
 from envcheck.job.requirements.demand import (
     CPU,
@@ -25,6 +25,7 @@ from envcheck.job.requirements.demand import (
     list_candidates,
 )
 from envcheck.settings.thresholds import minimum_size_share
+from probes.host import schemas
 
 MIB_PER_GIB = 1024
 
@@ -116,6 +117,9 @@ def _find_held(facts: Facts, v: VendorFacts) -> Finding | None:
         _("Stop the processes that use the memory."),
         (*process_inspect_commands(v, here), *vendor_commands(v, "list")),
     )
+    if runs := _list_orphaned_runs(facts, here):
+        words = _("Stop the run whose supervisor was killed, or supervise it again with `envcheck runs adopt`.")
+        look = (*(f"envcheck runs stop {run}" for run in runs), *look)
     if (
         wanted.fit
         and wanted.free_gib is None
@@ -123,6 +127,13 @@ def _find_held(facts: Facts, v: VendorFacts) -> Finding | None:
     ):
         return unknown(seen, diagnose(words, *look), evidence=shown)
     return fail(seen, diagnose(words, *look), evidence=shown)
+
+
+def _list_orphaned_runs(facts: Facts, here: Iterable[Process]) -> list[str]:
+    """Return the ids of envcheck's runs without supervisor that these processes belong to."""
+    seen = schemas.read_processes(facts)
+    runs = {holder.pid: holder.run for holder in (seen.holding if seen else ()) if holder.run}
+    return list(dict.fromkeys(runs[p.pid] for p in here if p.pid in runs))
 
 
 def _compare_free(facts: Facts, v: VendorFacts) -> Finding:

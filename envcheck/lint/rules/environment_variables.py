@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core import versions
-from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.context import LintContext, find_script_commands
 from envcheck.core.lint.remark_builders import (
     fail,
     find_similar_name,
     format_names,
     replace_span,
     unknown,
+    unknown_here,
     warn,
     warn_or_fail,
 )
@@ -39,9 +40,7 @@ def list_environment(context: LintContext) -> Iterator[tuple[ShellScript, Variab
         for assign in script.assigns:
             if assign.exported or assign.prefix:
                 yield script, assign
-        for _unused, command in (
-            (s, c) for s, c in context.find_commands("docker", "podman", "nerdctl") if s is script
-        ):
+        for _unused, command in find_script_commands((script,), "docker", "podman", "nerdctl"):
             before = ""
             for word in command.words:
                 text = word.text.partition("=")[2] if word.text.startswith("--env=") else word.text
@@ -444,7 +443,7 @@ def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
         if every and there is not None:
             names = [name for name in names if name not in there]
         if there is None or context.is_for_this_machine is False:
-            yield unknown(
+            yield unknown_here(
                 assign,
                 _(
                     "cannot check whether {names} is a network interface: {unasked}",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, unknown, warn
+from envcheck.core.lint.remark_builders import fail, unknown_here, warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import ENGINES
 from envcheck.core.messages import _
@@ -105,7 +105,7 @@ def _judge_processor(context: LintContext, word: ShellWord, name: str) -> Iterat
             named=named,
             unasked=context.unknown_reason,
         )
-        yield unknown(word, seen, _("Check with uname -m. The other architecture has its own tag."))
+        yield unknown_here(word, seen, _("Check with uname -m. The other architecture has its own tag."))
     elif there != named:
         seen = _(
             "this image supports {named} only; this host is {there}: the container fails with exec format error",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, format_names, unknown, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, format_names, unknown_here, warn, warn_or_fail
 from envcheck.core.lint.script_container import BindMount, ScriptContainer
 from envcheck.core.lint.script_model import UNKNOWN, Remark
 from envcheck.core.messages import _, verbatim
@@ -101,7 +101,7 @@ def _remark_unchecked_sources(context: LintContext, mounts: list[BindMount]) -> 
         unasked=context.unknown_reason,
         mounts=format_names(mount.source for mount in mounts),
     )
-    return unknown(mounts[0].word, seen, _("Run envcheck lint on the machine that runs the script."))
+    return unknown_here(mounts[0].word, seen, _("Run envcheck lint on the machine that runs the script."))
 
 
 def find_lost_output(context: LintContext) -> Iterator[Remark]:

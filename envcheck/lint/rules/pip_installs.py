@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, format_names, unknown, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, format_names, unknown_here, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import program_name, strip_wrappers
 from envcheck.core.messages import _, fill, verbatim
@@ -366,7 +366,7 @@ def find_wrong_package_architecture(context: LintContext) -> Iterator[Remark]:
                     named=named,
                     unasked=context.unknown_reason,
                 )
-                yield unknown(word, seen, verbatim("uname -m"))
+                yield unknown_here(word, seen, verbatim("uname -m"))
             elif there != named:
                 yield fail(
                     word,

@@ -18,6 +18,9 @@ from envcheck.scripts.pip_commands import find_pip_installs
 from envcheck.scripts.training_jobs import find_jobs, make_config_job
 from envcheck.scripts.vendor_words import load_vendor_words
 
+# Training commands of a file that the rules judge: each rule compares them with all lines of their scripts, so this
+# bounds the work.  The longest published launch script has nine.
+MOST_JOBS = 100
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 
 
@@ -54,7 +57,8 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
         described,
         tuple(step for each in builds for step in each.steps),
         tuple(find_pip_installs(scripts)),
-        jobs,
+        jobs[:MOST_JOBS],
+        jobs_left_out=max(0, len(jobs) - MOST_JOBS),
     )
 
 

@@ -26,6 +26,7 @@ VENDOR = Vendor(
     node_pattern="/dev/davinci[0-9]*",
     visible_env="ASCEND_RT_VISIBLE_DEVICES",
     variable_prefixes=("ASCEND", "HCCL", "NPU", "ATB"),
+    network_variables=("HCCL_SOCKET_IFNAME", "HCCL_IF_IP", "GLOO_SOCKET_IFNAME"),  # CANN's environment reference
     device_type="npu",
     launch_option="--npus",
     torch_device="npu",

@@ -59,7 +59,7 @@ RULES = (
     ),
     LintRule(
         "variables.set_env",
-        Status.WARN,
+        Status.OK,
         _("The script sources the environment scripts of CANN and ATB."),
         "ERNIE NPU guide, line 107; LLaMA-Factory NPU guide, line 56",
         lint_environment.find_missing_set_env,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import fail, note, warn
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import program_name
@@ -16,7 +16,7 @@ from envcheck.vendors.ascend import VENDOR
 
 
 def find_missing_set_env(context: LintContext) -> Iterator[Remark]:
-    """Yield a warning if a job for NPUs does not source CANN's set_env.sh, or ATB's for Paddle."""
+    """Yield a note if a job for NPUs does not source CANN's set_env.sh, or ATB's for Paddle."""
     if context.device != VENDOR.name:
         return
     sourced = " ".join(w.text for _unused, c in context.find_commands("source", ".") for w in c.words)
@@ -28,7 +28,7 @@ def find_missing_set_env(context: LintContext) -> Iterator[Remark]:
             return
         seen = _("the script does not source CANN's set_env.sh: in a service or docker exec, CANN is not on any path")
         do = _("Add source /usr/local/Ascend/ascend-toolkit/set_env.sh, unless the calling shell already ran it.")
-        yield warn(jobs[0], seen, do)
+        yield note(jobs[0], seen, do)
     elif re.search(r"toolkit|cann", sourced) and not re.search(r"nnal|atb", sourced):
         paddle = [
             job for job in jobs if job.launcher.name in ("paddle.distributed.launch", "erniekit", "paddleformers-cli")
@@ -40,7 +40,7 @@ def find_missing_set_env(context: LintContext) -> Iterator[Remark]:
                 if re.search(r"set_?env", " ".join(c.list_texts()))
             )
             seen = _("the script does not source ATB's set_env.sh: a plugin that needs libatb.so cannot find it")
-            yield warn(place, seen, _("Add source /usr/local/Ascend/nnal/atb/set_env.sh."))
+            yield note(place, seen, _("Add source /usr/local/Ascend/nnal/atb/set_env.sh."))
 
 
 def _is_login_shell(job: TrainingJob) -> bool:

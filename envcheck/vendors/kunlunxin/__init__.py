@@ -30,6 +30,7 @@ VENDOR = Vendor(
     order_variable=("CUDA_DEVICE_ORDER", "OAM_ID"),
     variable_prefixes=("XPU", "XPUAPI", "BKCL", "CXPU", "XMLIR", "XBLAS", "XTORCHRUN", "CUDA"),
     rdma_variable="BKCL_RDMA_NICS",
+    network_variables=("BKCL_RDMA_NICS", "BKCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"),  # ERNIE's page sets the first two
     peer_setting="",  # the meaning of BKCL's variables for this is not published
     device_type="xpu",
     launch_option="--xpus",

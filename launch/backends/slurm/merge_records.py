@@ -14,7 +14,7 @@ from launch.run.record import NAME
 
 MAX_NODES = 4096
 # The job ends like its worst node; worst first.
-STATES_WORST_FIRST = ("failed", "stopped", "deadline", "unstarted", "running", "interrupted", "finished")
+STATES_WORST_FIRST = ("failed", "stopped", "deadline", "unstarted", "running", "starting", "interrupted", "finished")
 SLURM_STATES = {"CANCELLED": "interrupted", "TIMEOUT": "deadline", "NODE_FAIL": "lost", "BOOT_FAIL": "lost"}
 CODES = {
     "finished": errors.SUCCESS,
@@ -105,7 +105,7 @@ def choose_final_state(state: str, nodes: Sequence[NodeRecord], refused: Record 
     worst = min(
         nodes, key=lambda node: STATES_WORST_FIRST.index(node.state) if node.state in STATES_WORST_FIRST else 0
     ).state
-    if worst == "running" or (worst == "finished" and len(nodes) < count):
+    if worst in ("running", "starting") or (worst == "finished" and len(nodes) < count):
         return "lost"
     return worst if worst in CODES else "failed"
 

@@ -15,7 +15,7 @@ from envcheck import checks, report
 from envcheck.checks.custom import apply_waivers
 from envcheck.checks.devices import occupancy_causes
 from envcheck.collect import facts
-from envcheck.core.facts import Facts
+from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.core.model import Finding, Outcome, Process, Topology
 from envcheck.settings.site_config import SiteSettings, Waiver
 from envcheck.vendors.nvidia import checks_fabric as fabric
@@ -498,3 +498,17 @@ def test_an_orphaned_run_is_named() -> None:
 
     assert left.remedy and left.remedy.commands == (f"envcheck runs stop {run}",)
     assert run in left.seen
+
+
+def test_memory_of_an_orphaned_run_is_named() -> None:
+    """A job that lacks the memory is told which run to stop."""
+    run = "20261121-091500-light-77aa"
+    occupied = apply_changes(
+        occupy_first_card(make_process(LEFT), used=60000),
+        change_collector("processes", pids=[1, LEFT], holding=[make_holder(parent=5, run=run)]),
+    )
+    wanted = MachineRequirements("r", "lora", "npu", memory_gib=60, cards=8)
+    facts = replace(occupied(make_healthy_facts("npu")), wanted=wanted)
+    (found,) = [f for f in checks.run_checks(facts, only=("job.memory",)) if f.name == "job.memory"]
+
+    assert found.remedy and found.remedy.commands[0] == f"envcheck runs stop {run}", found

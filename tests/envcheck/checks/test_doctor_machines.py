@@ -13,7 +13,7 @@ import pytest
 from envcheck import checks, report
 from envcheck.collect import facts
 from envcheck.core import versions
-from envcheck.core.facts import Facts
+from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.core.model import Finding, Status
 from envcheck.job.next_command import suggest_command
 from envcheck.job.request import JobRequest
@@ -296,6 +296,18 @@ def test_nobody_is_sent_into_the_group_of_root() -> None:
 
     assert closed.status is WARN and closed.remedy
     assert "udev" in closed.remedy.words and not any("usermod" in command for command in closed.remedy.commands)
+
+
+@pytest.mark.parametrize(("image", "status"), [(None, FAIL), ("registry.example/ernie:1", WARN)])
+def test_closed_nodes_fail_a_job_on_the_host(image: str | None, status: Status) -> None:
+    """A container opens the nodes as root; a job on the host opens them as the user, who cannot."""
+    with simulate_machine("p800x8", ("node-closed",)) as machine:
+        wanted = MachineRequirements("r", "sft", "xpu", image=image)
+        found = replace(facts.gather_facts(machine), wanted=wanted)
+
+    (closed,) = (f for f in checks.run_checks(found) if f.name == "devices.access")
+
+    assert closed.status is status
 
 
 @pytest.mark.parametrize("device", ["npu", "nvidia"])

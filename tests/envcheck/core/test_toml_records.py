@@ -178,7 +178,7 @@ RAW = {
     "envcheck/settings/envcheck_toml.py", "envcheck/simulate/machine_file.py", "installers/locks/lockfile.py",
     "installers/recipes/loader.py", "launch/catalogue/devices.py", "launch/catalogue/frameworks.py",
     "launch/catalogue/models.py", "launch/rendering/user_options.py", "launch/rendering/validate.py",
-    "installers/bundle/build_requirements.py",
+    "installers/bundle/build_requirements.py", "envcheck/explain/exceptions/raised_place.py",
 }  # fmt: skip
 
 

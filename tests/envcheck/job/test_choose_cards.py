@@ -19,6 +19,7 @@ from envcheck.core.derived.link_groups import choose_linked
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.facts import Facts, MachineRequirements, VendorFacts
 from envcheck.core.model import Device, Process
+from envcheck.job import visible_cards
 from envcheck.job.choose_cards import CardQuery, choose_cards, number_cards
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
@@ -289,3 +290,26 @@ def test_linked_cards_of_the_list(
 
     assert found["job"]["devices"] == devices
     assert "gate.topology" not in [gate["name"] for gate in found["failed_checks"]]
+
+
+def test_an_obeyed_list_is_not_reported(on_machine: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list that the cards were chosen from is not called a leftover of another job."""
+    on_machine("h200x8")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    done = CliRunner().invoke(main.main, ["train", "--recipe", "tiny-nvidia", "--method", "lora", "--gates", "--json"])
+    found = {gate["name"]: gate for gate in json.loads(done.stdout)["gates"]}
+
+    assert "device 4: selected by CUDA_VISIBLE_DEVICES=4,5" in found["gate.devices"]["seen"]
+    assert found["gate.variables"]["status"] == "OK"
+
+
+def test_nodes_may_use_different_cards() -> None:
+    """The command that the nodes compare does not have the choice of cards."""
+    for recipe in catalogue.load_all():
+        for job in recipe.jobs:
+            vendor = VENDORS[catalogue.job_device((recipe, job))]
+            chosen = [visible_cards.select_numbers(recipe, job, vendor, numbers) for numbers in ((4, 5), (6, 7))]
+            first, second = (visible_cards.drop_numbers(each, vendor) for each in chosen)
+
+            assert (first.numbers, first.environment) == (second.numbers, second.environment)
+            assert first.environment == visible_cards.drop_numbers(job, vendor).environment

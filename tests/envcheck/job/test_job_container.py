@@ -16,7 +16,7 @@ from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Answer, Outcome
 from envcheck.job.card_ids import count_cards, format_card_node, select_card_ids
 from envcheck.job.container_privileges import JobContainer, as_values, derive_container, is_published_privileged
-from envcheck.job.local_facts import collect_facts_here
+from envcheck.job.local_facts import add_job_places, collect_facts_here
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
 from envcheck.lint import linter
@@ -269,3 +269,14 @@ def test_the_choice_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert known.published_containers == ("ernie-300b-npu",)
     assert [job.container.as_published for job in jobs if job.container] == [True, False]
+
+
+def test_the_cards_of_a_container_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """provision's state file has the cards of the container, and the facts of this machine have them by recipe."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
+    folder = paths.environment_folder("qwen-7b-npu-swift")
+    state_file.save_state(folder, EnvironmentState(made=True, cards=(4, 5)))
+    loaded = state_file.load_state(folder)
+
+    assert loaded and loaded.cards == (4, 5)
+    assert add_job_places(Facts(), JobRequest()).container_cards == {"qwen-7b-npu-swift": (4, 5)}

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from envcheck.cli import main
 from envcheck.cli.docs.lint_page import read_page
+from envcheck.core.lint.script_model import SourceFile
 from envcheck.lint import fix, linter
 from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.scripts import source_file
@@ -145,7 +146,10 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_exit_codes(tmp_path: Path) -> None:
-    """0 without failures, 1 with failures, 3 for unknown results or warnings with --strict, 2 for usage errors."""
+    """0 without failures, 1 with failures, 3 for what is unknown or with --strict for warnings, 2 for usage errors.
+
+    What is unknown only because this is not the script's host counts with --strict.
+    """
     texts = {0: "echo\n", 1: "a = 5\n", 3: "docker pull a.example/b:1-x86_64-npu\n"}
     codes = {}
     for wanted, text in texts.items():
@@ -153,7 +157,8 @@ def test_exit_codes(tmp_path: Path) -> None:
         codes[wanted] = read_exit_code(run_lint(str(tmp_path / f"{wanted}.sh")))
     (tmp_path / "warn.sh").write_text("#!/bin/bash\nchmod 777 a\n")
 
-    assert codes == {0: 0, 1: 1, 3: 3}
+    assert codes == {0: 0, 1: 1, 3: 0}
+    assert read_exit_code(run_lint(str(tmp_path / "3.sh"), "--strict")) == 3
     assert [read_exit_code(run_lint(str(tmp_path / "warn.sh"), *more)) for more in ([], ["--strict"])] == [0, 3]
     assert [
         read_exit_code(run_lint(*argv)) for argv in ([], ["/no/such"], [str(tmp_path)], ["-", "--write-fixed"])
@@ -406,3 +411,51 @@ def test_traps_are_found_or_say_why() -> None:
     assert {name for row in rows for name in row.rule} <= set(RULES_BY_NAME)
     assert all(row.why for row in lost)
     assert len(rows) - len(lost) >= 90
+
+
+def test_equal_findings_are_shown_once(tmp_path: Path) -> None:
+    """The same finding in many places is one, with the lines of the others; programs get each place."""
+    (tmp_path / "a.sh").write_text("#!/bin/bash\n" + "chmod 777 a\n" * 12)
+    text = run_lint(str(tmp_path / "a.sh"), "--no-shellcheck").stdout
+    document = json.loads(run_lint(str(tmp_path / "a.sh"), "--json", "--no-shellcheck").stdout)
+    equal = [each for each in document["findings"] if each["rule"] == document["findings"][0]["rule"]]
+
+    assert text.count(document["findings"][0]["rule"]) == 1
+    assert "12 times: also in lines 3, 4, 5, 6, 7, 8, 9, 10, ..." in text
+    assert len(equal) == 12
+
+
+@pytest.mark.parametrize(
+    "text", ("export VAR_{n}=x; torchrun --nproc_per_node 8 train.py\n", "```bash\necho {n}\n```\n")
+)
+def test_work_grows_with_the_file(text: str) -> None:
+    """Twice the lines cost about twice the calls of functions, whatever they contain."""
+    few, many = (count_calls("".join(text.format(n=n) for n in range(size))) for size in (200, 400))
+
+    assert many < 2.5 * few
+
+
+def count_calls(text: str) -> int:
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    file = SourceFile("a.md" if "```" in text else "a.sh", text.encode())
+    linter.lint_source(file, others=False)  # load tables
+    sys.setprofile(count)
+    try:
+        linter.lint_source(file, others=False)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_too_many_trainings_are_not_called_well(tmp_path: Path) -> None:
+    """Of a file with hundreds of trainings the first are judged, and the number of the others is told."""
+    (tmp_path / "a.sh").write_text("#!/bin/bash\n" + "torchrun --nproc_per_node 8 train.py\n" * 130)
+    done = run_lint(str(tmp_path / "a.sh"), "--no-shellcheck")
+
+    assert read_exit_code(done) in (1, 3)
+    assert "30 training commands were not checked" in done.stdout

@@ -110,16 +110,16 @@ def is_pip_running(host: SshHost) -> bool:
 
 
 def test_from_the_plan_to_the_undo(site: ProvisionedFleet) -> None:
-    """An unreachable host is excluded and named, the other one is done; then the plan shows the difference, --resume
-    completes it, and --undo removes everything on both."""
+    """An unreachable host is excluded and named, the other one is done; then the plan shows the difference,
+    --unfinished completes it, and --undo removes everything on both."""
     site.fleet.hosts[1].stop_sshd()
     done = site.run_command("--yes")
     site.start_host(site.fleet.hosts[1])
     planned = site.run_command("--dry-run")
-    later = site.run_command("--yes", "--resume", "--json")
+    later = site.run_command("--yes", "--unfinished", "--json")
     said = json.loads(later.stdout)
     there = [read_versions(host) for host in site.fleet.hosts]
-    last = site.run_command("--yes", "--resume", "--lang", "zh")
+    last = site.run_command("--yes", "--unfinished", "--lang", "zh")
     undone = site.run_command("--undo", "--yes")
 
     assert done.returncode == 1
@@ -127,7 +127,7 @@ def test_from_the_plan_to_the_undo(site: ProvisionedFleet) -> None:
     assert "node02 excluded: ssh port refuses connections" in done.stdout
     assert "done        node01" in done.stdout
     assert "node01: -> install alpha==1.0, beta<2" in done.stderr
-    assert "--hosts node[01-02] --resume" in done.stdout
+    assert "--hosts node[01-02] --unfinished" in done.stdout
     assert planned.returncode == 0
     assert "differences:" in planned.stdout
     assert "step 1       create a virtual environment" in planned.stdout
@@ -142,7 +142,7 @@ def test_from_the_plan_to_the_undo(site: ProvisionedFleet) -> None:
 
 
 def test_a_reboot_in_the_middle(site: ProvisionedFleet, empty: Path) -> None:
-    """A host whose processes are killed is reported with its step; the other one is done; --resume repairs it."""
+    """A host whose processes are killed is reported with its step; the other one is done; --unfinished repairs it."""
     make_environments(site, empty)
     site.index.mode = "slow"
     child = site.start_command("--yes")
@@ -151,7 +151,7 @@ def test_a_reboot_in_the_middle(site: ProvisionedFleet, empty: Path) -> None:
     site.index.mode = ""
     out, err = child.communicate(timeout=120)
     site.start_host(site.fleet.hosts[1])
-    later = site.run_command("--yes", "--resume")
+    later = site.run_command("--yes", "--unfinished")
 
     assert child.returncode == 4, err
     assert "done        node01" in out
@@ -165,7 +165,7 @@ def test_a_reboot_in_the_middle(site: ProvisionedFleet, empty: Path) -> None:
 
 def test_ctrl_c(site: ProvisionedFleet, empty: Path) -> None:
     """Ctrl-C in the terminal interrupts every host once; each records it and ends, the states are reported, and
-    --resume continues."""
+    --unfinished continues."""
     make_environments(site, empty)
     site.index.mode = "slow"
     child = site.start_command("--yes")
@@ -175,7 +175,7 @@ def test_ctrl_c(site: ProvisionedFleet, empty: Path) -> None:
     site.index.mode = ""
     left = [is_pip_running(host) for host in site.fleet.hosts]
     noted = [read_journal(host)[-1] for host in site.fleet.hosts]
-    later = site.run_command("--yes", "--resume")
+    later = site.run_command("--yes", "--unfinished")
 
     assert child.returncode == 130, err
     assert "interrupted node[01-02]: (step: install alpha==1.0, beta<2)" in out

@@ -83,6 +83,7 @@ def test_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     default = f"unix://{tmp_path / 'docker.sock'}"
     monkeypatch.setattr(engine_problems, "DEFAULT", default)
     monkeypatch.setattr(engine_problems, "_has_daemon", lambda: False)
+    monkeypatch.setenv("PATH", str(tmp_path))
 
     problem = engine_problems.probe_socket(default)
 

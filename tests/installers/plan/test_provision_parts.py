@@ -152,7 +152,6 @@ def test_a_proof_of_other_sources() -> None:
         (NOWHERE, replace(PLACE, writable=False), "permission denied", 2),
         (NOWHERE, replace(PLACE, python="3.9.0"), "requires Python >=3.10; found 3.9.0", 1),
         (replace(THERE, works=False), PLACE, "is a broken link", 2),
-        (replace(THERE, packages={}), PLACE, "no pip", 1),
     ),
 )
 def test_obstacles(env: Environment, place: HostFacts, told: str, code: int) -> None:

@@ -288,3 +288,12 @@ def test_documented() -> None:
     words = {*(recipe.name for recipe in OURS), *jobs, *(f"{{{t}}}" for t in TOKENS)}
 
     assert sorted(word for word in words if f"`{word}`" not in page) == []
+
+
+def test_smoke_tests_run_on_plugins() -> None:
+    """Paddle's plugins lack the kernels for strided tensors: every smoke test on one switches them off."""
+    flags = {
+        recipe.device: recipe.environment.get("FLAGS_use_stride_kernel") for recipe in OURS if catalogue.is_toy(recipe)
+    }
+
+    assert flags == {"cpu": None, "nvidia": None, "npu": "0", "iluvatar": "0", "xpu": "0"}

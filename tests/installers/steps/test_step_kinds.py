@@ -141,18 +141,23 @@ def test_each_field_is_the_kinds_own(step: type[Step]) -> None:
 
 
 def test_each_kind_is_planned() -> None:
-    """Plans for a virtual environment, a container and a bundle follow the order of the table."""
+    """Plans for virtual environments, a container and a bundle follow the order of the table."""
     bundle = SimpleNamespace(path=Path("x.bundle"), image=SimpleNamespace(reference="image:1", layers=()))
     of_venv, of_container, of_bundle = (
         list_planned_kinds(make_venv_state()),
         list_planned_kinds(make_container_state()),
         list_planned_kinds(make_container_state(), bundle),
     )
+    env = Environment(Path("/e"), FolderKind.ENVIRONMENT, "3.11.2", True)
+    of_bare = list_planned_kinds(
+        VenvState(env, HostFacts("python3", "3.11.2", True, None, True), RECIPE.python, weights=WEIGHTS)
+    )
 
-    assert of_venv | of_container | of_bundle == set(KINDS)
+    assert of_venv | of_container | of_bundle | of_bare == set(KINDS)
     assert {step.name for step in of_container - of_venv} == {"image", "container"}
     assert {step.name for step in of_venv - of_container} == {"clear", "environment", "library"}
     assert {step.name for step in of_bundle - of_container} == {"load"}
+    assert {step.name for step in of_bare - of_venv} == {"pip"}
 
 
 def test_what_is_there_is_not_planned() -> None:

@@ -102,6 +102,7 @@ def test_all_gates_pass(
         device=job_device((recipe, job)),
         master=(address if leads else "10.0.9.9") if job.nodes > 1 else None,
         rank=(0 if leads else job.rank) if job.nodes > 1 else None,
+        host=address if job.nodes > 1 and not leads else None,
     )
     key = (folder, request.device)
     facts = FACTS.setdefault(key, FACTS.get(key) or collect_facts_here(request))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from envcheck.core.language import translate
 from envcheck.core.model import Status
-from launch.rendezvous import handshake, hello, judge
+from launch.rendezvous import client, handshake, hello, judge
 from launch.rendezvous.hello import Hello
 from launch.rendezvous.result import RendezvousResult
 from launch.run import this_node
@@ -194,6 +194,22 @@ def test_a_launcher_without_a_port(port: int, monkeypatch: pytest.MonkeyPatch) -
 
     assert seen.port is None
     assert [list_problems(m) for m in met] == [{}, {}]
+
+
+def test_another_service_is_told_from_no_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names another program, and does not claim at the same time that no process listens."""
+
+    def connect(*args: object, **more: object) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.sendall(b"SSH-2.0-x\r\n")
+        theirs.close()
+        return ours
+
+    monkeypatch.setattr(client.socket, "create_connection", connect)
+    told: list[str] = []
+    client.join_rendezvous(make_hello(1), "m", 1, time.monotonic() + 0.5, 0.5, told.append)
+
+    assert told == ["waiting for node 0 at m:1: another program listens on this port"]
 
 
 @pytest.mark.slow

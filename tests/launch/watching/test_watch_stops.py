@@ -201,7 +201,7 @@ def test_surviving_processes_are_reported(
     job = RecipeJob("lora", "", (sys.executable, "-c", code))
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render_command(recipe, job, {})
-    monkeypatch.setattr("launch.run.host_stage.end_survivors", lambda run: None)
+    monkeypatch.setattr(process_tree, "end_survivors", lambda run, more=(): None)
     tidy = clean.clean_variables(os.environ, made, "cpu", str(tmp_path))
     end = launcher.launch_training(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
     (left,) = process_tree.find_survivors(tmp_path)

@@ -57,6 +57,35 @@ def test_two_outputs_give_their_two_documents(first: tuple[str, str], second: tu
     assert list(map(without_place, joined.parts)) == list(map(without_place, alone))
 
 
+TABLE = read_recording("nvidia_smi/table/a100x8_535.txt")
+USAGES = "NPU ID  : 0\nChip Count  : 1\n\nHBM Capacity(MB)  : 32768\nHBM Usage Rate(%)  : 5\nChip ID  : 0\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "kinds"),
+    [
+        (
+            (
+                "ERROR: Option noheader is not recognized. Please run 'nvidia-smi -h' for help.\n",
+                "Failed to initialize NVML: Driver/library version mismatch\n",
+            ),
+            ["error", "error"],
+        ),
+        ((USAGES, "NPU ID  : 0\nHealth  : OK\nError Code  : NA\n"), ["usages", "health"]),
+        ((USAGES, USAGES.replace(": 0\nChip Count", ": 1\nChip Count")), ["usages"]),
+        ((TABLE, "37C 74W 0MiB 32768MiB 0%\n40C 114W 28653MiB 32768MiB 94%\n"), ["table", "log"]),
+        ((TABLE, "0, 297.37, [N/A]\n1, 289.76, [N/A]\n"), ["table", "csv"]),
+        ((TABLE, "Driver Version      : 5.0.21.16\nXPU-RT Version      : 10.2\n"), ["table", "query-text"]),
+    ],
+    ids=["messages", "answers", "one answer for two devices", "readings", "rows without a head", "first lines of -q"],
+)
+def test_outputs_without_a_head_stay_apart(texts: tuple[str, str], kinds: list[str]) -> None:
+    """Messages, answers about a device and rows without a head begin outputs where they are below another one."""
+    joined = parse_paste("".join(texts), TOOLS)
+
+    assert [part.kind for part in joined.parts or (joined,)] == kinds
+
+
 @pytest.mark.parametrize(("tool", "name"), BEGUN, ids=[Path(name).stem for _, name in BEGUN])
 def test_the_same_output_twice_has_its_devices_once(tool: str, name: str) -> None:
     """A watch log has the devices of the machine, as it saw them last."""

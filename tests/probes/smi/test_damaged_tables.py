@@ -193,3 +193,19 @@ def test_xml_with_masks() -> None:
     assert [device.temperature_c is None for device in document.devices] == [False, True]
     line = next(at for at, line in enumerate(masked.split("\n"), 1) if "***" in line)
     assert list_remarks(document) == [(line, "temperature_c", "***")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "cell", "values"),
+    [
+        ("Fan Temp Perf Pwr:Usage/Cap", "N/A 40CP0 26W / 70W", {"temperature_c": "40C", "perf_state": "P0"}),
+        ("Fan Temp Perf Pwr:Usage/Cap", "N/A 40C P026W / 70W", {"perf_state": "P0", "power_w": "26W"}),
+        ("Clock-SM Clock-Mem", "1500MHz1200MHz", {"clock_sm_mhz": "1500MHz", "clock_memory_mhz": "1200MHz"}),
+        ("GPU-Util Compute M.", "0%Default", {"utilization_percent": "0%", "compute_mode": "Default"}),
+        ("Bus-Id Disp.A", "00000000:00:1E.0Off", {"bus_id": "00000000:00:1E.0", "display_active": "Off"}),
+        ("Fan Temp Perf Pwr:Usage/Cap", "N/A 40C P126W / 70W", {"temperature_c": "40C", "power_limit_w": "70W"}),
+    ],
+)
+def test_values_that_a_wrap_glued(labels: str, cell: str, values: dict[str, str | None]) -> None:
+    """Two values without a blank between them are read if only one cut gives both the forms of their columns."""
+    assert table_cells.read_cell(labels, cell).items() >= values.items()

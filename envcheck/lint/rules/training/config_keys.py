@@ -63,8 +63,13 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
             yield from _READERS[config.family](config)
             continue
         kit = find_family_options(context, config.family) if config.family and id(config) not in started else None
+        foreign = _list_foreign_keys(config)
+        if foreign:
+            yield _remark_foreign_keys(foreign)
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has_option(entry.name) or entry.name in _ALWAYS or not entry.name:
+                continue
+            if entry in foreign:
                 continue
             meant = (
                 find_new_name(entry.name, kit)
@@ -92,6 +97,41 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
                     _("Did you mean {meant}?", meant=meant),
                     fix,
                 )
+
+
+# Readers of the same file whose keys envcheck has no list of: name → the keys by which they are recognised.
+_OTHER_READERS = {
+    "LLaMA-Factory v1 (USE_V1)": re.compile(r"(?:model_class|dist_config|kernel_config|peft_config|sample_backend)$"),
+    "KTransformers": re.compile(r"(?:use_)?kt_\w+$"),
+    "mcore_adapter (USE_MCA)": re.compile(
+        r"(?:(?:tensor|pipeline|expert)_model_parallel_size|context_parallel_size|sequence_parallel|recompute_granularity"
+        r"|use_distributed_optimizer|overlap_(?:param_gather|grad_reduce)|moe_(?:grouped_gemm|token_dispatcher_type)"
+        r"|(?:bias_activation|apply_rope)_fusion|use_packed_sequences|export_hf_on_finish|mixed_precision)$"
+    ),
+}
+
+
+def _list_foreign_keys(config: ConfigBlock) -> list[ConfigEntry]:
+    """The keys of another reader; all top-level keys if the file is wholly its."""
+    if not config.family.startswith("llamafactory"):
+        return []
+    top = [entry for entry in config.entries if not entry.path and entry.name]
+    if config.family != "llamafactory":
+        return top
+    return [entry for entry in top if any(signs.match(entry.name) for signs in _OTHER_READERS.values())]
+
+
+def _remark_foreign_keys(foreign: list[ConfigEntry]) -> Remark:
+    found = {
+        reader: [entry for entry in foreign if signs.match(entry.name)] for reader, signs in _OTHER_READERS.items()
+    }
+    reader = max(found, key=lambda name: len(found[name]))
+    place = (found[reader] or foreign)[0]
+    return unknown(
+        _make_key_place(place),
+        _("{count} keys of {reader} were not checked", count=len(foreign), reader=reader),
+        _("Compare them with the documentation of {reader}.", reader=reader),
+    )
 
 
 def _find_longer_key(name: str, names: frozenset[str]) -> str:

@@ -28,6 +28,9 @@ _ARGUMENT = re.compile(r"[\"']?(?:\$([1-9])|\$\{([1-9])(?::?-)?\})[\"']?")  # al
 _OWN_ADDRESS = re.compile(r"(?:\$\(|`)\s*hostname\b[^)`$]{0,80}[)`]")
 
 
+_OTHER_NODES = _("Give the other nodes the address of node 0 that they can reach.")
+
+
 def find_loopback_master(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         master = job.find_launch_value("master")
@@ -43,6 +46,10 @@ def find_loopback_master(context: LintContext) -> Iterator[Remark]:
             yield fail(master, seen, _("Use the address of node 0 that the other nodes can reach."))
             continue
         if not is_multi_node(job) or master is None or not _LOOPBACK.fullmatch(master.text):
+            continue
+        rank = job.find_launch_value("rank")
+        if rank is not None and rank.known_text == "0":
+            yield warn(master, _("{master} works for node 0 only", master=master.text), _OTHER_NODES)
             continue
         seen = _(
             "the job has {nodes} nodes, but the master is {master}: each node connects to itself and waits",

@@ -126,6 +126,8 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
                 nodes=nodes,
             )
             yield fail(told, seen, _("Number the hosts, and pass each host its own rank."))
+        elif rank >= nodes and _has_unread_file(job):
+            continue  # the file may have the number of nodes
         elif rank >= nodes:
             yield fail(
                 told,
@@ -161,6 +163,12 @@ def _has_place_within(word: ShellWord, places: Sequence[int]) -> bool:
     return at < len(places) and places[at] < word.end
 
 
+def _has_unread_file(job: TrainingJob) -> bool:
+    """Whether the launcher reads a configuration that is not here."""
+    texts = job.command.list_texts()
+    return job.lender is None and job.config is None and any(text.startswith("--config_file") for text in texts)
+
+
 def _is_from_config_file(job: TrainingJob) -> bool:
     """accelerate's file contains the first node's rank; each node needs its own file."""
     given = find_last_option(job.own, *job.launcher.options.get("rank", ()))
@@ -171,8 +179,10 @@ def find_unused_rank(context: LintContext) -> Iterator[Remark]:
     """Find rank variables out of range that nothing reads; shell.unused_variable reports other unused ones."""
     for job in context.jobs:
         for assign in job.script.assigns:
+            if assign.name.lower() not in ("rank", "node_rank"):
+                continue
             value = parse_integer(assign.word.known_text)
-            named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
+            named = assign.end < job.start and not assign.word.soft
             if (
                 named
                 and assign.word.raw.isdigit()

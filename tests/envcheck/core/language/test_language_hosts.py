@@ -29,7 +29,7 @@ from tests.envcheck.fleet.test_fleet_plan import make_machine
 REFUSED = [
     ("provision", "--install-driver", "x.run", "--undo"),
     ("provision", "--lock", "x.lock", "--hosts", "node1"),
-    ("provision", "--resume"),
+    ("provision", "--unfinished"),
     ("train", "--yes", "--hosts", "node1"),
     ("train", "--gates", "--dry-run"),
     ("plan", "--cards", "8", "--hosts", "node1"),

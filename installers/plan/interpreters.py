@@ -1,0 +1,229 @@
+"""Choose the Python of a new environment: envcheck's own, one of this machine, or one that uv or conda can get."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.core import paths, process
+from envcheck.core.errors import StepError, UsageError
+from envcheck.core.home_folder import find_user_home
+from envcheck.core.messages import NOTHING, Message, _, join, verbatim
+from envcheck.job.requirements.software_versions import is_allowed
+
+OLDEST = (3, 8)  # for the programs that envcheck runs in an environment
+MINORS = ("3.10", "3.11", "3.12", "3.13")  # to get, the first that suits
+ASK_S, OBTAIN_S = 60.0, 1800.0
+_VERSION = re.compile(r"3\.\d{1,2}(?:\.\d{1,2})?")
+_PROGRAM = """
+import importlib.util, json, platform, sys
+whole = all(importlib.util.find_spec(name) for name in ("ensurepip", "venv"))
+base = getattr(sys, "_base_executable", "") or sys.executable
+print("ENVCHECK " + json.dumps([platform.python_version(), base, whole]))
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python; `origin` is where it comes from, "" for envcheck's own.
+
+    `obtain` is the command that gets it first; until then `path` is where it will be, as a pattern.
+    """
+
+    path: str
+    version: str
+    makes_environments: bool = True
+    origin: Message = NOTHING
+    obtain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PythonChoice:
+    """What --python names: a version (3.10 or 3.10.13), or the path of an interpreter."""
+
+    version: str = ""
+    path: str = ""
+
+    @property
+    def specifier(self) -> str:
+        """The specifier of the accepted versions, "" for a path."""
+        if not self.version:
+            return ""
+        return f"=={self.version}" + (".*" if self.version.count(".") == 1 else "")
+
+
+def parse_choice(text: str) -> PythonChoice:
+    """Return what --python names; UsageError if it is neither a version nor an interpreter."""
+    if _VERSION.fullmatch(text):
+        return PythonChoice(version=text)
+    path = paths.parse_path(text, "--python").absolute()
+    if "/" not in text and (found := shutil.which(text)):
+        path = Path(found)
+    if path.is_dir():
+        path = path / "bin" / "python"
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise UsageError(
+            _("--python {text}: neither a version such as 3.10 nor an interpreter", text=text[:200]),
+            _("give a version, or the path of a Python: --python /usr/bin/python3.10"),
+        )
+    return PythonChoice(path=str(path))
+
+
+def choose_interpreter(choice: PythonChoice | None, accepted: str, recipe: str) -> Interpreter:
+    """Return the Python of a new environment for the recipe, whose specifier is `accepted`.
+
+    Without a choice it is envcheck's own if that suits, and if nothing suits.  UsageError for a choice that does not.
+    """
+    own = read_own()
+    if choice is None and is_allowed(own.version, accepted):
+        return own
+    if choice and choice.path:
+        named = inspect_interpreter(choice.path, verbatim("--python"))
+        if named is None:
+            raise UsageError(
+                _("--python {path}: not a Python {oldest} or newer that runs", path=choice.path, oldest=_oldest()),
+                verbatim(f"{choice.path} --version"),
+            )
+        _check_choice(named.version, choice.path, accepted, recipe)
+        return named
+    if choice:
+        newest = ".99" if choice.version.count(".") == 1 else ""
+        _check_choice(f"{choice.version}{newest}", choice.version, accepted, recipe)
+    wanted = ",".join(filter(None, (accepted, choice.specifier if choice else "")))
+    there = itertools.chain((own,), list_interpreters())
+    found = next((each for each in there if is_allowed(each.version, wanted)), None)
+    obtained = found or plan_interpreter(wanted)
+    if obtained is None and choice:
+        known = join(", ", dict.fromkeys(each.version for each in (own, *list_interpreters())))
+        raise UsageError(
+            _(
+                "--python {version}: not found on this machine, and neither uv nor conda to get it",
+                version=choice.version,
+            ),
+            _("available: {known}; or install uv", known=known),
+        )
+    return obtained or own
+
+
+def _check_choice(version: str, shown: str, accepted: str, recipe: str) -> None:
+    if not is_allowed(version, accepted):
+        raise UsageError(
+            _(
+                "--python {shown}: recipe {recipe} requires Python {wanted}",
+                shown=shown,
+                recipe=recipe,
+                wanted=accepted,
+            ),
+            _("omit --python, or choose another version"),
+        )
+
+
+def _oldest() -> str:
+    return ".".join(map(str, OLDEST))
+
+
+def read_own() -> Interpreter:
+    """Return the Python that runs envcheck, outside of envcheck's own environment."""
+    import importlib.util
+    import platform
+
+    # Debian and Ubuntu ship ensurepip in python3-venv only; without it `python3 -m venv` fails halfway.
+    whole = all(importlib.util.find_spec(name) for name in ("ensurepip", "venv"))
+    return Interpreter(getattr(sys, "_base_executable", "") or sys.executable, platform.python_version(), whole)
+
+
+def list_interpreters() -> Iterator[Interpreter]:
+    """Yield the other Pythons of this machine, of each place the newest first."""
+    for path, origin in _list_candidates():
+        if path.is_file() and (seen := inspect_interpreter(str(path), origin)):
+            yield seen
+
+
+def _list_candidates() -> Iterator[tuple[Path, Message]]:
+    home = find_user_home() or Path("/nowhere")
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv")
+    managed = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local" / "share" / "uv" / "python")
+    conda = [Path(root) for root in (os.environ.get("CONDA_PREFIX"), os.environ.get("MAMBA_ROOT_PREFIX")) if root]
+    places = (
+        (pyenv / "versions", "*/bin/python3", verbatim("pyenv")),
+        (managed, "cpython-*/bin/python3", verbatim("uv")),
+        (obtained_folder(), "*/bin/python3", _("envcheck's own folder")),
+        *((root, "bin/python3", verbatim("conda")) for root in conda),
+        *((root, "envs/*/bin/python3", verbatim("conda")) for root in conda),
+    )
+    for folder, pattern, origin in places:
+        yield from ((path, origin) for path in sorted(folder.glob(pattern), key=_sort_key, reverse=True))
+    for minor in MINORS:
+        if path := shutil.which(f"python{minor}"):
+            yield Path(path), verbatim("PATH")
+
+
+def _sort_key(path: Path) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", path.parent.parent.name)[:3]))
+
+
+def inspect_interpreter(path: str, origin: Message) -> Interpreter | None:
+    """Return the Python at the path; None if it does not run, or is too old."""
+    done = process.run_command((path, "-I", "-c", _PROGRAM), timeout_s=ASK_S)
+    line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
+    if done.status or not line:
+        return None
+    try:
+        version, base, whole = json.loads(line.removeprefix("ENVCHECK "))
+        is_recent = Version(version).release[:2] >= OLDEST
+    except (InvalidVersion, ValueError, TypeError):
+        return None
+    return Interpreter(str(base), str(version), bool(whole), origin) if is_recent else None
+
+
+def obtained_folder() -> Path:
+    """Return the folder for Pythons that uv or conda got for envcheck."""
+    return paths.envcheck_home() / "pythons"
+
+
+def plan_interpreter(wanted: str) -> Interpreter | None:
+    """Return the Python that uv or conda can get for this specifier; None if neither is there."""
+    exact = re.search(r"==(3\.\d+\.\d+)", wanted)
+    minors = (exact[1],) if exact else tuple(minor for minor in MINORS if is_allowed(f"{minor}.99", wanted))
+    if not minors:
+        return None
+    minor, folder = minors[0], obtained_folder()
+    if shutil.which("uv"):
+        argv: tuple[str, ...] = ("uv", "python", "install", "--install-dir", str(folder), minor)
+        return Interpreter(str(folder / f"cpython-{minor}*" / "bin" / "python3"), minor, True, verbatim("uv"), argv)
+    for tool in ("micromamba", "mamba", "conda"):
+        if shutil.which(tool):
+            prefix = folder / f"conda-{minor}"
+            argv = (tool, "create", "--yes", "--prefix", str(prefix), f"python={minor}", "pip")
+            return Interpreter(str(prefix / "bin" / "python3"), minor, True, verbatim(tool), argv)
+    return None
+
+
+def obtain_interpreter(planned: Interpreter) -> Interpreter:
+    """Get the planned Python and return it; StepError if that fails."""
+    obtained_folder().mkdir(parents=True, exist_ok=True)
+    done = process.run_command(planned.obtain, timeout_s=OBTAIN_S)
+    shown = " ".join(planned.obtain)
+    if done.status:
+        said = [line for line in (done.out + done.err).splitlines() if line.strip()][-1:]
+        reason = verbatim(said[0][:300]) if said else _("exit code {status}", status=done.status)
+        raise StepError(
+            _("{command} failed: {reason}", command=shown, reason=reason),
+            _("install Python {version} yourself, and name it with --python PATH", version=planned.version),
+        )
+    for path in sorted(obtained_folder().glob(str(Path(planned.path).relative_to(obtained_folder()))), reverse=True):
+        if found := inspect_interpreter(str(path), planned.origin):
+            return found
+    raise StepError(
+        _("{command} succeeded, but {path} does not run", command=shown, path=planned.path),
+        _("install Python {version} yourself, and name it with --python PATH", version=planned.version),
+    )

@@ -1,0 +1,109 @@
+"""`provision --python`, conda environments and environments of uv, with real interpreters and a real index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installers.provision_helpers import PackageIndex, ProvisionCommand, serve_index, write_wheel
+
+pytestmark = pytest.mark.real
+OTHER = ("3.10", "3.12", "3.13", "3.11")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[PackageIndex]:
+    for name in ("alpha", "beta"):
+        write_wheel(tmp_path / "index", name, "1.0")
+    with serve_index(tmp_path / "index") as server:
+        yield server
+
+
+@pytest.fixture
+def machine(tmp_path: Path, index: PackageIndex) -> ProvisionCommand:
+    return ProvisionCommand(tmp_path, index)
+
+
+def find_other_python() -> tuple[str, str]:
+    """Return minor version and path of a Python that is not this one."""
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for minor in OTHER:
+        found = next(iter(sorted(versions.glob(f"{minor}.*/bin/python3"))), None)
+        path = str(found) if found else shutil.which(f"python{minor}")
+        if minor != own and path and not subprocess.run([path, "-m", "venv", "-h"], capture_output=True).returncode:
+            return minor, path
+    pytest.skip("no other Python on this machine")
+
+
+def test_another_python(machine: ProvisionCommand) -> None:
+    """The plan names the interpreter, the environment has it, a second run does nothing, another one rebuilds it."""
+    minor, path = find_other_python()
+    shown = machine.run_command("--dry-run", "--python", path)
+    done = machine.run_command("--yes", "--python", path)
+    again = machine.run_command("--yes")
+
+    assert f"create a virtual environment with Python {minor}." in " ".join(shown.stdout.split())
+    assert done.returncode == 0, done.stderr
+    assert f"version = {minor}." in (machine.environment_folder / "pyvenv.cfg").read_text()
+    assert "nothing to do" in again.stdout
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    other = machine.run_command("--dry-run", "--python", own)
+    assert "remove the old environment" in other.stdout
+
+
+def make_conda_prefix(folder: Path) -> None:
+    """Lay a real interpreter out as conda does: bin, lib and conda-meta in one folder, no pyvenv.cfg."""
+    subprocess.run([sys.executable, "-m", "venv", "--copies", str(folder)], check=True)
+    version = ".".join(map(str, sys.version_info[:3]))
+    stdlib = folder / "lib" / f"python{version.rpartition('.')[0]}"
+    source = Path(os.__file__).parent
+    for each in source.iterdir():
+        if each.name not in ("site-packages", "test", "__pycache__") and not (stdlib / each.name).exists():
+            (stdlib / each.name).symlink_to(each)
+    (folder / "pyvenv.cfg").unlink()
+    (folder / "conda-meta").mkdir()
+    (folder / "conda-meta" / f"python-{version}-h955ad1f_0.json").write_text("{}")
+    (folder / "conda-meta" / "history").write_text("")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("word", ("path", "current"))
+def test_into_a_conda_environment(word: str, machine: ProvisionCommand, tmp_path: Path) -> None:
+    """Packages go into the conda environment; what was there stays, and an undo is refused."""
+    make_conda_prefix(tmp_path / "conda")
+    into = ("--into", str(tmp_path / "conda") if word == "path" else "current")
+    env = {"CONDA_PREFIX": str(tmp_path / "conda"), "VIRTUAL_ENV": ""}
+    done = machine.run_command("--yes", *into, **env)
+    again = machine.run_command("--yes", *into, **env)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.read_versions(tmp_path / "conda") == "1.0 1.0"
+    assert "nothing to do" in again.stdout
+    undone = machine.run_command("--yes", "--undo", *into, **env)
+    assert (undone.returncode, "it only added packages" in undone.stderr) == (2, True), undone.stderr
+    assert (tmp_path / "conda" / "conda-meta" / "history").exists()
+
+
+def test_an_environment_without_pip(machine: ProvisionCommand, tmp_path: Path) -> None:
+    """As of `uv venv`: pip is added first, which the plan says."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    done = machine.run_command("--yes", "--json", "--into", str(tmp_path / "bare"))
+
+    assert done.returncode == 0, done.stderr
+    assert [each["step"] for each in json.loads(done.stdout)["performed"]] == ["pip", "packages", "proof"]
+
+
+def test_no_active_environment(machine: ProvisionCommand) -> None:
+    """--into current without one is wrong usage."""
+    done = machine.run_command("--dry-run", "--into", "current", VIRTUAL_ENV="", CONDA_PREFIX="")
+
+    assert done.returncode == 2
+    assert "no environment is active" in done.stderr
