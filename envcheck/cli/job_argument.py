@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from envcheck.cli.requests import argument
 from envcheck.cli.usage_errors import SingleValueCommand
@@ -35,7 +36,11 @@ class SingleValueJobCommand(JobCommand, SingleValueCommand):
 
 def job_argument(metavar: str = "[FILE | -- COMMAND]") -> Any:
     """Return the field of a request for the words of an own job."""
-    return argument(nargs=-1, type=click.UNPROCESSED, metavar=metavar)
+    return argument(nargs=-1, type=click.UNPROCESSED, metavar=metavar, shell_complete=_complete_files)
+
+
+def _complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
 
 
 def read_own_job(words: Sequence[str], given: Iterable[str], others: Sequence[str] = ()) -> OwnJob | None:

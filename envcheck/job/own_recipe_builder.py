@@ -124,7 +124,7 @@ def _settle_value(value: JobValue, device: str, cards: int) -> JobValue:
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:
     """Return the degrees that must divide the processes; none if the number of processes is not known."""
-    if own.cards is None:
+    if own.cards is None or own.list_unsettled("nodes"):
         return {}
     degrees = {"tensor": own.plan.get("tp"), "pipeline": own.plan.get("pp")}
     return {name: degree for name, degree in degrees.items() if isinstance(degree, int) and degree > 1}

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts, JobFit
-from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob
+from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.messages import Message, _, join
 from envcheck.core.model import manual
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import recipe_fit, recipe_job
 
-MEMORY = ("method", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload")
+MEMORY = ("method", "nodes", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload")
 
 
 def judge_own_fit(
@@ -27,6 +27,8 @@ def judge_own_fit(
         return JobFit(None, explain_unknown_job(own), manual(words))
     if fit.fits is not False or not (open_ := own.list_unsettled(*MEMORY)):
         return fit
+    if own.list_unsettled("nodes") or any(v.state is ValueState.UNKNOWN for v in own.list_unsettled("offload")):
+        return _make_unknown(fit, open_)  # no leanest value of these
     lean = replace(job, plan={**job.plan, **own.lean})
     try:
         plan = recipe_fit.plan_recipe(recipe, lean, facts, places if own.cards else None)
@@ -35,8 +37,12 @@ def judge_own_fit(
         leanest = None
     if leanest is not None and leanest.fits is False:
         return fit
-    seen = _("{reason}; this assumes {values}", reason=fit.reason, values=join(", ", map(_describe_value, open_)))
-    return JobFit(None, seen, manual(_explain_settling(open_)), fit.predicted_bytes)
+    return _make_unknown(fit, open_)
+
+
+def _make_unknown(fit: JobFit, values: tuple[JobValue, ...]) -> JobFit:
+    seen = _("{reason}; this assumes {values}", reason=fit.reason, values=join(", ", map(_describe_value, values)))
+    return JobFit(None, seen, manual(_explain_settling(values)), fit.predicted_bytes)
 
 
 def judge_own_degrees(
@@ -49,7 +55,8 @@ def judge_own_degrees(
     if found.fits is not False:
         return found
     lean = recipe_job.judge_degrees(recipe, replace(job, plan={**job.plan, **own.lean}), facts)
-    is_sure = bool(own.framework and own.cards) and lean is not None and lean.fits is False
+    is_settled = bool(own.framework and own.cards) and not own.list_unsettled("nodes")
+    is_sure = is_settled and lean is not None and lean.fits is False
     words = _("Change these values in the job: {reason}", reason=found.reason)
     return JobFit(False if is_sure else None, found.reason, manual(words))
 

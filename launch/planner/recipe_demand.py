@@ -43,7 +43,8 @@ def build_demand(
         fits = judge_own_fit(own, (recipe, job), facts, selected, fits)
         degrees = judge_own_degrees(own, (recipe, job), facts, degrees)
     asked = derive_requirements(recipe, job)
-    host_gib = max(asked.host_memory_gib or 0.0, plan.host / GIB if plan else 0.0)
+    is_known = plan is not None and not (own is not None and fits is not None and fits.fits is None)
+    host_gib = max(asked.host_memory_gib or 0.0, plan.host / GIB if plan and is_known else 0.0)
     output_gib, reason = count_output(job, plan)
     demand = replace(
         asked,

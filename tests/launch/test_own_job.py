@@ -111,6 +111,15 @@ def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
     assert "deepspeed" in gates["unread.sh"]["remedy"]["words"]
 
 
+def test_unplanned_options_do_not_refuse(run_on: Run, programs: Path) -> None:
+    """Options that save memory in a way that the planner does not know make its refusal an unknown."""
+    (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')
+    (programs / "run.sh").write_text(HUGE.format(config="none.json").strip() + " --use_badam true")
+    gates = read_gates(run_on("atlas-800t-a2", "train", "run.sh", "--gates", "--json"))
+
+    assert gates["memory"]["status"] == "UNKNOWN"
+
+
 def test_unknown_program_is_not_refused(run_on: Run, programs: Path) -> None:
     """A program that envcheck does not know starts: its memory is unknown, no gate is closed."""
     gates = read_gates(run_on("atlas-800t-a2", "train", "--gates", "--json", "--", "torchrun", "train.py"))

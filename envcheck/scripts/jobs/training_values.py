@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.lint.own_job import ValueState
@@ -144,11 +144,45 @@ def read_sharding(reader: ValueReader, files: JobFiles, accelerate: OptionTable,
     if found is None:
         add = reader.add_read if reader.kit.title else reader.add_assumed
         add("sharding", "none", _("no option of ZeRO, FSDP or sharding"))
-        return ShardingValues()
+        return _read_offload(reader, ShardingValues())
     if not found.stage:
         reader.add_unknown("sharding", reader.place(found.where))
     else:
         reader.add_read("sharding", found.stage, found.where)
+    return _read_offload(reader, found)
+
+
+# Options that save memory in ways that the planner does not know: what does not fit may fit with them.
+SAVERS = (
+    "use_galore",
+    "use_apollo",
+    "use_badam",
+    "use_adam_mini",
+    "use_unsloth",
+    "use_kt",
+    "pure_bf16",
+    "use_precision_aware_optimizer",
+    "sequence_parallel_size",
+    "enable_activation_offloading",
+    "optimizer_in_bwd",
+)
+
+
+def _find_saver(table: OptionTable) -> PlacedOption | None:
+    """An enabled option in SAVERS; a degree of 1 splits nothing."""
+    found = (table.find(name) for name in SAVERS if table.is_enabled(name))
+    return next((o for o in found if o is not None and not (o.name.endswith("_size") and o.text == "1")), None)
+
+
+def _read_offload(reader: ValueReader, found: ShardingValues) -> ShardingValues:
+    """Add what is offloaded by DeepSpeed, Paddle or Megatron; unknown with an option in SAVERS."""
+    if (saver := _find_saver(reader.table)) is not None:
+        place = reader.place(saver.where)
+        reader.add_unknown("offload", _("{place}: the planner does not know {option}", place=place, option=saver.name))
+        return replace(found, offload="")
+    option = reader.table.find("optimizer_cpu_offload")
+    if option is not None and reader.table.is_enabled("optimizer_cpu_offload") and not found.offload:
+        found = ShardingValues(found.stage, "optimizer", option.where)
     if found.offload:
         reader.add_read("offload", found.offload, found.where)
     return found
