@@ -258,7 +258,8 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _make_plain(item) for item in value]
     if dataclasses.is_dataclass(value):
-        value = {name: getattr(value, name) for name in _list_fields(type(value))}
+        kind: Any = type(value)
+        value = {name: getattr(value, name) for name in _list_fields(kind)}
     if isinstance(value, Mapping):
         return {key: item if type(item) in _PLAIN else _make_plain(item) for key, item in value.items()}
     return value
