@@ -64,8 +64,9 @@ def read_info_table(page: OutputPage) -> Document | None:
     if "|" not in page.body or not (page.has_any(*_SIGNS) or _FIRST_ROW.search(page.body)):
         return None
     seen = _InfoTableState()
-    gap = False
+    gap = is_closed = False
     for line in list_rows(page.lines):
+        is_closed = not isinstance(line, TableGap) and line.row.is_rule
         if isinstance(line, TableGap):
             gap = True  # counts only if the table continues after it, or has started
             seen.truncated |= seen.tabled
@@ -77,6 +78,7 @@ def read_info_table(page: OutputPage) -> Document | None:
             seen.last = max(seen.last, line.at)
             _read_row(seen, line, page)
             seen.truncated |= gap and seen.tabled and not before
+    seen.truncated |= seen.rules > 1 and not (is_closed or seen.idle or seen.processes)  # no border below the devices
     return _make_document(seen, page) if seen.tabled or seen.tool else None
 
 

@@ -178,7 +178,8 @@ class PartSplitter:
         elif ours and (first.extends or (first.repeats and last.form == first.form)):
             return
         else:
-            taken = _take_preamble(last.lines, line)
+            taken = _take_headless_rows(last.lines, line) if not last.tools else []
+            taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
 
 
@@ -220,6 +221,16 @@ def _take_preamble(lines: list[str], first: str) -> list[str]:
             break
         ruled |= is_rule
         taken.insert(0, lines.pop())
+    return taken
+
+
+def _take_headless_rows(lines: list[str], first: str) -> list[str]:
+    """Remove the rows of a table that end just above a line of the same table, and return them: its head is cut off."""
+    at = len(lines)
+    while at and lines[at - 1].lstrip()[:1] in ("|", "+"):
+        at -= 1
+    taken = lines[at:] if first.lstrip()[:1] == "|" and any(line.lstrip()[0] == "|" for line in lines[at:]) else []
+    del lines[len(lines) - len(taken) :]
     return taken
 
 

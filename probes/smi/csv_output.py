@@ -194,7 +194,7 @@ def _read_rows(lines: Sequence[str], start: int, fields: tuple[str, ...], *, hea
         else:
             others += 1
             unread += [(at, lines[at].strip())] if any(map(csv_guess.is_device_value, cells)) else []
-            cut = 1 < len(cells) < len(fields) and csv_cells.begins_row(names, cells)
+            cut = 1 < len(cells) < len(fields) and csv_cells.begins_row(names, cells) and bool(lines[at - 1].strip())
     empty = headed and not rows and not _is_known_field(fields[-1])
     unread = [each for each in unread if rows and rows[0].at < each[0] < rows[-1].at]
     return _CsvSheet(fields, tuple(rows), headed, bool(cut and rows) or empty, tuple(unread))

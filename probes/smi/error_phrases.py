@@ -123,6 +123,8 @@ PHRASES = (
         "tool-not-found",
         r"TOOL(?:\.exe)?['\"`’]?:?(?:command)?notfound|commandnotfound:?['\"`]?TOOL"
         r"|command['\"`]TOOL['\"`](?:is)?notfound"
+        # the same of Windows in Portuguese, Spanish, French and German, whose letters a wrong encoding may have lost
+        r"|TOOL(?:\.exe)?['\"`]?(?:n\S{1,3}o\S{1,3}reconhecido|nosereconocecomo|n'estpasreconnu|istentwederfalsch)"
         r"|TOOL['\"`]?(?:\.exe['\"`]?)?:?isnotrecogni[sz]edas|theterm['\"`]TOOL|TOOL['\"`]:executablefilenotfound"
         r"|noTOOLin\("
         r"|TOOL(?:\.exe)?['\"`]?:?(?:cannotaccess[^:]{0,80}:)?['\"]?nosuchfileordirectory|unabletofindTOOL"

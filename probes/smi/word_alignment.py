@@ -60,7 +60,7 @@ def align_words(cell: str, columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _separate_glued(word: str, columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the two values that a wrap glued, 40CP0 or 0%Default, if the word has no form, and only one place to cut."""
+    """Return the two values that a wrap glued, 40CP0 or 0%Default, if the word has no form and only one cut fits."""
     forms = [_KNOWN_TEXT if column.has_words else column.form for column in columns if column.name != "/"]
     if len(word) < 3 or len(word) > GLUED_LIMIT or any(form.fullmatch(word) for form in forms):
         return (word,)

@@ -11,9 +11,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -258,7 +258,8 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _make_plain(item) for item in value]
     if dataclasses.is_dataclass(value):
-        value = {name: getattr(value, name) for name in _list_fields(cast(Hashable, type(value)))}
+        kind: Any = type(value)
+        value = {name: getattr(value, name) for name in _list_fields(kind)}
     if isinstance(value, Mapping):
         return {key: item if type(item) in _PLAIN else _make_plain(item) for key, item in value.items()}
     return value

@@ -257,3 +257,39 @@ def test_another_program_of_the_same_name_is_no_output() -> None:
 def test_blanks_are_no_work(text: str) -> None:
     """A pattern that tries each of a million blanks twice would never end."""
     assert parse_paste(text, TOOLS).kind == "unknown"
+
+
+def test_the_end_of_a_table_keeps_its_devices() -> None:
+    """Rows whose head is cut off belong to the process table that ends their table."""
+    text = """a line
++===========================+===============+====================================================+
+| 3     Ascend910           | OK            | 171.0       41                0    / 0             |
+| 0     6                   | 0000:81:00.0  | 0           0    / 0          1200 / 65536         |
++===========================+===============+====================================================+
++---------------------------+---------------+----------------------------------------------------+
+| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |
++===========================+===============+====================================================+
+| 3       0                 | 4711          | python                   | 1100                    |
++===========================+===============+====================================================+
+"""
+
+    found = parse_paste(text, TOOLS)
+
+    assert [(device.npu, device.memory_used_mib) for device in found.devices] == [(3, 1200)]
+    assert [process.pid for process in found.processes] == [4711]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "'nvidia-smi' não é reconhecido como um comando interno",
+        "'nvidia-smi' n\ufffdo \ufffd reconhecido como um comando interno",
+        '"nvidia-smi" no se reconoce como un comando interno',
+        "'nvidia-smi' n'est pas reconnu en tant que commande interne",
+    ],
+)
+def test_a_missing_tool_in_other_languages(message: str) -> None:
+    """Windows says in its own language that there is no such program."""
+    found = parse_paste(message + "\n", TOOLS)
+
+    assert found.error and found.error.category == "tool-not-found"
