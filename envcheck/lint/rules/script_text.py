@@ -36,6 +36,12 @@ def _is_inert(script: ShellScript, offset: int) -> bool:
     )
 
 
+def _is_in_quoted_value(script: ShellScript, offset: int) -> bool:
+    """Whether the place is in a quoted value of a variable, in which an empty line separates words as a blank does."""
+    there = script.block.map_to_file(offset)
+    return any(assign.word.quoted and assign.word.start <= there < assign.word.end for assign in script.assigns)
+
+
 def find_crlf(context: LintContext) -> Iterator[Remark]:
     """One remark, on the first line."""
     for script in context.scripts:
@@ -78,7 +84,8 @@ def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         raw = script.block.raw
         for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
-            remark = None if _is_inert(script, match.start(1)) else _judge_line_end(script, match)
+            inert = _is_inert(script, match.start(1)) or (match[2] and _is_in_quoted_value(script, match.start(1)))
+            remark = None if inert else _judge_line_end(script, match)
             if remark:
                 yield remark
 
@@ -197,13 +204,12 @@ def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
                 at = starts[min(line, len(starts)) - 1]
                 end = script.block.raw.find(b"\n", at)
                 place = _make_place(script, at, end if end > at else at + 1)
-                blank = re.search(rb"<[A-Za-z][\w .-]*>", script.block.raw[at : end if end > at else None])
-                do = (
-                    _("Replace {decode} with your own value.", decode=blank[0].decode())
-                    if blank
-                    else _("Fix the syntax error.")
-                )
-                yield fail(place, _("bash syntax error: {error}", error=words), do)
+                blank = re.search(rb"<[A-Za-z][^<>\n;&|]{0,120}>", script.block.raw[at : end if end > at else None])
+                if blank:  # a template to fill in
+                    do = _("Replace {decode} with your own value.", decode=blank[0].decode())
+                    yield warn(place, _("bash syntax error: {error}", error=words), do)
+                    continue
+                yield fail(place, _("bash syntax error: {error}", error=words), _("Fix the syntax error."))
         elif script.errors:
             place = ShellWord("", *script.errors[0])
             if said is None:

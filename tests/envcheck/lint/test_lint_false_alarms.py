@@ -12,6 +12,7 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
+from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
 from envcheck.job.command import render_command
@@ -138,3 +139,39 @@ def test_own_files_by_the_command(tmp_path: Path) -> None:
         document = json.loads(done.stdout)
 
         assert [each for each in document["findings"] if each["severity"] == "FAIL"] == []
+
+
+READERS = {
+    "LLaMA-Factory v1 (USE_V1)": "model: Qwen/Qwen3-0.6B\nmodel_class: llm\ndist_config:\n  name: fsdp2\n"
+    "flash_attn: flash_attention_2\ntrain_dataset: data.yaml\ncutoff_len: 2048\n",
+    "KTransformers": "model_name_or_path: m\nfinetuning_type: lora\ntemplate: qwen\nuse_kt: true\nkt_config: a.yaml\n",
+    "mcore_adapter (USE_MCA)": "model_name_or_path: m\nfinetuning_type: full\ntemplate: qwen\n"
+    "tensor_model_parallel_size: 2\npipeline_model_parallel_size: 2\n",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_keys_of_other_readers_are_unknown(reader: str) -> None:
+    """Keys of a reader that envcheck has no list of are UNKNOWN once, with the reader, and never FAIL."""
+    result = linter.lint_source(SourceFile("train.yaml", READERS[reader].encode()), others=False)
+    unknown = [remark for remark in result.remarks if remark.rule == "config.unknown"]
+
+    assert [remark.severity for remark in unknown] == [Status.UNKNOWN]
+    assert reader in unknown[0].seen
+    assert Status.FAIL not in {remark.severity for remark in result.remarks}
+
+
+SOUND = {
+    "an empty line in quoted options": 'ARGS="--lr 1 \\\n\n --swiglu"\ntorchrun --nproc_per_node 8 train.py $ARGS\n',
+    "a template to fill in": "DATA=<path to the data (jsonl)>\ntorchrun --nproc_per_node 8 train.py --data $DATA\n",
+    "the file of node 0": "NNODES=2 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=4 swift sft --model a\n",
+    "nodes in a file": "accelerate launch --config_file examples/nodes.yaml --machine_rank 1 train.py --model a\n",
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_examples_of_trainers_do_not_fail(name: str) -> None:
+    """What published examples do, and what runs once it is filled in, is no failure."""
+    result = linter.lint_source(SourceFile("run.sh", f"#!/bin/bash\n{SOUND[name]}".encode()), others=False)
+
+    assert [remark.seen for remark in result.remarks if remark.severity is Status.FAIL] == []

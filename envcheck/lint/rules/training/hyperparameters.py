@@ -218,12 +218,17 @@ def _split_values(given: GivenOption | None) -> list[str]:
     return [part.strip() for word in given.values for part in word.text.split(",") if part.strip()]
 
 
+_NO_TRAINING = re.compile(r"(?:^|/)(?:inference|evaluat\w{1,4}|generat\w{1,4}|convert\w{0,20}|chat)\w{0,20}\.py$")
+
+
 def find_indivisible_batch(context: LintContext) -> Iterator[Remark]:
     """Find global batch sizes that are not a multiple of micro batch size × data parallel degree (Megatron)."""
     for job in context.jobs:
         given, micro = job.find_option("global_batch_size"), job.find_option("micro_batch_size")
         total, small = read_whole_number(given), read_whole_number(micro)
         if given is None or not total or not small or total < 0 or small < 0 or job.find_option("rampup_batch_size"):
+            continue
+        if job.program is not None and _NO_TRAINING.search(job.program.text):
             continue
         data = _count_model_copies(job)
         if total % (small * data):

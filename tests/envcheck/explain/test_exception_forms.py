@@ -1,0 +1,89 @@
+"""Exceptions that no entry knows: the form, the place and the packages, from whole tracebacks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from envcheck.core import toml_file
+from envcheck.explain import catalogue, causality, explainer
+from envcheck.explain.diagnosis import Diagnosis
+from envcheck.explain.exceptions import raised_place
+
+SITE = "/opt/conda/lib/python3.11/site-packages"
+
+
+def explain_traceback(path: str, source: str, last: str, caller: str = "/w/train.py") -> Diagnosis:
+    """Return the first diagnosis of a log with this exception, raised at line 7 of a file."""
+    lines = [
+        "[2025-10-11 15:00:01,000] [INFO] loading",
+        "Traceback (most recent call last):",
+        f'  File "{caller}", line 45, in <module>',
+        "    main()",
+        f'  File "{path}", line 7, in run',
+        f"    {source}",
+        *last.split("\n"),
+        "  0%|          | 0/3 [00:00<?, ?it/s]",
+    ]
+    return explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+
+FORMS = toml_file.load_own_table(Path(__file__).with_name("exception_forms.toml"))["forms"]
+
+
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case["form"])
+def test_form(case: dict[str, str]) -> None:
+    """The form of the exception is recognised, and its text has the place and what the message names."""
+    found = explain_traceback(case["path"], case["source"], case["last"])
+
+    assert found.name == f"exceptions.{case['form']}"
+    assert case["said"] in found.description
+    assert not re.search(r"\{\w*\}", f"{found.description} {found.why} {found.do} {found.commands}")
+
+
+def test_versions_to_compare() -> None:
+    """The command lists the packages that have to fit: those of the package that raised it."""
+    last = "TypeError: f() got an unexpected keyword argument 'x'"
+    found = explain_traceback(f"{SITE}/trl/trainer/dpo_trainer.py", "super().__init__(", last)
+
+    assert "trl|transformers|accelerate|peft" in found.commands[0]
+
+
+def test_copy_without_indentation() -> None:
+    """A traceback that lost its indentation, as copies in issues do, is read all the same."""
+    lines = ["Traceback (most recent call last):", 'File "/w/train.py", line 4, in <module>', "main()", "^^^^^^"]
+    lines += ['File "/w/data.py", line 7, in load', 'return sample["images"]', "KeyError: 'images'"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.raised is not None
+    assert found.raised.sources[-1] == 'return sample["images"]'
+    assert found.diagnoses[0].name == "exceptions.missing_column"
+
+
+def test_launchers_exception_is_not_the_cause() -> None:
+    """What the launcher raises after a worker failed only reports it."""
+    lines = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "frob.QuuxError: the frob broke"]
+    lines += ["Traceback (most recent call last):", f'  File "{SITE}/torch/distributed/launcher/api.py", line 2, in x']
+    lines += ["torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "train.py FAILED"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert "QuuxError" in found.diagnoses[0].description
+    assert found.ends[0].place == "a.py:7"
+
+
+@pytest.mark.parametrize("form", [entry.name for entry in catalogue.load_forms()])
+def test_texts_without_values(form: str) -> None:
+    """Texts are complete even if the traceback gives none of their values."""
+    entry = next(entry for entry in catalogue.load_forms() if entry.name == form)
+    made = causality.make_diagnosis(entry, {}, (), 1)
+
+    assert not re.search(r"\{\w*\}|: $|\(\)", f"{made.description}\n{made.why}\n{made.do}")
+    assert entry.source
+
+
+def test_packages_are_whole() -> None:
+    """Each package has what has to fit, itself included by its name on the index, and where its failures come from."""
+    for name, said in raised_place.load_packages().items():
+        assert said.keys() == {"fits", "hint"}, name
