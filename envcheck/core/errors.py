@@ -8,6 +8,7 @@ from typing import Any
 from envcheck.core.messages import NOTHING, Message, fill, mark
 
 SUCCESS, CHECK_FAILED, USAGE, UNDETERMINED, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+REBOOT_NEEDED = 6
 
 
 def outcome_fields(code: int, error: str = "", next_step: str = "") -> dict[str, Any]:

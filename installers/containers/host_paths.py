@@ -16,6 +16,7 @@ from installers.recipes.container_spec import ContainerSpec
 from installers.recipes.recipe import Recipe
 
 _SHOWN = 3
+OF_KERNEL = {"/lib/modules", "/usr/src"}
 
 
 class PathKind(str, enum.Enum):
@@ -63,7 +64,9 @@ def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, Path
                 len(absent),
                 paths=paths,
             ),
-            ngettext(
+            _("the kernel's packages provide it: on Debian and Ubuntu, linux-image and linux-headers of `uname -r`")
+            if set(absent) <= OF_KERNEL
+            else ngettext(
                 "the vendor's driver provides it: {command}; if it is your own folder, create it",
                 "the vendor's driver provides them: {command}; if they are your own folders, create them",
                 len(absent),

@@ -111,15 +111,16 @@ def _run_checked(asked: DriverRequest, shown: list[DriverState]) -> int:
         did = _install_locked(asked, state)
     except DeclinedError:
         return _report_declined(asked, state)
+    code = errors.REBOOT_NEEDED if installation.requires_reboot(did) else errors.SUCCESS
     if asked.as_json:
-        _report_result(asked, state, "done" if did else "ready", did)
+        _report_result(asked, state, "done" if did else "ready", did, code)
     else:
         click.echo(
             language.translate(
                 _("installed: {did}", did=did) if did else _("another run installed the driver in the meantime")
             )
         )
-    return errors.SUCCESS
+    return code
 
 
 def _find_file(asked: DriverRequest) -> tuple[Path, str] | int:

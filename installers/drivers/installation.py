@@ -18,7 +18,7 @@ from pathlib import Path
 from envcheck.collect import answer_sources as machines
 from envcheck.collect.answer_sources import AnswerSource
 from envcheck.core.errors import StepError, UsageError, describe_os_error
-from envcheck.core.messages import NOTHING, Message, _, join
+from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
 from envcheck.core.versions import is_same_release
 from installers.drivers import dialogue, download, host_facts, installer_tables, run_file
 from installers.drivers.dialogue import DeclinedError, DialogueError, InstallerDialogue
@@ -216,24 +216,28 @@ def _agreed_file(state: DriverState, sha256: str) -> Iterator[Path]:
         yield path
 
 
+ACTIVE_AFTER = mark("{title} {version}; reboot required")
+SHOWN_AFTER = mark("{title} {wanted} installed ({detail}); reboot, then run `envcheck doctor`")
+
+
+def requires_reboot(did: str) -> bool:
+    """Return whether the result of an installation says that the host must be rebooted."""
+    return isinstance(did, Message) and did.template in (ACTIVE_AFTER, SHOWN_AFTER)
+
+
 def _verify_version(state: DriverState, ended: InstallerDialogue, machine: AnswerSource) -> Message:
     """Return the result after reading the version again; the old one may be reported until a required reboot."""
     now, driver, wanted = host_facts.read_installed_version(state.driver, machine), state.driver, state.version
     reboot = any(contains_pieces(text, line) for text in driver.reboot for line in ended.output.splitlines())
     if now and (not wanted or is_same_release(wanted, now)):
         return (
-            _("{title} {version}; reboot required", title=driver.title, version=now)
+            fill(ACTIVE_AFTER, title=driver.title, version=now)
             if reboot
             else _("{title} {version}", title=driver.title, version=now)
         )
     detail = _("version found: {now}", now=now) if now else _("no version found")
     if reboot:
-        return _(
-            "{title} {wanted} installed ({detail}); reboot, then run `envcheck doctor`",
-            title=driver.title,
-            wanted=wanted,
-            detail=detail,
-        )
+        return fill(SHOWN_AFTER, title=driver.title, wanted=wanted, detail=detail)
     raise StepError(
         _(
             "{name} succeeded, but {wanted} is not installed ({detail})",

@@ -21,6 +21,7 @@ from installers.drivers import installation
 from installers.drivers.dialogue import clean_output
 from installers.drivers.installation import DriverState
 from installers.output.plan_text import MARGIN, fold_lines, format_row
+from installers.plan.requirement import Obstacle
 
 SHOWN = 2000  # lines of the installer's output on the screen; the journal has all
 OPEN = 1 << 16  # characters kept of an unfinished line
@@ -126,6 +127,13 @@ def describe_reboot(state: DriverState) -> Message:
     )
 
 
+def _what_is_left(first: Obstacle | None, did: str) -> tuple[str, str]:
+    """Return why the command is not done, and the next step."""
+    if installation.requires_reboot(did):
+        return did, _("reboot this machine")
+    return (first.why, first.remedy) if first else (_("nothing was installed"), "")
+
+
 def build_document(
     state: DriverState | None, facts: DriverPlanContext, result: str, did: str = "", code: int = 0
 ) -> dict[str, Any]:
@@ -136,7 +144,7 @@ def build_document(
         "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
-        **outcome_fields(code, *((first.why, first.remedy) if first else (_("nothing was installed"), ""))),
+        **outcome_fields(code, *_what_is_left(first, did)),
         "recipe": facts.recipe,
         "folder": str(facts.folder),
         "satisfied": list(installation.list_satisfied(state)) if state else [],

@@ -57,6 +57,11 @@ MEANINGS: tuple[tuple[str, str, str], ...] = (
         mark("{index}, http_proxy; then {again}"),
     ),
     (
+        r"Could not fetch URL [^\n]{0,400}\b(5\d\d) Server Error|too many (5\d\d) error responses",
+        mark("the package index failed: HTTP status {name}"),
+        mark("try again later, or ask who runs the index"),
+    ),
+    (
         r"Connection refused|Network is unreachable|No route to host|NewConnectionError|Max retries exceeded",
         mark("the package index is unreachable"),
         mark("{index} and make sure that it is running, then {again}"),

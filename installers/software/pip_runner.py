@@ -77,6 +77,7 @@ class PipRunner:
         arguments, moved = self._rewrite_index(arguments)
         argv = (self.target.python, "-I", *arguments)
         env = {**pip_environment(self.target), **moved}
+        env["PIP_LOG"] = details = f"{env['TMPDIR']}/details.log"
         done = self.target.run_command(argv, timeout_s=DEADLINE_S, env=env, on_line=self._forward_line)
         text = f"{done.out}\n{done.err}"
         log = self.target.notes_folder / "pip.log"
@@ -88,7 +89,9 @@ class PipRunner:
                 _("pip did not finish within {hours:.0f} h and was stopped", hours=DEADLINE_S / 3600),
                 _("check {log}, then run the command again", log=log),
             )
-        sentence, step = pip_errors.explain_output(text, log)
+        # Why an index page could not be read, pip writes only there.
+        causes = [line for line in self.target.read_file(details).splitlines() if "Could not fetch URL" in line]
+        sentence, step = pip_errors.explain_output("\n".join((text, *causes)), log)
         if self.target.settings_hint and re.search(pip_errors.SETTING, step):
             step = _("{step}{hint}", step=step, hint=self.target.settings_hint)
         harmless = "Installing collected packages" not in text

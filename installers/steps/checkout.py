@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from envcheck.core.messages import Message
+from envcheck.core.messages import Message, verbatim
 from installers.bundle import offline
 from installers.containers import lifecycle
 from installers.plan.requirement import UnmetRequirement
@@ -45,7 +45,10 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
     for checkout in desired.recipe.checkouts:
         need = checkouts.plan_clone(checkout, current.sources.clones.get(checkout.directory, CloneState()))
         if isinstance(need, UnmetRequirement):
-            yield CloneCheckout(*need.step_words, need.size_mib, checkout=checkout)
+            title, why, changes, undo = need.step_words
+            if current.container_name and undo:  # its paths are those in the container
+                undo = verbatim(f"docker exec {current.container_name} {undo}")
+            yield CloneCheckout(title, why, changes, undo, need.size_mib, checkout=checkout)
 
 
 def apply(step: CloneCheckout, work: StepContext) -> Message:

@@ -51,7 +51,8 @@ def write_page(folder: Path) -> None:
 
 
 class PackageIndex(http.server.ThreadingHTTPServer):
-    """`mode` of the wheels: "" serves them, "cut" closes midway, "slow" pauses midway until `mode` changes."""
+    """`mode` of the wheels: "" serves them, "cut" closes midway, "slow" pauses midway until `mode` changes; "broken":
+    every answer is 500."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
         self.mode, self.asked, self.address = "", 0, address
@@ -73,6 +74,9 @@ class _IndexHandler(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked += 1
+        if self.server.mode == "broken":
+            self.send_error(500)
+            return
         if not self.path.endswith(".whl") or not self.server.mode:
             super().do_GET()
             return

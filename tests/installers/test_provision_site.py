@@ -59,3 +59,14 @@ def test_behind_a_proxy(tmp_path: Path, proxy: LoginProxy) -> None:
     assert "nothing to do" in again.stdout
     locked = machine.run_command("--yes", "--locked", str(machine.lock_path), "--config", str(config))
     assert locked.returncode == 0, locked.stderr
+
+
+def test_an_index_that_fails(tmp_path: Path) -> None:
+    """An index that answers 500 is not one that lacks the package."""
+    write_wheel(tmp_path / "index", "alpha", "1.0")
+    with serve_index(tmp_path / "index") as index:
+        index.mode = "broken"
+        done = ProvisionCommand(tmp_path, index).run_command("--yes")
+
+    assert done.returncode == 4
+    assert "the package index failed: HTTP status 500" in done.stderr, done.stderr

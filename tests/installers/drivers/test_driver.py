@@ -192,6 +192,7 @@ def test_reboot(bench: DriverFile) -> None:
     did = bench.install_driver("reboot")
 
     assert did == "Demo driver 2.0 installed (no version found); reboot, then run `envcheck doctor`"
+    assert installation.requires_reboot(did)
 
 
 def test_daemon_lives_on(bench: DriverFile) -> None:

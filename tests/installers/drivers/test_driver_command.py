@@ -369,3 +369,12 @@ def test_only_for_driver(tmp_path: Path) -> None:
 
     assert (alone.returncode, cpu.returncode) == (2, 2)
     assert "CPU recipes need no driver" in cpu.stderr
+
+
+def test_a_reboot_is_an_exit_code(bench: DriverCommand) -> None:
+    """A script learns from exit code 6 that the host must be rebooted."""
+    bench.write_recipe("reboot")
+    done = bench.run_with_answers()
+
+    assert done.returncode == 6, done.stderr
+    assert "reboot, then run `envcheck doctor`" in done.stdout
