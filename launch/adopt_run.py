@@ -13,7 +13,7 @@ import psutil
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from installers.recipes import catalogue
-from launch import run_end
+from launch import run_end, run_report
 from launch.gates import context
 from launch.run import container_orphan, launcher, record
 from launch.run.host_training import AdoptedTraining
@@ -60,15 +60,18 @@ def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> int:
     begun()
     mark = container_orphan.find_mark(run.folder, run.said) or str(run.folder)
     watch, cards = _read_watch_options(run), orphan.list_cards(run)
+    reporter = run_report.build_adopted_reporter(run)
     deadline = watch.get("deadline_s")
     how = launcher.Supervision(
-        say=lambda _step: None,
+        say=reporter.report_step,
         deadline_s=deadline if isinstance(deadline, (int, float)) else None,
         monitor=choose_monitor.build_plain_monitor(watch, run.get_text("device"), run.folder, mark, cards),
         ago_s=_seconds_since(run.get_text("started")),
     )
     end = launcher.adopt_training(training, run.folder, mark, _list_command(run), how)
-    return run_end.finish_run(run.folder, said, end).code
+    outcome = run_end.finish_run(run.folder, said, end)
+    reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
+    return outcome.code
 
 
 def _read_watch_options(run: Run) -> Mapping[str, Any]:

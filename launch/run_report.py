@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from launch.gates.context import GateContext
 from launch.logs.training_step import TrainingStep
 from launch.run import record
 from launch.run.trackers import list_trackers
+from launch.runs import follow, request_note
+from launch.runs.run_state import Run
 from launch.targets.train_request import TrainRequest
 from launch.watching.metrics_file import MetricsFile, check_metrics_path
 from launch.watching.run_events import EventReceivers, EventSender, check_receivers
@@ -78,3 +81,19 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
     return RunReporter(
         run, sender, MetricsFile(check_metrics_path(request.metrics_file), {"run": run.name, **head}, planned)
     )
+
+
+def build_adopted_reporter(run: Run) -> RunReporter:
+    """Return the reporter of a run that is adopted: with the options of its start, without webhooks and first step."""
+    words = request_note.read_note(run.folder).words
+    head = {key: run.get_text(key) for key in ("recipe", "model", "method", "device")}
+    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")))
+    sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **head})
+    path = next(iter(_list_option_values(words, "--metrics-file")), None)
+    metrics = MetricsFile(Path(path) if path else None, {"run": run.id, **head}, follow.planned_steps(run))
+    return RunReporter(run.folder, sender, metrics, has_step=True)
+
+
+def _list_option_values(words: tuple[str, ...], option: str) -> list[str]:
+    before = words[: words.index("--")] if "--" in words else words
+    return [value for word, value in pairwise(before) if word == option]

@@ -44,7 +44,7 @@ def format_repeat_options(request: TrainRequest) -> str:
     """Return the options of train, beyond those that select the job, that repeat this request."""
     said = [] if request.runs == TrainRequest.runs else ["--runs", str(request.runs)]
     said += ["--resume", request.resumed_run] if request.resumed_run else []
-    said += ["--metrics-file", str(request.metrics_file)] if request.metrics_file else []
+    said += ["--metrics-file", str(request.metrics_file.absolute())] if request.metrics_file else []
     said += ["--restart", str(request.restart)] if request.restart else []
     said += [] if request.deadline_s is None else ["--deadline", f"{request.deadline_s:.0f}"]
     said += [] if request.gather_s == TrainRequest.gather_s else ["--gather", f"{request.gather_s:g}"]

@@ -239,6 +239,7 @@ class RunResumed(Keys):
 
 class RunWatchOptions(Keys):
     no_stop: list[str] = key("Disabled stop rules.")
+    stop: list[str] = optional_key("Warnings that end the run.")
     limits: list[str] = key("Changed limits of stop rules, as RULE.NAME=VALUE.")
     deadline_s: float | None = key("Time limit in seconds; null for none.")
 

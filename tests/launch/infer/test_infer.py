@@ -41,7 +41,7 @@ def trained(paddle_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     argv = (*ENVCHECK, "train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--steps", "30")
     done = subprocess.run(argv, cwd=cwd, env=make_variables(paddle_home), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    (run,) = (cwd / "runs").glob("*-tiny-cpu")
+    (run,) = (cwd / "runs").glob("*-tiny-cpu-*")
     return run
 
 

@@ -2,6 +2,7 @@
 
 Run by path; needs only Python.  STAND_IN_FORK: start a child in its own session that clears its environment.
 STAND_IN_FAIL: print this text at step STAND_IN_FAIL_AT (3) and exit with code 1, but only without --resume.
+STAND_IN_HOLD: after step 30, wait until this file exists.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+HELD_STEP = 30
 HEADER = b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
 parser = argparse.ArgumentParser()
 parser.add_argument("--output", type=Path, required=True)
@@ -33,4 +35,7 @@ for step in range(first + 1, asked.steps + 1):
         (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(HEADER)) + HEADER + struct.pack("<f", step))
     if step == fails_at and not asked.resume and (words := os.environ.get("STAND_IN_FAIL")):
         sys.exit(words)
-    time.sleep(0.05)
+    until = time.monotonic() + 300
+    while step == HELD_STEP and not Path(os.environ.get("STAND_IN_HOLD", "/")).exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.02)

@@ -7,8 +7,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from envcheck.cli import schemas
 from envcheck.core.model import Finding, Status
 from envcheck.explain import diagnose
 from launch import restart_run
@@ -74,6 +76,8 @@ def test_restart_after_a_fault_of_the_infrastructure(home: Path, tmp_path: Path)
     assert (failed["state"], failed["restarted_as"]) == ("failed", Path(second["folder"]).name)
     assert [step for step, _ in second["loss"]] == list(range(3, 13))
     assert json.loads(done.stdout) == second
+    for said in (failed, second):
+        jsonschema.validate(said, schemas.build_schema("run"))
 
 
 def test_faults_of_the_infrastructure() -> None:

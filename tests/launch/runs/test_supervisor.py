@@ -39,7 +39,8 @@ def kill_supervisor(stand_in: StandInRuns) -> None:
 
 def test_killed_view_and_killed_supervisor(stand_in: StandInRuns) -> None:
     """SIGKILL of the typed command leaves the run supervised; of the supervisor, orphaned until it is adopted."""
-    with stand_in.start_training("--steps", "150") as view:
+    go_on = stand_in.folder / "go-on"
+    with stand_in.start_training("--steps", "40", STAND_IN_HOLD=str(go_on)) as view:
         stand_in.wait_for_step(3)
         view.kill()
     listed = stand_in.run_command("runs")
@@ -55,11 +56,12 @@ def test_killed_view_and_killed_supervisor(stand_in: StandInRuns) -> None:
 
     adopted = stand_in.run_command("runs", "adopt", "latest")
     assert adopted.returncode == 0, adopted.stderr
+    go_on.touch()
     followed = stand_in.run_command("runs", "follow", "latest")
     assert followed.returncode == 0, followed.stderr
     said = stand_in.record
     assert (said["state"], said["exit"]) == ("finished", {"code": 0, "status": 0})
-    assert [step for step, _ in said["loss"]] == list(range(1, 151))  # also what was logged without a supervisor
+    assert [step for step, _ in said["loss"]] == list(range(1, 41))  # also what was logged without a supervisor
     assert len(said["adopted"]) == 1
 
 
@@ -82,9 +84,11 @@ def test_an_orphan_is_stopped_with_all_its_processes(stand_in: StandInRuns) -> N
 
 def test_a_run_that_ends_without_supervisor_is_not_lost(stand_in: StandInRuns) -> None:
     """The exit status is known although the supervisor was killed long before."""
-    with stand_in.start_training("--steps", "20") as view:
+    go_on = stand_in.folder / "go-on"
+    with stand_in.start_training("--steps", "40", STAND_IN_HOLD=str(go_on)) as view:
         stand_in.wait_for_step(3)
         kill_supervisor(stand_in)
+        go_on.touch()
         _out, err = view.communicate(timeout=60)
 
     wait_until(lambda: "finished" in stand_in.run_command("runs").stdout, "the end of the run")

@@ -71,7 +71,7 @@ class FleetJob:
 
     def find_run_folder(self, host: SshHost) -> Path:
         """Return the folder of the host's run."""
-        (path,) = (self.runs / "runs" / host.name).glob("*-two-nodes")
+        (path,) = (self.runs / "runs" / host.name).glob("*-two-nodes-*")
         return path
 
 
@@ -170,7 +170,7 @@ def test_a_closed_gate_on_one_host(job: FleetJob) -> None:
     assert done.returncode == 1, done.stderr
     assert "failed   node02: gate.name: " in done.stderr
     assert "the training was not started on any host" in done.stderr
-    assert not list(job.runs.glob("runs/*/*-two-nodes"))
+    assert not list(job.runs.glob("runs/*/*-two-nodes-*"))
 
 
 def test_a_host_dies(job: FleetJob) -> None:
