@@ -55,6 +55,10 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
         help="Run only this check or area (repeatable).",
     )  # fmt: skip
     skip: tuple[str, ...] = options.skip_option()
+    timeout_s: float = option(
+        "--timeout", group=OptionGroup.MACHINE, type=Seconds(1, 86400), default=120, show_default=True,
+        metavar="SECONDS", help="Time limit for collecting facts.",
+    )  # fmt: skip
 
     @property
     def is_job_named(self) -> bool:

@@ -19,7 +19,8 @@ from functools import lru_cache
 from probes.smi import cell_words
 from probes.smi.word_alignment import Column, align_words
 
-_PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/]+?)\s*/\s*(?P<{1}>N/A|[^/]*?)"  # "0%  12MB / 4799MB" before driver 319
+# "0%  12MB / 4799MB" before driver 319
+_PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/\s](?:[^/]*[^/\s])?)\s*/\s*(?P<{1}>N/A|[^/]*?)"
 
 # Label in the header → pattern of the value below it.
 COLUMNS: dict[str, str] = {

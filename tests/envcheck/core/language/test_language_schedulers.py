@@ -54,7 +54,7 @@ def is_chinese(text: str) -> bool:
 def test_reasons_in_tables_have_their_chinese() -> None:
     """Why an option is rejected and what to use instead; what a cluster needs for a kind."""
     texts = [text for pair in sbatch_options.REFUSED_OPTIONS.values() for text in pair]
-    texts += [*slurm_options.REFUSED.values(), *slurm_options.NEXT.values(), *api.MISSING_KIND_FIXES.values()]
+    texts += [*slurm_options.REFUSED.values(), *slurm_options.NEXT.values()]
 
     assert [text for text in texts if not is_chinese(text)] == []
 
