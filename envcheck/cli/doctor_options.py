@@ -117,7 +117,15 @@ class RankTableOption(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostsReportOptions(options.FleetOptions, RankTableOption, ReportOptions):
+class JsonLinesOption(Request):
+    json_lines: bool = flag(
+        "--json-lines", group=OptionGroup.OUTPUT, help="Print a JSON document per host, one per line.",
+        excludes=("as_json", "format", "output"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsReportOptions(options.FleetOptions, JsonLinesOption, RankTableOption, ReportOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
 
     between: bool = flag(
@@ -140,7 +148,7 @@ class DeepOptions(options.ConfirmOptions, ReportOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayOptions(RankTableOption, ReportOptions):
+class ReplayOptions(JsonLinesOption, RankTableOption, ReportOptions):
     """Check a recording, or a folder with several."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("replay",)
