@@ -16,7 +16,7 @@ from functools import lru_cache
 from envcheck.core.tool_text import cell_text
 
 Value = str | int | None
-_KEY = re.compile(r"[ \t]*([A-Za-z][\w ()%./-]*?)[ \t]*")
+_KEY = re.compile(r"[ \t]*([A-Za-z](?:[\w ()%./-]*[\w()%./-])?)[ \t]*")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")  # 00001025 is a serial number
 _MORE = ""  # marks a line that is more than a pair; no real key is empty
 LIMIT = 4096  # characters; the longest simple answer, a board, has about 1,500

@@ -15,7 +15,8 @@ from envcheck.core.tool_text import strip_escapes
 # Without -nn there are only the class names of pci.ids.
 _WORDS = {"Processing accelerators": "1200", "3D controller": "0302", "VGA compatible controller": "0300"}
 _LINE = re.compile(
-    r"^\s*(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(?P<words>[^\[:\n]*?)\s*(?:\[(?P<class>[0-9a-f]{4})\])?:",
+    r"^[^\S\n]*(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(?!\s)"
+    r"(?P<words>(?:[^\[:\s]+(?:[^\S\n]+[^\[:\s]+)*)?)[^\S\n]*(?:\[(?P<class>[0-9a-f]{4})\])?:",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -58,6 +58,10 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
         help="Run only this check or area (repeatable).",
     )  # fmt: skip
     skip: tuple[str, ...] = options.skip_option()
+    timeout_s: float = option(
+        "--timeout", group=OptionGroup.MACHINE, type=Seconds(1, 86400), default=120, show_default=True,
+        metavar="SECONDS", help="Time limit for collecting facts.",
+    )  # fmt: skip
     words: tuple[str, ...] = job_argument()
 
     @property
@@ -122,7 +126,15 @@ class RankTableOption(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostsReportOptions(options.FleetOptions, RankTableOption, ReportOptions):
+class JsonLinesOption(Request):
+    json_lines: bool = flag(
+        "--json-lines", group=OptionGroup.OUTPUT, help="Print a JSON document per host, one per line.",
+        excludes=("as_json", "format", "output"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsReportOptions(options.FleetOptions, JsonLinesOption, RankTableOption, ReportOptions):
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
 
     between: bool = flag(
@@ -145,7 +157,7 @@ class DeepOptions(options.ConfirmOptions, ReportOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayOptions(RankTableOption, ReportOptions):
+class ReplayOptions(JsonLinesOption, RankTableOption, ReportOptions):
     """Check a recording, or a folder with several."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = ("replay",)

@@ -17,7 +17,7 @@ from envcheck.core.messages import _
 MANY = 12  # options of a command; with more of them `--help` shows the common ones
 SHOWS_ALL = "envcheck.help_all"
 COLUMN = 24
-EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")
+EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)")
 CLICKS_LEAST = 50
 
 

@@ -16,7 +16,7 @@ from envcheck.core import errors, paths, suggestions
 from envcheck.core.messages import Message, _, fill, join, mark, verbatim
 
 LONGEST = 600  # characters: a command-line word may have a hundred thousand
-CHOICE = re.compile(r"(['\"])(.*)\1 is not one of ", re.S)  # click's message for a value that is not in a Choice
+CHOICE = re.compile(r"(['\"])(.{0,400})\1 is not one of ", re.S)  # click's message for a value that is not in a Choice
 
 
 class SuggestingGroup(click.Group):
@@ -140,11 +140,11 @@ CLICKS = (
     (r"invalid value for (?P<option>'[^']*'|[^\s:]+): (?P<problem>.*)", mark("invalid value for {option}: {problem}")),
 )
 PROBLEMS = (
-    (r"(?P<given>.*) is not one of (?P<choices>.*)\.", mark("{given} is not one of {choices}")),
-    (r"(?P<given>.*) is not a valid integer\.", mark("{given} is not a valid integer")),
-    (r"(?P<given>.*) is not a valid integer range\.", mark("{given} is not a valid integer range")),
-    (r"(?P<given>.*) is not a valid float\.", mark("{given} is not a valid float")),
-    (r"(?P<given>.*) is not in the range (?P<range>.*)\.", mark("{given} is not in the range {range}")),
+    (r"(?P<given>.{0,400}) is not one of (?P<choices>.*)\.", mark("{given} is not one of {choices}")),
+    (r"(?P<given>.{0,400}) is not a valid integer\.", mark("{given} is not a valid integer")),
+    (r"(?P<given>.{0,400}) is not a valid integer range\.", mark("{given} is not a valid integer range")),
+    (r"(?P<given>.{0,400}) is not a valid float\.", mark("{given} is not a valid float")),
+    (r"(?P<given>.{0,400}) is not in the range (?P<range>.*)\.", mark("{given} is not in the range {range}")),
 )
 
 

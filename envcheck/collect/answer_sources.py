@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from envcheck.collect.host import commands
 from envcheck.collect.host.answers import SYSROOT, CollectorHost
 from envcheck.collect.host.work_pool import WorkPool
 from envcheck.core import process
@@ -91,4 +92,5 @@ def _make_source(host: CollectorHost) -> AnswerSource:
 
 def run_program(argv: Sequence[str], timeout_s: float) -> process.CommandResult:
     """Run a program with LC_ALL=C.UTF-8, so that its output is in English."""
-    return process.run_command(argv, timeout_s=timeout_s, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    env = {**os.environ, "LC_ALL": "C.UTF-8"}
+    return process.run_command(argv, timeout_s=timeout_s, env=env, output_limit=commands.OUTPUT_LIMIT)

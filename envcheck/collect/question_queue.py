@@ -15,7 +15,7 @@ from envcheck.collect.fact_reader import (
     read_pci_addresses,
 )
 from envcheck.collect.questions import HOST_QUESTIONS
-from envcheck.core.model import Answer, Question
+from envcheck.core.model import Answer, Outcome, Question
 from envcheck.core.secrets import redact_text, redact_variable
 from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
@@ -55,6 +55,11 @@ class QuestionQueue:
             return []
         self.answers[answer.key] = answer
         return self._take_unasked() if answer.key in self._opening else []
+
+    def give_up(self, why: str) -> None:
+        """Store an answer for every question without one, so that checks can name the reason."""
+        for key in self._asked - self.answers.keys():
+            self.answers[key] = Answer(key, Outcome.HUNG, err=why)
 
     def _take_unasked(self) -> list[Question]:
         open_ones = {q.key: q for q in self._list_questions() if q.key not in self._asked}

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.core.errors import describe_os_error
-from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.errors import describe_start_error
 
 if TYPE_CHECKING:
     from envcheck.core.terminal import Terminal
 
 OUTPUT_LIMIT = 16 << 20  # bytes of each stream kept; the largest real answer (nvidia-smi -q -x, 16 MIG cards) is 1 MB
 NOT_FOUND, HUNG = 127, 124  # the exit statuses of the shell and of timeout(1)
+TOO_MUCH = 125  # our choice, for a command that was stopped because it printed too much
+LINGER_S = 0.5  # how long output is awaited after the command ended, if a child of it holds its streams
 START_S = 0.05  # ten times as long as it takes to start a process
 _running: set[subprocess.Popen[bytes]] = set()  # children that `run_command` waits for, in any thread
 _over = threading.Event()
@@ -50,9 +51,12 @@ def run_command(
     cwd: Path | None = None,
     on_line: OnLine | None = None,
     pass_fds: Sequence[int] = (),
+    output_limit: int | None = None,
 ) -> CommandResult:
     """Run a command until it ends or the deadline expires; `on_line` receives each line of both streams as it
-    arrives.
+    arrives.  A command that prints more than `output_limit` characters is stopped; None keeps OUTPUT_LIMIT bytes.
+
+    A command that ends while a child of it holds its streams has ended.
 
     `pass_fds` stay open in the child, such as a lock that must be kept if envcheck is killed.
     """
@@ -60,20 +64,25 @@ def run_command(
     try:
         child = _start_child(argv, env, cwd, pass_fds)
     except OSError as err:
-        absent = isinstance(err, FileNotFoundError)
-        return CommandResult(
-            tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_describe_error(err)}", absent=absent
-        )
+        why = describe_start_error(argv[0], err, (env or os.environ).get("PATH", ""))
+        absent = not why
+        words = f"{argv[0]}: {why or 'not found'}"
+        return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", words, absent=absent)
     try:
-        streams, hung = _collect_output(child, began + timeout_s, on_line)
-        if hung:
+        streams, hung = _collect_output(child, began + timeout_s, on_line, output_limit)
+        cut = output_limit is not None and any(len(stream) > output_limit for stream in streams)
+        if hung or cut:
             terminate_group(child)
     except BaseException:  # also on Ctrl-C: no child may outlive envcheck
         terminate_group(child)
         raise
     finally:
         _running.discard(child)
-    status = HUNG if hung else child.wait()
+    status = HUNG if hung and not cut else child.wait()
+    if cut:
+        streams = [stream[:output_limit] for stream in streams]
+        streams[1] = f"printed more than {(output_limit or 0) >> 20} MiB, and was stopped\n{streams[1]}"
+        status, hung = TOO_MUCH, False
     return CommandResult(tuple(argv), status, streams[0], streams[1], time.monotonic() - began, hung=hung)
 
 
@@ -106,6 +115,13 @@ def terminate_all(grace_s: float = 1.0) -> None:
         deadline = time.monotonic() + grace_s
         while _running and time.monotonic() < deadline:  # their threads reap them
             time.sleep(0.01)
+
+
+def kill_running() -> None:
+    """Kill the commands that `run_command` runs in other threads; it may start others afterwards."""
+    for child in list(_running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def terminate_matching(argv: Sequence[str]) -> None:
@@ -227,14 +243,24 @@ def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
         time.sleep(0.01)
 
 
-def _collect_output(child: subprocess.Popen[bytes], deadline: float, on_line: OnLine | None) -> tuple[list[str], bool]:
+def _collect_output(
+    child: subprocess.Popen[bytes], deadline: float, on_line: OnLine | None, limit: int | None = None
+) -> tuple[list[str], bool]:
     assert child.stdout is not None and child.stderr is not None
     kept, partial = [bytearray(), bytearray()], [b"", b""]
     open_streams, ready = {child.stdout.fileno(): 0, child.stderr.fileno(): 1}, select.poll()
     for fd in open_streams:
         ready.register(fd, select.POLLIN)
+    ended_at: float | None = None
     while open_streams and (left := deadline - time.monotonic()) > 0:
-        for fd, _unused in ready.poll(left * 1000):
+        events = ready.poll(min(left, LINGER_S) * 1000)
+        if ended_at is None and child.poll() is not None:
+            ended_at = time.monotonic()
+        if ended_at is not None and not events and time.monotonic() - ended_at >= LINGER_S:
+            break
+        if limit is not None and max(map(len, kept)) > limit:
+            return [k.decode("utf-8", "replace") for k in kept], True
+        for fd, _unused in events:
             chunk, which = os.read(fd, 1 << 16), open_streams[fd]
             if not chunk:
                 ready.unregister(fd)
@@ -245,7 +271,7 @@ def _collect_output(child: subprocess.Popen[bytes], deadline: float, on_line: On
                 *lines, partial[which] = (partial[which] + chunk).split(b"\n")
                 for line in lines:
                     on_line(line.decode("utf-8", "replace"))
-    hung = bool(open_streams) or not _wait_for_end(child, deadline)
+    hung = (bool(open_streams) and child.poll() is None) or not _wait_for_end(child, deadline)
     child.stdout.close()
     child.stderr.close()
     return [k.decode("utf-8", "replace") for k in kept], hung
@@ -270,7 +296,3 @@ def _wait_for_end(child: subprocess.Popen[bytes], deadline: float) -> bool:
     finally:
         os.close(handle)
     return child.poll() is not None
-
-
-def _describe_error(err: OSError) -> Message:
-    return _("not found") if isinstance(err, FileNotFoundError) else verbatim(describe_os_error(err))

@@ -26,7 +26,7 @@ def format_mib(count: float) -> str:
 def parse_size(text: str) -> int:
     """Return the bytes of '128G', '64m' or '16GiB', in powers of 1024 as Docker uses them.  Raises ValueError
     otherwise."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.I)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
     if not found:
         raise ValueError(_("{text!r} is not a valid size; for example, use 128G", text=text))
     return int(float(found[1]) * _SIZES[found[2].upper()])

@@ -34,7 +34,9 @@ _WORDS = {
     "sp": 1,
     "spc": 1,
 }
-_VERSION = re.compile(r"v?\d+(?:[.\-_]?(?:\d+|[a-z]+))*(?:\+[a-z0-9]+(?:[.\-_][a-z0-9]+)*)?", re.ASCII)
+_VERSION = re.compile(
+    r"v?\d+(?:[.\-_](?:\d+|[a-z]+)|(?<=\d)[a-z]+|(?<=[a-z])\d+)*(?:\+[a-z0-9]+(?:[.\-_][a-z0-9]+)*)?", re.ASCII
+)
 # Huawei's build of a driver, 24.1.rc1.b030, is not a beta as in 3.1.0b1.
 _BUILD = re.compile(r"\.b(\d{3})(?!\d)", re.ASCII)
 _LENGTH = 64

@@ -51,7 +51,7 @@ SSH = (
         "getent hosts {host}",
     ),
     FailureReason(
-        r"Permission denied \([^)]*(password|keyboard-interactive)",
+        r"Permission denied \([^)]{0,200}(password|keyboard-interactive)",
         _("ssh asks for a password, but envcheck runs non-interactively"),
         _("Install this user's public key on the host, or load the key into an ssh agent."),
         "ssh-copy-id {host}",

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from envcheck.checks.results import merge_parts
 from envcheck.collect.fact_reader import read_facts
 from envcheck.core.facts import Facts
-from envcheck.core.model import Answer, Finding
+from envcheck.core.messages import Message
+from envcheck.core.model import Answer, Finding, Status, manual
 from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import HostSummary
 from envcheck.fleet.host_summary import summarise_host as own_read
@@ -53,6 +54,10 @@ class FleetEvaluator:
         if output.answers is None:
             return JudgedHost(output.host, (found,))
         return replace(self.judge_answers(output.host, output.answers, "auto", (found,)), offset=output.offset)
+
+    def judge_unreadable(self, name: str, why: Message, advice: Message) -> JudgedHost:
+        """Return a host whose recording cannot be read; the others are judged all the same."""
+        return JudgedHost(name, (Finding(connectivity.NAME, Status.FAIL, why, manual(advice)),))
 
     def judge_answers(
         self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()

@@ -143,7 +143,7 @@ def _read_waivers(context: LintContext) -> dict[int, set[str]]:
     for number in range(1, len(context.source.line_starts) + 1):
         match = _WAIVER.search(context.source.read_line(number))
         if match:
-            names = set(re.findall(r"[a-z_]+\.[\w]+|[a-z]+(?=[, ]|$)", match[1]))
+            names = set(re.findall(r"(?<![a-z_])[a-z_]+\.\w+|(?<![a-z])[a-z]+(?=[, ]|$)", match[1]))
             alone = context.source.read_line(number).lstrip().startswith("#")
             found.setdefault(number + alone, set()).update(names)
     return found

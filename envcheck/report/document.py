@@ -44,19 +44,27 @@ def _describe_machine(report: DoctorReport, host: HostReport) -> dict[str, Any]:
 
 def _describe_hosts(report: DoctorReport) -> dict[str, Any]:
     return {
-        "hosts": {
-            safe(host.name): {
-                "answered": host.answered,
-                "verdict": decide_verdict(host.findings).name,
-                "outlier_findings": [safe(f.name) for f in host.outlier],
-                "findings": _describe_findings(host.findings),
-            }
-            for host in report.hosts
-        },
+        "hosts": {safe(host.name): _describe_host(host) for host in report.hosts},
         "common": [_describe_vote(v) for v in report.votes if v.is_unanimous],
         "outliers": [_describe_vote(v) for v in report.votes if not v.is_unanimous],
         "findings": _describe_findings(report.shared),
     }
+
+
+def _describe_host(host: HostReport) -> dict[str, Any]:
+    return {
+        "answered": host.answered,
+        "verdict": decide_verdict(host.findings).name,
+        "outlier_findings": [safe(f.name) for f in host.outlier],
+        "findings": _describe_findings(host.findings),
+    }
+
+
+def render_host_line(host: HostReport) -> str:
+    """Return one host as a JSON document in one line."""
+    document = {"schema": SCHEMA_VERSION, "host": safe(host.name), **_describe_host(host)}
+    del document["outlier_findings"]  # unknown before all hosts are compared
+    return json.dumps(document, ensure_ascii=True) + "\n"
 
 
 def _describe_vote(vote: Vote) -> dict[str, Any]:

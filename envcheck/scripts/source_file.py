@@ -13,10 +13,10 @@ from envcheck.scripts.vendor_words import DEVICE_TOOLS
 
 LIMIT = 1 << 20  # bytes; the longest launch script seen has 40 kB
 _CONFIGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
-_DOCKERFILE = re.compile(r"(?i)(?:.*[.-])?(?:docker|container)file(?:[.-].*)?")
+_DOCKERFILE = re.compile(r"(?i)(?:.{0,250}[.-])?(?:docker|container)file(?:[.-].{0,250})?")
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
 _FENCE = re.compile(rb"^([ \t>]*)(`{3,}|~{3,})[ \t]*([\w+-]*)")
-_DIRECTIVE = re.compile(rb"^([ \t]*)\.\. (?:code-block|code|sourcecode)::[ \t]*([\w-]*)[ \t]*\r?$")
+_DIRECTIVE = re.compile(rb"^([ \t]*)\.\. (?:code-block|code|sourcecode)::[ \t]*([\w-]*)(?:(?<=[\w-])[ \t]+)?\r?$")
 _PROMPT = re.compile(rb"^(?:\(\S+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[:~/ \w.\]-]*[#$]|\$|>>>)[ \t]+")
 _SHELLS = {b"bash", b"sh", b"shell", b"zsh", b"console", b"shell-session", b"bat", b"terminal"}
 _LANGUAGES = {
@@ -34,9 +34,10 @@ _COMMANDS = (
 )
 # Signs of a tool's output, which ends the commands of a block: tables, progress bars, log lines.
 _ANSWER = re.compile(
-    rb"\s*(?:\+[-=+]{6,}|\|.*\|\s*$|[|+]?[-=]{8,}[|+]|\[(?:INFO|WARN|ERROR|\d)|\d{4}-\d\d-\d\d[ T]|\.\.\.\s*$|.*\d%\|)"
+    rb"\s*(?=\S)"
+    rb"(?:\+[-=+]{6,}|\|.*\|\s*$|[|+]?[-=]{8,}[|+]|\[(?:INFO|WARN|ERROR|\d)|\d{4}-\d\d-\d\d[ T]|\.\.\.\s*$|.*\d%\|)"
 )
-_SHELLISH = re.compile(rb"^\s*(?:#!.*\bsh\b|" + _COMMANDS + rb"(?:\s|$))", re.MULTILINE)
+_SHELLISH = re.compile(rb"^[^\S\n]*(?:#!.*\bsh\b|" + _COMMANDS + rb"(?:\s|$))", re.MULTILINE)
 
 
 def read_source(name: str) -> SourceFile:
@@ -112,7 +113,7 @@ def detect_kind(source: SourceFile, asked: str = "") -> str:
         return "bash"
     if head.startswith(b"{"):
         return "json"
-    if re.match(rb"(?:(?:#[^\n]*|ARG [^\n]*)?\r?\n)*FROM [^\n]+", head):
+    if re.match(rb"(?:(?:#[^\n]*|ARG [^\n]*|\r)?\n)*FROM [^\n]+", head):
         return "dockerfile"
     if re.search(rb"^ {0,3}(```|~~~)", source.raw, re.MULTILINE):
         return "document"
@@ -182,7 +183,7 @@ def _make_block(lines: list[bytes], offset: int, indent: int, opens: re.Match[by
     body = b"".join(part for _unused, part in parts)
     kind = _LANGUAGES.get(language) or ("bash" if not language and _SHELLISH.search(body) else "")
     console = kind == "bash" and bool(_PROMPT.match(body.lstrip()))
-    root = re.match(rb"\s*# (?=\S+[^\n]*\n(.+\n))", body) if not language else None
+    root = re.match(rb"\s*# (?=\S[^\n]*\n(.+\n))", body) if not language else None
     if root and _ANSWER.match(root[1]):  # a root prompt, and a tool's output
         kind, parts = "bash", [(at + 2, part[2:]) for at, part in parts if part.startswith(b"# ")][:1]
     if console:

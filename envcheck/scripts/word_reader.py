@@ -16,7 +16,7 @@ from envcheck.scripts.shell_state import LONGEST, MOST, ShellState, ShellValue
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_EXPANSION = re.compile(r"\$\{(!?)(#?)([A-Za-z_]\w*|[@*?$!-]|\d+)(\[[^\]]*\])?(.*)\}", re.DOTALL)
+_EXPANSION = re.compile(r"\$\{(?=.*\}\Z)(!?)(#?)([A-Za-z_]\w*|[@*?$!-]|\d+)(\[[^\]]*\])?(.*)\}", re.DOTALL)
 _GUARDS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
 _BRACES = re.compile(r"\{(?:(\d{1,3})\.\.(\d{1,3})|([^{},\s]*(?:,[^{},\s]*)+))\}")
 _SUM = re.compile(r"[\d\s+*/%()-]{1,80}")

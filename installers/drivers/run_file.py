@@ -15,7 +15,7 @@ from envcheck.core.messages import Message, _, join, ngettext, verbatim
 HEAD_LIMIT = 1 << 20  # bytes; makeself's own header has 20 KB, vendors' up to 60
 CHUNK = 1 << 20
 SHELLS = {"sh": "/bin/sh", "dash": "/bin/sh", "bash": "/bin/bash"}
-_SET = re.compile(r"^\s*(\w{1,40})=([\"']?)([^\"'\n]{0,4000})\2\s*$", re.MULTILINE)
+_SET = re.compile(r"^[^\S\n]*(\w{1,40})=([\"']?)([^\"'\n]{0,4000})\2[^\S\n]*$", re.MULTILINE)
 _LINES = re.compile(r"\bhead -n \+?(\d{1,6}) \"?\$[01]\"?")  # before makeself 2.4.2 the number was part of the code
 _UNPACKED = re.compile(r"Uncompressed size: (\d{1,12}) KB")
 

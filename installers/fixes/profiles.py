@@ -25,7 +25,7 @@ ELSEWHERE = (
     "command",
 )  # assignments inside have no effect outside
 SETTING = ("declaration_command", "variable_assignment", "variable_assignments")
-REST = re.compile(rb"\s*;?\s*(#.*)?")  # what may follow a statement on a line that is commented out
+REST = re.compile(rb"\s*(?:;\s*)?(#.*)?")  # what may follow a statement on a line that is commented out
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ProfileLine:
 def find_assignments(path: Path, wanted: Callable[[str], bool]) -> list[ProfileLine]:
     """Return the lines that set a wanted variable for more than one command; empty if the file is unreadable."""
     text = _read_text(path)
-    if not any(wanted(word) for word in set(re.findall(r"\w+(?==)", text))):
+    if not any(wanted(word) for word in set(re.findall(r"\b\w+(?==)", text))):
         return []
     from envcheck.scripts import shell_grammar
 

@@ -130,6 +130,6 @@ def explain_output(text: str, log: object = "") -> tuple[Message, Message]:
 
 def _list_versions(text: str) -> Message:
     """Return " (available: 3.0.0, 3.3.1)", the newest versions in the index; empty if it has none."""
-    found = re.search(r"from versions: ([^)]*)\)", text)
+    found = re.search(r"from versions: ([^):]*)\)", text)
     names = [] if not found or found[1] == "none" else found[1].split(", ")
     return _(" (available: {versions})", versions=join(", ", names[-5:])) if names else NOTHING

@@ -109,4 +109,4 @@ def match_names(wanted: str) -> list[str]:
 
 def strip_variant_suffix(name: str) -> str:
     """Return the name without suffixes for variants of the same dimensions: -chat, -base, -instruct, -pt, -hf ..."""
-    return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking))+$", "", name)
+    return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking)){1,8}$", "", name)

@@ -24,7 +24,7 @@ _NUMBER = r"[-+]?(?:\d[\d_]{0,40}\.?\d{0,40}(?:[eE][-+]?\d{1,9})?|\.\d{1,40}(?:[
 _VALUE = re.compile(
     rf"[:=]\s{{0,8}}['\"]?(?:[a-z][\w.]{{0,20}}\()?({_NUMBER})(?:\s{{0,8}}/\s{{0,8}}(\d{{1,12}}))?(?!\w)", re.IGNORECASE
 )
-_LEAD = re.compile(r".*(?:[,|{}\[\];]|: | - |\d\s|\b[A-Z]{3,}\s)", re.DOTALL)  # text before a name
+_LEAD = re.compile(r"\A.*(?:[,|{}\[\];]|: | - |\d\s|\b[A-Z]{3,}\s)", re.DOTALL)  # text before a name
 _NUMBERED = re.compile(r"\b(?:iteration\s{1,12}(\d{1,12})\s?/\s{0,12}(\d{1,12})|step (\d{1,12}) \|)", re.IGNORECASE)
 
 # Name in the log → (field, factor to its unit).  PaddleFormers' trainer divides its memory by 2**30 and its older

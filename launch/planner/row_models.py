@@ -81,7 +81,7 @@ def parse_mixture(row: Mapping[str, str]) -> Moe | None:
 
 def parse_latent_attention(text: str) -> Mla | None:
     """Return latent attention from text like q1536:kv512:nope128:rope64:v128, None for any other text."""
-    parts = {name: int(size) for name, size in re.findall(r"([a-z]+)(\d+)", text)}
+    parts = {name: int(size) for name, size in re.findall(r"(?<![a-z])([a-z]+)(\d+)", text)}
     if not {"q", "kv", "nope", "rope", "v"} <= parts.keys():
         return None
     return Mla(parts["q"], parts["kv"], parts["nope"], parts["rope"], parts["v"])

@@ -39,8 +39,8 @@ _ERROR = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _CONSEQUENCE = re.compile(
-    r"connection (?:reset|closed|refused)|broken pipe|socket closed|peer (?:closed|went away)|HCCL.*timeout"
-    r"|connect timeout|recv.* failed|TCPStore.*(?:fail|timeout)|gloo/transport/",
+    r"connection (?:reset|closed|refused)|broken pipe|socket closed|peer (?:closed|went away)|HCCL.{0,400}timeout"
+    r"|connect timeout|recv.{0,400} failed|TCPStore.{0,400}(?:fail|timeout)|gloo/transport/",
     re.IGNORECASE,
 )
 

@@ -19,7 +19,7 @@ from probes.paste.paste_parser import describe_part
 
 __all__ = ["READERS", "TOOL", "parse"]
 
-_VERSION = re.compile(r"\s*npu-smi(?:\s+version)?\s*[: ]\s*v?((?:\d|x)[\w.-]*)\s*", re.IGNORECASE)
+_VERSION = re.compile(r"\s*npu-smi(?:\s+version)?(?:\s*:\s*|\s+)v?((?:\d|x)[\w.-]*)\s*", re.IGNORECASE)
 
 _FIELDS = (
     r"Total Count|Card Count|Health Status|Fault Event Count|Chip Physical ID|Soc Max Temperature ?\(C\)"
@@ -40,7 +40,7 @@ FORMS = OutputForms(
     programs=r"npu-smi|hccn_tool|npu-list|cat\s+\S*(?:scend|hccn|version\.)\S*",
     program_words=("smi", "hccn", "npu-list", "scend", "version."),
     own=(
-        FirstLine("info", r"[ \t]*\|?\s*npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
+        FirstLine("info", r"[ \t]*(?:\|\s*)?npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
         FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", ("Process id",), repeats=True),
         FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s", ("NPU",)),
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", ("NPU", "Phy-ID")),

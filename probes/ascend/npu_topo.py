@@ -18,7 +18,9 @@ _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 _PORT = re.compile(r"(?:RoCE|NIC|mlx|hns|eth).*")
-_NUMBERED = re.compile(r"[A-Za-z]\w*\d")  # a network card has the name of its port: enp1s0f0, ib0; no relation has one
+_NUMBERED = re.compile(
+    r"\b[\d_]*[A-Za-z]\w*\d"
+)  # a network card has the name of its port: enp1s0f0, ib0; no relation has one
 _RELATIONS = ("X", "SYS", "PHB", "PIX", "PXB", "NODE", "HCCS", "HCCS_SW", "SIO", "UB", "NA")
 _KINDS = ("npu", "id", "chip", "device")
 _NAMED = re.compile(r"(?:NPU|ID|Chip|Device)[-_]?\d", re.IGNORECASE)

@@ -16,10 +16,10 @@ from probes.ascend.npu_page import make_page as page_of
 Fields = Mapping[str, str]
 
 _PORT = re.compile(r"([A-Za-z]\w*?)_(\d{1,4})")
-_PATH = re.compile(r"(/\S*(?:version\.info|version\.cfg|install\.info|hccn\.conf))")
+_PATH = re.compile(r"(/\S{0,300}(?:version\.info|version\.cfg|install\.info|hccn\.conf))")
 _INSTALLED = re.compile(r"/ascend_(\w{1,20})_install\.info")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-_NUMBERED = re.compile(r"\s*\d{1,4}\s{1,8}(?=\S)")  # cat -n
+_NUMBERED = re.compile(r"(?<!\s)\s*\d{1,4}\s{1,8}(?=\S)")  # cat -n
 _GAP = re.compile(r"\s*(?:\.{3,}|…+)\s*")
 # Words of which each of these files has one; tested before the lines are parsed.
 _WORDS = ("ersion", "nstall", "address_", "package_name", "UserName", "netmask_", "gateway_", "netdetect_", "_ip_")

@@ -34,7 +34,7 @@ _WORDS = r"(?:\s+(?:-|info\b(?!:)|topo|dmon|pmon|nvlink|xpulink|mig|set\b|upgrad
 _GAP = 300  # lines without any mark of the form, after which the output has ended
 _MARKS = {"table": "|", "info": "|", "vnpu": "|", "xml": "<", "query-text": ":", "csv": ",", "fields": ":"}
 _OTHER_LIMIT = 2000  # lines of an output of another form: a topology, a list, an error
-_RULE = re.compile(r".{0,40}?[+|=-][-=+| ]{8,}\s*$")
+_RULE = re.compile(r".{0,40}?[+|=-][-=+| ]{8,}(?![-=+| ])\s*$")
 _DATE = re.compile(
     r"\s*(?:Timestamp\s+)?[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [AP]M)?(?: [A-Z]{1,5})? \d{4}\s*$"
 )

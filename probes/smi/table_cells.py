@@ -29,7 +29,8 @@ class CellValues:
     unread: tuple[tuple[str, str], ...]
 
 
-_PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/]+?)\s*/\s*(?P<{1}>N/A|[^/]*?)"  # "0%  12MB / 4799MB" before driver 319
+# "0%  12MB / 4799MB" before driver 319
+_PAIR = r"(?:\d+\s*%\s+)?(?P<{0}>N/A|[^/\s](?:[^/]*[^/\s])?)\s*/\s*(?P<{1}>N/A|[^/]*?)"
 
 # Label in the header → pattern of the value below it.
 COLUMNS: dict[str, str] = {

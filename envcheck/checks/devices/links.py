@@ -169,7 +169,7 @@ def _select_listed_devices(v: VendorFacts) -> Topology | None:
         return v.topology
     numbers = {next((n for n in (d.phy_id, d.npu, d.index) if n is not None), -1) for d in v.devices}
     pairs = zip(v.topology.devices, v.topology.names, strict=True)
-    kept = [device for device, name in pairs if (found := re.search(r"\d+$", name)) and int(found[0]) in numbers]
+    kept = [device for device, name in pairs if (found := re.search(r"(?<!\d)\d+$", name)) and int(found[0]) in numbers]
     return replace(v.topology, devices=tuple(kept)) if len(kept) == len(v.devices) else v.topology
 
 

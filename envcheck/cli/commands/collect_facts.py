@@ -40,7 +40,8 @@ def examine_machine(request: ExamineOptions, site: SiteSettings, recording: Path
         found = read_recording(recording, request.device)
     else:
         with screen.show_hint(hint), _preload_when_slow():
-            found = facts.gather_facts(answer_sources.local_machine(), request.device, more=site.questions)
+            source, limit_s = answer_sources.local_machine(), request.timeout_s
+            found = facts.gather_facts(source, request.device, more=site.questions, limit_s=limit_s)
         if request.is_job_named:
             from envcheck.job.local_facts import add_job_places
 

@@ -64,8 +64,16 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     if isinstance(request, ListOptions):
         click.echo(_render_list(request, site))
         return SUCCESS
+    if isinstance(request, HostsReportOptions | ReplayOptions) and "timeout_s" in request.given:
+        raise UsageError(
+            _("--timeout applies to the local machine only"), _("use --host-timeout, or remove the option")
+        )
     if isinstance(request, HostsReportOptions) or (isinstance(request, ReplayOptions) and request.replay.is_dir()):
         return _judge_hosts(request, site)
+    if isinstance(request, ReplayOptions) and request.json_lines:
+        raise UsageError(
+            _("--json-lines requires several hosts"), _("specify them with --hosts, or a directory with --replay")
+        )
     if isinstance(request, ReplayOptions) and request.rank_table:
         raise UsageError(
             _("--rank-table requires several hosts"), _("specify them with --hosts, or a directory with --replay")

@@ -12,6 +12,8 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, verbatim
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding, Question
     from envcheck.fleet.evaluate import FleetEvaluator, JudgedHost
@@ -36,6 +38,8 @@ def diagnose_hosts(
     form = report_output.choose_format(request)
     fleet_peers.refuse_bad_options(request)
     bench = evaluate.FleetEvaluator(judge, request.device, form in formats.WITH_FACTS)
+    if request.json_lines:
+        return _stream_hosts(request, site, bench)
     hosts = (
         _judge_recordings(request.replay, bench)
         if isinstance(request, ReplayOptions)
@@ -46,6 +50,33 @@ def diagnose_hosts(
     )
     report_output.write_report(request, report, form)
     return exit_code(report.findings, request.strict)
+
+
+def _stream_hosts(request: HostsReportOptions | ReplayOptions, site: SiteSettings, bench: FleetEvaluator) -> int:
+    """Print a document for each host as soon as it is judged, and keep none; return the worst exit code."""
+    import click
+
+    from envcheck.core import language
+    from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED
+    from envcheck.core.facts import Facts
+    from envcheck.report import HostReport, document
+    from envcheck.report.summary import exit_code
+
+    language.use_program_language()
+    codes: set[int] = set()
+
+    def show(host: JudgedHost) -> None:
+        click.echo(
+            document.render_host_line(HostReport(host.findings, Facts(), host.name, host.has_answered)), nl=False
+        )
+        codes.add(exit_code(host.findings, request.strict))
+
+    if isinstance(request, ReplayOptions):
+        for path in _list_recordings(request.replay):
+            show(_judge_recording(path, bench))
+    else:
+        ask_each_host(request, lambda output: show(bench.judge_output(output)), site.questions)
+    return next((code for code in (CHECK_FAILED, UNDETERMINED) if code in codes), SUCCESS)
 
 
 def ask_each_host(
@@ -78,14 +109,33 @@ def ask_each_host(
         pool.shutdown(cancel_futures=True)
 
 
-def _judge_recordings(folder: Any, bench: FleetEvaluator) -> list[JudgedHost]:
-    """Each NAME.json in the folder is the recording of a host."""
+def _judge_recordings(folder: Path, bench: FleetEvaluator) -> list[JudgedHost]:
     from envcheck.collect import snapshot as recording
 
+    paths = _list_recordings(folder)
+    found = [_judge_recording(path, bench) for path in paths]
+    if not any(host.has_answered for host in found):
+        recording.load_snapshot(paths[0])  # raises: a folder without any recording is a wrong option
+    return found
+
+
+def _list_recordings(folder: Path) -> list[Path]:
+    """Each NAME.json in the folder is the recording of a host."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise UsageError(
             _("{folder} contains no recordings", folder=folder),
             verbatim("envcheck snapshot --hosts node[01-08] --output-dir FOLDER"),
         )
-    return [bench.judge_answers(path.stem, *recording.load_snapshot(path)) for path in paths]
+    return paths
+
+
+def _judge_recording(path: Path, bench: FleetEvaluator) -> JudgedHost:
+    """Return the host of a recording; one that cannot be read is a finding, not the end of all others."""
+    from envcheck.collect import snapshot as recording
+
+    try:
+        answers, device = recording.load_snapshot(path)
+    except UsageError as err:
+        return bench.judge_unreadable(path.stem, err.message, err.next_step)
+    return bench.judge_answers(path.stem, answers, device)

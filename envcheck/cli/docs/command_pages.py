@@ -14,7 +14,7 @@ from envcheck.cli.translate_help import split_paragraphs
 from envcheck.core import errors
 
 Record = tuple[str, str]  # the option with its value, and its help
-EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")  # two blanks and more separate an example from its description
+EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)")  # two blanks and more separate an example from its description
 SHARED = 3  # an option that so many commands have, with the same help, is described once
 
 MEANINGS = {

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 OUTPUT_LIMIT = 4 << 20  # bytes of each stream that are kept, as in a snapshot
 NOT_FOUND, NOT_STARTED, HUNG = 127, 126, 124
+TOO_MUCH = 125  # a program that was stopped because it printed too much
+LINGER_S = 0.5  # how long output is awaited after the program ended, if a child of it holds its streams
 _running = set()  # type: set[subprocess.Popen[bytes]]
 
 
@@ -38,11 +40,16 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
     _running.add(child)
     try:
         out, err_text, over = _read_streams(child, began + timeout_s)
-        hung = not over or not _wait_for_end(child, began + timeout_s)
-        if hung:
+        too_much = max(len(out), len(err_text)) > OUTPUT_LIMIT
+        hung = not too_much and (not over or not _wait_for_end(child, began + timeout_s))
+        if hung or too_much:
             _kill_group(child)
     finally:
         _running.discard(child)
+    if too_much:
+        note = f"printed more than {OUTPUT_LIMIT >> 20} MiB, and was stopped\n"
+        err_text = note + err_text[:OUTPUT_LIMIT]
+        return CommandOutput(TOO_MUCH, out[:OUTPUT_LIMIT], err_text, time.monotonic() - began)
     return CommandOutput(HUNG if hung else child.returncode, out, err_text, time.monotonic() - began, hung=hung)
 
 
@@ -53,19 +60,27 @@ def kill_all() -> None:
 
 
 def _read_streams(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[str, str, bool]":
-    """Return both streams, and whether they ended before the deadline."""
+    """Return both streams, and whether they, or the program, ended before the deadline.
+
+    Reading ends when a stream is longer than OUTPUT_LIMIT, and when the program has ended but a child holds a stream.
+    """
     kept = {stream.fileno(): bytearray() for stream in (child.stdout, child.stderr) if stream}
     streams, ready = list(kept), select.poll()
     for number in streams:
         ready.register(number, select.POLLIN)
-    left = len(streams)
-    while left and time.monotonic() < deadline:
-        for number, _ in ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+    left, ended_at = len(streams), 0.0
+    while left and time.monotonic() < deadline and max(map(len, kept.values())) <= OUTPUT_LIMIT:
+        events = ready.poll(min(LINGER_S, max(0.0, deadline - time.monotonic())) * 1000)
+        if not ended_at and child.poll() is not None:
+            ended_at = time.monotonic()
+        if ended_at and not events and time.monotonic() - ended_at >= LINGER_S:
+            left = 0
+        for number, _ in events:
             chunk = os.read(number, 1 << 16)
             if not chunk:
                 ready.unregister(number)
                 left -= 1
-            kept[number] += chunk[: max(0, OUTPUT_LIMIT - len(kept[number]))]
+            kept[number] += chunk[: max(0, OUTPUT_LIMIT + 1 - len(kept[number]))]
     for stream in (child.stdout, child.stderr):
         if stream:
             stream.close()

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,11 +26,14 @@ class WorkPool:
         """Queue a job."""
         self._waiting.put(job)
 
-    def next_result(self) -> "Any":
-        """Return the result of the next job to end; raises what the job raised."""
+    def next_result(self, deadline: "float | None" = None) -> "Any":
+        """Return the result of the next job to end; raises what the job raised. TimeoutError at the deadline, which is
+        a time of time.monotonic()."""
         if not self._threads:
             self._start_threads(FEW_THREADS)
         while True:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError
             may_grow = not self._waiting.empty() and self._threads < THREADS
             try:
                 # short waits: a signal just before one long wait would only be handled at its end

@@ -26,7 +26,7 @@ def toolkit_version(facts: Facts, v: VendorFacts) -> str | None:
     for key, document in v.documents.items() if link else ():
         if link in key and (value := _document_version(document)):
             return value
-    names = [m[0] for path in toolkit_trees(facts, v) if (m := re.search(r"\d[\w.]*$", path))]
+    names = [m[1] for path in toolkit_trees(facts, v) if (m := re.search(r"(?:^|[^\w.])[A-Za-z_.]*(\d[\w.]*)$", path))]
     return max(names, key=lambda name: versions.sort_key(name) or ()) if names else None
 
 

@@ -15,7 +15,7 @@ from envcheck.fleet.peers.outliers import FAIL, UNKNOWN, WARN, format_more, make
 from envcheck.fleet.peers.pairing import HostPair, PairSpeed
 
 SHOWN = 4
-LOSS = re.compile(r"(\d+(?:\.\d+)?)% packet loss")
+LOSS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)% packet loss")
 
 
 def check_speed(observed: PeerObservations) -> Iterator[Outlier]:

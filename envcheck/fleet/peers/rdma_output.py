@@ -10,8 +10,8 @@ from dataclasses import dataclass
 LINE, LINES = 160, 400
 SPEEDS = {"Gb/sec": 1e9 / 8, "MB/sec": float(1 << 20)}  # perftest's MB are MiB, according to its help
 FIGURE = r"\d+(?:\.\d+)?"
-TITLES = re.compile(r"#\w+|(?:BW|MsgRate|t_\w+|[\d.]+%)[^\[]*\[[^\]]+\]")
-PINGPONG = re.compile(rf"{FIGURE} iters in {FIGURE} seconds = ({FIGURE}) usec/iter")
+TITLES = re.compile(r"#\w+|(?:BW|MsgRate|t_\w{1,20}|[\d.]{1,8}%)[^\[]{0,40}\[[^\]]{1,40}\]")
+PINGPONG = re.compile(rf"(?<![\d.]){FIGURE} iters in {FIGURE} seconds = ({FIGURE}) usec/iter")
 RPING = re.compile(r"^ping data: rdma-ping-\d+: ", re.M)
 
 

@@ -39,7 +39,7 @@ def find_other_image(context: LintContext) -> Iterator[Remark]:
 
 def _rate_similarity(one: str, other: str) -> float:
     """Similarity of the names without the registry."""
-    ends = [re.sub(r"^[\w.-]+\.[\w.:-]+/", "", text) for text in (one, other)]
+    ends = [re.sub(r"^(?=[\w-]+\.)[\w.:-]+/", "", text) for text in (one, other)]
     if (
         len({text.rpartition(":")[0] for text in (one, other) if _read_tag(text)}) == 1
         and _read_tag(one)
@@ -62,7 +62,7 @@ def _list_images(context: LintContext) -> list[ShellWord]:
     return list({word.text: word for word in reversed(found)}.values())[::-1]
 
 
-_MOVING = re.compile(r"(latest|nightly|main|master|edge|dev|develop)($|[-_](?!.*\d+\.\d))")
+_MOVING = re.compile(r"(latest|nightly|main|master|edge|dev|develop)($|[-_](?!.*\d\.\d))")
 
 
 def find_moving_tags(context: LintContext) -> Iterator[Remark]:

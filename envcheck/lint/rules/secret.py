@@ -18,7 +18,7 @@ _SECRET_SHAPE = re.compile(
 
 
 _PLACEHOLDER = re.compile(
-    r"(?i)^$|your|xxx|\.\.\.|<.*>|^\*+$|example|changeme|placeholder|token$|^none$|^null$|^(true|false|\d{1,3})$"
+    r"(?i)^$|your|xxx|\.\.\.|<[^<]*>|^\*+$|example|changeme|placeholder|token$|^none$|^null$|^(true|false|\d{1,3})$"
 )
 
 

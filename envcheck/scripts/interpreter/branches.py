@@ -13,7 +13,7 @@ from envcheck.scripts.shell_state import ShellState, ShellValue
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LEAVES = re.compile(r"\s*\{?\s*(?:[^}]*[;\n]\s*)?(exit|return|die|exec)\b")
+_LEAVES = re.compile(r"(?:\s*\{)?(?:[^}]*[;\n])?[^\S\n]*(exit|return|die|exec)\b")
 
 
 def visit_and_or(walk: ShellWalk, node: Node) -> None:
@@ -159,4 +159,6 @@ def _find_keyword(node: Node, word: str) -> int:
 
 def _ends_script(node: Node) -> bool:
     """Whether the last statement of a branch ends the script or the function."""
-    return bool(re.search(r"(?:^|[;\n\s])(?:exit|return)\b[^\n;]*[;\s]*(?:fi)?\s*$", read_text(node)))
+    return bool(
+        re.search(r"(?:^|[;\s])(?:exit|return)\b[^\n;]{0,400}(?:[;\n][;\s]{0,80})?(?:fi)?$", read_text(node).rstrip())
+    )

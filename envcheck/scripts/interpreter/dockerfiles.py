@@ -87,7 +87,7 @@ def _apply_arg(build: DockerfileBuild, given: Instruction) -> None:
 def _apply_env(build: DockerfileBuild, given: Instruction) -> None:
     """ENV A=1 B=2, and the old form ENV A rest-of-line."""
     at, first = given.parts[0]
-    old = re.match(rb"([A-Za-z_]\w*)[ \t]+(?!=)([^\n\\]*)$", first.rstrip(b"\n"))
+    old = re.match(rb"([A-Za-z_]\w*)[ \t]+(?![ \t=])([^\n\\]*)$", first.rstrip(b"\n"))
     pieces = given.make_pieces(b"export ")
     if old and len(given.parts) == 1:
         pieces = ShellPieces()

@@ -153,7 +153,7 @@ def _find_named_by_shell(raw: bytes) -> set[str]:
 
 def _find_arithmetic_names(raw: bytes) -> set[str]:
     """Names that arithmetic sets: ((n = 1)), $((n++)), let n+=1."""
-    sums = re.findall(rb"\(\((.{1,400}?)\)\)|(?m:^\s*let\s+(.{1,400})$)", raw)
+    sums = re.findall(rb"\(\((.{1,400}?)\)\)|(?m:^[^\S\n]*let[^\S\n]+(.{1,400})$)", raw)
     pattern = rb"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)([A-Za-z_]\w*)"
     found = (match for sum_ in sums for match in re.findall(pattern, b" ".join(sum_)))
     return {(one or other).decode() for one, other in found}

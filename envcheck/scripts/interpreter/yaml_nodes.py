@@ -13,7 +13,7 @@ from envcheck.scripts.config_files import ByteOffsets, find_foreign_tag
 
 ITEMS = 200  # items of a list or mapping
 DEPTH, MERGES = 5, 1000  # depth of nested <<, and number of << followed in a file
-_FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]*))?\}|\$(\w+)")
+_FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]{0,400}))?\}|\$(\w+)")
 
 
 class YamlReader:

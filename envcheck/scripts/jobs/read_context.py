@@ -80,7 +80,7 @@ def _join_code(
     blocks = [*(each.block for each in scripts), *(each.block for each in configs_)]
     raw = b"\n".join(block.raw for block in blocks).decode("utf-8", "replace")
     images = (container.image.text for container in described if container.image)
-    return "\n".join([re.sub(r"(?m)^\s*#.*$", "", raw), *images])
+    return "\n".join([re.sub(r"(?m)^[^\S\n]*#.*$", "", raw), *images])
 
 
 def _guess_vendor(code: str, machine: TargetMachine) -> str:

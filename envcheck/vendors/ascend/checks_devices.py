@@ -59,7 +59,7 @@ def check_generation(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def check_numbering(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The vendor tool numbers the devices like the device nodes; /dev/davinci16 is not NPU 16 on every machine."""
     ids = sorted({n for d in v.devices if (n := find_die_id(d)) is not None})
-    nodes = sorted(int(found[1]) for path in v.nodes or () if (found := re.search(r"(\d+)$", path)))
+    nodes = sorted(int(found[1]) for path in v.nodes or () if (found := re.search(r"(?<!\d)(\d+)$", path)))
     if not ids or v.nodes is None:
         yield unknown(_("cannot determine the device numbers or device nodes"))
     elif not nodes:

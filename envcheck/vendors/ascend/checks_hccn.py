@@ -144,7 +144,10 @@ def check_hccn_conf(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         absent = answer is not None and answer.outcome is Outcome.ABSENT
         yield skip(_("/etc/hccn.conf not found")) if absent else report_unanswered(facts, CONF)
         return
-    kept = {int(m[1]): m[2] for m in re.finditer(r"^\s*address_(\d{1,4})\s*=\s*(\S+)", answer.out, re.MULTILINE)}
+    kept = {
+        int(m[1]): m[2]
+        for m in re.finditer(r"^[^\S\n]*address_(\d{1,4})[^\S\n]*=[^\S\n]*(\S+)", answer.out, re.MULTILINE)
+    }
     other = [n for n, address in live.items() if n in kept and kept[n] != address]
     if other:
         seen = _(

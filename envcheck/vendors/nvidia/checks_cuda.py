@@ -46,7 +46,11 @@ def check_cuda_build(found: Packages, facts: Facts, v: VendorFacts, tables: Vers
     if below := tables.find_bad((("cuda", "nvidia-driver"),), known, quote_metadata(found, name)):
         yield tables.suppress_if_driver_too_old(v, replace(below, status=local_severity(facts)))
         return
-    cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
+    cards = (
+        sorted(set(re.findall(r"^[^\S\n]*(\d{1,2}\.\d)[^\S\n]*$", answer.out, re.MULTILINE)))
+        if answer and answer.ok
+        else []
+    )
     if not cards:
         yield report_unanswered(facts, CAPABILITY)
         return

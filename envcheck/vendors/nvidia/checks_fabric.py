@@ -25,7 +25,7 @@ from envcheck.core.model import Answer, Finding, Outcome, diagnose, fix
 LSPCI, TABLE = "run lspci -nn -d 10de:", "run nvidia-smi -q -x"
 UNIT = "run systemctl show nvidia-fabricmanager -p LoadState,ActiveState"
 MANAGER = "run nv-fabricmanager --version"
-SWITCH = re.compile(r"^.*\[0680\].*NVSwitch.*$", re.MULTILINE | re.IGNORECASE)
+SWITCH = re.compile(r"^.{0,200}\[0680\].{0,200}NVSwitch.*$", re.MULTILINE | re.IGNORECASE)
 STATE = re.compile(r"<fabric>\s*<state>([^<]{0,40})</state>\s*<status>([^<]{0,80})</status>")
 START = "sudo systemctl enable --now nvidia-fabricmanager"
 

@@ -15,7 +15,7 @@ from launch.catalogue.schedulers import slurm_names
 # Partition (the default one ends in *), state, time limit, number of nodes, GRES of each node.
 SINFO = ("sinfo", "--noheader", "--format=%P|%a|%l|%D|%G")
 TIMEOUT_S = 30.0
-_CARDS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\))?")
+_CARDS = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\))?")
 
 
 @dataclass(frozen=True)

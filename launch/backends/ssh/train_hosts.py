@@ -80,7 +80,6 @@ def train_on_hosts(request: NodesRequest) -> int:
     if request.dry_run:
         for host in request.hosts:
             click.echo(f"{host}: envcheck train {shlex.join(request.list_host_options(host))} {request.said}".rstrip())
-        return errors.SUCCESS
     stops = runner.StopRequests()
     found = {
         did.host: node_outcome.parse_gates(did)
@@ -89,6 +88,9 @@ def train_on_hosts(request: NodesRequest) -> int:
     has_failed = any(f.status is Status.FAIL for findings in found.values() for f in findings)
     if stops.count:
         raise KeyboardInterrupt
+    if request.dry_run:
+        print_findings(found, Status.UNKNOWN)
+        return exit_code([f for findings in found.values() for f in findings])
     if request.gates or has_failed:
         return _report_gates(request, found, has_failed)
     print_findings(found, Status.UNKNOWN)

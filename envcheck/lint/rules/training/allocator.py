@@ -52,7 +52,7 @@ def find_wrong_allocator_keys(context: LintContext) -> Iterator[Remark]:
 
 def _judge_pairs(assign: VariableAssignment, known: frozenset[str]) -> Iterator[Remark]:
     """Check each key:value pair; a list in brackets is one value."""
-    text = re.sub(r"\[[^\]]*\]", "[]", assign.word.text)
+    text = re.sub(r"\[[^\[\]]*\]", "[]", assign.word.text)
     for pair in filter(None, (each.strip() for each in text.split(","))):
         key, colon, value = (part.strip() for part in pair.partition(":"))
         meant = find_similar_name(key, known, 0.75)

@@ -25,7 +25,7 @@ def _load_published_names() -> dict[str, str]:
     for table in models.load_tables().values():
         hub = str(table["hub_id"])
         publisher, _unused, name = hub.rpartition("/")
-        core = re.sub(r"(?i)(-(chat|base|instruct|it|pt|paddle|hf))+$", "", name)
+        core = re.sub(r"(?i)(-(chat|base|instruct|it|pt|paddle|hf)){1,8}$", "", name)
         own = publisher if publisher in ("baidu",) else ""
         ends = _ENDS if own else _ENDS[:6]
         for end in ends:

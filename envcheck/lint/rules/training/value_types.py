@@ -101,7 +101,7 @@ def _name_expected_type(entry: ConfigEntry) -> Message:
         return NOTHING
     single = entry.kind not in ("seq", "map")
     if entry.name in _NUMBERS:
-        figure = single and entry.kind != "bool" and re.fullmatch(r"[-+]?[\d_]*\.?\d*([eE][-+]?\d+)?", text.strip())
+        figure = single and entry.kind != "bool" and re.fullmatch(r"[-+]?[\d_]*(?:\.\d*)?([eE][-+]?\d+)?", text.strip())
         return NOTHING if figure and text.strip() else _("a number")
     if entry.name in _SWITCHES:
         return NOTHING if single and text.lower() in _TRUTHS else _("true or false")

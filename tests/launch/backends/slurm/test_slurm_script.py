@@ -446,3 +446,17 @@ def test_the_first_node_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with slurm_seen.open_logs(run) as (logs, _):
         assert logs == tmp_path / "node-0" / "x" / "log"
     assert (reported, next(late, None)) == (["envcheck: job 7 is running"], None)
+
+
+def test_an_incomplete_command_is_refused_at_submission(tmp_path: Path) -> None:
+    """A value that no node can find out is asked for before the job waits in the queue."""
+    request = TrainRequest(recipe="tiny-cpu", method="lora", nnodes=2)
+    options = SlurmOptions()
+
+    with pytest.raises(UsageError, match="MASTER_PORT") as caught:
+        job_plan.build_plan(request, resolve_roles(request, Facts()), options, None, tmp_path, "envcheck")
+    whole = replace(request, port=29517)
+    found = job_plan.build_plan(whole, resolve_roles(whole, Facts()), options, None, tmp_path, "envcheck")
+
+    assert "--port" in caught.value.next_step
+    assert found.nodes == 2

@@ -83,3 +83,19 @@ def test_the_host_that_blocks_is_named_first(pair: SshFleet) -> None:
     assert not list(folder.glob("started-*")) and not list(folder.glob("runs/*/*-light-*"))
     jsonschema.validate(document, schemas.build_schema("train-hosts"))
     assert {gate["name"] for gate in document["gates"]["node02"] if gate["status"] == "FAIL"} == {"gate.doctor"}
+
+
+def test_a_dry_run_says_that_a_host_has_too_few_cards(pair: SshFleet) -> None:
+    """A recipe for 16 cards on a node with 8: the commands are shown, then what blocks the host; nothing starts."""
+    folder = pair.folder.parent
+    (folder / "wide").mkdir()
+    wide = RECIPE.replace("cards = 8", "cards = 16").replace("processes = 8", "processes = 16")
+    wide = wide.replace("data = 16", "data = 32").replace('architectures = ["aarch64"]\n', "")
+    (folder / "wide" / "light.toml").write_text(wide.format(program=folder / "program.sh"))
+    words = ["train", "--recipe", "light", "--recipes", str(folder / "wide"), "--runs", str(folder / "dry")]
+    done = pair.run_envcheck(*words, "--hosts", "node[01-02]", "--dry-run", timeout_s=200)
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("node01: envcheck train --nnodes 2 --rank 0"), done.stdout
+    assert "failed   node01: gate." in done.stderr and "16" in done.stderr, done.stderr
+    assert not list(folder.glob("started-*")) and not list(folder.glob("dry/*/*-light"))

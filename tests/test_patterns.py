@@ -1,0 +1,41 @@
+"""Regular expressions take linear time on hostile texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import pattern_growth
+from tests.pattern_growth import FoundPattern, measure_growth
+
+SAMPLES = 40  # one in so many patterns in the gate
+
+
+@pytest.mark.parametrize("pattern", [r"(?m)^\s*x", r"\d+%", r"(?:a|a)*b", r"(a+)+b", r"\s*=\s*\s*$"])
+def test_slow_patterns_are_found(pattern: str) -> None:
+    """Patterns that grow faster than their text are found."""
+    assert measure_growth(FoundPattern("here", pattern, 0)) != ""
+
+
+@pytest.mark.parametrize("pattern", [r"(?m)^[^\S\n]*x", r"(?<!\d)\d+%", r"[a-z]+(?:,[a-z]+)*", r".{0,40}x"])
+def test_linear_patterns_are_accepted(pattern: str) -> None:
+    """Patterns that are linear, also with a bounded repeat, are not reported."""
+    assert measure_growth(FoundPattern("here", pattern, 0)) == ""
+
+
+def list_slow(found: list[FoundPattern]) -> list[str]:
+    return [f"{each.where}: {each.pattern!r}: {said}" for each in found if (said := measure_growth(each))]
+
+
+@pytest.mark.slow
+def test_a_sample_of_all_patterns_is_linear() -> None:
+    """Every fortieth pattern of the code base is linear on the hostile texts that its own parts make."""
+    found = pattern_growth.collect_patterns()
+
+    assert len(found) > 1000
+    assert list_slow(found[::SAMPLES]) == []
+
+
+@pytest.mark.extended
+def test_all_patterns_are_linear() -> None:
+    """All patterns of the code base are linear on hostile texts."""
+    assert list_slow(pattern_growth.collect_patterns()) == []
