@@ -60,7 +60,7 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
     skip: tuple[str, ...] = options.skip_option()
     timeout_s: float = option(
         "--timeout", group=OptionGroup.MACHINE, type=Seconds(1, 86400), default=120, show_default=True,
-        metavar="SECONDS", help="Time limit for collecting facts.",
+        metavar="SECONDS", help="Time limit for all checks.",
     )  # fmt: skip
     words: tuple[str, ...] = job_argument()
 

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from envcheck.cli.requests import argument
 from envcheck.cli.usage_errors import SingleValueCommand
 from envcheck.core.errors import UsageError
-from envcheck.core.messages import _
+from envcheck.core.messages import _, mark
 
 if TYPE_CHECKING:
     from envcheck.core.lint.own_job import OwnJob
@@ -34,7 +34,7 @@ class SingleValueJobCommand(JobCommand, SingleValueCommand):
     """Both."""
 
 
-def job_argument(metavar: str = "[FILE | -- COMMAND]") -> Any:
+def job_argument(metavar: str = mark("[FILE | -- COMMAND]")) -> Any:
     """Return the field of a request for the words of an own job."""
     return argument(nargs=-1, type=click.UNPROCESSED, metavar=metavar, shell_complete=_complete_files)
 

@@ -89,7 +89,7 @@ def replay_option() -> Any:
 def arch_option(**more: Any) -> Any:
     return option(
         "--arch", group=OptionGroup.MACHINE, type=click.Choice(ARCHITECTURES, case_sensitive=False), metavar="ARCH",
-        help="Architecture: x86_64, aarch64 (default: the host's).", **more,
+        help="Architecture: x86_64 or aarch64.", **more,
     )  # fmt: skip
 
 

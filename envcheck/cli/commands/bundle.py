@@ -27,8 +27,8 @@ class BundleOptions(
 ):
     arch: str | None = options.arch_option(is_common=True)
     python: str = option(
-        "--python", group=OptionGroup.MACHINE, is_common=True, metavar="VERSION", default="",
-        help="Python on the target machine, such as 3.12.",
+        "--python", group=OptionGroup.MACHINE, is_common=True, metavar="VERSION|PATH", default="",
+        help="Python: a version such as 3.12, or its path.",
     )  # fmt: skip
     platform: str = option(
         "--platform", group=OptionGroup.MACHINE, metavar="TAG", default="", excludes=("arch",),

@@ -87,7 +87,7 @@ def show(request: ShowOptions) -> None:
 @dataclass(frozen=True, kw_only=True)
 class CreateOptions(options.JsonOption, options.DeviceOption):
     output: Path | None = options.output_option()
-    words: tuple[str, ...] = job_argument("FILE | -- COMMAND")
+    words: tuple[str, ...] = job_argument(metavar="FILE | -- COMMAND")
 
 
 @command(CreateOptions, group=recipes, cls=JobCommand, short_help="Write a recipe for your own job.")

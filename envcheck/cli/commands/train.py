@@ -74,7 +74,7 @@ class TrainOptions(
         "--gates", group=OptionGroup.PREFLIGHT, is_common=True, help="Run the preflight checks and exit.",
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
-    extra: tuple[str, ...] = job_argument("[FILE] [-- COMMAND | PROGRAM_OPTIONS]")
+    extra: tuple[str, ...] = job_argument(metavar="[FILE] [-- COMMAND | PROGRAM_OPTIONS]")
 
 
 @dataclass(frozen=True, kw_only=True)

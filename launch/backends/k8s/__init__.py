@@ -1,5 +1,7 @@
 """Trainings as Kubernetes jobs: manifests, submission, preflight checks in every pod, and state of the job."""
 
+import click
+
 from launch.runs.backends import Backend, define_option
 
 BACKEND = Backend(
@@ -32,7 +34,12 @@ BACKEND = Backend(
         define_option("--queue", metavar="NAME", help="Queue of Volcano, or kueue:NAME."),
         define_option("--no-gang", is_flag=True, help="Start without Volcano; nodes may start one by one."),
         define_option("--operator", metavar="NAME", help="Job operator, such as training, trainer or jobset."),
-        define_option("--arch", metavar="NAME", help="Architecture of the nodes: amd64 or arm64."),
+        define_option(
+            "--arch",
+            type=click.Choice(("x86_64", "aarch64", "amd64", "arm64"), case_sensitive=False),
+            metavar="ARCH",
+            help="Architecture: x86_64 or aarch64.",
+        ),
         define_option("--pin-images", is_flag=True, help="Ask the registry and use the image by digest."),
         define_option("--patch", multiple=True, metavar="FILE", help="Change manifests (merge or JSON patch)."),
         define_option("--pull-secret", multiple=True, metavar="NAME", help="Secret for pulling the image."),
