@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from envcheck.core.model import CellRemark, Document
+from probes.paste.folded_rows import join_folded_rows
 from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
 from probes.paste.output_forms import OutputForms
@@ -52,7 +53,7 @@ def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None =
     Remarks have the numbers of the text's lines.
     """
     splitter = make_splitter(parsers)
-    hosts = [_strip_host(each) for each in separate_hosts(text)]
+    hosts = [_strip_host(each) for each in separate_hosts(join_folded_rows(text))]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
