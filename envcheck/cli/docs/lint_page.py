@@ -9,6 +9,7 @@ from itertools import groupby
 from envcheck.cli.docs.markdown_table import NOTE, PUBLISHED, cell, code, link, source, table
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context.name_tables import FOLDER
+from envcheck.lint.render_remarks import name_severity
 from envcheck.lint.rule_table import RULES
 
 
@@ -42,7 +43,9 @@ def page() -> str:
     lines = [NOTE, "", text.head.format(count=len(RULES)).strip()]
     for area, rules in groupby(RULES, key=lambda rule: rule.area):
         lines += ["", f"## {area}", "", text.areas[area], ""]
-        rows = [(f"`{rule.name}`", rule.severity.name, cell(rule.says), source(rule.source)) for rule in rules]
+        rows = [
+            (f"`{rule.name}`", name_severity(rule.severity), cell(rule.says), source(rule.source)) for rule in rules
+        ]
         lines += table(("rule", "worst severity", "requirement", "source"), rows)
     return "\n".join([*lines, "", *_traps(text)]) + "\n"
 

@@ -21,6 +21,7 @@ _OWN = re.compile(
 )
 _NAMED = (
     re.compile(r"remote rank:? ?\[(\d{1,5})\]", re.I),
+    re.compile(r"\bpair_rank = (\d{1,5})\b"),
     re.compile(r"\b(?:dst|dest|remote|peer)_?[rR]ank(?:Id)?[:=\[ ]{1,3}(\d{1,5})\b"),
     re.compile(
         r"\b[Rr]anks? ((?:\d{1,5},? ?){1,40})(?:failed to pass|did not|have not|has not|is missing|are missing)"

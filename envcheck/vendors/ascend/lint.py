@@ -66,6 +66,14 @@ RULES = (
         after="variables.interface",
     ),
     LintRule(
+        "variables.timeout_range",
+        Status.FAIL,
+        _("Time-outs of HCCL are within the range that CANN accepts."),
+        "CANN environment variable reference, HCCL_CONNECT_TIMEOUT: 120 to 7200 s",
+        lint_environment.find_timeouts_out_of_range,
+        after="variables.set_env",
+    ),
+    LintRule(
         "training.precision",
         Status.FAIL,
         _("The precision suits the device."),

@@ -221,7 +221,7 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
             low
             and stage is not None
             and stage.values[:1]
-            and stage.values[0] in ("0", "1")
+            and stage.values[0] in ("0", "1", "2")
             and low[-1].name == "offload_param"
         ):
             yield warn(

@@ -80,8 +80,16 @@ def find_unreached_intervals(context: LintContext) -> Iterator[Remark]:
 
 
 def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
-    """Find incomplete evaluation settings (Paddle's trainers)."""
+    """Find incomplete evaluation settings: a best checkpoint without one, and Paddle's trainers."""
     for job in context.jobs:
+        best, how = job.find_option("load_best_model_at_end"), job.find_option("evaluation_strategy", "eval_strategy")
+        if best is not None and best.is_enabled and not job.open and (how is None or how.value == "no"):
+            yield warn(
+                locate_option(best),
+                _("load_best_model_at_end is set, but no evaluation: there is nothing to choose the best model by"),
+                _("Set eval_strategy and save_strategy to the same value, or remove it."),
+            )
+            continue
         if not (job.find_option("train_dataset_path") or job.find_option("train_dataset_type")):
             continue
         do, how = job.find_option("do_eval"), job.find_option("evaluation_strategy", "eval_strategy")
