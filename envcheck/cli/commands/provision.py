@@ -115,7 +115,7 @@ class InstallOptions(LockedOption, MachineOptions):
     )  # fmt: skip
     python: str | None = option(
         "--python", group=OptionGroup.MACHINE, metavar="VERSION|PATH",
-        help="Python of a new virtual environment.", excludes=("bundle",),
+        help="Python of the new environment, such as 3.12.", excludes=("bundle",),
     )  # fmt: skip
     weights: str | None = option(
         "--weights", group=OptionGroup.MACHINE, type=click.Path(), metavar="DIR",

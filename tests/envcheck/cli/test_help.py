@@ -22,7 +22,7 @@ from envcheck.core.language import width
 ROOT = Path(__file__).parents[3]
 CATALOGUE = ROOT / "envcheck/locale/zh_CN/LC_MESSAGES/envcheck.po"
 CHINESE = {message.id: message.string for message in read_catalogue(CATALOGUE) if not message.fuzzy}
-LONG = ("doctor", "provision", "train", "infer", "plan")
+LONG = ("doctor", "provision", "train", "infer", "plan", "bundle")
 HELP_LIMIT = 52  # characters: a line beside the options, in a terminal of 80 columns
 ENUMERATIONS = ("--format", "--offload", "--no-stop")  # of two lines, since they name all that can be given
 CLICKS_NAMES = ("TEXT", "INTEGER", "FLOAT", "BOOLEAN", "DIRECTORY", "FILENAME", "INTEGER RANGE", "FLOAT RANGE", "UUID")
