@@ -78,6 +78,20 @@ def parse_choice(text: str) -> PythonChoice:
     return PythonChoice(path=str(path))
 
 
+def read_minor(text: str) -> str:
+    """Return the version of what --python names, such as 3.12; UsageError for an interpreter that does not run."""
+    choice = parse_choice(text)
+    named = inspect_interpreter(choice.path, verbatim("--python")) if choice.path else None
+    if choice.path and named is None:
+        raise _refuse_path(choice.path)
+    return ".".join((named.version if named else choice.version).split(".")[:2])
+
+
+def _refuse_path(path: str) -> UsageError:
+    why = _("--python {path}: not a Python {oldest} or newer that runs", path=path, oldest=_oldest())
+    return UsageError(why, verbatim(f"{path} --version"))
+
+
 def choose_interpreter(choice: PythonChoice | None, accepted: str, recipe: str) -> Interpreter:
     """Return the Python of a new environment for the recipe, whose specifier is `accepted`.
 
@@ -89,10 +103,7 @@ def choose_interpreter(choice: PythonChoice | None, accepted: str, recipe: str) 
     if choice and choice.path:
         named = inspect_interpreter(choice.path, verbatim("--python"))
         if named is None:
-            raise UsageError(
-                _("--python {path}: not a Python {oldest} or newer that runs", path=choice.path, oldest=_oldest()),
-                verbatim(f"{choice.path} --version"),
-            )
+            raise _refuse_path(choice.path)
         _check_choice(named.version, choice.path, accepted, recipe)
         return named
     if choice:

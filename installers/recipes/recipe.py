@@ -208,7 +208,7 @@ class RecipeJob:
     host_memory_gib: float | None = None
     disk_gib: float | None = None
     numbers: toml_file.Given[tuple[int, ...]] = ()
-    plan: Mapping[str, str | int] = field(default_factory=dict)
+    plan: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from tests.installers.provision_helpers import ProvisionCommand, serve_index, write_recipe, write_wheel
 from tests.installers.proxy_parts import LoginProxy, serve_proxy
 from tests.installers.software.source_parts import make_project
+from tests.installers.test_container_provision import ContainerCommand, box  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.real
 
@@ -70,3 +71,27 @@ def test_an_index_that_fails(tmp_path: Path) -> None:
 
     assert done.returncode == 4
     assert "the package index failed: HTTP status 500" in done.stderr, done.stderr
+
+
+@pytest.mark.extended
+def test_a_container(box: ContainerCommand) -> None:  # noqa: F811 (the fixture)
+    """A container gets the mounts and variables of the site, and its commands the proxy, which is not shown."""
+    shared = box.folder / "shared"
+    shared.mkdir()
+    (shared / "told.txt").write_text("here")
+    config = box.folder / "site.toml"
+    config.write_text(
+        '[site]\nproxy = "http://me:geheim@127.0.0.1:9"\nno_proxy = ["127.0.0.1"]\n'
+        f'[[site.mounts]]\nsource = "{shared}"\ntarget = "/shared"\nread_only = true\n'
+        '[site.environment]\nOF_SITE = "yes"\n'
+    )
+    done = box.run_command("--yes", "--config", str(config))
+    again = box.run_command("--yes", "--config", str(config))
+    without = box.run_command("--yes")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert box.run_inside("cat", "/shared/told.txt") == "here"
+    assert box.run_inside("printenv", "OF_SITE").strip() == "yes"
+    assert "geheim" not in done.stdout + box.engine.run_docker("inspect", box.name).stdout
+    assert "nothing to do" in again.stdout
+    assert (without.returncode, "differs from the plan in mounts, environment" in without.stderr) == (1, True)

@@ -26,9 +26,9 @@ class BundleOptions(
     options.SiteOption, options.JsonOption, options.DryRunOption, options.RecipeOption, options.JobOptions
 ):
     arch: str | None = options.arch_option(is_common=True)
-    python: str = option(
-        "--python", group=OptionGroup.MACHINE, is_common=True, metavar="VERSION|PATH", default="",
-        help="Python: a version such as 3.12, or its path.",
+    python: str | None = option(
+        "--python", group=OptionGroup.MACHINE, is_common=True, metavar="VERSION|PATH",
+        help="Python of the new environment, such as 3.12.",
     )  # fmt: skip
     platform: str = option(
         "--platform", group=OptionGroup.MACHINE, metavar="TAG", default="", excludes=("arch",),
@@ -63,6 +63,7 @@ def bundle(request: BundleOptions) -> int:
     from envcheck.job.resolve import resolve_method
     from installers.bundle import assembly, contents, signature
     from installers.output.plan_text import ProgressScreen
+    from installers.plan import interpreters
     from installers.recipes import catalogue
 
     path = request.output
@@ -74,15 +75,14 @@ def bundle(request: BundleOptions) -> int:
     site = site_settings.apply_site(request.config)
     wanted = convert_request(JobRequest, request, may_choose=True)
     named, newest = contents.parse_platform(request.platform) if request.platform else ("", "")
+    python = interpreters.read_minor(request.python) if request.python else ""
     if request.sign:
         signature.check_key(request.sign)
     architecture = named or request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=SystemFacts(architecture=architecture))  # all that is known about the target machine
     recipe, _unused = resolve_method(wanted, catalogue.load_all(request.recipes), target)
     with _open_engine(recipe.image is not None) as source:
-        plan = assembly.plan_bundle(
-            recipe, architecture, path, source, assembly.BundleWishes(request.python, newest, site)
-        )
+        plan = assembly.plan_bundle(recipe, architecture, path, source, assembly.BundleWishes(python, newest, site))
         if not request.as_json:
             click.echo(_render_plan(plan))
         if request.dry_run:

@@ -115,7 +115,7 @@ class InstallOptions(LockedOption, options.DevicesOption, MachineOptions):
     )  # fmt: skip
     python: str | None = option(
         "--python", group=OptionGroup.MACHINE, metavar="VERSION|PATH",
-        help="Python: a version such as 3.12, or its path.", excludes=("bundle",),
+        help="Python of the new environment, such as 3.12.", excludes=("bundle",),
     )  # fmt: skip
     weights: str | None = option(
         "--weights", group=OptionGroup.MACHINE, type=click.Path(), metavar="DIR",

@@ -249,7 +249,8 @@ def fetch_weights(hub: LocalHub, python: str, folder: Path, home: Path) -> Comma
 
 @pytest.mark.real
 def test_fetch_and_resume(tmp_path: Path, hub_python: str) -> None:
-    """An interrupted hub client is explained; the second run downloads only incomplete files."""
+    """An interrupted hub client is explained; the second run downloads only incomplete files; a damaged one is
+    fetched again."""
     repository = write_model(tmp_path / "hub/baidu/ERNIE")
     write_shard(repository / SECOND, *(f"layers.2.{p}.weight" for p in "qkv"), rows=1 << 16)
     (repository / "pytorch_model.bin").write_bytes(b"the weights once more")
@@ -264,12 +265,17 @@ def test_fetch_and_resume(tmp_path: Path, hub_python: str) -> None:
         begun, hub.cut = weights_fetch.present_bytes(target), 0
         hub.sent.clear()
         done = fetch_weights(hub, hub_python, target, tmp_path / "home")
+        resumed = list(hub.sent)
+        raw = (repository / SECOND).read_bytes()
+        (target / SECOND).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+        mended = fetch_weights(hub, hub_python, target, tmp_path / "home")
 
+    assert (mended.status, (target / SECOND).read_bytes() == raw) == (0, True), mended.err
     assert weights_fetch.parse_downloaded_folder(HubDownload("huggingface", "baidu/ERNIE", ""), done) == str(target)
     assert weights.check_weights(target).is_whole is True
     assert not (target / "pytorch_model.bin").exists()
     assert begun >= sum(p.stat().st_size for p in repository.iterdir() if p.name not in (SECOND, "pytorch_model.bin"))
-    assert hub.sent == [SECOND]
+    assert resumed == [SECOND]
 
 
 @pytest.mark.real

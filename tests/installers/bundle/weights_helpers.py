@@ -95,7 +95,7 @@ class _HubHandler(http.server.BaseHTTPRequestHandler):
         files = sorted(folder.iterdir())
         if tree:
             return [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": _make_etag(f)} for f in files]
-        siblings = [{"rfilename": f.name} for f in files]
+        siblings = [{"rfilename": f.name, "size": f.stat().st_size, **_describe_blob(f)} for f in files]
         return {"id": folder.name, "modelId": folder.name, "sha": COMMIT, "siblings": siblings, "tags": []}
 
     def _send_file(self, path: Path) -> None:
@@ -121,6 +121,14 @@ class _HubHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.wfile.write(content)
+
+
+def _describe_blob(path: Path) -> dict[str, Any]:
+    """Return what a hub tells of a large file."""
+    if path.suffix != ".safetensors":
+        return {}
+    return {"lfs": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size,
+                    "pointerSize": 130}}  # fmt: skip
 
 
 def _make_etag(path: Path) -> str:
