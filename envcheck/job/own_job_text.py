@@ -6,27 +6,41 @@ import shlex
 from collections.abc import Iterator
 
 from envcheck.core.language import translate
-from envcheck.core.language.width import display_width
+from envcheck.core.language.width import display_width, wrap_text
 from envcheck.core.lint.own_job import LABELS, JobValue, OwnJob, ValueState
 from envcheck.core.messages import Message, _
 from envcheck.core.secrets import redact_text, redact_words
-from envcheck.report import safe
+from envcheck.report import safe, screen
 
-LABEL_WIDTH, VALUE_WIDTH = 24, 34
+MOST_VALUE, LEAST_PLACE = 36, 28  # columns
 
 
 def render_own_job(own: OwnJob) -> Iterator[str]:
-    """Yield the translated lines: the command, and a row for each value with its place."""
-    yield safe(translate(_("job: {command}", command=shlex.join(redact_words(own.argv)))))
-    for value in own.values:
-        yield f"  {_pad(translate(LABELS[value.name]), LABEL_WIDTH)}{_render_value(value)}"
+    """Yield the translated lines: the command, and a row for each value with its place, wrapped to the terminal."""
+    width = screen.detect_style().width
+    command = safe(translate(_("job: {command}", command=shlex.join(redact_words(own.argv)))))
+    yield from wrap_text(command, width, "", "  ")
+    rows = [
+        (translate(LABELS[value.name]), _render_value(value), safe(translate(describe_place(value))))
+        for value in own.values
+    ]
+    label_width = 4 + max((display_width(label) for label, _value, _place in rows), default=0)
+    value_width = 2 + min(MOST_VALUE, max((display_width(value) for _label, value, _place in rows), default=0))
+    place_at = label_width + value_width
+    for label, value, place in rows:
+        head = f"{_pad(f'  {label}', label_width)}{_pad(value, value_width)}"
+        fits = max(place_at, display_width(head)) + display_width(place) <= width
+        if width - place_at < LEAST_PLACE and not fits:  # a narrow terminal: the place below the value
+            yield from wrap_text(f"{_pad(f'  {label}', label_width)}{value}", width, "", "      ")
+            yield from wrap_text(place, width, "      ", "      ")
+        else:
+            yield from wrap_text(place, width, head, " " * place_at) or [head.rstrip()]
     for note in own.notes:
-        yield f"  {translate(_('note: '))}{translate(note)}"
+        yield from wrap_text(f"{translate(_('note: '))}{translate(note)}", width, "  ", "    ")
 
 
 def _render_value(value: JobValue) -> str:
-    text = redact_text(value.value) if value.value else translate(_("unknown"))
-    return f"{_pad(safe(text), VALUE_WIDTH)}{safe(translate(describe_place(value)))}".rstrip()
+    return safe(redact_text(value.value) if value.value else translate(_("unknown")))
 
 
 def describe_place(value: JobValue) -> Message:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.lint.own_job import JobValue, OwnJob
-from envcheck.core.messages import _
+from envcheck.core.lint.own_job import JobValue, OwnJob, ValueState
+from envcheck.core.messages import _, verbatim
 from envcheck.job.choose_cards import CardChoice, CardQuery, build_choice, choose_cards, find_listed
 from envcheck.job.select import find_local_device
 from installers.recipes.own_recipe import OwnRecipe
@@ -33,7 +33,7 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
             _("name as many devices as the job uses"),
         )
     cards = own.cards or count or count_machine_cards(chosen, facts)
-    settled = replace(own, values=tuple(_settle_value(v, chosen, cards) for v in own.values))
+    settled = replace(own, values=tuple(_settle_value(v, chosen, cards, count is not None) for v in own.values))
     method = own.find_value("method")
     model = own.find_value("model")
     title = shlex.join(own.argv)
@@ -117,7 +117,9 @@ def count_machine_cards(device: str, facts: Facts) -> int:
     return len(found.devices) if found and found.devices else devices.find_default_device(device).cards_per_node
 
 
-def _settle_value(value: JobValue, device: str, cards: int) -> JobValue:
+def _settle_value(value: JobValue, device: str, cards: int, is_chosen: bool) -> JobValue:
+    if value.name == "cards" and is_chosen and value.state is not ValueState.READ:
+        return replace(value, value=str(cards), state=ValueState.READ, where=verbatim("--devices"), option="")
     machine = {"device": device, "cards": str(cards)}
     return replace(value, value=machine[value.name]) if value.name in machine and not value.value else value
 
