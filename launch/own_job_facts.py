@@ -6,18 +6,23 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envcheck.core.facts import Facts
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.job.command import TrainingCommand
-from envcheck.lint.linter import LintResult, lint_source
 from envcheck.scripts import source_file
+
+if TYPE_CHECKING:
+    from envcheck.lint.linter import LintResult
 
 
 def lint_own_job(own: OwnJob, facts: Facts) -> LintResult:
     """Return the linter's result for the file of the job, or for its command."""
+    from envcheck.lint.linter import lint_source  # the rules are many modules
+
     path = Path(own.source)
     named = own.is_file and path.is_file()
     source = source_file.read_source(own.source) if named else _make_command_source(own)

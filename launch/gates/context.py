@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.facts import Facts
@@ -18,12 +19,14 @@ from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Finding
 from envcheck.job.choose_cards import CardChoice
 from envcheck.job.command import TrainingCommand
-from envcheck.lint.linter import LintResult
 from installers.bundle import recipe_locks
 from installers.locks.lockfile import Lock
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import LaunchPlan
 from launch.targets.stage import Stage, StageFacts
+
+if TYPE_CHECKING:
+    from envcheck.lint.linter import LintResult  # imported only for a job that is linted
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,12 @@ class GateContext:
 
     `sight` are the facts collected on `stage`; `runs_error` and `port_error` are errors, None for success; `holder`
     describes the process that already trains in `runs`, None for none; `orphan` is the id of its run if the supervisor
-    was killed.  `options` select this job for provision and
-    train, `doctor_options` for doctor, `more` are further options of train.  `plan` is the planner's result, `lock` the
-    lock file of provision, `lock_error` why it cannot be read.  `master` is the address of node 0 and `host` that of
-    this node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
-    `checkpoint` is the folder to resume from.  `rank` is the number of this node; `leads` is true on node 0.  `choice`
-    are the cards; None: the first visible ones.
-    Of a job of the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
+    was killed.  `options` select this job for provision and train, `doctor_options` for doctor, `more` are further
+    options of train.  `plan` is the planner's result, `lock` the lock file of provision, `lock_error` why it cannot be
+    read.  `master` is the address of node 0 and `host` that of this node, "" if not given; `own_master` and `own_host`
+    say whether they belong to this machine, None: unknown.  `checkpoint` is the folder to resume from.  `rank` is the
+    number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.  Of a job of
+    the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
     """
 
     recipe: Recipe

@@ -42,7 +42,7 @@ def read_record(cwd: Path) -> dict[str, Any]:
 
 
 def test_closed_terminal(paddle_home: Path, tmp_path: Path) -> None:
-    """Closing the terminal ends the run like Ctrl-C; the run record says so even though no output can be read."""
+    """Closing the terminal ends only the view: the supervisor goes on, until the run is stopped."""
     ours, theirs = pty.openpty()
     with start_training(paddle_home, tmp_path, 2000, theirs, start_new_session=True) as child:
         os.close(theirs)
@@ -52,6 +52,9 @@ def test_closed_terminal(paddle_home: Path, tmp_path: Path) -> None:
         code = child.wait(300)
 
     assert code == 130
+    assert read_record(tmp_path)["state"] == "running"
+    stop = [sys.executable, "-m", "envcheck", "runs", "stop", "latest", "--runs", "runs", "--yes"]
+    subprocess.run(stop, cwd=tmp_path, env={**os.environ, "ENVCHECK_HOME": str(paddle_home)}, check=True, timeout=300)
     assert (read_record(tmp_path)["state"], read_record(tmp_path)["exit"]["code"]) == ("interrupted", 130)
     assert find_orphan(tmp_path / "runs") is None
 

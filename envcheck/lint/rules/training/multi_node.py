@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from envcheck.core.home_folder import find_user_home
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, verbatim
@@ -13,7 +13,7 @@ _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")
 # Options by which nodes may differ: variables passed by name, or a start on one node only.
 _OTHERWISE = re.compile(r" (?:--export\b|-x |-genv|-env|-w|--nodelist|-N ?1 |--nodes[= ]1 |-r |--relative)")
-_DEFAULTS = str(Path("~/.cache/huggingface/accelerate/default_config.yaml").expanduser())
+_DEFAULTS = ".cache/huggingface/accelerate/default_config.yaml"  # in the user's home
 
 
 def is_multi_node(job: TrainingJob) -> bool:
@@ -51,7 +51,9 @@ def has_other_config_file(context: LintContext, job: TrainingJob) -> bool:
     """Return whether accelerate reads a file that is not available; without an option, it reads the user's own."""
     if job.launcher.name != "accelerate" or any(given.key for given in job.own):
         return False
-    return job.find_launcher_option("config_file") is not None or bool(context.machine.path_exists(_DEFAULTS))
+    home = find_user_home()
+    has_defaults = home is not None and bool(context.machine.path_exists(str(home / _DEFAULTS)))
+    return job.find_launcher_option("config_file") is not None or has_defaults
 
 
 def reads_role_variable(job: TrainingJob, role: str) -> bool:
