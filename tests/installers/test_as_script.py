@@ -42,6 +42,7 @@ MACHINES = {
     "ernie-21b-hetero": "h200x8",
     "qwen-7b-npu-llamafactory": "atlas-800t-a2",
     "qwen-7b-npu-swift": "atlas-800t-a2",
+    "qwen-14b-npu-swift": "atlas-800t-a2",
     "tiny-cpu": "cpu",
     "tiny-iluvatar": "bi-v150x8",
     "tiny-npu": "atlas-800t-a2",
