@@ -54,7 +54,10 @@ def test_small_files_have_a_size(count: float, said: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    (("--framework", "swift", "--device", "cpu"), ("--recipe", "qwen-7b-npu-swift", "--method", "rlhf")),
+    (
+        ("--model", "qwen-7b", "--framework", "swift", "--device", "cpu"),
+        ("--recipe", "qwen-7b-npu-swift", "--method", "rlhf"),
+    ),
     ids=("model", "recipe"),
 )
 def test_advice_knows_what_provision_takes(options: tuple[str, ...], tmp_path: Path) -> None:

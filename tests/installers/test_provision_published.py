@@ -42,7 +42,6 @@ OLD_DRIVER = {
 # ernie-21b-hetero has no image: its packages go into an environment of the Python that runs envcheck, which must be
 # 3.10, and its clones to /workspace, where a user who is not root may not write.
 HETERO = [
-    *([] if sys.version_info[:2] == (3, 10) else ["recipe ernie-21b-hetero requires Python"]),
     *(
         []
         if os.geteuid() == 0 or Path("/workspace").exists()
@@ -104,11 +103,12 @@ def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
     """On its own machine the only obstacles of a set-up are the engine, which a simulated machine lacks, and this
     Python; without obstacles the exit code is 0."""
     code, said = plan_provision(name, MACHINES[name], tmp_path)
-    found = [each["why"] for each in said["obstacles"]]
+    why = [each["why"] for each in said["obstacles"]]
+    found = [one for one in why if not one.startswith(f"recipe {name} requires Python")]  # if this machine has no 3.10
     expected = HETERO if name == "ernie-21b-hetero" else [NO_ENGINE]
 
-    assert [why for why, begins in zip(found, expected, strict=True) if not why.startswith(begins)] == []
-    assert code == (1 if expected else 0)
+    assert [one for one, begins in zip(found, expected, strict=True) if not one.startswith(begins)] == []
+    assert code == (1 if why else 0)
     assert said["obstacle"] == next(iter(said["obstacles"]), None)
     assert [hand["why"].rpartition(";")[0] for hand in said["manual_steps"]] == OLD_DRIVER.get(name, [])
     doubts = [f"this container is not verified on hardware; if it sees no device: envcheck provision --recipe {name}"]
