@@ -65,7 +65,7 @@ def test_advice_knows_what_provision_takes(options: tuple[str, ...], tmp_path: P
     env = {**os.environ, "ENVCHECK_HOME": str(tmp_path)}
     argv = [sys.executable, "-m", "envcheck", "provision", "--dry-run", *options]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
-    rows = [line.split()[1:] for line in done.stderr.splitlines() if "--model" in line and not line.startswith("envcheck:")]
+    rows = [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("    ") and "--model" in line]
 
     assert done.returncode == 2
     assert rows and "--variant" not in done.stderr
