@@ -166,8 +166,9 @@ class LogScanner:
         self._told.clear()
 
     def _look_at_lines(self, lines: list[bytes], keys: list[bytes]) -> None:
+        last = len(lines) - 1  # empty where the block ends with a line
         for at, key in enumerate(keys):
-            if self._readers:
+            if self._readers and (at < last or lines[at]):
                 self._feed_readers(lines[at])
             if key in self._hot:
                 self._read_line(lines, at, key)
@@ -290,7 +291,7 @@ class LogScanner:
 
     def finish_piece(self, after: Iterable[bytes] = ()) -> LogFindings:
         """Return the findings; `after` are the blocks after this part, into which an exception may continue."""
-        self._finish_traceback(line for block in after for line in block.split(b"\n"))
+        self._finish_traceback(line for block in after for line in block.removesuffix(b"\n").split(b"\n"))
         for reader in self._readers.values():
             self._record_exception(reader.finish_log())
         self._forget_keys()
