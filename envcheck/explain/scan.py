@@ -16,7 +16,7 @@ from envcheck.explain.log_findings import HEAD, ODD, SHOWN, TAIL, EntryHits, Log
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
-from envcheck.explain.processes.printed_data import is_printed_data
+from envcheck.explain.processes.printed_data import SampleReader
 from envcheck.explain.processes.progress import feed_progress
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -68,6 +68,7 @@ class LogScanner:
     _alarm: bool = False  # number of the last block's lines
     _readers: dict[int | None, TracebackReader] = field(default_factory=dict)  # of open tracebacks, by rank
     _tracebacks: int = 0
+    _samples: SampleReader = field(default_factory=lambda: SampleReader(()))  # of the current block
 
     def __post_init__(self) -> None:
         self.found = LogFindings(self.name)
@@ -166,6 +167,7 @@ class LogScanner:
         self._told.clear()
 
     def _look_at_lines(self, lines: list[bytes], keys: list[bytes]) -> None:
+        self._samples = SampleReader(lines)
         last = len(lines) - 1  # empty where the block ends with a line
         for at, key in enumerate(keys):
             if self._readers and (at < last or lines[at]):
@@ -205,7 +207,7 @@ class LogScanner:
                 return
         seen = self._told.get(key)
         if seen is None:
-            if len(line) < WINDOW and is_printed_data(lines, at):
+            if len(line) < WINDOW and self._samples.is_printed_data(at):
                 return
             seen = self._told[key] = _SeenLine(line if len(line) < WINDOW // 4 else line[:WINDOW])
             seen.names = self._match_new_line(lines, at, number, key)
@@ -214,7 +216,7 @@ class LogScanner:
         if names is None:
             seen.others[extract_codes(line)] = self._match_new_line(lines, at, number, key)
             return
-        if names and is_printed_data(lines, at):
+        if names and self._samples.is_printed_data(at):
             return
         self._count_hits(names, number, line)
         if not names:
