@@ -203,7 +203,7 @@ def _choose_exception(
     if loud:
         mine = [one for one in ended if one.file == loud.file and one.text in loud.text]
         if mine:
-            return mine[0]
+            return next((one for one in mine if loud.line == one.end), mine[0])
     first = find_first_failure(ends)
     logs = [first.end.log] if first and first.end else [loud.file] if loud else [scan.name for scan in scans]
     for scan in scans:

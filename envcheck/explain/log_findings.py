@@ -107,6 +107,7 @@ class LogFindings:
         odd = dict(self.odd_first)
         for number, line in self.odd_last:
             odd.setdefault(compute_kind(line), (number, line))
+        self.raised.sort(key=lambda one: one.line)  # of several ranks, those that began first may have ended last
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
         self._guess_exceptions()
         self.tail = _read_last_lines(self)

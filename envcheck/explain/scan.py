@@ -16,7 +16,7 @@ from envcheck.explain.log_findings import HEAD, ODD, SHOWN, TAIL, EntryHits, Log
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
-from envcheck.explain.processes.printed_data import is_printed_data
+from envcheck.explain.processes.printed_data import SampleReader
 from envcheck.explain.processes.progress import feed_progress
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -68,6 +68,7 @@ class LogScanner:
     _alarm: bool = False  # number of the last block's lines
     _readers: dict[int | None, TracebackReader] = field(default_factory=dict)  # of open tracebacks, by rank
     _tracebacks: int = 0
+    _samples: SampleReader = field(default_factory=lambda: SampleReader(()))  # of the current block
 
     def __post_init__(self) -> None:
         self.found = LogFindings(self.name)
@@ -166,8 +167,10 @@ class LogScanner:
         self._told.clear()
 
     def _look_at_lines(self, lines: list[bytes], keys: list[bytes]) -> None:
+        self._samples = SampleReader(lines)
+        last = len(lines) - 1  # empty where the block ends with a line
         for at, key in enumerate(keys):
-            if self._readers:
+            if self._readers and (at < last or lines[at]):
                 self._feed_readers(lines[at])
             if key in self._hot:
                 self._read_line(lines, at, key)
@@ -204,7 +207,7 @@ class LogScanner:
                 return
         seen = self._told.get(key)
         if seen is None:
-            if len(line) < WINDOW and is_printed_data(lines, at):
+            if len(line) < WINDOW and self._samples.is_printed_data(at):
                 return
             seen = self._told[key] = _SeenLine(line if len(line) < WINDOW // 4 else line[:WINDOW])
             seen.names = self._match_new_line(lines, at, number, key)
@@ -213,7 +216,7 @@ class LogScanner:
         if names is None:
             seen.others[extract_codes(line)] = self._match_new_line(lines, at, number, key)
             return
-        if names and is_printed_data(lines, at):
+        if names and self._samples.is_printed_data(at):
             return
         self._count_hits(names, number, line)
         if not names:
@@ -290,7 +293,7 @@ class LogScanner:
 
     def finish_piece(self, after: Iterable[bytes] = ()) -> LogFindings:
         """Return the findings; `after` are the blocks after this part, into which an exception may continue."""
-        self._finish_traceback(line for block in after for line in block.split(b"\n"))
+        self._finish_traceback(line for block in after for line in block.removesuffix(b"\n").split(b"\n"))
         for reader in self._readers.values():
             self._record_exception(reader.finish_log())
         self._forget_keys()

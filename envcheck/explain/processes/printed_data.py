@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 LOOK_BACK = 400  # lines
+WIDTH = 400  # bytes of a line that are looked at
 # Captions of LLaMA-Factory, ms-swift, Megatron-SWIFT, PaddleFormers, OpenRLHF, verl and axolotl.
 _STARTS = re.compile(
     rb"^\s{0,8}(?:\[INFO:swift\] )?(?:(?:chosen_|rejected_)?inputs|labels|chosen|rejected|prompts?|response"
@@ -26,17 +27,29 @@ _RECORD = re.compile(
 )
 
 
-def is_printed_data(lines: Sequence[bytes], at: int) -> bool:
-    """Return whether the line is part of a sample that was printed."""
-    line = lines[at]
-    if _RECORD.match(line[:400]):
-        return True
-    if _ENDS.search(line[:200]):
-        return False
-    for before in range(at, max(-1, at - LOOK_BACK), -1):
-        head = lines[before][:400]
-        if _STARTS.match(head):
+class SampleReader:
+    """Tells which lines of a block, asked in their order, are part of a printed sample; checks each line once."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+        self._next = 0
+        self._caption = -LOOK_BACK  # line of the caption of the sample that is not over
+
+    def is_printed_data(self, at: int) -> bool:
+        """Return whether the line is part of a sample that was printed."""
+        line = self._lines[at]
+        if _RECORD.match(line[:WIDTH]):
             return True
-        if before != at and _ENDS.search(head):
+        if _ENDS.search(line[:200]):
             return False
-    return False
+        for before in range(max(self._next, at - LOOK_BACK + 1), at):
+            self._check_line(before)
+        self._next = max(self._next, at)
+        return bool(_STARTS.match(line[:WIDTH])) or self._caption > at - LOOK_BACK
+
+    def _check_line(self, at: int) -> None:
+        head = self._lines[at][:WIDTH]
+        if _STARTS.match(head):
+            self._caption = at
+        elif _ENDS.search(head):
+            self._caption = -LOOK_BACK

@@ -44,8 +44,9 @@ class StepLine:
 
 @dataclass
 class ProgressMarks:
-    """The last lines in which a training advanced, and the last mark of a regular end."""
+    """The first and last line of a step, the last ones in which a training advanced, the last mark of a regular end."""
 
+    first: StepLine | None = None
     last: StepLine | None = None
     advances: tuple[StepLine, ...] = ()
     end: int = 0  # line
@@ -53,16 +54,22 @@ class ProgressMarks:
 
     def add_step(self, one: StepLine) -> None:
         """Record the next line of a step."""
-        if self.last is None or one.step is None or one.step != self.last.step:
+        if self._is_advance(one):
             self.advances = (*self.advances, one)[-KEPT:]
-        self.last = one
+        self.first, self.last = self.first or one, one
+
+    def _is_advance(self, one: StepLine) -> bool:
+        return self.last is None or one.step is None or one.step != self.last.step
 
     def append_part(self, other: ProgressMarks, lines: int) -> None:
         """Extend by those of the part that follows, of which the log has `lines` lines before."""
-        for one in other.advances:
-            self.add_step(_shift_step(one, lines))
-        if other.last:
-            self.last = _shift_step(other.last, lines)
+        if other.first and other.last:
+            first = _shift_step(other.first, lines)
+            more = tuple(_shift_step(one, lines) for one in other.advances)
+            if more[0] == first and not self._is_advance(first):  # it advanced in its part only
+                more = more[1:]
+            self.advances = (*self.advances, *more)[-KEPT:]
+            self.first, self.last = self.first or first, _shift_step(other.last, lines)
         if other.end:
             self.end, self.end_text = other.end + lines, other.end_text
 

@@ -95,7 +95,7 @@ def test_prose_of_the_catalogues_own_words(tmp_path: Path, monkeypatch: pytest.M
 def test_the_last_lines_of_a_flood_are_told(tmp_path: Path) -> None:
     """Where nothing is known the last alarm is among the telling lines, though dull lines come after it."""
     lines = [*make_flood(FAILED), "[ERROR] request tomato failed: pepper"]
-    found = explain_lines(tmp_path, [*lines, *(f"step {number} is made" for number in range(3000))])
+    found = explain_lines(tmp_path, [*lines, *(f"part {number} is made" for number in range(3000))])
 
     assert not found.diagnoses
     assert (LINES + 1, lines[-1]) in [(one.line, one.text) for one in found.relevant_lines]

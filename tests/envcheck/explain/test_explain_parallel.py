@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from envcheck.explain import explainer, log_files, log_findings, scan
 from envcheck.explain.log_findings import LogFindings, join_pieces
 from envcheck.explain.parallel import LogPiece, scan_piece
+from envcheck.explain.processes.progress import ProgressMarks, StepLine
 from tests.envcheck.explain.diagnose_helpers import SAID
 
 pytestmark = pytest.mark.slow
@@ -37,14 +38,15 @@ def make_traceback(size: int, ahead: str, end: str) -> str:
     return "\n".join(ahead + line for line in lines)
 
 
-AHEAD = st.sampled_from(("", "", "[rank1]: ", "x: "))
+AHEAD = st.sampled_from(("", "", "[rank1]: ", "[rank2]: ", "x: "))
 CLOCK = st.integers(0, 59).map(lambda n: f"[2025-07-01 12:00:{n:02d},100] ")
 WORDS = st.text("abcdegst", min_size=3, max_size=9)
 LINES = st.one_of(
     st.sampled_from(SAID),
     st.builds("{}{}".format, CLOCK, st.sampled_from(SAID)),
-    st.sampled_from((OOM, OOM, "ValueError: no", "", "step", "\r\n", "  3%|x| 1/9\r" * 40 + OOM + "\r 4%", "x" * 700)),
-    st.builds("{}step {}".format, CLOCK, st.integers(0, 10**7)),
+    st.sampled_from(("ValueError: no", "", "step", "training completed")),
+    st.sampled_from((OOM, OOM, "\r\n", "  3%|x| 1/9\r" * 40 + OOM + "\r 4%", "x" * 700)),
+    st.builds("{}step {}".format, CLOCK, st.one_of(st.integers(0, 1), st.integers(0, 10**7))),
     st.builds(lambda loss, times: f"{{'loss': {loss}}}\n" * times, st.integers(0, 9), st.integers(1, 40)),
     st.builds("error in part {} {}".format, WORDS, st.integers(0, 99)),
     st.builds("error code {} failed: {}".format, st.sampled_from((0, 507033, 207001)), WORDS),
@@ -86,6 +88,20 @@ def test_pieces_say_what_the_whole_says(small: None, tmp_path: Path, log: str, d
     cuts = sorted(data.draw(st.sets(st.integers(1, last), min_size=1, max_size=4)) if last else ())
 
     assert scan_in_pieces(path, cuts) == scan_piece(LogPiece(path), explainer.load_index())
+
+
+@given(steps=st.lists(st.sampled_from((None, 1, 2, 3)), max_size=8), data=st.data())
+def test_steps_of_pieces(steps: list[int | None], data: st.DataObject) -> None:
+    """The last advances are the same wherever a log is cut: the first step of a part may be that of the part before."""
+    cut = data.draw(st.integers(0, len(steps)))
+    whole, first, second = ProgressMarks(), ProgressMarks(), ProgressMarks()
+    for at, step in enumerate(steps):
+        whole.add_step(StepLine(at, b"", step, True))
+        part, before = (first, 0) if at < cut else (second, cut)
+        part.add_step(StepLine(at - before, b"", step, True))
+    first.append_part(second, cut)
+
+    assert first == whole
 
 
 @pytest.mark.parametrize("end", ["KeyError: 'a'\n", ""])
@@ -162,7 +178,7 @@ def test_any_number_of_processes(logs: Path) -> None:
     assert one.stderr.count("is truncated") == 1
     for count in (2, 5):
         several = run_explain(count, "--json", logs, patch="parallel.MOST = 9")
-        assert (several.returncode, several.stdout, several.stderr) == (0, one.stdout, one.stderr)
+        assert (several.returncode, several.stdout, several.stderr) == (1, one.stdout, one.stderr)
 
 
 def test_processes_share_the_work(logs: Path) -> None:
@@ -180,14 +196,14 @@ def test_killed_workers(logs: Path, when: str) -> None:
     patch = f"parallel.scan_piece = lambda piece, index: {when} and os.getpid() != parent and os.kill(os.getpid(), 9)"
     done = run_explain(2, "--json", logs, patch=f"{patch} or really_scan(piece, index)")
 
-    assert (done.returncode, done.stdout) == (0, run_explain(1, "--json", logs).stdout)
+    assert (done.returncode, done.stdout) == (1, run_explain(1, "--json", logs).stdout)
 
 
 def test_no_process_can_be_started(logs: Path) -> None:
     """Where the system refuses another process this one reads all."""
     done = run_explain(2, "--json", logs, patch="def no(): raise BlockingIOError\nos.fork = no")
 
-    assert (done.returncode, done.stdout) == (0, run_explain(1, "--json", logs).stdout)
+    assert (done.returncode, done.stdout) == (1, run_explain(1, "--json", logs).stdout)
 
 
 def test_a_log_that_cannot_be_read(logs: Path) -> None:
@@ -253,7 +269,10 @@ def test_a_large_log(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "envcheck", "explain", "--json", str(path)]
     one = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *words]
 
-    assert subprocess.check_output(words, cwd=ROOT) == subprocess.check_output(one, cwd=ROOT)
+    both, alone = (subprocess.run(argv, cwd=ROOT, capture_output=True) for argv in (words, one))
+
+    assert (both.returncode, both.stdout) == (alone.returncode, alone.stdout)
+    assert json.loads(both.stdout)["exit_code"] == both.returncode == 1
 
 
 def test_a_large_log_shows_how_far_it_is(tmp_path: Path) -> None:
@@ -268,4 +287,4 @@ def test_a_large_log_shows_how_far_it_is(tmp_path: Path) -> None:
     shown.expect(pexpect.EOF)
     shown.close()
 
-    assert shown.exitstatus == 0
+    assert shown.exitstatus == 1
