@@ -139,7 +139,7 @@ def collect_context(
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.collect_facts(
         stage_question.build_stage_question(
-            recipe, job, made, device, facts, runs, port if leads else None, request.checkpoint
+            recipe, job, made, device, facts, runs, port if leads else None, request.resume_path
         )
     )
     if resolved.own:
@@ -176,7 +176,7 @@ def collect_context(
         host=host,
         own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
-        checkpoint=request.checkpoint,
+        checkpoint=request.resume_path,
         lint=lint_own_job(resolved.own, facts) if resolved.own else None,
         absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
         choice=resolved.choice,
@@ -297,7 +297,7 @@ def _supervise_run(
     begun |= {
         "host": socket.gethostname(),
         "request": list(redact_words(list_repeat_words(seen))),
-        "resumed_from": {"run": request.resumed_run, "checkpoint": request.checkpoint} if request.resumed_run else None,
+        "resumed_from": {"run": request.resumed_run, "checkpoint": request.resume_path} if request.resumed_run else None,
         "cards_used": list(choose_monitor.list_card_labels(seen)),
         "watch": {
             "no_stop": list(request.no_stop),

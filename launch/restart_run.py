@@ -67,7 +67,7 @@ def build_restart_request(request: TrainRequest, run: Path, has_checkpoint: bool
 
     Cards that the user chose are kept.  A job of the user's own begins again: its command is not changed.
     """
-    fresh = replace(request, added_settings=(), resumed_run="", checkpoint="")
+    fresh = replace(request, added_settings=(), resumed_run="", resume_path="")
     resume = run.name if has_checkpoint and request.own_job is None else request.resume
     devices = request.devices or (None if request.own_job or request.device == "cpu" else "auto")
     return replace(fresh, resume=resume, devices=devices)

@@ -62,7 +62,7 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
             _("pass it after --, for example -- --resume_from_checkpoint DIR"),
         )
     path = choose_checkpoint(run, job.recipe)
-    return replace(request, checkpoint=path, resumed_run=run.id, added_settings=(f"{option}={path}",))
+    return replace(request, resume_path=path, resumed_run=run.id, added_settings=(f"{option}={path}",))
 
 
 def _find_folder(request: TrainRequest) -> Path | None:

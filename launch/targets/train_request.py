@@ -14,7 +14,7 @@ from envcheck.job.request import JobRequest
 class TrainRequest(JobRequest):
     """A job with the options of train; `runs` is the folder for runs, `gather_s` the time limit of the rendezvous.
 
-    `resume` is the name of a run; `resumed_run` is then its id, and `checkpoint` the folder to continue from.
+    `resume` is the name of a run; `resumed_run` is then its id, and `resume_path` the folder to continue from.
     """
 
     runs: Path = Path("runs")
@@ -37,7 +37,7 @@ class TrainRequest(JobRequest):
     resume: str | None = None
     restart: int = 0
     resumed_run: str = ""
-    checkpoint: str = ""
+    resume_path: str = ""
 
 
 def format_repeat_options(request: TrainRequest) -> str:
