@@ -297,7 +297,9 @@ def _supervise_run(
     begun |= {
         "host": socket.gethostname(),
         "request": list(redact_words(list_repeat_words(seen))),
-        "resumed_from": {"run": request.resumed_run, "checkpoint": request.resume_path} if request.resumed_run else None,
+        "resumed_from": (
+            {"run": request.resumed_run, "checkpoint": request.resume_path} if request.resumed_run else None
+        ),
         "cards_used": list(choose_monitor.list_card_labels(seen)),
         "watch": {
             "no_stop": list(request.no_stop),
