@@ -169,7 +169,7 @@ def test_the_gate_runs_failed_tests_once_more(tmp_path: Path, broken: str, code:
     python.chmod(0o755)
     (tmp_path / "test_suite.py").write_text(DISTURBED + broken)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p tests.tiers --strict-markers\n")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), tiers.REQUIRED: ""}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", tiers.REQUIRED: ""}
     subprocess.run([str(python), "-m", "pytest", "-n", "0"], cwd=tmp_path, env=env, capture_output=True)
 
     done = subprocess.run([str(tmp_path / ".ci" / "repeat")], env=env, capture_output=True, text=True)
