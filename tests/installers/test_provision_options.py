@@ -167,7 +167,7 @@ def test_what_a_mode_does_not_take(mode: str, kind: type, capsys: pytest.Capture
         ("--hosts n1 --lock x", "--lock cannot be combined with --hosts"),
         ("--hostfile x --lock x", "--lock cannot be combined with --hostfile"),
         ("--sha256 x", "--sha256 requires --install-driver"),
-        ("--resume", "--resume requires one of --hosts, --hostfile"),
+        ("--unfinished", "--unfinished requires one of --hosts, --hostfile"),
     ],
 )
 def test_either(words: str, said: str, capsys: pytest.CaptureFixture[str], home: Path) -> None:

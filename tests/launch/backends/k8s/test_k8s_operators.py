@@ -197,7 +197,7 @@ def test_patches_that_do_not_fit_are_one_sentence(tmp_path: Path, text: str, rea
     ("words", "reason"),
     [
         (("--operator", "none"), "use one of: training, trainer, jobset, volcano, ascend"),
-        (("--arch", "riscv64"), "invalid value for --arch"),
+        (("--arch", "riscv64"), "Invalid value for '--arch'"),
         (("--operator", "volcano", "--queue", "kueue:a"), "cannot be used with --queue kueue:"),
         (("--queue", "kueue:"), "invalid value for --queue"),
         (("--operator", "trainer", "--ttl", "5"), "cannot be used with --ttl"),
