@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import UsageError
@@ -33,7 +33,9 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
             _("name as many devices as the job uses"),
         )
     cards = own.cards or count or count_machine_cards(chosen, facts)
-    settled = replace(own, values=tuple(_settle_value(v, chosen, cards, count is not None) for v in own.values))
+    given = {"device": "--device"} if device != "auto" else {}
+    given |= {"cards": "--devices"} if count is not None else {}
+    settled = replace(own, values=tuple(_settle_value(value, chosen, cards, given) for value in own.values))
     method = own.find_value("method")
     model = own.find_value("model")
     title = shlex.join(own.argv)
@@ -117,11 +119,13 @@ def count_machine_cards(device: str, facts: Facts) -> int:
     return len(found.devices) if found and found.devices else devices.find_default_device(device).cards_per_node
 
 
-def _settle_value(value: JobValue, device: str, cards: int, is_chosen: bool) -> JobValue:
-    if value.name == "cards" and is_chosen and value.state is not ValueState.READ:
-        return replace(value, value=str(cards), state=ValueState.READ, where=verbatim("--devices"), option="")
-    machine = {"device": device, "cards": str(cards)}
-    return replace(value, value=machine[value.name]) if value.name in machine and not value.value else value
+def _settle_value(value: JobValue, device: str, cards: int, given: Mapping[str, str]) -> JobValue:
+    """Return the value with what the machine, or an option in `given`, settles."""
+    settled = {"device": device, "cards": str(cards)}
+    if value.name in given and value.state is not ValueState.READ:
+        place = verbatim(given[value.name])
+        return replace(value, value=settled[value.name], state=ValueState.READ, where=place, option="")
+    return replace(value, value=settled[value.name]) if value.name in settled and not value.value else value
 
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:

@@ -19,6 +19,7 @@ TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = ("failed", "unstarted")
 GENERIC = "--model MODEL --method METHOD"  # in the catalogue of explanations
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+TRACEBACK = "Traceback (most recent call last)"
 HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
 
 
@@ -54,7 +55,9 @@ def diagnose_run(run: Path, end: TrainingEnd, began_s: float) -> tuple[Diagnosis
     if end.how not in FAILED and not hung:
         return ()
     code = None if hung else end.failed.code if end.failed else end.status  # ended by envcheck: the code is meaningless
-    needs_kernel_log = code in (-signal.SIGKILL, -signal.SIGBUS, None) and not hung
+    has_raised = code is None and end.failed is not None and any(TRACEBACK in line for line in end.failed.lines)
+    # The kernel's log is about all processes of the host: one that ended by an exception was not ended by the kernel.
+    needs_kernel_log = code in (-signal.SIGKILL, -signal.SIGBUS, None) and not hung and not has_raised
     kernel = kernel_log.read_lines(began_s) if needs_kernel_log else None
     logs = [f"workerlog.{end.failed.rank}"] if end.failed else []
     for name in (*logs, "launcher.log"):

@@ -45,6 +45,22 @@ def test_the_first_failed_workers_log_is_read(tmp_path: Path) -> None:
     assert (first.evidence[0].file, first.evidence[0].line) == ("workerlog.1", 2)
 
 
+def test_the_kernel_log_of_others_is_no_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of the host that crashed meanwhile did not end a worker that raised an exception."""
+    crash = (
+        "2026-11-29T06:59:03,778056+00:00 bash[24633]: segfault at 7ffe ip 00007faf sp 00007ffe error 6 in libc.so.6"
+    )
+    monkeypatch.setattr("envcheck.explain.kernel_log.read_lines", lambda since: (crash,))
+    words = ("Traceback (most recent call last):", '  File "/w/t.py", line 7, in <module>', "KeyError: 'images'")
+    run = write_logs(tmp_path, workerlog_1="\n".join(words))
+
+    raised = diagnose_failure.diagnose_run(run, make_ending("failed", FirstFailure(1, None, words)), 0.0)
+    silent = diagnose_failure.diagnose_run(run, make_ending("failed", FirstFailure(0, None, ())), 0.0)
+
+    assert [one.name for one in raised] == ["exceptions.missing_key"]
+    assert "host.segfault" in {one.name for one in silent}
+
+
 def test_the_end_of_a_long_log_is_enough(tmp_path: Path) -> None:
     """Only the last megabytes of a large log are read."""
     run = write_logs(tmp_path, workerlog_0="a healthy line of a training\n" * 400_000 + OOM)
