@@ -92,6 +92,7 @@ def as_page(run: Run, now: str = "") -> str:
         (_("progress"), now),
         (_("loss"), _describe_loss(run)),
         (_("reason"), _describe_reason(said)),
+        (_("warnings"), _describe_warnings(said)),
         (_("memory"), _describe_memory(said)),
         (_("worker"), _describe_worker(said.get("first_failed_worker"))),
         _find_first_diagnosis(said),
@@ -166,10 +167,21 @@ def _describe_exit(status: Any) -> str:
 
 def _describe_reason(said: dict[str, Any]) -> str:
     error, rule = said.get("error"), said.get("stopped")
-    if isinstance(rule, dict) and isinstance(rule.get("seen"), str):
-        seen = restore(rule["seen"], rule.get("message"))
-        return translate(_("{check}: {seen}", check=str(rule.get("name")), seen=seen))
-    return translate(error) if isinstance(error, str) else ""
+    return _describe_finding(rule) or (translate(error) if isinstance(error, str) else "")
+
+
+def _describe_warnings(said: dict[str, Any]) -> str:
+    """Return the warnings of the training, each after its name."""
+    known = said.get("warnings")
+    return "; ".join(filter(None, map(_describe_finding, known))) if isinstance(known, list) else ""
+
+
+def _describe_finding(value: Any) -> str:
+    """Return a recorded finding with its name; "" for anything else."""
+    if not isinstance(value, dict) or not isinstance(value.get("seen"), str):
+        return ""
+    seen = restore(value["seen"], value.get("message"))
+    return translate(_("{check}: {seen}", check=str(value.get("name")), seen=seen))
 
 
 def _describe_worker(worker: Any) -> str:

@@ -217,6 +217,14 @@ def test_number_of_steps(tmp_path: Path) -> None:
         assert f"5.000 -> 4.000, {words}" in run_pages.as_page(Run(tmp_path, "finished", None, {"loss": loss}))
 
 
+def test_page_with_warnings(tmp_path: Path) -> None:
+    """Warnings of the training are shown with their names; what is no finding is left out."""
+    warning = {"name": "watch.flat", "seen": "the loss is 2.3 since step 4", "message": None}
+    page = run_pages.as_page(Run(tmp_path, "finished", None, {"warnings": [warning, 3, {"name": "x"}]}))
+
+    assert "watch.flat: the loss is 2.3 since step 4" in " ".join(page.split())
+
+
 def test_page_of_a_chat(tmp_path: Path) -> None:
     """The page distinguishes chats from trainings."""
     for method, words in (("lora", "model       tiny, method lora"), ("chat", "chat with   tiny, method chat")):
