@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.lint.own_job import JobValue, OwnJob, ValueState
-from envcheck.core.messages import _, verbatim
+from envcheck.core.lint.own_job import JobValue, OwnJob
+from envcheck.core.messages import _
 from envcheck.job.choose_cards import CardChoice, CardQuery, build_choice, choose_cards, find_listed
 from envcheck.job.select import find_local_device
 from installers.recipes.own_recipe import OwnRecipe
@@ -33,9 +33,10 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
             _("name as many devices as the job uses"),
         )
     cards = own.cards or count or count_machine_cards(chosen, facts)
-    given = {"device": "--device"} if device != "auto" else {}
-    given |= {"cards": "--devices"} if count is not None else {}
-    settled = replace(own, values=tuple(_settle_value(value, chosen, cards, given) for value in own.values))
+    given = {"device": ("--device", chosen)} if device != "auto" else {}
+    given |= {"cards": ("--devices", str(cards))} if count is not None else {}
+    settled = own.settle_values(given)
+    settled = replace(settled, values=tuple(_fill_value(value, chosen, cards) for value in settled.values))
     method = own.find_value("method")
     model = own.find_value("model")
     title = shlex.join(own.argv)
@@ -119,13 +120,10 @@ def count_machine_cards(device: str, facts: Facts) -> int:
     return len(found.devices) if found and found.devices else devices.find_default_device(device).cards_per_node
 
 
-def _settle_value(value: JobValue, device: str, cards: int, given: Mapping[str, str]) -> JobValue:
-    """Return the value with what the machine, or an option in `given`, settles."""
-    settled = {"device": device, "cards": str(cards)}
-    if value.name in given and value.state is not ValueState.READ:
-        place = verbatim(given[value.name])
-        return replace(value, value=settled[value.name], state=ValueState.READ, where=place, option="")
-    return replace(value, value=settled[value.name]) if value.name in settled and not value.value else value
+def _fill_value(value: JobValue, device: str, cards: int) -> JobValue:
+    """Return the value with what the machine settles."""
+    machine = {"device": device, "cards": str(cards)}
+    return replace(value, value=machine[value.name]) if value.name in machine and not value.value else value
 
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:

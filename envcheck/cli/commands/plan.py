@@ -233,6 +233,10 @@ def _add_own_job(request: T) -> T:
     own = read_own_job(request.words, request.given)
     if own is None:
         return request
+    given = {"device": ("--device", request.device)} if "device" in request.given else {}
+    if own.nodes == 1 and request.cards:
+        given |= {"cards": ("--cards", str(request.cards))}
+    own = own.settle_values(given)
     if not (own.model and own.method):
         raise _explain_unplannable(replace(request, own_job=own), own)
     values: dict[str, Any] = {

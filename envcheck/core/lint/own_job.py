@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envcheck.core.messages import NOTHING, Message, _
+from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.core.secrets import redact_text, redact_words
 
 # What the values are called in texts.
@@ -107,6 +107,10 @@ class OwnJob:
         """Return the value of that name."""
         return next((value for value in self.values if value.name == name), None)
 
+    def settle_values(self, given: Mapping[str, tuple[str, str]]) -> OwnJob:
+        """Return the job with values that options of the command line give: name to option and value."""
+        return replace(self, values=tuple(_settle_value(value, given.get(value.name)) for value in self.values))
+
     def list_unsettled(self, *names: str) -> tuple[JobValue, ...]:
         """Return the values, of these names if given, that were not read."""
         return tuple(v for v in self.values if v.state is not ValueState.READ and (not names or v.name in names))
@@ -119,3 +123,10 @@ class OwnJob:
             "values": {value.name: value.as_json() for value in self.values},
             "notes": list(self.notes),
         }
+
+
+def _settle_value(value: JobValue, given: tuple[str, str] | None) -> JobValue:
+    if given is None or value.state is ValueState.READ:
+        return value
+    option, text = given
+    return replace(value, value=text, state=ValueState.READ, where=verbatim(option), option="")
