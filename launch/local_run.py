@@ -147,7 +147,7 @@ def collect_context(
     lock, lock_error = (
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )
-    orphan = process_tree.find_orphan(runs)
+    alive, orphan = _find_living_run(runs)
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
     seen = GateContext(
@@ -160,8 +160,8 @@ def collect_context(
         stage=stage,
         sight=sight,
         runs_error=runs_error,
-        holder=holder or (str(orphan[1]) if orphan else None) or run_location.find_container_run(sight),
-        orphan=orphan[0] if orphan and not holder else "",
+        holder=holder or alive or run_location.find_container_run(sight),
+        orphan="" if holder else orphan,
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=clean_environment.list_stale_variables(sight.environment, made, device),
@@ -182,6 +182,16 @@ def collect_context(
         choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
+
+
+def _find_living_run(runs: Path) -> tuple[str | None, str]:
+    """Return (pid, id) of a run in this folder that still lives; the id is "" unless its supervisor was killed."""
+    found = process_tree.find_orphan(runs)
+    if found is None:
+        return None, ""
+    name, pid = found
+    run = run_index.read_run(runs / name)
+    return (str(run.pid), "") if run and run.pid else (str(pid), name)
 
 
 def collect_context_only(request: TrainRequest, job: Job, facts: Facts) -> GateContext:

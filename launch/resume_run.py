@@ -32,10 +32,12 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
         return request
     run = run_index.find_run(request.resume, None if request.resume == "latest" else _find_folder(request))
     if request.own_job is not None:
-        path = (list_checkpoints(run.folder / "output") or ["?"])[-1]
+        paths = list_checkpoints(run.folder / "output")
+        if not paths:
+            raise _make_no_checkpoint_error(run.id)
         raise UsageError(
             _("envcheck does not change the command of a job of your own"),
-            _("give it its own option for the checkpoint: {path}", path=path),
+            _("give it its own option for the checkpoint: {path}", path=paths[-1]),
         )
     job = resolve(request, recipes, facts)
     if run.is_running:
@@ -77,10 +79,7 @@ def choose_checkpoint(run: Run, recipe: Recipe) -> str:
     if not found and run.get_text("container"):  # not shared with this host: the gate checks it in the container
         return _find_container_checkpoint(run, recipe)
     if not found:
-        raise UsageError(
-            _("run {id} has no checkpoint", id=run.id),
-            _("repeat it from the beginning: `envcheck runs rerun {id}`", id=run.id),
-        )
+        raise _make_no_checkpoint_error(run.id)
     paths, refused = [Path(path) for path in found], []
     for number in reversed(range(len(paths))):
         checked = checkpoint_check.check_checkpoint(paths[number], paths[number - 1] if number else None)
@@ -122,8 +121,12 @@ def _find_container_checkpoint(run: Run, recipe: Recipe) -> str:
     known = run.said.get("checkpoints")
     paths = [Path(path).name for path in known if isinstance(path, str)] if isinstance(known, list) else []
     if not paths:
-        raise UsageError(
-            _("run {id} has no checkpoint", id=run.id),
-            _("repeat it from the beginning: `envcheck runs rerun {id}`", id=run.id),
-        )
+        raise _make_no_checkpoint_error(run.id)
     return f"{recipe.runs or f'{OWN}/runs'}/{run.id}/output/{paths[-1]}"
+
+
+def _make_no_checkpoint_error(run: str) -> UsageError:
+    return UsageError(
+        _("run {id} has no checkpoint", id=run),
+        _("repeat it from the beginning: `envcheck runs rerun {id}`", id=run),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from envcheck.core.messages import Message, _, fill
@@ -33,6 +34,9 @@ def list_layout_options(job: RecipeJob) -> dict[str, Any]:
     return {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1), **parse_job_arguments(job)}
 
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
 def describe_recipe_job(recipe: Recipe, job: RecipeJob) -> Message:
     """Return the name of the recipe and the title of the job."""
     return _("{name} ({title})", name=recipe.name, title=fill(job.title))
@@ -45,7 +49,7 @@ def parse_job_arguments(job: RecipeJob) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in zip(flat, [*flat[1:], ""], strict=False):  # without arguments there is one value too many
         key = NUMBERS.get(name.lstrip("-"))
-        if key and value.isdigit():
+        if key and _NUMBER.fullmatch(value):
             found[key] = int(value)
         if name.lstrip("-") == "offload_optim" and value.lower() in ("1", "true", ""):
             found["offload"] = "optimizer"

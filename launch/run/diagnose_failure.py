@@ -31,7 +31,9 @@ def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> t
     model, method = (_plain_name(record.get(key)) for key in ("model", "method"))
     own = f"--model {model} --method {method}"
     if isinstance(said := record.get("own"), Mapping):
-        own = shlex.quote(str(said.get("source"))) if _is_file(said.get("source")) else ""
+        words = said.get("command")
+        given = shlex.join(map(str, words)) if isinstance(words, list) else ""
+        own = shlex.quote(str(said.get("source"))) if _is_file(said.get("source")) else f"-- {given}" if given else ""
     if not own or not model or not method:
         return tuple(diagnoses)
     return tuple(

@@ -11,6 +11,8 @@ from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScri
 
 MSRUN_DEFAULT = "8"  # default of both options, MindSpore's documentation
 
+_COUNT = re.compile(r"[0-9]{1,6}")
+
 
 @dataclass(frozen=True)
 class TrainingJob:
@@ -73,14 +75,14 @@ class TrainingJob:
         if nodes is None:
             return None if self.open else 1
         text = nodes.text.partition(":")[0]
-        return int(text) if text.isascii() and text.isdigit() else None
+        return int(text) if _COUNT.fullmatch(text) else None
 
     @property
     def _node_count_from_world(self) -> int | None:
         """The number of nodes from the total number of processes and those per node."""
         values = [self.find_launch_value("world"), self.find_launch_value("processes")]
         texts = [(each.known_text or "") if each else MSRUN_DEFAULT for each in values]
-        if self.open or not all(re.fullmatch(r"[0-9]{1,6}", text) for text in texts):
+        if self.open or not all(_COUNT.fullmatch(text) for text in texts):
             return None
         world, own = map(int, texts)
         return max(1, world // own) if own else None
@@ -94,7 +96,7 @@ class TrainingJob:
     def processes_per_node(self) -> int | None:
         """The number of processes per node if the script sets it; None if it is unknown."""
         given = self.find_launch_value("processes")
-        if given is not None and given.text.isascii() and given.text.isdigit():
+        if given is not None and _COUNT.fullmatch(given.text):
             count, nodes = int(given.text), self.node_count
             if not self.launcher.total_processes:
                 return count
