@@ -109,8 +109,11 @@ def apply_patches(bodies: Sequence[Body], patches: Sequence[ManifestPatch]) -> l
     """Return the objects, the job first, with all patches applied in order; UsageError for one that does not fit."""
     found = [copy.deepcopy(dict(body)) for body in bodies]
     for patch in patches:
+        before = copy.deepcopy(found)
         try:
             _apply_patch(found, patch)
+            for old, new in zip(before, found, strict=True):
+                _check_object(old, new)
         except PatchError as err:
             raise _invalid_file(patch.file, err.why) from None
     return found
@@ -137,11 +140,51 @@ def _apply_patch(bodies: list[Body], patch: ManifestPatch) -> None:
     bodies[at] = merge_values(bodies[at], patch.body)
 
 
+def _check_object(old: Body, new: Body) -> None:
+    """Raise PatchError for an object that is another one now, or has a pod that Kubernetes cannot read.
+
+    The API server checks the rest.
+    """
+    for key in ("apiVersion", "kind"):
+        if new.get(key) != old.get(key):
+            raise PatchError(_("{key} of an object cannot be changed", key=key))
+    named = new.get("metadata")
+    if not isinstance(named, dict) or named.get("name") != old["metadata"]["name"]:
+        raise PatchError(_("the name of an object cannot be changed; use --job-name"))
+    pods = list(find_pod_templates(new))
+    if len(pods) < len(list(find_pod_templates(old))):
+        raise PatchError(_("a pod of the job would have no containers"))
+    for pod in pods:
+        wrong = "metadata" if not isinstance(pod.get("metadata", {}), dict) else next(_list_flaws(pod["spec"]), None)
+        if wrong:
+            raise PatchError(_("{path} of a pod would not be valid", path=wrong))
+
+
+def _list_flaws(spec: Body) -> Iterator[str]:
+    """Yield the paths in a pod's spec that have a value of another type, or that are missing."""
+    lists = {key: spec[key] for key in ("containers", "initContainers", "volumes") if spec.get(key) is not None}
+    for key, items in lists.items():
+        if not isinstance(items, list) or not all(isinstance(item, dict) and item.get("name") for item in items):
+            yield key
+            return
+    containers = [*lists["containers"], *lists.get("initContainers", [])]
+    if not lists["containers"] or not all(isinstance(item.get("image"), str) for item in containers):
+        yield "containers"
+    if not all(isinstance(item.get("hostPath", {}), dict) for item in lists.get("volumes", [])):
+        yield "volumes.hostPath"
+    for item in (spec, *containers):
+        context = item.get("securityContext") or {}
+        capabilities = context.get("capabilities") or {} if isinstance(context, dict) else None
+        if not isinstance(capabilities, dict) or not all(isinstance(value, list) for value in capabilities.values()):
+            yield "securityContext"
+
+
 def find_pod_templates(node: Any) -> Iterator[Body]:
     """Yield the pod templates in an object."""
     if isinstance(node, dict):
         template = node.get("template")
-        if isinstance(template, dict) and "containers" in (template.get("spec") or {}):
+        spec = template.get("spec") if isinstance(template, dict) else None
+        if isinstance(template, dict) and isinstance(spec, dict) and spec.get("containers"):
             yield template
         else:
             for value in node.values():
@@ -157,6 +200,8 @@ def merge_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Body:
         return {key: value for key, value in new.items() if key != DIRECTIVE}
     found = dict(old)
     for key, value in new.items():
+        if not isinstance(key, str):
+            raise PatchError(_("the key {key} is not a text", key=str(key)[:40]))
         if key.startswith("$"):
             raise PatchError(_("{directive} is not supported here", directive=key))
         if value is None or (isinstance(value, dict) and value.get(DIRECTIVE) == "delete"):

@@ -254,3 +254,28 @@ def test_a_runtime_precedes_its_job(tmp_path: Path) -> None:
 
     kinds = [body["kind"] for body in yaml.safe_load_all((tmp_path / "job.yaml").read_text())]
     assert (code, kinds) == (0, ["TrainingRuntime", "TrainJob", "ConfigMap"]), text
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        ("2: 3\n", "the key 2 is not a text"),
+        ("kind: Pod\nspec: null\n", "a pod of the job would have no containers"),
+        ("kind: Pod\nmetadata: 3\n", "metadata of a pod would not be valid"),
+        ("kind: Pod\nspec: {containers: nothing}\n", "containers of a pod would not be valid"),
+        ("kind: Pod\nspec: {containers: [{name: other}]}\n", "containers of a pod would not be valid"),
+        ("kind: Pod\nspec: {securityContext: 3}\n", "securityContext of a pod would not be valid"),
+        ("kind: Pod\nspec: {volumes: [{name: a, hostPath: 4}]}\n", "volumes.hostPath of a pod would not be valid"),
+        ('[{"op": "remove", "path": "/kind"}]', "kind of an object cannot be changed"),
+        ('[{"op": "replace", "path": "/metadata/name", "value": "b"}]', "use --job-name"),
+        ('[{"op": "replace", "path": "/spec", "value": 3}]', "a pod of the job would have no containers"),
+    ],
+)
+def test_patches_that_break_the_job_are_refused(patch: str, reason: str, tmp_path: Path) -> None:
+    """What is left must still be this job, with pods that can be read."""
+    file = tmp_path / "patch.yaml"
+    file.write_text(patch)
+
+    code, text = run_train(*FIVE["swift"], *STORED, "--dry-run", "--patch", str(file))
+
+    assert (code, reason in text) == (2, True), text
