@@ -20,6 +20,7 @@ from envcheck.settings.thresholds import THRESHOLDS
 FILE_LIMIT, LIST_LIMIT = 256 << 10, 200
 TIMEOUT_S, TIMEOUT_LIMIT_S = 10.0, 120.0
 NEXT = _("see docs/how-to/write-a-check.md for an example of envcheck.toml")
+NEXT_OF_SITE = _("see docs/how-to/site-settings.md for an example of [site]")
 OWN = re.compile(r"own\.[a-z][a-z0-9_]{0,39}")
 
 Complaint = Iterator[tuple[str, Message]]  # (key, what is wrong)
@@ -55,9 +56,11 @@ def read_settings_file(path: Path, trusted: bool) -> SiteSettings:
     try:
         found = toml_file.load_record(_SettingsFile, table, str(path))
     except UsageError as err:
-        raise UsageError(err.message, err.next_step or NEXT) from None
+        about_site = str(err.message).startswith((f"{path}: site.", f"{path}: site:"))
+        raise UsageError(err.message, err.next_step or (NEXT_OF_SITE if about_site else NEXT)) from None
     for key, wrong in _find_errors(found):
-        raise UsageError(_("{path}: {key}: {wrong}", path=path, key=key, wrong=wrong), NEXT)
+        next_step = NEXT_OF_SITE if key.startswith("site") else NEXT
+        raise UsageError(_("{path}: {key}: {wrong}", path=path, key=key, wrong=wrong), next_step)
     thresholds = _read_thresholds(found.thresholds, path)
     own = tuple(map(_make_own_check, found.check))
     return SiteSettings(str(path), trusted, found.waive, thresholds, own, found.site)
