@@ -1,4 +1,4 @@
-"""How a site reaches the outside: [site] of envcheck.toml, and what follows from it for commands and containers.  Pure.
+"""How a site reaches the outside: [site] of envcheck.toml, and its effect on commands and containers.  Pure.
 
 [site]
 registries = ["mirror.example.org:5000"]     # tried first for images

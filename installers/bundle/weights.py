@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,11 @@ class WeightsFlaw:
         return _("{file}: {what}", file=self.file, what=self.what)
 
 
+def judge_flaws(flaws: Sequence[WeightsFlaw]) -> bool | None:
+    """Return True for no flaw, False for a certain one, None if it is unknown whether the files are whole."""
+    return False if any(flaw.sure for flaw in flaws) else None if flaws else True
+
+
 @dataclass(frozen=True)
 class CheckedWeights:
     """The result of a check; `size_bytes` is the size of the weights."""
@@ -54,9 +59,7 @@ class CheckedWeights:
     @property
     def is_whole(self) -> bool | None:
         """True, False, or None if unknown."""
-        if any(flaw.sure for flaw in self.flaws):
-            return False
-        return None if self.flaws else True
+        return judge_flaws(self.flaws)
 
 
 def check_weights(folder: Path, *, within: Path | None = None) -> CheckedWeights:

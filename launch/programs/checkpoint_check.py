@@ -18,7 +18,7 @@ from typing import Any
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import Message, _, verbatim
 from installers.bundle import weights_header
-from installers.bundle.weights import INDEX_LIMIT, UNFINISHED, WeightsFlaw
+from installers.bundle.weights import INDEX_LIMIT, UNFINISHED, WeightsFlaw, judge_flaws
 from installers.bundle.weights_header import NotWeightsError
 from launch.programs import weight_values
 
@@ -43,9 +43,7 @@ class CheckedCheckpoint:
     @property
     def is_whole(self) -> bool | None:
         """True, False, or None if unknown."""
-        if any(flaw.sure for flaw in self.flaws):
-            return False
-        return None if self.flaws else True
+        return judge_flaws(self.flaws)
 
 
 def check_checkpoint(folder: Path, before: Path | None = None) -> CheckedCheckpoint:

@@ -43,6 +43,7 @@ def find_other_python() -> tuple[str, str]:
     pytest.skip("no other Python on this machine")
 
 
+@pytest.mark.extended  # needs a second Python, which not every machine has
 def test_another_python(machine: ProvisionCommand) -> None:
     """The plan names the interpreter, the environment has it, a second run does nothing, another one rebuilds it."""
     minor, path = find_other_python()

@@ -501,7 +501,7 @@ def test_an_orphaned_run_is_named() -> None:
 
 
 def test_memory_of_an_orphaned_run_is_named() -> None:
-    """A job that lacks the memory is told which run to stop."""
+    """For a job that lacks memory, the remedy names the run to stop."""
     run = "20261121-091500-light-77aa"
     occupied = apply_changes(
         occupy_first_card(make_process(LEFT), used=60000),

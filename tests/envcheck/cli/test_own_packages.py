@@ -40,5 +40,5 @@ def test_overwritten_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_our_own_packages() -> None:
-    """Nothing is said where all packages are ours."""
+    """No error is raised if all packages are ours."""
     own_packages.refuse_foreign_packages()

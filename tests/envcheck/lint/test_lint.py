@@ -453,7 +453,7 @@ def count_calls(text: str) -> int:
 
 
 def test_too_many_trainings_are_not_called_well(tmp_path: Path) -> None:
-    """Of a file with hundreds of trainings the first are judged, and the number of the others is told."""
+    """Of a file with hundreds of trainings the first are judged; the result gives the number of the others."""
     (tmp_path / "a.sh").write_text("#!/bin/bash\n" + "torchrun --nproc_per_node 8 train.py\n" * 130)
     done = run_lint(str(tmp_path / "a.sh"), "--no-shellcheck")
 

@@ -292,7 +292,7 @@ def test_unknown_program(write: Write) -> None:
 
 
 def test_several_trainings(write: Write) -> None:
-    """The first training of a script is judged, and this is said."""
+    """The first training of a script is judged, and a note says so."""
     write("run.sh", "torchrun --nproc_per_node 2 train.py --max_steps 1 --lr 1\ntorchrun --nproc_per_node 4 train.py\n")
     job = read_file_job("run.sh", environment={})
 

@@ -111,7 +111,7 @@ def test_wrong_values(line: str, words: str, tmp_path: Path) -> None:
 
 
 def test_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the working folder may have come with an archive: its [site] is not used, which is said."""
+    """A file in the working folder may have come with an archive: its [site] is not used, and a note says so."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "envcheck.toml").write_text('[site]\nindex = "https://evil.example.org"\n')
     monkeypatch.chdir(tmp_path / "work")

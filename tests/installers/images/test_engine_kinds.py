@@ -1,4 +1,4 @@
-"""Each kind of engine: how it is recognised, what it lacks, and that this is said before anything is pulled."""
+"""Each kind of engine: how it is recognised, what it lacks, and that the plan names this before a pull."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_which_kind(info: dict[str, object], headers: dict[str, str], kind: Engi
     ),
 )
 def test_what_it_lacks(kind: EngineKind, missing: list[str]) -> None:
-    """Only what the container needs is said, with a next step."""
+    """Only obstacles to this container are listed, each with a next step."""
     gaps = list(engine_kinds.find_gaps(kind, WHOLE))
 
     assert [str(why).partition(" a container ")[2].partition(":")[0] for why, _ in gaps] == missing

@@ -79,7 +79,7 @@ def test_a_run_reports_to_others(tmp_path: Path) -> None:
 
 
 def test_a_hanging_command_is_ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It gets a limited time; the next events are still delivered, and the failure is told once."""
+    """It gets a limited time; the next events are still delivered, and the failure is reported once."""
     monkeypatch.setattr(run_events, "COMMAND_S", 0.2)
     sender = EventSender(EventReceivers(("sleep 60",)), {"run": "a"})
     for name in ("start", "end"):
