@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def check_writable(path: Path) -> None:
 def write_file(path: Path, text: str) -> None:
     """Replace the file in one step; write into anything that is not a regular file (a pipe, /dev/null).
 
-    Raises UsageError if permission is denied.
+    Raises UsageError if the path takes no file; the OSError of a full disk.
     """
     place = path.resolve()  # a symbolic link is kept
     try:
@@ -32,7 +33,9 @@ def write_file(path: Path, text: str) -> None:
             path.write_text(text, encoding="utf-8", newline="\n")
         else:
             _replace_file(place, text)
-    except PermissionError as err:
+    except OSError as err:
+        if err.errno in (errno.ENOSPC, errno.EDQUOT):  # the command line has a next step for a full disk
+            raise
         raise UsageError(
             _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
             _("choose another path with -o"),

@@ -446,3 +446,16 @@ def test_page_on_any_locale(tmp_path: Path) -> None:
     )
 
     assert "✓" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file or directory"), OSError(30, "Read-only")])
+def test_unwritable_file_is_an_error(error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that takes no files, such as /proc, is one sentence and no bug."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+
+    with pytest.raises(UsageError, match="cannot write"):
+        file_output.write_file(tmp_path / "x.html", "text")
