@@ -87,7 +87,7 @@ class _DeviceBlock:
 
 def parse_query_text(paste: PastedOutput) -> Document | None:
     """Return the document of kind `query-text`, or None if it is not such output."""
-    pairs = [found for line in paste.lines if (found := _PAIR.match(line))]
+    pairs = [found for line in paste.lines if ":" in line and (found := _PAIR.match(line))]
     keys = {found[2].lower() for found in pairs if found[3]}
     titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
     partial = _is_selection(paste.lines) or (paste.tool.accepts_fragments and _is_partial(paste.lines, keys))

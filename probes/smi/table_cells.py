@@ -152,7 +152,8 @@ def read_cell(labels: str, cell: str) -> Mapping[str, str | None]:
     return {name: aligned.get(name) for name in list_names(labels)}
 
 
-def fits_heading(heading: Sequence[str], cells: Sequence[str]) -> bool:
+@lru_cache(maxsize=4096)
+def fits_heading(heading: tuple[str, ...], cells: tuple[str, ...]) -> bool:
     """Return whether each cell has the form of the columns above it."""
     return len(cells) == len(heading) and all(map(_match_cell, heading, cells))
 
@@ -198,17 +199,19 @@ def _list_unread(cell: str, values: Mapping[str, str | None]) -> Iterator[tuple[
 
 def is_value(name: str, text: str | None) -> bool:
     """Return whether the text has the form of its column, or says that there is no value."""
-    return bool(text) and not cell_words.is_failure(text or "") and _is_sound(name, text)
+    return _is_formed(name, text) or (
+        bool(text) and not cell_words.is_failure(text or "") and _is_sound(name, text)
+    )
 
 
 @lru_cache(maxsize=4096)
 def _is_sound(name: str, text: str | None) -> bool:
     """Return whether the text has the form of its column, or is an empty value."""
-    if not text or cell_words.is_absent(text) or cell_words.is_failure(text):
+    if not text or _is_formed(name, text) or cell_words.is_absent(text) or cell_words.is_failure(text):
         return True
     if name == "memory_text":  # a message in place of two values
         return "/" not in text and "MiB" not in text and not cell_words.is_hidden(text)
-    return _is_formed(name, text) if name in _FORM else not cell_words.is_hidden(text)
+    return name not in _FORM and not cell_words.is_hidden(text)
 
 
 @lru_cache(maxsize=4096)

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from envcheck.core.model import CellRemark, Document
 from envcheck.core.tool_text import parse_whole_number
@@ -57,9 +57,9 @@ def parse_table(paste: PastedOutput) -> Document | None:
     if not _is_table(paste, rows):
         return None
     reading = _TableState()
-    banner = re.compile(paste.tool.banner + r"\s*(?::\s*)?(?:[\d<N]|Driver Version)")
+    banner = paste.tool.banner + r"\s*(?::\s*)?(?:[\d<N]|Driver Version)"
     for at, line in enumerate(lines[:ROWS_LIMIT]):
-        if banner.search(line.text):
+        if _has_banner(line.text, banner):
             reading.banners += 1
             if reading.banners > 1 and reading.devices:
                 break  # the next table of a `-l` loop, or of another host
@@ -79,6 +79,11 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
     return (named and whole) or any(map(_HEAD.match, sight))
 
 
+@lru_cache(maxsize=4096)
+def _has_banner(row: str, banner: str) -> bool:
+    return re.search(banner, row) is not None
+
+
 def _find_banners(rows: list[str]) -> set[str]:
     return {found[0].lower() for row in rows if "ersion" in row and (found := _OTHERS.search(row))}
 
@@ -88,26 +93,52 @@ def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
     return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _find_banners(rows))
 
 
+class _RowForm(NamedTuple):
+    """What a row is by its text alone.
+
+    `title` is the section that it begins, `has_index` whether an index is before its first inner bar; `parts` are its
+    cells, `begins` is whether the first one begins with an index.
+    """
+
+    is_rule: bool = False
+    title: str | None = None
+    is_head: bool = False
+    has_index: bool = False
+    parts: tuple[str, ...] = ()
+    begins: bool = False
+    is_filled: bool = False
+
+
+@lru_cache(maxsize=4096)  # a watch log repeats its rows
+def _classify_row(row: str, drop_open: bool) -> _RowForm:
+    if _is_rule(row):
+        return _RowForm(is_rule=True)
+    parts = tuple(split_cells(row, drop_open=drop_open))
+    begins = _FIRST.match("|" + "|".join(parts) + "|") is not None
+    title, is_head, has_index = _parse_title(row), bool(_HEAD.match(row)), bool(_FIRST.match(row))
+    return _RowForm(False, title, is_head, has_index, parts, begins, any(map(str.strip, parts)))
+
+
 def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, last: bool) -> None:
     row = line.text
-    if _is_rule(row):
+    form = _classify_row(row, last)
+    if form.is_rule:
         reading.in_head = reading.in_head and "=" not in row
         reading.after_rule = True
         return
-    if (title := _parse_title(row)) is not None:
-        reading.section, reading.in_head = title, True
+    if form.title is not None:
+        reading.section, reading.in_head = form.title, True
         reading.process_head = ""
-    elif _HEAD.match(row):
+    elif form.is_head:
         reading.section, reading.in_head = "devices", True
         if not reading.head and _SECOND_HEAD.match(row):  # words of the first row are cut, or the row is lost
             reading.head.append(table_cells.DEFAULT_HEAD[paste.tool.name][0])
         reading.head.append(tuple(split_cells(row)))
-    elif reading.in_head and not (reading.section == "devices" and _FIRST.match(row)):
+    elif reading.in_head and not (reading.section == "devices" and form.has_index):
         _read_head_row(reading, row)
     else:
         reading.in_head = False
-        read = _READ_ROW.get(reading.section or "devices", _read_device_row)
-        read(reading, paste, line, split_cells(row, drop_open=last))
+        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, line, form)
     reading.after_rule = False
 
 
@@ -134,11 +165,12 @@ def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
     return parts[:-1] if drop_open or not parts[-1].strip() else parts
 
 
-def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
+def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
     head = reading.head or table_cells.DEFAULT_HEAD[paste.tool.name]
+    parts = form.parts
     if len(parts) == 1 and not reading.head:
-        return _read_process_row(reading, paste, line, parts)
-    if _begins_device(reading, head, parts):
+        return _read_process_row(reading, paste, line, form)
+    if _begins_device(reading, head, form):
         if len(parts) < len(head[0]):
             return None  # truncated before the first row was complete: not a device
         reading.devices.append({})
@@ -152,36 +184,50 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine,
     if reading.row < len(head):
         usual = table_cells.DEFAULT_HEAD.get(paste.tool.name, ())
         is_usual = len(usual) >= len(head) and len(usual[reading.row]) == len(head[reading.row])
-        heading = head[reading.row]
-        for at, part in enumerate(parts[: len(heading)]):
-            values = table_cells.read_cell_of_row(heading, usual[reading.row] if is_usual else (), at, part)
-            reading.devices[-1].update(values.texts)
-            for name, text in values.unread:
-                reading.unread.append((line, name, text))
-                if not cell_words.is_failure(text):
-                    reading.devices[-1][name] = None
+        texts, unread = _read_cells(head[reading.row], usual[reading.row] if is_usual else (), parts)
+        reading.devices[-1].update(texts)
+        reading.unread += [(line, name, text) for name, text in unread]
     return None
 
 
-def _begins_device(reading: _TableState, head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+@lru_cache(maxsize=4096)
+def _read_cells(
+    heading: tuple[str, ...], usual: tuple[str, ...], parts: tuple[str, ...]
+) -> tuple[Mapping[str, str | None], tuple[tuple[str, str], ...]]:
+    """Return the texts of a device's row by name, and the names and texts of the unreadable ones."""
+    texts: dict[str, str | None] = {}
+    unread: list[tuple[str, str]] = []
+    for at, part in enumerate(parts[: len(heading)]):
+        values = table_cells.read_cell_of_row(heading, usual, at, part)
+        texts.update(values.texts)
+        unread += values.unread
+        texts.update((name, None) for name, text in values.unread if not cell_words.is_failure(text))
+    return texts, tuple(unread)
+
+
+def _begins_device(reading: _TableState, head: Sequence[tuple[str, ...]], form: _RowForm) -> bool:
     """Return whether this is a device's first row: by its index; if that is unreadable, by its place or its values."""
-    if not any(map(str.strip, parts)):
-        return False
-    if _FIRST.match("|" + "|".join(parts) + "|"):
-        return True
-    if len(parts) != len(head[0]):
+    if form.begins or not form.is_filled:
+        return form.begins
+    if len(form.parts) != len(head[0]):
         return False
     if reading.after_rule and reading.head:
         return True
     following = reading.row + 1
-    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], parts):
+    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], form.parts):
         return False
+    return _is_most_like_first(tuple(head), form.parts)
+
+
+@lru_cache(maxsize=4096)
+def _is_most_like_first(head: tuple[tuple[str, ...], ...], parts: tuple[str, ...]) -> bool:
+    """Return whether more cells have the forms of a first row's columns than those of any other row."""
     return table_cells.count_values(head[0], parts) > max(
         (table_cells.count_values(row, parts) for row in head[1:]), default=0
     )
 
 
-def _is_third_row(head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+def _is_third_row(head: Sequence[tuple[str, ...]], parts: tuple[str, ...]) -> bool:
     """Return whether this is a row with an empty left cell, not a second row that lost its values there."""
     if not parts or parts[0].strip() or len(head) < 2:
         return bool(parts) and not parts[0].strip()
@@ -199,12 +245,12 @@ def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> b
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
 
-def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
-    reading.mig += process_rows.parse_mig_row(parts)
+def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
+    reading.mig += process_rows.parse_mig_row(form.parts)
 
 
-def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
-    head, cell = reading.process_head, parts[0] if len(parts) == 1 else ""
+def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
+    head, cell = reading.process_head, form.parts[0] if len(form.parts) == 1 else ""
     if row := process_rows.parse_process_row(head, cell) or process_rows.parse_damaged_row(head, cell):
         reading.processes.append(row)
         reading.unread += [(line, name, text) for name, text in process_rows.list_unreadable(head, row)]
@@ -263,5 +309,5 @@ def _is_truncated(reading: _TableState, rows: list[str]) -> bool:
         return True
     if "=" in last:
         return reading.section != "processes"
-    borders = [len(row) for row in rows[:-1] if _is_rule(row)]
-    return bool(borders) and len(last) < borders[-1]
+    border = next((row for row in reversed(rows[:-1]) if _is_rule(row)), last)
+    return len(last) < len(border)
