@@ -78,6 +78,7 @@ _FORMS: dict[str, str] = {
 }
 _FORM = {name: re.compile(form) for name, form in _FORMS.items()}
 _ANY = re.compile("")
+_ZEROS = str.maketrans("123456789", "0" * 9)  # no form depends on which digits a value has
 _SLASH = {"power_w": "power_limit_w", "memory_used_mib": "memory_total_mib"}  # values with a slash between them
 BUS_ID = _FORM["bus_id"]
 
@@ -161,12 +162,21 @@ def fits_heading(heading: tuple[str, ...], cells: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=4096)
 def _match_cell(labels: str, cell: str) -> Mapping[str, str | None] | None:
     """Return the values of a cell of the usual form, else None."""
-    pattern, _names = _cell_pattern(" ".join(labels.split()))
-    found = pattern.match(" ".join(cell.split()))  # repeated blanks make patterns slow
-    if found is None:
+    cell = " ".join(cell.split())  # repeated blanks make patterns slow
+    places = _match_shape(labels, cell.translate(_ZEROS))
+    if places is None:
         return None
-    values = found.groupdict()
-    return values if all(_is_sound(name, text) for name, text in values.items()) else None
+    return {name: cell[begin:end] if begin >= 0 else None for name, begin, end in places}
+
+
+@lru_cache(maxsize=4096)  # the cells of a watch log differ by their digits
+def _match_shape(labels: str, cell: str) -> tuple[tuple[str, int, int], ...] | None:
+    """Return the place of each value in a cell of the usual form, of which all digits are alike."""
+    pattern, names = _cell_pattern(" ".join(labels.split()))
+    found = pattern.match(cell)
+    if found is None or not all(_is_sound(name, text) for name, text in found.groupdict().items()):
+        return None
+    return tuple((name, *found.span(name)) for name in names)
 
 
 @lru_cache(maxsize=4096)
@@ -191,12 +201,13 @@ def _find_missing_names(heading: tuple[str, ...], usual: str) -> frozenset[str]:
 
 def _list_unread(cell: str, values: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the values of a cell that are unreadable, by field of Device; a blank one with the text of the cell."""
-    names = [name for name, text in values.items() if not is_value(name, text)]
+    names = [name for name, text in values.items() if not is_value(name, text and text.translate(_ZEROS))]
     whole = " ".join(cell.split()) if names else ""
     if names and not cell_words.is_absent(whole):
         yield from ((name, values[name] or whole) for name in names if device_cells.is_field(name))
 
 
+@lru_cache(maxsize=4096)
 def is_value(name: str, text: str | None) -> bool:
     """Return whether the text has the form of its column, or says that there is no value."""
     return _is_formed(name, text) or (
