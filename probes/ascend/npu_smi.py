@@ -29,6 +29,7 @@ _FIELD_BEGINS = (
     *("Total Count", "Card Count", "Health Status", "Fault Event Count", "Chip Physical ID", "Soc Max Temp"),
     *("vnpu-mode", "Process id"),
 )
+_WATCH = r"N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\)"
 _FILES = r"/usr/local/Ascend/\S+\s*$|(?:Version|package_name|UserName|address_\d+)=\S"
 _FILE_BEGINS = ("/usr/local/Ascend/", "Version=", "package_name=", "UserName=", "address_")
 _ERRORS = (
@@ -46,7 +47,7 @@ FORMS = OutputForms(
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
-        FirstLine("watch", r"\s*(?:N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\))", begins=("NPU", "Npu", "Pwr(W)"), repeats=True),
+        FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True),
         FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, other_block=True),
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True),
         FirstLine(

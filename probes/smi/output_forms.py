@@ -9,6 +9,7 @@ _FIELDS = (
     r"|temperature\.\w+"
 )
 _UNIT = r"(?: \[\S{1,8}\])?"
+_NEXT_FIELD = rf",\s*\"?[a-z][\w.]*\"?{_UNIT}"
 _FIELD_BEGINS = (
     *("index", "name", "uuid", "pci.", "gpu_", "timestamp", "driver_version", "memory.", "pid", "utilization."),
     "temperature.",
@@ -28,7 +29,7 @@ SHARED_FORMS = (
     FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", begins=("GPU 0: ",)),
     FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", begins=("gpu", "Date", "Time"), repeats=True),
     FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", begins=("GPU ",), repeats=True),
-    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:,\s*\"?[a-z][\w.]*\"?{_UNIT}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
+    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
     FirstLine("csv", rf"\d{{1,3}}, (?:{_CELL}, )*?{_EVIDENCE}(?:, {_CELL})*\s*$", _EVIDENCE_WORDS, repeats=True),
     DRIVER_LINE,
     FirstLine("log", rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$", ("MiB",), repeats=True),

@@ -19,9 +19,7 @@ _EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
 _SIGN = re.compile(r"[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}(?=\|)")  # before the left bar
 _BARS = {"|", "+"}
 # A line with a sign or blanks before its left bar, or a piece that may belong to the line above it.
-_UNEVEN = re.compile(
-    r"(?m)^(?:[^|+\n].*[|+][^\S\n]*$|[^\S\n]+[|+]|[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}\|)"
-)
+_UNEVEN = re.compile(r"(?m)^(?:[^|+\n].*[|+][^\S\n]*$|[^\S\n]+[|+]|[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}\|)")
 _VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -81,7 +80,7 @@ def test_wrong_marks_are_noticed(words: tuple[str, ...], begins: tuple[str, ...]
 
 def test_marked_lines_are_found_like_line_by_line() -> None:
     """The indices are those of the lines with a word, a begin or an end."""
-    lines = "a b\n\nxx\nword word\n--- x\n x ---\nlast ==\nend word\n \u00a0| word1\nyword".split("\n")
+    lines = ["a b", "", "xx", "word word", "--- x", " x ---", "last ==", "end word", " \xa0| word1", "yword"]
 
     assert find_marked_lines(lines, make_marks(["word"], ["---"], ["=="])) == [3, 4, 6, 7, 8, 9]
     assert find_marked_lines(lines, make_marks(["x"], [])) == [at for at, line in enumerate(lines) if "x" in line]
