@@ -66,12 +66,13 @@ def _parse_rule(line: str) -> TableRow | None:
     return TableRow((), line[-1] in "+|", len(line)) if _RULE.fullmatch(line) else None
 
 
+@functools.lru_cache(maxsize=1024)
 def _parse_row(line: str) -> TableRow:
     closed = len(line) > 1 and line.endswith("|")
     inner = line[1:-1] if closed else line[1:]
     if _ELLIPSIS_BEGINS.match(line) and _ELLIPSIS.fullmatch(line):
         return TableRow(("...",), True, len(line))
-    return TableRow(tuple(cell.strip() for cell in inner.split("|")), closed, len(line))
+    return TableRow(tuple(map(str.strip, inner.split("|"))), closed, len(line))
 
 
 def _join_pieces(lines: Sequence[str], at: int, width: int) -> tuple[int, str]:

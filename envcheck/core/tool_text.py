@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 INPUT_LIMIT = 32 << 20  # characters read of one text
@@ -22,12 +23,14 @@ def cell_text(cell: str | None) -> str | None:
     return None if cell is None or cell.strip().lower() in _NOTHING else cell.strip()
 
 
+@functools.lru_cache(maxsize=4096)  # tables of a watch log have many equal cells
 def parse_number(cell: str | None) -> float | None:
     """Return the leading number of '101.8 W', '35C', '64MiB'; None without one."""
     found = _LEADING.match(cell or "")
     return float(found[1]) if found else None
 
 
+@functools.lru_cache(maxsize=4096)
 def parse_whole_number(cell: str | None) -> int | None:
     """Return the leading number like `parse_number`, as an int."""
     digits = (cell or "").strip()

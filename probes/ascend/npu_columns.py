@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, replace
 
 from envcheck.core.model import Device, Process
 from envcheck.core.text_table import TableRow
@@ -204,6 +205,15 @@ def parse_layout(cells: tuple[str, ...]) -> ColumnLayout | None:
     return ColumnLayout(patterns, frozenset(named), tuple(map(tuple, words)))
 
 
+@functools.lru_cache(maxsize=64)
+def place_heading(cells: tuple[str, ...], printed: tuple[str, ...]) -> ColumnLayout:
+    """Return the layout of a header row with its cells as printed, with their blanks."""
+    layout = parse_layout(cells)
+    if layout is None:
+        raise ValueError(f"not a header row: {cells}")
+    return replace(layout, heading=printed)
+
+
 def _find_columns(word: str) -> list[Column]:
     """Return the column of a header word, or the columns of two that were glued where a terminal wrapped the row."""
     for at in range(1, len(word)):
@@ -244,14 +254,14 @@ def _find_places(heading: str) -> list[int]:
     return [found.start() for found in _WORD.finditer(heading)]
 
 
-def guess_top(row: TableRow) -> ColumnLayout | None:
-    """Return the layout of a first row without a header."""
-    return _find_fitting_layout(row, _TOPS)
+def guess_top(row: TableRow, cut: Set[str] | None = None) -> ColumnLayout | None:
+    """Return the layout of a first row without a header; `cut` are the keys of a header that has not all columns."""
+    return _find_fitting_layout(row, _TOPS, cut)
 
 
-def guess_bottom(row: TableRow) -> ColumnLayout | None:
-    """Return the layout of a second row without a header."""
-    return _find_fitting_layout(row, _BOTTOMS)
+def guess_bottom(row: TableRow, cut: Set[str] | None = None) -> ColumnLayout | None:
+    """Return the layout of a second row like `guess_top`."""
+    return _find_fitting_layout(row, _BOTTOMS, cut)
 
 
 def is_certain(row: TableRow) -> bool:
@@ -259,11 +269,14 @@ def is_certain(row: TableRow) -> bool:
     return guess_top(row) is not None or guess_bottom(row) is not None
 
 
-def _find_fitting_layout(row: TableRow, layouts: tuple[tuple[str, ...], ...]) -> ColumnLayout | None:
-    if not row.closed:
+def _find_fitting_layout(
+    row: TableRow, layouts: tuple[tuple[str, ...], ...], cut: Set[str] | None
+) -> ColumnLayout | None:
+    known = [one for one in map(parse_layout, layouts) if one]
+    if not row.closed or not any(cut is None or cut < one.keys for one in known):
         return None
-    known = (parse_layout(cells) for cells in layouts)
-    return next((one for one in known if one is not None and one.read_row(row) is not None), None)
+    found = next((one for one in known if one.read_row(row) is not None), None)
+    return found if found and (cut is None or cut < found.keys) else None
 
 
 def guess_damaged_row(row: TableRow, is_first: bool) -> DamagedRow | None:
@@ -299,6 +312,7 @@ def make_device(values: Values) -> Device:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def _parse_usage_pair(cell: str | None) -> tuple[int | None, int | None]:
     used, _, total = (cell or "").replace("N/A", "NA").partition("/")
     return parse_whole_number(used), parse_whole_number(total)

@@ -97,7 +97,7 @@ def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None
     elif text == "...":
         seen.truncated |= seen.tabled
     elif head is not None:
-        _apply_header(seen, replace(head, heading=line.printed))
+        _apply_header(seen, npu_columns.place_heading(row.cells, line.printed))
     else:
         _read_data_row(seen, line, page)
 
@@ -137,13 +137,13 @@ def _read_data_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) ->
 
 
 def _read_whole_row(
-    seen: _InfoTableState, layout: ColumnLayout | None, guess: Callable[[TableRow], ColumnLayout | None], row: TableRow
+    seen: _InfoTableState, layout: ColumnLayout | None, guess: Callable[..., ColumnLayout | None], row: TableRow
 ) -> Values | None:
     """Return the values of a row without damage; a header that was cut has fewer columns than its rows."""
     if layout and (values := layout.read_row(row)) is not None:
         return values
-    guessed = guess(row)
-    if guessed is None or (layout and not layout.keys < guessed.keys):
+    guessed = guess(row, layout.keys if layout else None)
+    if guessed is None:
         return None
     seen.guessed = True
     return guessed.read_row(row)

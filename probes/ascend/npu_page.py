@@ -113,17 +113,19 @@ def parse_pair(line: str, sign: str) -> tuple[str, str] | None:
 
 def split_by_command(text: str) -> list[OutputPage]:
     """Return the text split into the outputs of its commands; the first part is the text before the first command."""
-    broken = _LINE_BREAK.search(text) is not None
+    broken = "<" in text and _LINE_BREAK.search(text) is not None
     text = clean_characters(text, len(text)) if broken else clean_characters(text)
     lines = list(enumerate(strip_log_stamps(text.split("\n")), 1))
     if broken:
         lines = [(number, piece[:LINE_LIMIT]) for number, line in lines for piece in _LINE_BREAK.split(line)]
     lines = _drop_double_spacing(lines)
     parts: list[tuple[str, tuple[int, ...], list[tuple[int, str]]]] = [("", (), [])]
-    if not _names_tool(text):
+    named = [name for name in _NAMES if name in text]
+    likely = {number for number, line in lines for name in named if name in line}
+    if not likely:
         parts, lines = [("", (), lines)], []
     for number, line in lines:
-        if len(parts) <= _MOST and (command := find_command(line)):
+        if number in likely and len(parts) <= _MOST and (command := find_command(line)):
             parts.append((command, _read_loop(line), []))
         else:
             parts[-1][2].append((number, line))

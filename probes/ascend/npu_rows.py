@@ -37,6 +37,10 @@ def list_rows(lines: Sequence[str]) -> Iterator[PrintedRow | TableGap]:
         if row.is_rule:
             yield PrintedRow(row, -1)
             continue
+        if first < len(barred) and (printed := _split_cells(lines[barred[first]], row)):
+            yield PrintedRow(row, barred[first], printed)
+            first += 1
+            continue
         text = _squeeze("|" + "|".join(row.cells) + "|" * row.closed)
         ahead = range(first, min(first + _AHEAD, len(barred)))
         found = next((at for at in ahead if text.startswith(_squeeze(lines[barred[at]]).lstrip(".…"))), None)
@@ -54,7 +58,7 @@ def _squeeze(line: str) -> str:
 def _split_cells(line: str, row: TableRow) -> tuple[str, ...]:
     """Return the cells with their blanks if the line has the whole row."""
     cells = tuple(line.split("|")[1:-1])
-    return cells if tuple(cell.strip() for cell in cells) == row.cells else ()
+    return cells if tuple(map(str.strip, cells)) == row.cells else ()
 
 
 def _repair_lines(lines: Sequence[str]) -> list[str]:

@@ -40,6 +40,7 @@ _TITLE = re.compile(
     rf"|([=*#])\5{{1,80}} ?((?=[A-Za-z._-]*\d){_NAME}|{_ADDRESS}) ?\5{{2,80}})\s*"
 )
 TITLE_BEGINS, TITLE_ENDS = frozenset("-["), frozenset((">>", "=>", "==", "--", "**", "##"))
+TITLE_WORDS, TITLE_RULE = ("(stdout)", "[SUCCESS", "[FAILURE"), "---"  # one of them or of the ends is in each title
 _ONE_LINE = re.compile(rf"\s*({_NAME}|{_ADDRESS}) \| [A-Z]{{2,12}}!? \| rc=\d+ \| \(stdout\) ?")
 _GATHERED = re.compile(rf"({_NAME}(?:\[[\d,-]{{1,80}}\])?(?:,[\w.,\[\]-]{{1,200}})?|{_ADDRESS})(?: \(\d+\))?")
 _REMOTE = re.compile(

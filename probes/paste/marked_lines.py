@@ -1,35 +1,64 @@
-"""Finds the lines of a long text that contain one of some words: a search for each word is faster than any look at
-each line."""
+"""Finds the lines of a long text that have one of some words: a search for each word is faster than any look at each
+line, and lines that differ by their digits alone, as those of a log or of repeated tables do, are searched once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-TITLE_WORDS = ("\n---", ">>\n", "=>\n", "==\n", "--\n", "**\n", "##\n", "(stdout)", "[SUCCESS", "[FAILURE")
-
-
-def find_marked_lines(text: str, words: Iterable[str]) -> list[int]:
-    """Return the indices of the lines with one of the words, in order.
-
-    A word may begin or end with a line break, for a line that begins or ends with the rest.
-    """
-    text = f"\n{text}\n"
-    hits = sorted({hit for word in words for hit in _find_word(text, word)})
-    found: list[int] = []
-    line = before = 0
-    for hit in hits:
-        line += text.count("\n", before, hit)
-        before = hit
-        if not found or found[-1] != line - 1:
-            found.append(line - 1)
-    return found
+_SHORTEST = 3  # characters of the words with which a line may begin
+_DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
+_SIGNS = '|"#'  # before the first word of a line
+_BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+_BEFORE = (_BLANKS + _SIGNS).encode()  # also the single bytes of characters that are not ASCII, which no word has
 
 
-def _find_word(text: str, word: str) -> Iterable[int]:
-    """Yield where the word stands, once for each line."""
-    skip = int(word[0] == "\n")
+@dataclass(frozen=True)
+class LineMarks:
+    """The marks of lines, with zeros for all digits: words anywhere, words at the begin behind blanks and signs, and
+    the last two characters."""
+
+    words: tuple[bytes, ...]
+    begins: tuple[bytes, ...]
+    ends: frozenset[bytes]
+
+
+def make_marks(words: Iterable[str], begins: Iterable[str], ends: Iterable[str] = ()) -> LineMarks:
+    """Return the marks; a word that contains another one, and a begin that has a word, mark no further lines."""
+    folded = {_fold_digits(word) for word in words}
+    needed = [word for word in folded if not any(other in word for other in folded - {word})]
+    heads = {_fold_digits(begin) for begin in begins}
+    if any(len(head) < _SHORTEST for head in heads):
+        raise ValueError(f"a begin has fewer than {_SHORTEST} characters")
+    return LineMarks(tuple(sorted(needed)), tuple(sorted(heads)), frozenset(map(_fold_digits, ends)))
+
+
+def _fold_digits(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
+
+
+def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:
+    """Return the indices of the lines that have a mark, in order; digits in a mark stand for any digits."""
+    folded = _fold_digits("\n".join(lines)).split(b"\n")
+    distinct = list(dict.fromkeys(folded))
+    marked = set(_find_begins(distinct, marks))
+    text = b"\n" + b"\n".join(distinct) + b"\n"
+    for word in marks.words:
+        marked.update(_find_word(text, word))
+    return [at for at, line in enumerate(folded) if line in marked] if marked else []
+
+
+def _find_begins(lines: Iterable[bytes], marks: LineMarks) -> Iterable[bytes]:
+    """Return the lines that begin or end with a mark."""
+    short, ends = {begin[:_SHORTEST] for begin in marks.begins}, marks.ends
+    likely = [line for line in lines if line.lstrip(_BEFORE)[:_SHORTEST] in short or line[-2:] in ends]
+    return [line for line in likely if line[-2:] in ends or line.lstrip(_BEFORE).startswith(marks.begins)]
+
+
+def _find_word(text: bytes, word: bytes) -> Iterable[bytes]:
+    """Yield each line with the word; the text begins and ends with a line break."""
     at = text.find(word)
     while at >= 0:
-        yield at + skip
-        end = text.find("\n", at + skip)
+        end = text.find(b"\n", at)
+        yield text[text.rfind(b"\n", 0, at) + 1 : end]
         at = text.find(word, end)

@@ -13,7 +13,8 @@ SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell pr
 class FirstLine:
     """A pattern of lines with which outputs of a form begin.
 
-    Each match contains one of `words`, so that only lines with one are tried; without any, all lines are tried.
+    Each match contains one of `words`, or begins with one of `begins` behind blanks, bars, quotes and number signs, so
+    that only such lines are tried; without any, all lines are tried.
     `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.  A
     line that repeats begins another output where its words are other ones (`other_words`: a message below a message),
     or the key below it (`other_block`: the answer to another question about a device).
@@ -26,6 +27,7 @@ class FirstLine:
     extends: bool = False
     other_words: bool = False
     other_block: bool = False
+    begins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

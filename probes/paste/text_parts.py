@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from probes.paste.host_marks import (
     TITLE_BEGINS,
     TITLE_ENDS,
+    TITLE_RULE,
+    TITLE_WORDS,
     find_remote_host,
     find_title,
     read_watch_head,
     split_one_line_title,
 )
-from probes.paste.marked_lines import TITLE_WORDS, find_marked_lines
+from probes.paste.marked_lines import LineMarks, find_marked_lines, make_marks
 from probes.paste.output_forms import FirstLine, OutputForms
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
@@ -87,7 +89,7 @@ class PartSplitter:
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple(forms)
         self._program = re.compile("|".join(own.programs for own in forms.values()))
-        self._words = _list_words([*patterns], [*forms.values()])
+        self._marks = _make_marks([*patterns], [*forms.values()])
         self._command = re.compile(rf"{_PROMPT}(?:/[\w.-]+)*/?(?P<command>(?:{programs}){_WORDS})['\"]?\s*")
 
     def split_lines(self, lines: Sequence[str], host: str = "") -> list[TextPart]:
@@ -98,7 +100,7 @@ class PartSplitter:
         parts = [TextPart(host=host)]
         outer, prompt = host, ""
         done = 0
-        for at in self._find_marked_lines("\n".join(lines), len(lines)):
+        for at in self._find_marked_lines(lines):
             if at < done:
                 continue
             parts[-1].lines += lines[done:at]
@@ -127,7 +129,7 @@ class PartSplitter:
     def find_last_start(self, text: str) -> int | None:
         """Return where the last line that begins an output begins, with its preamble; None if there is none."""
         lines = text.split("\n")
-        for at in reversed(self._find_marked_lines(text, len(lines))):
+        for at in reversed(self._find_marked_lines(lines)):
             line = lines[at]
             if self._match_start(line) or self._command.fullmatch(line):
                 first = at
@@ -136,9 +138,9 @@ class PartSplitter:
                 return sum(map(len, lines[:first])) + first
         return None
 
-    def _find_marked_lines(self, text: str, count: int) -> Sequence[int]:
+    def _find_marked_lines(self, lines: Sequence[str]) -> Sequence[int]:
         """Return the indices of the lines that may begin an output; of all lines if a form has no words."""
-        return find_marked_lines(text, self._words) if self._words else range(count)
+        return find_marked_lines(lines, self._marks) if self._marks else range(len(lines))
 
     def _match_start(self, line: str) -> re.Match[str] | None:
         """Return the match of a line that begins an output; a pattern may try each blank before the line twice."""
@@ -204,10 +206,13 @@ def _find_block_key(lines: Iterable[str]) -> str | None:
     return next((key for key in keys if key != "Chip Count"), None)
 
 
-def _list_words(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> tuple[str, ...]:
-    """Return the words of which each line that begins a part contains one; none if there are lines without any."""
-    each = [first.words for first in starts] + [own.program_words for own in forms]
-    return tuple({*TITLE_WORDS, *(word for words in each for word in words)}) if all(each) else ()
+def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> LineMarks | None:
+    """Return the marks of which each line that begins a part has one; None if there are lines without any."""
+    if not all([first.words or first.begins for first in starts] + [own.program_words for own in forms]):
+        return None
+    words = [word for each in starts for word in each.words] + [word for own in forms for word in own.program_words]
+    begins = [begin for each in starts for begin in each.begins]
+    return make_marks([*TITLE_WORDS, *words], [TITLE_RULE, *begins], TITLE_ENDS)
 
 
 def _take_preamble(lines: list[str], first: str) -> list[str]:

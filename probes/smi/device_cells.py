@@ -34,10 +34,17 @@ _READ: Mapping[str, Callable[[str | None], Any]] = {
 def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     """Return a device; `cells` are by field of Device, others are ignored.  Without a printed index, `position` is
     used."""
-    values = {name: _read_value(name, cell) for name, cell in cells.items() if name in _READ}
-    if values.get("index") is None:
-        values["index"] = position
-    return Device(**values)
+    return complete_device(read_values(cells), position)
+
+
+def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the values of the cells that are fields of Device."""
+    return {name: _read_value(name, cell) for name, cell in cells.items() if name in _READ}
+
+
+def complete_device(values: Mapping[str, Any], position: int) -> Device:
+    """Return the device with these values; without an index, with its position."""
+    return Device(**values) if values.get("index") is not None else Device(**{**values, "index": position})
 
 
 @lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells

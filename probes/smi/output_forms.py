@@ -9,29 +9,30 @@ _FIELDS = (
     r"|temperature\.\w+"
 )
 _UNIT = r"(?: \[\S{1,8}\])?"
-_FIELD_WORDS = (
-    *("index", "name", "uuid", "pci.", "gpu_bus_id", "timestamp", "driver_version", "memory.", "pid", "utilization."),
+_NEXT_FIELD = rf",\s*\"?[a-z][\w.]*\"?{_UNIT}"
+_FIELD_BEGINS = (
+    *("index", "name", "uuid", "pci.", "gpu_", "timestamp", "driver_version", "memory.", "pid", "utilization."),
     "temperature.",
 )
 _ERRORS = r"Failed to initialize NVML|Field \".{0,80}\" is not a valid|ERROR: Option"
-_ERROR_WORDS = ("Failed to initialize NVML", "is not a valid", "ERROR: Option")
+_ERROR_BEGINS = ("Failed to initialize NVML", 'Field "', "ERROR: Option")
 # Of each device, and what follows.
 _DEVICE_ERRORS = r"Unable to determine the device handle|No devices were found"
-_DEVICE_ERROR_WORDS = ("Unable to determine the", "No devices were found")
+_DEVICE_ERROR_BEGINS = ("Unable to determine the", "No devices were found")
 _READING = r"\d+(?:\.\d+)?(?:C|W|%|MiB)"
 _CELL = r"[^,\"]{1,80}"
 _EVIDENCE = r"(?:\d+(?:\.\d+)? (?:MiB|MHz|W|%)|\[N/A\]|0x[0-9A-Fa-f]{16}|GPU-[0-9a-f]{8}-[^,]{1,40})"
 _EVIDENCE_WORDS = (" MiB", " MHz", " W", " %", "[N/A]", "0x", "GPU-")
-DRIVER_LINE = FirstLine("query-text", r"\s*Driver Version   *:", ("Driver Version  ",), repeats=True)
+DRIVER_LINE = FirstLine("query-text", r"\s*Driver Version   *:", begins=("Driver Version  ",), repeats=True)
 SHARED_FORMS = (
-    FirstLine("topo", r"\s*GPU0\s+(?:GPU1|NIC\d|mlx5_\d|CPU Affinity)\b|\s+GPU0\s*$", ("GPU0",)),
-    FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", ("GPU 0: ",)),
-    FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", ("gpu",), repeats=True),
-    FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", ("fully reset",), repeats=True),
-    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:,\s*\"?[a-z][\w.]*\"?{_UNIT}){{1,300}},?\s*$", _FIELD_WORDS),
+    FirstLine("topo", r"\s*GPU0\s+(?:GPU1|NIC\d|mlx5_\d|CPU Affinity)\b|\s+GPU0\s*$", begins=("GPU0",)),
+    FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", begins=("GPU 0: ",)),
+    FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", begins=("gpu", "Date", "Time"), repeats=True),
+    FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", begins=("GPU ",), repeats=True),
+    FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
     FirstLine("csv", rf"\d{{1,3}}, (?:{_CELL}, )*?{_EVIDENCE}(?:, {_CELL})*\s*$", _EVIDENCE_WORDS, repeats=True),
     DRIVER_LINE,
     FirstLine("log", rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$", ("MiB",), repeats=True),
-    FirstLine("error", rf"\s*(?:{_ERRORS})", _ERROR_WORDS, repeats=True, other_words=True),
-    FirstLine("error", rf"\s*(?:{_DEVICE_ERRORS})", _DEVICE_ERROR_WORDS, repeats=True),
+    FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, other_words=True),
+    FirstLine("error", rf"\s*(?:{_DEVICE_ERRORS})", begins=_DEVICE_ERROR_BEGINS, repeats=True),
 )

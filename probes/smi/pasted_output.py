@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from envcheck.core import tool_text as words
 from probes.paste.line_decorations import clean_characters, strip_marks
@@ -17,6 +18,8 @@ WRAPS = 3  # pieces of a row of 91 columns that is wrapped at 30
 _EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
 _SIGN = re.compile(r"[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}(?=\|)")  # before the left bar
 _BARS = {"|", "+"}
+# A line with a sign or blanks before its left bar, or a piece that may belong to the line above it.
+_UNEVEN = re.compile(r"(?m)^(?:[^|+\n].*[|+][^\S\n]*$|[^\S\n]+[|+]|[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}\|)")
 _VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
 
 
@@ -78,6 +81,9 @@ def clean_output(tool: SmiTool, raw: str) -> PastedOutput:
 
 def _number_lines(text: str) -> tuple[list[str], tuple[int, ...]]:
     """Return the lines and their numbers from 1, of several empty lines only the first."""
+    if "\n\n" not in text and text[:1] != "\n":
+        lines = text.split("\n")[:LINES_LIMIT]
+        return lines, tuple(range(1, len(lines) + 1))
     lines = ["", *text.split("\n")]
     kept = [at for at in range(1, len(lines)) if lines[at] or at == 1 or lines[at - 1]][:LINES_LIMIT]
     return [lines[at] for at in kept], tuple(kept)
@@ -89,6 +95,7 @@ def _share_words(tool: SmiTool, text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells
 def cell_value(cell: str | None) -> str | None:
     """Return the cell's text like `tool_text.cell_text`; None also for '[text in brackets]' and for error phrases."""
     value = words.cell_text(cell)
@@ -97,8 +104,7 @@ def cell_value(cell: str | None) -> str | None:
     return value
 
 
-@dataclass(frozen=True)
-class TableLine:
+class TableLine(NamedTuple):
     """A line of a table from its left bar on; `at` is the index of the line, or of its first piece."""
 
     at: int
@@ -113,6 +119,8 @@ def extract_table_lines(lines: Iterable[str]) -> list[TableLine]:
     kept = list(lines)
     rules = (line for line in kept if "---" in line or "===" in line)
     edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
+    if not edge and not _UNEVEN.search("\n".join(kept)):
+        return [TableLine(at, line.strip()) for at, line in enumerate(kept) if line[:1] in _BARS]
     return _rejoin_rows([_cut_at_edge(line, edge) for line in kept])
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -90,7 +90,7 @@ def list_unreadable(head: str, row: dict[str, str | None]) -> list[tuple[str, st
     ]
 
 
-def parse_mig_row(parts: list[str]) -> list[dict[str, Any]]:
+def parse_mig_row(parts: Sequence[str]) -> list[dict[str, Any]]:
     """Return the MIG instance of a first row (`0 2 0 0 | 11MiB / 40448MiB | 60 0 | ...`); [] for the rows below it."""
     ids = parts[0].split() if parts else []
     if len(ids) != 4 or len(parts) < 2 or not all(word.isdecimal() and len(word) < 10 for word in ids):

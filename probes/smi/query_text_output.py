@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from envcheck.core.model import CellRemark, Device, Document, Process
@@ -87,7 +88,7 @@ class _DeviceBlock:
 
 def parse_query_text(paste: PastedOutput) -> Document | None:
     """Return the document of kind `query-text`, or None if it is not such output."""
-    pairs = [found for line in paste.lines if (found := _PAIR.match(line))]
+    pairs = [found for line in paste.lines if ":" in line and (found := _PAIR.match(line))]
     keys = {found[2].lower() for found in pairs if found[3]}
     titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
     partial = _is_selection(paste.lines) or (paste.tool.accepts_fragments and _is_partial(paste.lines, keys))
@@ -170,9 +171,10 @@ def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> It
 
 def _is_selection(lines: tuple[str, ...]) -> bool:
     """Return whether the lines are what `-q | grep UUID` leaves: names of devices, and at most the command."""
-    selected = [line for line in lines if line.strip() and "-smi" not in line]
-    pairs = [_PAIR.match(line) for line in selected]
-    return bool(pairs) and all(pair and pair[3] and pair[2].lower() in _STARTS for pair in pairs)
+    selected = (line for line in lines if line.strip() and "-smi" not in line)
+    pairs = map(_PAIR.match, selected)
+    first = next(pairs, None)
+    return first is not None and all(pair and pair[3] and pair[2].lower() in _STARTS for pair in chain((first,), pairs))
 
 
 def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:

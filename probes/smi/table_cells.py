@@ -78,6 +78,7 @@ _FORMS: dict[str, str] = {
 }
 _FORM = {name: re.compile(form) for name, form in _FORMS.items()}
 _ANY = re.compile("")
+ZEROS = str.maketrans("123456789", "0" * 9)  # no form depends on which digits a value has
 _SLASH = {"power_w": "power_limit_w", "memory_used_mib": "memory_total_mib"}  # values with a slash between them
 BUS_ID = _FORM["bus_id"]
 
@@ -152,7 +153,8 @@ def read_cell(labels: str, cell: str) -> Mapping[str, str | None]:
     return {name: aligned.get(name) for name in list_names(labels)}
 
 
-def fits_heading(heading: Sequence[str], cells: Sequence[str]) -> bool:
+@lru_cache(maxsize=4096)
+def fits_heading(heading: tuple[str, ...], cells: tuple[str, ...]) -> bool:
     """Return whether each cell has the form of the columns above it."""
     return len(cells) == len(heading) and all(map(_match_cell, heading, cells))
 
@@ -160,12 +162,21 @@ def fits_heading(heading: Sequence[str], cells: Sequence[str]) -> bool:
 @lru_cache(maxsize=4096)
 def _match_cell(labels: str, cell: str) -> Mapping[str, str | None] | None:
     """Return the values of a cell of the usual form, else None."""
-    pattern, _names = _cell_pattern(" ".join(labels.split()))
-    found = pattern.match(" ".join(cell.split()))  # repeated blanks make patterns slow
-    if found is None:
+    cell = " ".join(cell.split())  # repeated blanks make patterns slow
+    places = _match_shape(labels, cell.translate(ZEROS))
+    if places is None:
         return None
-    values = found.groupdict()
-    return values if all(_is_sound(name, text) for name, text in values.items()) else None
+    return {name: cell[begin:end] if begin >= 0 else None for name, begin, end in places}
+
+
+@lru_cache(maxsize=4096)  # the cells of a watch log differ by their digits
+def _match_shape(labels: str, cell: str) -> tuple[tuple[str, int, int], ...] | None:
+    """Return the place of each value in a cell of the usual form, of which all digits are alike."""
+    pattern, names = _cell_pattern(" ".join(labels.split()))
+    found = pattern.match(cell)
+    if found is None or not all(_is_sound(name, text) for name, text in found.groupdict().items()):
+        return None
+    return tuple((name, *found.span(name)) for name in names)
 
 
 @lru_cache(maxsize=4096)
@@ -183,6 +194,33 @@ def read_cell_of_row(heading: tuple[str, ...], usual: tuple[str, ...], at: int, 
     return CellValues(values, tuple(_list_unread(cell, values)))
 
 
+@lru_cache(maxsize=1024)
+def find_places(
+    heading: tuple[str, ...], usual: tuple[str, ...], cells: tuple[str, ...]
+) -> tuple[tuple[str, int, int, int], ...] | None:
+    """Return name, cell, begin and end of each value of a row in which every cell has the usual form; the begin is -1
+    for a value that is not there.
+
+    None if any cell is read by `read_cell_of_row` in another way.  All digits of the cells are alike.
+    """
+    places: dict[str, tuple[str, int, int, int]] = {}
+    for at, cell in enumerate(cells[: len(heading)]):
+        text = " ".join(cell.split())
+        found = _match_shape(heading[at], text)
+        missing = at < len(usual) and _find_missing_names(heading, usual[at])
+        if found is None or missing or any(_list_unread(cell, read_cell(heading[at], cell))):
+            return None
+        signs = [sign.start() for sign in re.finditer(r"\S", cell)]
+        for name, begin, end in found:
+            if begin < end:
+                first, last = (signs[to - text.count(" ", 0, to)] for to in (begin, end - 1))
+                if cell[first : last + 1] != text[begin:end]:  # with more than one blank in it
+                    return None
+                begin, end = first, last + 1
+            places[name] = (name, at, begin, end)
+    return tuple(places.values())
+
+
 @lru_cache(maxsize=256)
 def _find_missing_names(heading: tuple[str, ...], usual: str) -> frozenset[str]:
     return frozenset(list_names(usual)) - {name for labels in heading for name in list_names(labels)}
@@ -190,25 +228,26 @@ def _find_missing_names(heading: tuple[str, ...], usual: str) -> frozenset[str]:
 
 def _list_unread(cell: str, values: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the values of a cell that are unreadable, by field of Device; a blank one with the text of the cell."""
-    names = [name for name, text in values.items() if not is_value(name, text)]
+    names = [name for name, text in values.items() if not is_value(name, text and text.translate(ZEROS))]
     whole = " ".join(cell.split()) if names else ""
     if names and not cell_words.is_absent(whole):
         yield from ((name, values[name] or whole) for name in names if device_cells.is_field(name))
 
 
+@lru_cache(maxsize=4096)
 def is_value(name: str, text: str | None) -> bool:
     """Return whether the text has the form of its column, or says that there is no value."""
-    return bool(text) and not cell_words.is_failure(text or "") and _is_sound(name, text)
+    return _is_formed(name, text) or (bool(text) and not cell_words.is_failure(text or "") and _is_sound(name, text))
 
 
 @lru_cache(maxsize=4096)
 def _is_sound(name: str, text: str | None) -> bool:
     """Return whether the text has the form of its column, or is an empty value."""
-    if not text or cell_words.is_absent(text) or cell_words.is_failure(text):
+    if not text or _is_formed(name, text) or cell_words.is_absent(text) or cell_words.is_failure(text):
         return True
     if name == "memory_text":  # a message in place of two values
         return "/" not in text and "MiB" not in text and not cell_words.is_hidden(text)
-    return _is_formed(name, text) if name in _FORM else not cell_words.is_hidden(text)
+    return name not in _FORM and not cell_words.is_hidden(text)
 
 
 @lru_cache(maxsize=4096)

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from envcheck.core.model import CellRemark, Document
 from envcheck.core.tool_text import parse_whole_number
@@ -41,7 +41,7 @@ class _TableState:
     section: str = ""
     in_head: bool = False
     after_rule: bool = False
-    devices: list[dict[str, str | None]] = field(default_factory=list)
+    devices: list[tuple[dict[str, str | None], dict[str, Any]]] = field(default_factory=list)  # texts, values
     row: int = 0
     process_head: str = ""
     processes: list[dict[str, str | None]] = field(default_factory=list)
@@ -57,9 +57,9 @@ def parse_table(paste: PastedOutput) -> Document | None:
     if not _is_table(paste, rows):
         return None
     reading = _TableState()
-    banner = re.compile(paste.tool.banner + r"\s*(?::\s*)?(?:[\d<N]|Driver Version)")
+    banners = _list_banner_rows(paste, rows)
     for at, line in enumerate(lines[:ROWS_LIMIT]):
-        if banner.search(line.text):
+        if at in banners:
             reading.banners += 1
             if reading.banners > 1 and reading.devices:
                 break  # the next table of a `-l` loop, or of another host
@@ -79,6 +79,13 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
     return (named and whole) or any(map(_HEAD.match, sight))
 
 
+def _list_banner_rows(paste: PastedOutput, rows: Sequence[str]) -> set[int]:
+    """Return the indices of the rows with the tool's name and a version."""
+    text = "\n".join(rows)
+    banner = paste.tool.banner + r"[^\S\n]*(?::[^\S\n]*)?(?:[\d<N]|Driver Version)"
+    return {text.count("\n", 0, found.start()) for found in re.finditer(banner, text)}
+
+
 def _find_banners(rows: list[str]) -> set[str]:
     return {found[0].lower() for row in rows if "ersion" in row and (found := _OTHERS.search(row))}
 
@@ -88,26 +95,59 @@ def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
     return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _find_banners(rows))
 
 
+class _RowForm(NamedTuple):
+    """What a row is by its text alone, whatever its digits.
+
+    `title` is the section that it begins, `has_index` whether an index is before its first inner bar; `shapes` are its
+    cells with zeros for all digits, `begins` is whether the first one begins with an index.
+    """
+
+    is_rule: bool = False
+    title: str | None = None
+    is_head: bool = False
+    has_index: bool = False
+    shapes: tuple[str, ...] = ()
+    begins: bool = False
+    is_filled: bool = False
+
+
+@lru_cache(maxsize=4096)  # a watch log repeats its rows
+def _classify_row(row: str, drop_open: bool) -> tuple[_RowForm, tuple[str, ...]]:
+    """Return the row's form, and its cells."""
+    form = _classify_shape(row.translate(table_cells.ZEROS), drop_open)
+    return form, () if form.is_rule else tuple(split_cells(row, drop_open=drop_open))
+
+
+@lru_cache(maxsize=1024)
+def _classify_shape(row: str, drop_open: bool) -> _RowForm:
+    if _is_rule(row):
+        return _RowForm(is_rule=True)
+    parts = tuple(split_cells(row, drop_open=drop_open))
+    begins = _FIRST.match("|" + "|".join(parts) + "|") is not None
+    title, is_head, has_index = _parse_title(row), bool(_HEAD.match(row)), bool(_FIRST.match(row))
+    return _RowForm(False, title, is_head, has_index, parts, begins, any(map(str.strip, parts)))
+
+
 def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, last: bool) -> None:
     row = line.text
-    if _is_rule(row):
+    form, parts = _classify_row(row, last)
+    if form.is_rule:
         reading.in_head = reading.in_head and "=" not in row
         reading.after_rule = True
         return
-    if (title := _parse_title(row)) is not None:
-        reading.section, reading.in_head = title, True
+    if form.title is not None:
+        reading.section, reading.in_head = form.title, True
         reading.process_head = ""
-    elif _HEAD.match(row):
+    elif form.is_head:
         reading.section, reading.in_head = "devices", True
         if not reading.head and _SECOND_HEAD.match(row):  # words of the first row are cut, or the row is lost
             reading.head.append(table_cells.DEFAULT_HEAD[paste.tool.name][0])
         reading.head.append(tuple(split_cells(row)))
-    elif reading.in_head and not (reading.section == "devices" and _FIRST.match(row)):
+    elif reading.in_head and not (reading.section == "devices" and form.has_index):
         _read_head_row(reading, row)
     else:
         reading.in_head = False
-        read = _READ_ROW.get(reading.section or "devices", _read_device_row)
-        read(reading, paste, line, split_cells(row, drop_open=last))
+        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, line, form, parts)
     reading.after_rule = False
 
 
@@ -134,54 +174,85 @@ def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
     return parts[:-1] if drop_open or not parts[-1].strip() else parts
 
 
-def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
+def _read_device_row(
+    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
+) -> None:
     head = reading.head or table_cells.DEFAULT_HEAD[paste.tool.name]
     if len(parts) == 1 and not reading.head:
-        return _read_process_row(reading, paste, line, parts)
-    if _begins_device(reading, head, parts):
+        return _read_process_row(reading, paste, line, form, parts)
+    if _begins_device(reading, head, form):
         if len(parts) < len(head[0]):
             return None  # truncated before the first row was complete: not a device
-        reading.devices.append({})
+        reading.devices.append(({}, {}))
         reading.row = 0
     elif not reading.devices:
         return None
     else:
         reading.row += 1
-        if _is_third_row(head, parts):  # at any position
+        if _is_third_row(tuple(head), form.shapes):  # at any position
             reading.row = max(reading.row, 2)
     if reading.row < len(head):
         usual = table_cells.DEFAULT_HEAD.get(paste.tool.name, ())
         is_usual = len(usual) >= len(head) and len(usual[reading.row]) == len(head[reading.row])
-        heading = head[reading.row]
-        for at, part in enumerate(parts[: len(heading)]):
-            values = table_cells.read_cell_of_row(heading, usual[reading.row] if is_usual else (), at, part)
-            reading.devices[-1].update(values.texts)
-            for name, text in values.unread:
-                reading.unread.append((line, name, text))
-                if not cell_words.is_failure(text):
-                    reading.devices[-1][name] = None
+        row = _read_cells(head[reading.row], usual[reading.row] if is_usual else (), parts, form.shapes)
+        cells, values = reading.devices[-1]
+        cells.update(row.texts)
+        values.update(row.values)
+        if row.unread:
+            reading.unread += [(line, name, text) for name, text in row.unread]
     return None
 
 
-def _begins_device(reading: _TableState, head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+class _RowCells(NamedTuple):
+    """The texts of a device's row and its values, by name, and the names and texts of those that are unreadable."""
+
+    texts: Mapping[str, str | None]
+    values: Mapping[str, Any]
+    unread: tuple[tuple[str, str], ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def _read_cells(
+    heading: tuple[str, ...], usual: tuple[str, ...], parts: tuple[str, ...], shapes: tuple[str, ...]
+) -> _RowCells:
+    places = table_cells.find_places(heading, usual, shapes)
+    if places is not None:
+        texts = {name: parts[at][begin:end] if begin >= 0 else None for name, at, begin, end in places}
+        return _RowCells(texts, device_cells.read_values(texts))
+    texts = {}
+    unread: list[tuple[str, str]] = []
+    for at, part in enumerate(parts[: len(heading)]):
+        values = table_cells.read_cell_of_row(heading, usual, at, part)
+        texts.update(values.texts)
+        unread += values.unread
+        texts.update((name, None) for name, text in values.unread if not cell_words.is_failure(text))
+    return _RowCells(texts, device_cells.read_values(texts), tuple(unread))
+
+
+def _begins_device(reading: _TableState, head: Sequence[tuple[str, ...]], form: _RowForm) -> bool:
     """Return whether this is a device's first row: by its index; if that is unreadable, by its place or its values."""
-    if not any(map(str.strip, parts)):
-        return False
-    if _FIRST.match("|" + "|".join(parts) + "|"):
-        return True
-    if len(parts) != len(head[0]):
+    if form.begins or not form.is_filled:
+        return form.begins
+    if len(form.shapes) != len(head[0]):
         return False
     if reading.after_rule and reading.head:
         return True
     following = reading.row + 1
-    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], parts):
+    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], form.shapes):
         return False
+    return _is_most_like_first(tuple(head), form.shapes)
+
+
+@lru_cache(maxsize=4096)
+def _is_most_like_first(head: tuple[tuple[str, ...], ...], parts: tuple[str, ...]) -> bool:
+    """Return whether more cells have the forms of a first row's columns than those of any other row."""
     return table_cells.count_values(head[0], parts) > max(
         (table_cells.count_values(row, parts) for row in head[1:]), default=0
     )
 
 
-def _is_third_row(head: Sequence[Sequence[str]], parts: list[str]) -> bool:
+@lru_cache(maxsize=4096)
+def _is_third_row(head: tuple[tuple[str, ...], ...], parts: tuple[str, ...]) -> bool:
     """Return whether this is a row with an empty left cell, not a second row that lost its values there."""
     if not parts or parts[0].strip() or len(head) < 2:
         return bool(parts) and not parts[0].strip()
@@ -189,7 +260,6 @@ def _is_third_row(head: Sequence[Sequence[str]], parts: list[str]) -> bool:
     return _has_third_form(tuple(zip(head[1], third, parts, strict=False)), len(head) > 2)
 
 
-@lru_cache(maxsize=1024)
 def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> bool:
     """Return whether the cells, each with the headings of second and third row, are more like those of a third row."""
     if any(cell.strip() and not below.strip() for _, below, cell in cells) and has_third:
@@ -199,11 +269,15 @@ def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> b
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
 
-def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
+def _read_mig_row(
+    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
+) -> None:
     reading.mig += process_rows.parse_mig_row(parts)
 
 
-def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, parts: list[str]) -> None:
+def _read_process_row(
+    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
+) -> None:
     head, cell = reading.process_head, parts[0] if len(parts) == 1 else ""
     if row := process_rows.parse_process_row(head, cell) or process_rows.parse_damaged_row(head, cell):
         reading.processes.append(row)
@@ -214,7 +288,8 @@ _READ_ROW = {"devices": _read_device_row, "mig": _read_mig_row, "processes": _re
 
 
 def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -> Document:
-    devices = tuple(device_cells.make_device(cells, at) for at, cells in enumerate(reading.devices))
+    devices = tuple(device_cells.complete_device(values, at) for at, (_, values) in enumerate(reading.devices))
+    texts = [cells for cells, _ in reading.devices]
     head = " ".join(row for row in rows[:40] if "=" not in row)
     return Document(
         paste.tool.name,
@@ -227,15 +302,15 @@ def _make_document(paste: PastedOutput, reading: _TableState, rows: list[str]) -
         devices=devices,
         processes=tuple(device_cells.make_process(p, parse_whole_number(p["gpu"])) for p in reading.processes),
         detail={
-            "per_device": [{key: cell_value(cells.get(key)) for key in _EXTRA} for cells in reading.devices],
+            "per_device": [{key: cell_value(cells.get(key)) for key in _EXTRA} for cells in texts],
             "errors": [
                 {"index": device.index, "values": sorted(k for k, v in cells.items() if v and "ERR!" in v)}
-                for device, cells in zip(devices, reading.devices, strict=True)
-                if "ERR!" in paste.text and any(v and "ERR!" in v for v in cells.values())
+                for device, cells in (zip(devices, texts, strict=True) if "ERR!" in paste.text else ())
+                if any(v and "ERR!" in v for v in cells.values())
             ],
             "mig_devices": reading.mig,
             "processes": reading.processes,
-            "warnings": [text.rstrip() for text in _WARNING.findall(paste.text)],
+            "warnings": [text.rstrip() for text in _WARNING.findall(paste.text)] if "WARNING:" in paste.text else [],
         },
         remarks=tuple(_make_remarks(reading, paste)),
     )
@@ -263,5 +338,5 @@ def _is_truncated(reading: _TableState, rows: list[str]) -> bool:
         return True
     if "=" in last:
         return reading.section != "processes"
-    borders = [len(row) for row in rows[:-1] if _is_rule(row)]
-    return bool(borders) and len(last) < borders[-1]
+    border = next((row for row in reversed(rows[:-1]) if _is_rule(row)), last)
+    return len(last) < len(border)

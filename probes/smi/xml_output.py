@@ -56,6 +56,8 @@ _EXTRA = {"serial": "serial", "minor_number": "minor_number", "ecc_mode": "ecc_m
 
 def parse_xml(paste: PastedOutput) -> Document | None:
     """Return the document of kind `xml`, or None if the text has no such root element."""
+    if "<" not in paste.raw:
+        return None
     text = (
         paste.raw if re.search(rf"[^\n]{{{LINE_LIMIT}}}", paste.raw) else paste.text
     )  # the whole document may be on one line

@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -165,17 +166,26 @@ def _render_json(value: Any, outer: str) -> str:
 
     `outer` is the line break with the indent of the value itself.
     """
-    is_object = isinstance(value, dict)
-    items = value.values() if is_object else value if isinstance(value, list) else ()
+    if type(value) not in _CONTAINERS or not value:
+        return encode_basestring(value) if type(value) is str else _make_encoder("").encode(value)
     inner = f"{outer}  "
-    encoder = _make_encoder(inner)
-    if _CONTAINERS.isdisjoint(map(type, items)):
-        text = encoder.encode(value)
-        return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}" if items else text
-    if is_object:
-        rows = [f"{encoder.encode(key)}: {_render_json(item, inner)}" for key, item in value.items()]
+    if _CONTAINERS.isdisjoint(map(type, value.values() if type(value) is dict else value)):
+        text = _make_encoder(inner).encode(value)
+        return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}"
+    if type(value) is dict:
+        rows = [f"{encode_basestring(key)}: {_render_json(item, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(rows)}{outer}}}"
+    if all(map(_is_flat_object, value)):
+        # One call for all rows; in the text, only what separates rows and values has line breaks.
+        deep = f"{inner}  "
+        flat = _make_encoder(deep).encode(value)[2:-2].replace(f"}},{deep}{{", f"{inner}}},{inner}{{{deep}")
+        return f"[{inner}{{{deep}{flat}{inner}}}{outer}]"
     return f"[{inner}{f',{inner}'.join([_render_json(item, inner) for item in value])}{outer}]"
+
+
+def _is_flat_object(value: Any) -> bool:
+    """Return whether the value is a dictionary with values, none of which has values of its own."""
+    return type(value) is dict and bool(value) and _CONTAINERS.isdisjoint(map(type, value.values()))
 
 
 @functools.cache
@@ -253,18 +263,20 @@ def as_json(document: Document) -> dict[str, Any]:
 
 def _make_plain(value: Any) -> Any:
     """Return the value like `dataclasses.asdict`, but without copies of texts: a day's watch log has a million."""
-    if isinstance(value, float):
+    kind: Any = type(value)
+    if kind is float:
         return int(value) if value.is_integer() else value
-    if isinstance(value, (list, tuple)):
+    if kind in (list, tuple):
         return [item if type(item) in _PLAIN else _make_plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
-        kind: Any = type(value)
-        value = {name: getattr(value, name) for name in _list_fields(kind)}
-    if isinstance(value, Mapping):
+    if names := _list_fields(kind):
+        own = vars(value)
+        value = own if len(own) == len(names) else {name: getattr(value, name) for name in names}
+    if names or isinstance(value, Mapping):
         return {key: item if type(item) in _PLAIN else _make_plain(item) for key, item in value.items()}
     return value
 
 
 @functools.cache
 def _list_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    """Return the names of the fields of a dataclass; of another type, nothing."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()

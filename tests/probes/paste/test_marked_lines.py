@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.commands.parse import PARSERS
-from probes.paste.marked_lines import find_marked_lines
+from probes.paste.marked_lines import find_marked_lines, make_marks
 
 try:
     from re import _parser as regex_parser  # type: ignore[attr-defined]  # the parse tree has no public interface
@@ -21,10 +20,10 @@ except ImportError:  # before Python 3.11
 GAP = "\0"  # any characters
 FORMS = {tool: importlib.import_module(module).FORMS for tool, module in PARSERS.items()}
 PATTERNS = {
-    f"{tool} {first.form} {first.pattern[:30]}": (first.pattern, first.words)
+    f"{tool} {first.form} {first.pattern[:30]}": (first.pattern, first.words, first.begins)
     for tool, forms in FORMS.items()
     for first in (*forms.own, *forms.shared)
-} | {f"{tool} programs": (forms.programs, forms.program_words) for tool, forms in FORMS.items()}
+} | {f"{tool} programs": (forms.programs, forms.program_words, ()) for tool, forms in FORMS.items()}
 
 
 def list_texts(items: Sequence[tuple[Any, Any]]) -> Iterator[str]:
@@ -58,28 +57,45 @@ def list_item_texts(operation: str, argument: Any) -> Iterator[str]:
         yield GAP
 
 
-@pytest.mark.parametrize(("pattern", "words"), PATTERNS.values(), ids=PATTERNS)
-def test_words_are_in_all_matches(pattern: str, words: tuple[str, ...]) -> None:
-    """Whatever a pattern matches has one of its words, and no pattern is without words."""
-    without = [text for text in list_texts(regex_parser.parse(pattern)) if not any(word in text for word in words)]
+def has_mark(text: str, words: tuple[str, ...], begins: tuple[str, ...]) -> bool:
+    return any(word in text for word in words) or text.lstrip(f'{GAP}|"#').startswith(begins)
 
-    assert words
+
+@pytest.mark.parametrize(("pattern", "words", "begins"), PATTERNS.values(), ids=PATTERNS)
+def test_marks_are_in_all_matches(pattern: str, words: tuple[str, ...], begins: tuple[str, ...]) -> None:
+    """Whatever a pattern matches has one of its words or begins, and no pattern is without."""
+    without = [text for text in list_texts(regex_parser.parse(pattern)) if not has_mark(text, words, begins)]
+
+    assert words or begins
     assert without == []
 
 
-@pytest.mark.parametrize("word", ["NVIDIA-SMI", "smi"])
-def test_wrong_words_are_noticed(word: str) -> None:
-    """A word that only some matches have fails the test above."""
+@pytest.mark.parametrize(("words", "begins"), [(("NVIDIA-SMI",), ()), (("smi",), ()), ((), ("NVIDIA-SMI",))])
+def test_wrong_marks_are_noticed(words: tuple[str, ...], begins: tuple[str, ...]) -> None:
+    """A mark that only some matches have fails the test above."""
     texts = list_texts(regex_parser.parse(r"\s*NVIDIA-SMI (?:has failed|couldn)|nvidia-smi: [A-Za-z]"))
 
-    assert not all(word in text for text in texts)
+    assert not all(has_mark(text, words, begins) for text in texts)
 
 
 def test_marked_lines_are_found_like_line_by_line() -> None:
-    """The indices are those of the lines with a word; a line break in a word is the line's begin or end."""
-    text = "a b\n\nxx\nword word\n--- x\n x ---\nlast ==\nend word"
-    lines = text.split("\n")
+    """The indices are those of the lines with a word, a begin or an end."""
+    lines = ["a b", "", "xx", "word word", "--- x", " x ---", "last ==", "end word", " \xa0| word1", "yword"]
 
-    assert find_marked_lines(text, ["word", "\n---", "==\n"]) == [3, 4, 6, 7]
-    assert find_marked_lines(text, ["x"]) == [at for at, line in enumerate(lines) if re.search("x", line)]
-    assert find_marked_lines("", ["word", "\n---"]) == []
+    assert find_marked_lines(lines, make_marks(["word"], ["---"], ["=="])) == [3, 4, 6, 7, 8, 9]
+    assert find_marked_lines(lines, make_marks(["x"], [])) == [at for at, line in enumerate(lines) if "x" in line]
+    assert find_marked_lines(lines, make_marks([], ["word"])) == [3, 8]
+    assert find_marked_lines([""], make_marks(["word"], ["---"])) == []
+
+
+def test_lines_that_differ_by_digits_are_searched_once() -> None:
+    """A digit in a mark stands for any digit: the patterns decide."""
+    lines = ["GPU 7: a", "GPU x: a", "n GPU 0: b"]
+
+    assert find_marked_lines(lines, make_marks(["GPU 0: "], [])) == [0, 2]
+    assert find_marked_lines(lines, make_marks([], ["GPU 0: "])) == [0]
+
+
+def test_a_short_begin_is_refused() -> None:
+    with pytest.raises(ValueError, match="fewer than 3"):
+        make_marks([], ["ab"])
