@@ -52,15 +52,28 @@ def test_does_not_fit_with_changes_that_do() -> None:
 
 
 def test_nodes_larger_than_usual() -> None:
-    """Ascend nodes with 16 cards: as many in each node, and all of them unless --cards is given."""
+    """Nodes of 16 Ascend cards are sold; larger ones need --cards-per-node."""
     asked = ("--model", "300b", "--method", "lora", "--device", "npu", "--nodes", "1")
     one = run_plan(*asked, "--cards", "16", "--cards-per-node", "16")
     full = run_plan(*asked, "--cards-per-node", "16")
-    refused = run_plan(*asked, "--cards", "16")
+    sold = run_plan(*asked, "--cards", "16")
+    refused = run_plan(*asked, "--cards", "32")
 
-    assert all("16 x 64 GiB ascend-910b" in done.stdout for done in (one, full))
+    assert all("16 x 64 GiB ascend-910b" in done.stdout for done in (one, full, sold))
     assert refused.returncode == 2
-    assert "set --cards-per-node 16" in refused.stderr
+    assert "set --cards-per-node 32" in refused.stderr
+
+
+def test_device_takes_names_of_cards() -> None:
+    """--device with a card plans for it, on a typical node of it; an unknown name is refused with the known ones."""
+    one, node, wrong = (
+        run_plan("--model", "qwen2.5-7b", "--method", "lora", "--device", *more)
+        for more in (("NVIDIA H20", "--cards", "1"), ("a3",), ("h2000",))
+    )
+
+    assert "1 x 95.6 GiB nvidia-h20" in one.stdout
+    assert "16 x 64 GiB ascend-910c" in node.stdout
+    assert wrong.returncode == 2 and "h200" in wrong.stderr
 
 
 def test_json_document() -> None:
