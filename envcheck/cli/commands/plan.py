@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
 DESCRIBED = ("cards", "nodes", "cards_per_node", "memory_gib", "used_gib")  # devices of described machines
+MOST_NAMED_ROWS = 20  # of a table, on the screen
 A_FILE = click.Path(path_type=Path)
 
 
@@ -344,6 +345,15 @@ def _predict_rows(request: RowsOptions) -> int:
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
     if odd := job_table.list_unknown_columns(rows):
         click.echo(language.translate(_("envcheck: column {odd} ignored", odd=join(", ", odd))), err=True)
+    named = list(job_table.describe_unknown_words(rows))
+    for text in named[:MOST_NAMED_ROWS]:
+        click.echo(language.translate(_("envcheck: {text}", text=text)), err=True)
+    if len(named) > MOST_NAMED_ROWS:
+        more = _(
+            "envcheck: {count} more rows with unknown words; column `note` has them all",
+            count=len(named) - MOST_NAMED_ROWS,
+        )
+        click.echo(language.translate(more), err=True)
     job_table.write_predictions(map(job_table.predict_row, rows), request.output)
     return 0
 
