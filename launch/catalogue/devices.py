@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
-from envcheck.core.toml_file import Given, load_own_part, load_own_records, load_own_table
-from envcheck.vendors import find_data_files
+from envcheck.core.toml_file import Given, load_own_part, load_own_table
+from envcheck.vendors import VENDORS, find_data_files
 from launch.catalogue.links import MachineLinks
 
 OTHERS = Path(__file__).with_name("devices.toml")
@@ -33,7 +36,8 @@ class DeviceModel:
     `tflops`: dense 16-bit peak.  Bandwidths in 10^9 bytes per second, one way: `link_gbs` from one card to the others
     of its node, `net_gbs` its share of the network, `pcie_gbs` its PCIe port in practice.  `links`: those of a real
     machine, None if unknown.  `parallel_framework`: the Megatron kind of framework for such cards.  `estimates`: the
-    fields whose values are estimates after comparable cards, because none are published.
+    fields whose values are estimates after comparable cards, because none are published.  `node_sizes`: cards of the
+    nodes that are sold.  `figures_of`: a card for which another one's figures are used, and which one.
     """
 
     name: Given[str]
@@ -54,7 +58,14 @@ class DeviceModel:
     pcie_gbs: float = 24.0
     parallel_framework: str = "megatron"
     estimates: tuple[str, ...] = ()
+    node_sizes: tuple[int, ...] = ()
+    figures_of: str = ""
     links: Given[MachineLinks | None] = None
+
+    @property
+    def largest_node(self) -> int:
+        """The most cards in a node that is sold."""
+        return max(self.cards_per_node, *self.node_sizes, 1)
 
 
 def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
@@ -73,8 +84,8 @@ def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
 
 def assumed_card(device: DeviceModel) -> Message:
     """Return a note for a card that is not in the tables, or whose memory figures are estimates, else ""."""
-    if device.name == load_devices()[-1].name:
-        return _("card: not in the device table; planned with the figures of an A100")  # the last of devices.toml
+    if device.figures_of:
+        return _("card: not in the device table; planned with the figures of {name}", name=device.figures_of)
     if not {"context_gib", "collective_gib", "communicator_gib"} & set(device.estimates):
         return NOTHING
     return _(
@@ -91,21 +102,83 @@ def assumed_card(device: DeviceModel) -> Message:
 @cache
 def load_devices() -> tuple[DeviceModel, ...]:
     """Return the vendors' devices.toml, then the cards of other vendors; the last is used for unknown cards."""
-    own = [
-        load_own_part(DeviceModel, path, {"vendor": vendor.name, **row}, name, name=name)
-        for vendor, path in find_data_files("devices.toml")
-        for name, row in load_own_table(path).items()
-    ]
-    return (*own, *load_own_records(DeviceModel, OTHERS).values())
+    own = [card for vendor, path in find_data_files("devices.toml") for card in _load_cards(path, vendor.name)]
+    return (*own, *_load_cards(OTHERS))
 
 
-def find_device(text: str) -> DeviceModel:
-    """Return the first device one of whose names is in `text` (910B3, BI-V150, A100), else the last of the list."""
-    low = text.lower()
-    for device in load_devices():
-        if any(word in low for word in device.names):
-            return device
-    return load_devices()[-1]
+def _load_cards(path: Path, vendor: str = "") -> Iterator[DeviceModel]:
+    """Yield the cards of a file; an entry takes the keys that it lacks from the one that it is `like`."""
+    table = load_own_table(path)
+
+    def complete(row: Mapping[str, Any]) -> dict[str, Any]:
+        base = complete(table[row["like"]]) if "like" in row else {"vendor": vendor} if vendor else {}
+        return {**base, **{key: value for key, value in row.items() if key != "like"}}
+
+    for name, row in table.items():
+        yield load_own_part(DeviceModel, path, complete(row), name, name=name)
+
+
+def find_device(text: str, vendor: str = "") -> DeviceModel:
+    """Return the card whose name in `text` is the longest (910B3, BI-V150, A100), else the last of the list.
+
+    A card of which only the vendor is known, or nothing, has the figures of another one and its own name: "Titan V".
+    `vendor`: only its cards, if it has any.
+    """
+    own = [card for card in load_devices() if card.vendor == vendor]
+    found = [(card, word) for card in own or load_devices() for word in card.names if _contains_name(text, word)]
+    if not found:
+        like = own[0] if own else load_devices()[-1]
+        return _name_unlisted(replace(like, name=vendor, figures_of=like.name) if own else like, text)
+    card, word = max(found, key=lambda one: (_has_digit(one[1]), len(one[1])))  # the first of the best
+    return _name_unlisted(card, text) if card.figures_of or word in _list_vendor_words() else card
+
+
+def _has_digit(word: str) -> bool:
+    """Whether it names one model, and not a vendor or a series."""
+    return re.search(r"\d", word) is not None
+
+
+def _contains_name(text: str, word: str) -> bool:
+    """Whether `word` is a name in `text`: not a part of a longer number or word, as l4 of l40."""
+    return re.search(rf"(?<!\d){re.escape(word)}(?![0-9a-z])", text.lower()) is not None
+
+
+@cache
+def _list_vendor_words() -> frozenset[str]:
+    return frozenset(word for vendor in VENDORS.values() for word in (vendor.name, *vendor.aliases)) - {
+        word for card in load_devices() for word in card.names if _has_digit(word)
+    }
+
+
+def _strip_vendor(text: str) -> str:
+    """Return the name without vendors and memory sizes, with hyphens: "nvidia Tesla P40-24G" is tesla-p40."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return "-".join(w for w in words if w not in _list_vendor_words() and not re.fullmatch(r"\d+gb?|card|unknown", w))
+
+
+def _name_unlisted(card: DeviceModel, text: str) -> DeviceModel:
+    """Return `card` under the name in `text`, if there is one."""
+    own = _strip_vendor(text)[:40]
+    is_name = _has_digit(own) or len(own) > 4
+    return replace(card, name=own, figures_of=card.figures_of or card.name) if is_name else card
+
+
+def find_named_device(text: str) -> DeviceModel:
+    """Return the card with this name, as typed by a user: h20, "RTX 4090"; UsageError for any other."""
+    word = re.sub(r"[\s_]+", "-", text.strip().lower())
+    words = {word, word.removeprefix("nvidia-"), word.rpartition("-")[2]}
+    for card in load_devices():
+        if not card.figures_of and (card.name == word or words & set(card.names)):
+            return card
+    known = list_device_words()
+    more = _("choose a vendor ({vendors}) or a card: {cards}", vendors=join(", ", VENDORS), cards=join(", ", known))
+    raise UsageError(_("unknown device {text!r}", text=text[:80]), suggestions.suggest(word, known, more=more))
+
+
+def list_device_words() -> list[str]:
+    """Return the shortest name of each card in the table, as a user types it."""
+    cards = (card for card in load_devices() if not card.figures_of and card.vendor != "cpu")
+    return [next((word for word in card.names if _has_digit(word)), card.name) for card in cards]
 
 
 def find_default_device(vendor: str) -> DeviceModel:

@@ -11,7 +11,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from installers.recipes.catalogue import Offer
 from launch.memory.planned_job import PlannedJob, is_assumption_about
-from launch.planner import option_words, recipe_layout
+from launch.planner import FITS, option_words, recipe_layout
 from launch.planner.resolve import PARALLEL, PlannedMachine, build_planned_job, pick_model
 
 SEARCHED_OPTIONS = ("offload", "recompute", "micro_batch", "grad_accum")  # the search varies these as well
@@ -40,7 +40,7 @@ def choose_layout(
         return job
     from launch.planner import search
 
-    best = next((f for f in search.search_layouts(replace(job, grad_accum=None), 1) if not f.is_requested), None)
+    best = next((f for f in search.search_layouts(replace(job, grad_accum=None), 1) if f.plan.verdict == FITS), None)
     found = best.plan.job if best else search.find_smallest_layout(job)
     found = replace(found, **{name: getattr(job, name) for name in SEARCHED_OPTIONS if asked.get(name)})
     options = search.format_layout_options(found)

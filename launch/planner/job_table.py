@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from launch.memory import GIB
 from launch.memory.planned_job import ParallelLayout
-from launch.planner import UNTOLD, row_models, table_rows, verdict
+from launch.planner import UNTOLD, row_models, row_words, table_rows, verdict
 
 COLUMNS = ("id", "predicted_gib", "predicted_static_gib", "predicted_verdict", "deciding", "note")
 NEEDED = ("model", "method", "cards", "tp", "pp", "sharding", "seq_len", "micro_batch")
@@ -36,7 +36,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             reader = csv.DictReader(file)
             check_header(path, reader.fieldnames or ())
             some = itertools.islice(reader, MAX_ROWS + 1)
-            table = [{"id": f"{n}", **{k: v or "" for k, v in row.items() if k}} for n, row in enumerate(some, 1)]
+            table = [
+                {"id": f"{n}", **{k: v for k, v in row.items() if k and (v or k != "id")}}
+                for n, row in enumerate(some, 1)
+            ]
     except OSError as err:
         raise UsageError(
             _("{path}: {reason}", path=path, reason=describe_os_error(err)), _("specify a CSV file")
@@ -88,14 +91,15 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
             "predicted_verdict": UNTOLD,
             "note": join("; ", filter(None, (err.message, err.next_step))),
         }
-    odd = list_unknown_words(row)
+    odd = [*row_words.list_unknown_words(row)]
+    notes = [*odd, *row_words.list_unlisted_names(row)]
     return {
         "id": row.get("id", ""),
         "predicted_gib": f"{answer.reading_gib:.3f}",
         "predicted_static_gib": f"{answer.standing / GIB:.3f}",
         "predicted_verdict": UNTOLD if odd else answer.verdict,
         "deciding": answer.deciding_label,
-        "note": odd or answer.reason,
+        "note": join("; ", notes if odd else (*notes, answer.reason)),
     }
 
 
@@ -109,15 +113,13 @@ def check_counts(row: Mapping[str, str]) -> None:
             )
 
 
-def list_unknown_words(row: Mapping[str, str]) -> Message:
-    """Return a message for unknown words, which are ignored: the figure may be right, the verdict is not given."""
-    vocabulary = {"method": table_rows.METHODS, "sharding": table_rows.SHARDINGS}
-    odd = [
-        key
-        for key, known in vocabulary.items()
-        if not any(word in (row.get(key) or "none full").lower() for word in known)
-    ]
-    return join("; ", (_("{key} {value!r} is unknown and was ignored", key=key, value=row[key]) for key in odd))
+def describe_unknown_words(table: Iterable[Mapping[str, str]]) -> Iterator[Message]:
+    """Yield a message for each row, with its number and id, that has words which are ignored or replaced."""
+    for number, row in enumerate(table, 1):
+        if odd := [*row_words.list_unknown_words(row), *row_words.list_unlisted_names(row)]:
+            name = row.get("id", "")
+            where = f"{number}" if name in ("", f"{number}") else f"{number} ({name})"
+            yield _("row {row}: {words}", row=where, words=join("; ", odd))
 
 
 def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:

@@ -148,7 +148,7 @@ def build_vendor_machine(
     Memory and use are those of the fullest of them.  `selected`: consider only these positions in the tool's list.
     """
     name = next((d.name for d in vendor.devices if d.name), None)
-    kind = devices.find_device(f"{vendor.name} {name or ''}")
+    kind = devices.find_device(f"{vendor.name} {name or ''}", vendor.name)
     known = [
         build_card_memory(place, d, kind.idle_gib)
         for place, d in enumerate(vendor.devices)
@@ -189,7 +189,7 @@ def build_described_machine(
     cards_per_node: int | None = None,
 ) -> PlannedMachine:
     """Return a machine as described by options; missing values are those of a typical node of the vendor."""
-    kind = devices.find_default_device(device) if device in VENDORS else devices.find_device(device)
+    kind = devices.find_default_device(device) if device in VENDORS else devices.find_named_device(device)
     count, size = cards_per_node or kind.cards_per_node, kind.memory_gib
     described = cards or cards_per_node
     if described and memory_gib:

@@ -258,7 +258,7 @@ def spread_over_nodes(machine: PlannedMachine, nodes: int | None, cards_given: b
     """
     if nodes is None:
         return machine
-    holds = machine.device.cards_per_node
+    holds = machine.device.largest_node
     cards = machine.cards if cards_given else machine.cards * nodes
     if cards > nodes * holds:
         raise UsageError(

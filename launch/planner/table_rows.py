@@ -13,10 +13,12 @@ from typing import Any
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from launch.catalogue import devices, frameworks
+from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.states import moment_bytes
-from launch.planner import row_models
+from launch.planner import option_words, row_models
+from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, VOCABULARIES
 
 Row = Mapping[str, str]
 
@@ -29,15 +31,11 @@ FILLED, FILL_POWER = 2048, 0.63
 # Relative error of activations for an unknown framework.
 UNKNOWN_SPREAD = 0.3
 
-# Words in the names of methods with a frozen base model.
-ADAPTED = ("lora", "dora", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "p-tun", "ptun", "adapter", "freeze")
-
-# Words of which every known method and sharding scheme contains at least one.
-METHODS = ("full", "sft", "pt", "pretrain", "dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rlhf",
-           "distill", "galore", *ADAPTED)  # fmt: skip
-SHARDINGS = ("none", "no", "0", "ddp", "dp", "dist", "stage", "zero", "fsdp", "hsdp", "tp", "pp", "ep")
-
-BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+BYTES = {
+    "fp32": 4.0, "float32": 4.0, "tf32": 4.0, "bf16": 2.0, "bfloat16": 2.0, "fp16": 2.0, "float16": 2.0, "half": 2.0,
+    "fp8": 1.0, "int8": 1.0,
+}  # fmt: skip
+HALF = ("fp16", "float16", "half")
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
 
@@ -64,9 +62,10 @@ def parse_integer(row: Row, key: str, default: int = 0) -> int:
     return int(parse_number(row, key, default))
 
 
-def parse_flag(row: Row, key: str) -> bool:
-    """Whether the column is 1, true or yes."""
-    return (row.get(key) or "").strip().lower() in ("1", "1.0", "true", "yes")
+def parse_flag(row: Row, key: str, default: bool = False) -> bool:
+    """Whether the column is 1, true, yes or on; `default` if it is empty or unknown."""
+    word = (row.get(key) or "").strip().lower()
+    return word in ("1", "1.0", "true", "yes", "on") or (default and word not in NONE)
 
 
 def find_row_framework(row: Row) -> Framework:
@@ -99,9 +98,10 @@ def parse_layout(row: Row) -> ParallelLayout:
     )
     if not parse_integer(row, "cards") and tp * pp * cp == 1:
         cards = parse_integer(row, "dp", 1)
-    split = (row.get("device_map") or "").startswith("naive_layer_split")
+    way = (row.get("device_map") or "").strip().lower()
+    split = way.startswith("naive_layer_split") or way in ("auto", "balanced")
     if split:
-        pp = max(1, cards // (2 if row["device_map"].endswith("x2") else 1))
+        pp = max(1, cards // (2 if way.endswith("x2") else 1))
     etp = parse_integer(row, "etp") or None
     return ParallelLayout(
         tp, pp, max(1, parse_integer(row, "vpp", 1)), max(1, parse_integer(row, "ep", 1)), etp, cp, cards, split
@@ -110,14 +110,15 @@ def parse_layout(row: Row) -> ParallelLayout:
 
 def parse_precision(row: Row, f: Framework) -> Precision:
     """Return the bytes per parameter; empty columns have the framework's default."""
-    dtype = (row.get("weight_dtype") or "").strip()
+    dtype = (row.get("weight_dtype") or "").strip().lower()
     weight = BYTES.get(dtype, f.weight)
-    master = {"1": 4.0, "0": 0.0}.get((row.get("master_weights") or "").strip(), f.master)
-    if dtype == "fp16" and master:
+    has_master = bool(f.master)
+    master = (f.master or 4.0) if parse_flag(row, "master_weights", has_master) else 0.0
+    if dtype in HALF and master:
         master = f.half_master
     if weight == 4.0:
         master = 0.0
-    gradient = BYTES.get((row.get("grad_dtype") or "").strip(), 4.0 if weight == 4.0 else f.gradient)
+    gradient = BYTES.get((row.get("grad_dtype") or "").strip().lower(), 4.0 if weight == 4.0 else f.gradient)
     if weight == 1.0:
         gradient = min(gradient, 2.0)  # fp8 weights (ERNIE's FP8 recipe on 16 cards): 16-bit gradients
     return Precision(weight, gradient, master, moment_bytes(row.get("optimizer") or "adamw", weight, master))
@@ -154,9 +155,13 @@ def parse_offload(row: Row) -> tuple[frozenset[str], float]:
 
 def parse_recompute(row: Row) -> Recompute:
     """Return the recompute column: full, none, selective, or block:N for the first N layers of a stage."""
-    kind, _unused, count = (row.get("recompute") or "none").strip().lower().partition(":")
-    layers = int(count) if count.isdigit() else 0
-    return Recompute(kind if kind in ("full", "none", "block") else "selective", layers)
+    word = (row.get("recompute") or "none").strip().lower()
+    kind, _unused, count = word.partition(":")
+    if kind == "block" and count.isdigit():
+        return Recompute(kind, int(count))
+    if word.startswith("selective"):
+        return Recompute("selective")
+    return Recompute("full" if word in FULL_RECOMPUTE else "none")
 
 
 def parse_length(row: Row) -> int:
@@ -175,19 +180,34 @@ def parse_meter(row: Row) -> str:
     return "allocated" if "alloc" in text or "active" in text else "smi"
 
 
-def parse_training(row: Row) -> dict[str, Any]:
+def parse_targets(row: Row, model: Model) -> str:
+    """Return the smallest set of modules with all targets; all linear layers for unknown ones, the largest set."""
+    words = re.split(r"[+,;\s]+", (row.get("lora_targets") or "").strip())
+    known = {name.lower(): name for name in option_words.list_legal_targets(model)}
+    wanted = [known.get(word.lower(), word) for word in words]
+    try:
+        return option_words.parse_targets(",".join(wanted), model)[0]
+    except UsageError:
+        return "all-linear"
+
+
+def parse_training(row: Row, model: Model) -> dict[str, Any]:
     """Return the fields of `PlannedJob` for method, adapters, quantised base and preference training."""
     method = (row.get("method") or "full").lower()
     adapters = any(word in method for word in ADAPTED)
-    quant = (row.get("quant") or "").strip() or ("bnb-nf4" if "qlora" in method else "")
+    quant = (row.get("quant") or "").strip().lower()
+    if quant in NONE or VOCABULARIES["quant"].find_unknown(quant):
+        quant = ""
+    quant = quant or ("bnb-nf4" if "qlora" in method else "")
     pairs = method.startswith(("dpo", "simpo", "orpo", "cpo", "rm")) and not parse_flag(row, "packing")
-    saved = tuple(filter(None, (row.get("modules_to_save") or "").split("+")))
+    words = re.split(r"[+,;\s]+", (row.get("modules_to_save") or "").lower())
+    saved = tuple(dict.fromkeys(SAVED[word] for word in words if word in SAVED))
     return {
         "method": "lora" if adapters else "full",
         "pairs": pairs,
         "reference": method.startswith(("dpo-full", "kto-full", "ppo", "grpo-full")),
         "quant": quant if adapters else "",
-        "adapter": Adapter(parse_integer(row, "lora_rank", 8), row.get("lora_targets") or "all-linear", saved),
+        "adapter": Adapter(parse_integer(row, "lora_rank", 8), parse_targets(row, model), saved),
     }
 
 
@@ -219,8 +239,8 @@ def build_row_job(row: Row) -> PlannedJob:
         length_known=kind not in LONGEST_UNKNOWN,
         micro_batch=max(1, parse_integer(row, "micro_batch", 1)),
         grad_accum=parse_integer(row, "grad_accum") or None,
-        flash=(row.get("flash_attn") or "1").strip() != "0",
-        half=row.get("weight_dtype") == "fp16",
+        flash=parse_flag(row, "flash_attn", default=True),
+        half=(row.get("weight_dtype") or "").strip().lower() in HALF,
         fused_loss=parse_flag(row, "fused_ce"),
         sequence_parallel=parse_flag(row, "seq_parallel"),
         dropout=parse_number(row, "dropout"),
@@ -230,5 +250,5 @@ def build_row_job(row: Row) -> PlannedJob:
         meter=parse_meter(row),
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
-        **parse_training(row),
+        **parse_training(row, model),
     )

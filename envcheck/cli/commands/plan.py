@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from envcheck.cli import options
+from envcheck.cli import options, shell_completion
 from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Gib, WholeNumber
@@ -19,6 +19,7 @@ from envcheck.core import language
 from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
+from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
@@ -31,7 +32,24 @@ if TYPE_CHECKING:
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
 DESCRIBED = ("cards", "nodes", "cards_per_node", "memory_gib", "used_gib")  # devices of described machines
+MOST_NAMED_ROWS = 20  # of a table, on the screen
 A_FILE = click.Path(path_type=Path)
+
+
+def read_hardware(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Return the vendor, or the name of a card in the device table (a click callback)."""
+    from launch.catalogue import devices
+
+    try:
+        return resolve_device(value)
+    except UsageError:
+        return devices.find_named_device(value).name
+
+
+def list_hardware() -> Iterable[str]:
+    from launch.catalogue import devices
+
+    return (*device_names(), *devices.list_device_words())
 
 
 def layout_option(*words: str, **more: Any) -> Any:
@@ -72,7 +90,19 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
 
     words: tuple[str, ...] = job_argument()
     own_job: OwnJob | None = None
+    hardware: str = ""  # the card that --device names; `device` is then its vendor
 
+    device: str = option(
+        "--device",
+        group=OptionGroup.JOB,
+        is_common=True,
+        callback=read_hardware,
+        default="auto",
+        show_default=True,
+        shell_complete=shell_completion.complete_from(list_hardware),
+        metavar="VENDOR|CARD",
+        help="Vendor (npu, iluvatar, nvidia, xpu, cpu) or card: 910b3, bi-v150, h20, 4090, ...",
+    )
     cards: int | None = option(
         "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
         help="Total number of devices (Iluvatar: dies).", excludes=options.OVER_SSH,
@@ -140,7 +170,9 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
 
     @property
     def is_described(self) -> bool:
-        return self.device != "auto" and bool(self.cards or self.cards_per_node or self.memory_gib)
+        return bool(self.hardware) or (
+            self.device != "auto" and bool(self.cards or self.cards_per_node or self.memory_gib)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +233,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
         return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
         return _predict_rows(request)
-    request = _add_own_job(request)
+    request = _add_own_job(_separate_hardware(request))
     if not (request.model and request.method):
         raise UsageError(
             _("plan needs --model and --method"), _("for example: envcheck plan --model 21b --method lora")
@@ -224,6 +256,23 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
 
 
 T = TypeVar("T", bound=LayoutOptions)
+
+
+def _separate_hardware(request: T) -> T:
+    """The request with the card of --device as `hardware` and its vendor as `device`."""
+    from dataclasses import replace
+
+    if request.device in device_names():
+        return request
+    if request.is_over_ssh:
+        raise UsageError(
+            _("--device {name} describes hardware; the hosts have their own", name=request.device),
+            _("name the vendor: --device {choices}", choices=accelerator_choice()),
+        )
+    from launch.catalogue import devices
+
+    card = devices.find_named_device(request.device)
+    return replace(request, device=card.vendor, hardware=card.name)
 
 
 def _add_own_job(request: T) -> T:
@@ -296,6 +345,15 @@ def _predict_rows(request: RowsOptions) -> int:
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
     if odd := job_table.list_unknown_columns(rows):
         click.echo(language.translate(_("envcheck: column {odd} ignored", odd=join(", ", odd))), err=True)
+    named = list(job_table.describe_unknown_words(rows))
+    for text in named[:MOST_NAMED_ROWS]:
+        click.echo(language.translate(_("envcheck: {text}", text=text)), err=True)
+    if len(named) > MOST_NAMED_ROWS:
+        more = _(
+            "envcheck: {count} more rows with unknown words; column `note` has them all",
+            count=len(named) - MOST_NAMED_ROWS,
+        )
+        click.echo(language.translate(more), err=True)
     job_table.write_predictions(map(job_table.predict_row, rows), request.output)
     return 0
 
@@ -379,7 +437,7 @@ def _describe_machine(request: LayoutOptions, here: Facts | None) -> PlannedMach
     per_node = request.cards_per_node
     if here is None:
         return machines.build_described_machine(
-            request.device, request.cards, request.memory_gib, request.used_gib, per_node
+            request.hardware or request.device, request.cards, request.memory_gib, request.used_gib, per_node
         )
     from dataclasses import replace
 

@@ -118,16 +118,23 @@ def draw_bars(plan: LaunchPlan, width: int = 0) -> list[str]:
     """Return one bar per phase and stage, with a letter per term; | marks the memory for tensors."""
     room = min(WIDTH, max(8, width - 38)) if width else WIDTH
     scale = max(plan.usable, plan.deciding.total) / room
-    lines = []
-    for phase in select_phases(plan):
+    bars = [(phase, draw_bar(phase, scale, plan.usable)) for phase in select_phases(plan)]
+    lines = [f"  {language.translate(_('tensors of one card in each phase, GiB'))}"]
+    for phase, bar in bars:
         mark = ">" if phase is plan.deciding else " "
         lines.append(
             f"{mark} {_pad_text(phase.name, 16)} {language.translate(_('stage'))} {phase.stage:<3}"
-            f"|{draw_bar(phase, scale, plan.usable)} {format_gib(phase.total)}"
+            f"|{bar} {format_gib(phase.total)}"
         )
-    used = [n for n in TERMS if any(n == name and size > scale / 2 for p in plan.phases for name, size in p.terms)]
-    key = "  " + "  ".join(f"{TERMS[name].letter} {language.translate(name)}".replace(" ", NO_BREAK) for name in used)
+    drawn = set("".join(bar for _unused, bar in bars))
+    used = [(term.letter, name) for name, term in TERMS.items() if term.letter in drawn]
+    key = "  " + "  ".join(f"{letter} {language.translate(name)}".replace(" ", NO_BREAK) for letter, name in used)
     return [*lines, *wrap_lines([key], width)]
+
+
+def _right(text: str, width: int) -> str:
+    """Return the translated text, aligned to the right in `width` columns."""
+    return " " * (width - display_width(text)) + text
 
 
 def _pad_text(text: str, width: int) -> str:
@@ -159,7 +166,7 @@ def explain_terms(plan: LaunchPlan) -> list[str]:
     for name, size in sorted(plan.shown.terms, key=lambda term: -term[1]):
         if size > 0.005 * GIB:
             term = TERMS[name]
-            formula, source = language.translate(term.formula), language.translate(term.source)
+            formula, source = language.translate(term.formula), term.source or plan.job.device.source
             lines.append(f"  {_pad_text(name, 22)}{format_gib(size):>7} GiB  {formula}  [{source}]")
     lines += [
         f"  {key:22}         {language.translate(fill(text))}" for key, text in plan.job.framework.sources.items()
@@ -211,12 +218,14 @@ def format_search(layouts: Iterable[LayoutResult], width: int = 0) -> list[str]:
     """Return the search as a table; * marks the Pareto front of memory and time, > the requested layout."""
     layouts = tuple(layouts)
     best = find_pareto_front(layouts)
-    lines = []
+    step, tensors, verdict = (language.translate(text) for text in (_("step time"), _("tensors"), _("verdict")))
+    head = f"   {_right(step, 10)} {_right(tensors, 10)}  {_pad_text(verdict, 12)} {language.translate(_('options'))}"
+    lines = [head] if layouts else []
     for one in layouts:
         mark = (">" if one.is_requested else " ") + ("*" if one in best else " ")
         verdict = _pad_text(MARKS[one.plan.verdict], 12)
         lines.append(f"{mark} {one.step.total:8.1f} s {peak_gib(one):6.1f} GiB  {verdict} {one.name}")
-    legend = [_("*: no other layout is both faster and smaller; >: the requested layout")] if layouts else []
+    legend = [_("*: no other layout is both faster and smaller; >: the layout without --search")] if layouts else []
     notes = map(language.translate, (*legend, *speed.describe_timing(layouts[0].plan.job)))
     return list(wrap_lines([*lines, *(f"  {text}" for text in notes)], width))
 
@@ -270,10 +279,11 @@ Point = tuple[int, LaunchPlan | str]
 
 
 def format_sweep(points: Iterable[Point], width: int = 0) -> list[str]:
-    """Return the sweep as a table with bars."""
+    """Return the sweep as a table with bars of the tensors' memory."""
     points = list(points)
+    head = [language.translate(text) for text in (_("value"), _("tensors"), _("verdict"), _("deciding phase"))]
     most = max((p.deciding.total for _unused, p in points if not isinstance(p, str)), default=1.0)
-    lines = []
+    lines = [f"{_right(head[0], 10)} {_right(head[1], 11)}  {_pad_text(head[2], 12)} {head[3]}"] if points else []
     for value, plan in points:
         if isinstance(plan, str):
             lines.append(f"{value:>10}  {language.translate(_('rejected: {reason}', reason=plan))}")

@@ -8,12 +8,20 @@ from envcheck.core.messages import Message, _, mark
 
 ZERO = "Rajbhandari et al., arXiv 1910.02054"
 KORTHIKANTI = "Korthikanti et al., arXiv 2205.05198"
-DEEPSPEED = _("DeepSpeed configuration reference")
+DEEPSPEED = "DeepSpeed, configuration reference: deepspeed.ai/docs/config-json"
+SHARDED = f"{DEEPSPEED}; PyTorch, FSDP: pytorch.org/docs/stable/fsdp.html"
+LOSS = "PyTorch, cross_entropy: pytorch.org/docs/stable/nn.functional.html; Liger, arXiv 2410.10989"
+ALLOCATOR = "PyTorch, CUDA memory management: pytorch.org/docs/stable/notes/cuda.html"
+CUBLAS = "NVIDIA, cuBLAS workspace: docs.nvidia.com/cuda/cublas"
+SAVED = "PyTorch, autograd mechanics (saved tensors): pytorch.org/docs/stable/notes/autograd.html"
+FOREACH = "PyTorch, AdamW (foreach): pytorch.org/docs/stable/generated/torch.optim.AdamW.html"
+FLAGPERF = "FlagPerf, published readings: github.com/FlagOpen/FlagPerf"
+OF_DEVICE = ""  # the source of the device's figures
 
 
 @dataclass(frozen=True)
 class MemoryTerm:
-    """How a term of the estimate is shown and explained."""
+    """How a term of the estimate is shown and explained; `source` is a public document, or OF_DEVICE."""
 
     letter: str
     colour: str
@@ -45,27 +53,19 @@ TERMS = {
         "C", "#edc948", _("2 b s h per recomputed layer and micro batch in flight"), KORTHIKANTI
     ),
     mark("recomputed layer"): MemoryTerm("R", "#b07aa1", _("recomputed activations of one layer"), KORTHIKANTI),
-    mark("layer gradients"): MemoryTerm(
-        "D", "#d37295", _("gradients of one module's activations"), _("counted module by module")
-    ),
-    mark("watched inputs"): MemoryTerm("H", "#bcbd22", _("2 h per token and layer, with adapters"), "torch FSDP1"),
-    mark("logits and loss"): MemoryTerm("L", "#9c755f", _("bytes x tokens x V/T on the last stage"), "frameworks.toml"),
-    mark("gathered layers"): MemoryTerm("X", "#86bcb6", _("2 bytes x parameters held unsharded"), DEEPSPEED),
+    mark("layer gradients"): MemoryTerm("D", "#d37295", _("gradients of one module's activations"), SAVED),
+    mark("watched inputs"): MemoryTerm("H", "#bcbd22", _("2 h per token and layer, with adapters"), SHARDED),
+    mark("logits and loss"): MemoryTerm("L", "#9c755f", _("bytes x tokens x V/T on the last stage"), LOSS),
+    mark("gathered layers"): MemoryTerm("X", "#86bcb6", _("2 bytes x parameters held unsharded"), SHARDED),
     mark("communication buckets"): MemoryTerm("B", "#bab0ac", _("2 bytes x bucket entries"), DEEPSPEED),
     mark("fp32 gradient group"): MemoryTerm(
         "P", "#f1ce63", _("4 bytes x parameters of the optimizer's sub-group"), DEEPSPEED
     ),
-    mark("step temporaries"): MemoryTerm(
-        "T", "#8cd17d", _("half the moments, unfused AdamW"), _("torch.optim, foreach implementation")
-    ),
+    mark("step temporaries"): MemoryTerm("T", "#8cd17d", _("half the moments, unfused AdamW"), FOREACH),
     mark("unpacked matrix"): MemoryTerm("U", "#499894", _("one 4-bit matrix in 16 bit, 2 h f / T"), "arXiv 2305.14314"),
-    mark("framework buffers"): MemoryTerm("F", "#79706e", _("memory reserved by the framework"), "frameworks.toml"),
-    mark("workspace"): MemoryTerm("w", "#a0a0a0", _("libraries' workspace inside the allocator"), "frameworks.toml"),
-    mark("allocator slack"): MemoryTerm(".", "#d4d4d4", _("(growth - 1) x temporary memory"), "frameworks.toml"),
-    mark("in use when idle"): MemoryTerm(
-        "I", "#333333", _("memory held by the driver before any job"), "envcheck/vendors/*/devices.toml"
-    ),
-    mark("context"): MemoryTerm(
-        "K", "#555555", _("kernels, first collective, communicators"), "envcheck/vendors/*/devices.toml"
-    ),
+    mark("framework buffers"): MemoryTerm("F", "#79706e", _("memory reserved by the framework"), FLAGPERF),
+    mark("workspace"): MemoryTerm("w", "#a0a0a0", _("libraries' workspace inside the allocator"), CUBLAS),
+    mark("allocator slack"): MemoryTerm(".", "#d4d4d4", _("(growth - 1) x temporary memory"), ALLOCATOR),
+    mark("in use when idle"): MemoryTerm("I", "#333333", _("memory held by the driver before any job"), OF_DEVICE),
+    mark("context"): MemoryTerm("K", "#555555", _("kernels, first collective, communicators"), OF_DEVICE),
 }

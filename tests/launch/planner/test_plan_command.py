@@ -16,8 +16,10 @@ import pytest
 from envcheck.cli.commands.plan import plan as command
 from envcheck.cli.number_types import WholeNumber
 from envcheck.core.errors import UsageError
+from launch.catalogue import devices
 from launch.planner import layout_rules, machines, resolve
 from launch.planner.output import png
+from launch.planner.output.terms import TERMS
 
 ROOT = Path(__file__).parents[3]
 DIES = ("--device", "iluvatar", "--cards", "16", "--memory-gib", "32", "--tp", "4", "--pp", "4")
@@ -52,15 +54,28 @@ def test_does_not_fit_with_changes_that_do() -> None:
 
 
 def test_nodes_larger_than_usual() -> None:
-    """Ascend nodes with 16 cards: as many in each node, and all of them unless --cards is given."""
+    """Nodes of 16 Ascend cards are sold; larger ones need --cards-per-node."""
     asked = ("--model", "300b", "--method", "lora", "--device", "npu", "--nodes", "1")
     one = run_plan(*asked, "--cards", "16", "--cards-per-node", "16")
     full = run_plan(*asked, "--cards-per-node", "16")
-    refused = run_plan(*asked, "--cards", "16")
+    sold = run_plan(*asked, "--cards", "16")
+    refused = run_plan(*asked, "--cards", "32")
 
-    assert all("16 x 64 GiB ascend-910b" in done.stdout for done in (one, full))
+    assert all("16 x 64 GiB ascend-910b" in done.stdout for done in (one, full, sold))
     assert refused.returncode == 2
-    assert "set --cards-per-node 16" in refused.stderr
+    assert "set --cards-per-node 32" in refused.stderr
+
+
+def test_device_takes_names_of_cards() -> None:
+    """--device with a card plans for it, on a typical node of it; an unknown name is refused with the known ones."""
+    one, node, wrong = (
+        run_plan("--model", "qwen2.5-7b", "--method", "lora", "--device", *more)
+        for more in (("NVIDIA H20", "--cards", "1"), ("a3",), ("h2000",))
+    )
+
+    assert "1 x 95.6 GiB nvidia-h20" in one.stdout
+    assert "16 x 64 GiB ascend-910c" in node.stdout
+    assert wrong.returncode == 2 and "h200" in wrong.stderr
 
 
 def test_json_document() -> None:
@@ -165,7 +180,7 @@ def test_sweep_shows_where_it_ends() -> None:
                 "--sweep", "seq-len=2048..131072")  # fmt: skip
 
     assert done.returncode == 0
-    assert "fits" in done.stdout.splitlines()[0]
+    assert "fits" in done.stdout.splitlines()[1]
     assert "does not fit" in done.stdout.splitlines()[-1]
 
 
@@ -414,3 +429,38 @@ def test_frameworks_by_their_names(name: str, device: str) -> None:
     machine = machines.build_described_machine(device, 1, 64)
 
     assert resolve.build_planned_job(machine, "qwen2.5-7b", "lora", {"framework": name}).model.name == "qwen2.5-7b"
+
+
+def test_legend_lists_every_letter() -> None:
+    """Every letter in the bars is in the legend, and every letter of the legend is in a bar."""
+    done = run_plan("--model", "llama-3-8b", "--method", "lora", "--device", "4090", "--cards", "8", "--sharding", "3")
+    lines = done.stdout.splitlines()
+    bars = [line.partition("|")[2].rpartition(" ")[0].replace("|", "") for line in lines if " stage 0 " in line]
+    first = next(n for n, line in enumerate(lines) if line.startswith("  W weights"))
+    legend = "  ".join(lines[first : lines.index("", first)])
+
+    assert {word.strip()[0] for word in legend.split("  ") if word.strip()} == set("".join(bars).replace(" ", ""))
+
+
+def test_tables_have_headers() -> None:
+    """Searches and sweeps name their columns."""
+    asked = ("--model", "qwen2.5-7b", "--method", "lora", "--device", "4090", "--cards", "2")
+    search, sweep = (
+        run_plan(*asked, *more).stdout.splitlines() for more in (("--search",), ("--sweep", "seq-len=512"))
+    )
+
+    assert search[0].split() == ["step", "time", "tensors", "verdict", "options"]
+    assert sweep[0].split() == ["value", "tensors", "verdict", "deciding", "phase"]
+
+
+def test_explain_gives_public_sources() -> None:
+    """The source of each term is a document that a reader can find, and no file of envcheck."""
+    assert not [name for name, term in TERMS.items() if ".toml" in term.source or "envcheck" in term.source]
+    assert all(card.source for card in devices.load_devices())
+
+
+def test_fastest_layout_is_the_default() -> None:
+    """If the plain data-parallel layout is the fastest that fits, it is planned, and not called too large."""
+    done = run_plan("--model", "qwen2.5-7b", "--method", "lora", "--device", "4090", "--cards", "8")
+
+    assert "assumed layout: fastest that fits: --sharding none" in done.stdout

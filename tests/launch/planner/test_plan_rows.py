@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launch import planner
 from launch.catalogue import frameworks
-from launch.planner import job_table
+from launch.planner import job_table, row_words, table_rows
 
 BASE = {
     "id": "1", "framework": "Megatron-LM", "model": "llama-2-7b", "method": "full", "cards": "8", "device": "A100-80G",
@@ -56,6 +62,59 @@ def test_unknown_words_leave_a_figure_and_no_verdict() -> None:
     assert float(answer["predicted_gib"]) > 0
     assert answer["predicted_verdict"] == planner.UNTOLD
     assert "method 'frob'" in answer["note"] and "sharding 'moon'" in answer["note"]
+
+
+UNKNOWN = {
+    "lora_targets": "foo_proj", "optimizer": "zadam", "offload": "gpu", "recompute": "sometimes", "quant": "int3",
+    "weight_dtype": "int7", "grad_dtype": "bf17", "flash_attn": "maybe", "seq_kind": "mostly", "metric": "thermometer",
+    "sharding": "zero9", "method": "dorado", "modules_to_save": "elbow", "device_map": "east", "mla": "q1", "tied": "2",
+}  # fmt: skip
+KNOWN = {
+    "lora_targets": "q_proj,v_proj", "optimizer": "paged_adamw_32bit", "offload": "params+optimizer:0.5",
+    "recompute": "block:4", "quant": "bnb-nf4-dq", "weight_dtype": "bfloat16", "sharding": "paddle-stage2",
+    "method": "sft-qlora", "modules_to_save": "embed_tokens+lm_head", "metric": "max_reserved(coarse)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", UNKNOWN)
+def test_every_unknown_word_is_named(key: str) -> None:
+    """An unknown word in any column is named and leaves no verdict."""
+    answer = job_table.predict_row({**BASE, "lora_rank": "8", key: UNKNOWN[key]})
+
+    assert answer["predicted_verdict"] == planner.UNTOLD
+    assert f"{key} '{UNKNOWN[key]}' is unknown" in answer["note"]
+
+
+def test_known_words_are_not_named() -> None:
+    """Words of frameworks and checkpoints are known; targets select the smallest set of modules."""
+    assert not [*row_words.list_unknown_words({**BASE, **KNOWN})]
+    job = table_rows.build_row_job({**BASE, **KNOWN})
+    assert (job.adapter.targets, job.adapter.saved, job.recompute.layers) == ("qv", ("embed", "head"), 4)
+
+
+def test_row_numbers_of_unknown_words(tmp_path: Path) -> None:
+    """The command names the rows by number; a framework or card that is not listed is named and gets a verdict."""
+    table, out = tmp_path / "jobs.csv", tmp_path / "out.csv"
+    lines = [
+        {**BASE, "id": ""},
+        {**BASE, "id": "x", "optimizer": "zadam"},
+        {**BASE, "framework": "blubb", "device": "Q9-80G"},
+    ]
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, BASE.keys() | {"optimizer"})
+        writer.writeheader()
+        writer.writerows(lines)
+    done = subprocess.run(
+        [sys.executable, "-m", "envcheck", "plan", "--rows", table, "-o", out], capture_output=True, text=True
+    )
+    with out.open(newline="") as file:
+        answers = list(csv.DictReader(file))
+
+    assert done.returncode == 0
+    assert "row 2 (x): optimizer 'zadam' is unknown" in done.stderr
+    assert "row 3 (1): framework 'blubb' is unknown" in done.stderr and "device 'Q9-80G'" in done.stderr
+    assert [answer["id"] for answer in answers] == ["1", "x", "1"]
+    assert answers[2]["predicted_verdict"] != planner.UNTOLD
 
 
 def test_a_model_by_its_dimensions() -> None:

@@ -178,7 +178,7 @@ def test_assumed_links_are_listed() -> None:
 
     assert not any(text.startswith("links: ") for text in linked.assumed)
     assert [text for text in unlinked.assumed if text.startswith("links: ")] == [
-        "links: 196 GB/s per card within a machine of 8, 25 GB/s between machines (typical for ascend-910b)"
+        "links: 196 GB/s per card within a machine of 8, 25 GB/s between machines (typical for ascend-910b3)"
     ]
     assert speed.link_bytes_per_s(unlinked, 2) == 196e9
 

@@ -1,0 +1,116 @@
+"""Words in the columns of a table of jobs: which are known, and which a row has that are not.
+
+An unknown word leaves a figure, computed as if the cell were empty, and no verdict.  A framework or card that is not
+in the tables is named as well; it has wider bounds, and so a verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from envcheck.core.messages import Message, _
+from launch.catalogue import devices, frameworks
+from launch.memory.quantised import BYTES as QUANTISED
+from launch.planner import option_words
+from launch.planner.option_words import ALL, LATENT, MODULES, QUANTS, SETS
+
+# Words in the names of methods with a frozen base model.
+ADAPTED = ("lora", "dora", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "p-tun", "ptun", "adapter", "freeze")
+METHODS = frozenset({
+    *option_words.FULL, *option_words.PREFERENCE, *option_words.TUNERS, "cpo", "rm", "reward", "ppo", "grpo", "rlhf",
+    "distill", "galore", "adalora", "rslora", "pissa", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "ptuning",
+    "p", "tuning", "adapter", "adapters", "freeze", "fp8", "qat", "finetune", "pretraining",
+})  # fmt: skip
+# Modules of `modules_to_save`, by their names in checkpoints.
+SAVED = {
+    "embed": "embed", "embed_tokens": "embed", "wte": "embed", "word_embeddings": "embed", "tok_embeddings": "embed",
+    "head": "head", "lm_head": "head", "output": "head", "embed_out": "head",
+}  # fmt: skip
+NONE = ("none", "no", "off", "0", "0.0", "false")
+FULL_RECOMPUTE = ("full", "all", "yes", "on", "1", "1.0", "true")
+FLAGS = (*NONE, "yes", "on", "1", "1.0", "true")
+OPTIMIZERS = frozenset({
+    "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
+    "32bit", "bnb", "paged", "torch", "fused", "npu", "apex", "deepspeed", "cpu", "dist", "bf16", "low",
+    "precision", "moments",
+    "per", "parameter", "layerwise", "anyprecision",
+})  # fmt: skip
+TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "float32", "bfloat16", "float16", "half")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The known words of a column: `words`, and what matches `pattern`, after splitting the cell at `apart`."""
+
+    words: frozenset[str] = frozenset()
+    pattern: str = r"(?!)"
+    apart: str = r"(?!)"
+
+    def find_unknown(self, cell: str) -> str:
+        """Return the first unknown word of a cell, "" if there is none."""
+        parts = (part.strip() for part in re.split(self.apart, cell.strip().lower()))
+        return next((p for p in parts if p and p not in self.words and not re.fullmatch(self.pattern, p)), "")
+
+
+_FLAG = Vocabulary(frozenset(FLAGS))
+_TYPE = Vocabulary(frozenset(TYPES))
+VOCABULARIES: Mapping[str, Vocabulary] = {
+    "method": Vocabulary(METHODS, apart=r"[-_+/ ]"),
+    "sharding": Vocabulary(
+        frozenset({*NONE, "ddp", "dp", "tp", "pp", "ep", "optimizer", "grad", "op", "shard", "full", "paddle"}),
+        r"(dist(ributed)?([-_]?opt(imizer)?)?|(stage|zero)[-_]?[0-3](\+\+)?|[fh]sdp[12]?)",
+        r"[-+,/() ]|_(?!opt)",
+    ),
+    "offload": Vocabulary(
+        frozenset({*NONE, "tensorwise", "swap"}),
+        r"(optim(izer)?|param(eter)?s?|activations?)((\((tensorwise|swap)\))|(:\d*\.?\d+))?",
+        r"[+,]",
+    ),
+    "recompute": Vocabulary(frozenset({*NONE, *FULL_RECOMPUTE}), r"selective.*|block:\d+"),
+    "lora_targets": Vocabulary(
+        frozenset(name.lower() for name in (*SETS, *MODULES, *LATENT, *ALL)), apart=r"[+,;\s]+"
+    ),
+    "modules_to_save": Vocabulary(frozenset({*SAVED, "none"}), apart=r"[+,;\s]+"),
+    "quant": Vocabulary(frozenset({*NONE, *QUANTISED, *QUANTS, *QUANTS.values()})),
+    "optimizer": Vocabulary(OPTIMIZERS, apart=r"[-_+() ]+"),
+    "weight_dtype": _TYPE,
+    "grad_dtype": _TYPE,
+    "master_weights": _FLAG,
+    "flash_attn": _FLAG,
+    "fused_ce": _FLAG,
+    "seq_parallel": _FLAG,
+    "compile": _FLAG,
+    "packing": _FLAG,
+    "tied": _FLAG,
+    "expandable_segments": _FLAG,
+    "device_map": Vocabulary(frozenset({"naive_layer_split", "naive_layer_split_x2", "auto", "balanced", "none"})),
+    "seq_kind": Vocabulary(
+        frozenset({"exact", "packed", "cap", "short_data", "truncated_long_data", "longest_sample"})
+    ),
+    "metric": Vocabulary(pattern=r".*(reserved|alloc|active|smi|unspecified).*"),
+    "reading_phase": Vocabulary(frozenset({"after first iteration", "steady state"})),
+    "rank_reported": Vocabulary(pattern=r".*(rank|max).*"),
+    "mlp_kind": Vocabulary(frozenset({"gated", "2-matrix", "2-matrix+bias"})),
+    "mla": Vocabulary(frozenset(NONE), r"q\d+:kv\d+:nope\d+:rope\d+:v\d+"),
+}  # fmt: skip
+
+
+def list_unknown_words(row: Mapping[str, str]) -> Iterator[Message]:
+    """Yield a message for each cell with a word that is ignored: the figure may be right, there is no verdict."""
+    for key, known in VOCABULARIES.items():
+        if word := known.find_unknown(row.get(key) or ""):
+            yield _("{key} {value!r} is unknown and was ignored", key=key, value=word)
+
+
+def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:
+    """Yield a message for a framework or a card that is planned like another one."""
+    name = (row.get("framework") or "").strip()
+    if name and not frameworks.find_framework(name):
+        yield _("framework {value!r} is unknown: planned as a trainer with the row's layout", value=name)
+    text = (row.get("device") or "").strip()
+    if text and (like := devices.find_device(text).figures_of):
+        yield _(
+            "device {value!r} is not in the device table: planned with the figures of {name}", value=text, name=like
+        )

@@ -1,0 +1,49 @@
+"""The table of cards: names of tools and users, and cards that it lacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.core.errors import UsageError
+from envcheck.vendors import VENDORS
+from launch.catalogue import devices
+
+OF_TOOLS = {
+    "nvidia NVIDIA H200": "nvidia-h200", "nvidia NVIDIA H20": "nvidia-h20", "nvidia NVIDIA L40S": "nvidia-l40s",
+    "nvidia NVIDIA A100-SXM4-40GB": "nvidia-a100-40g", "nvidia NVIDIA A10G": "nvidia-a10g",
+    "nvidia NVIDIA GeForce RTX 4090": "nvidia-rtx-4090", "npu 910B3": "ascend-910b3", "npu Ascend910B4": "ascend-910b4",
+    "npu Ascend910": "ascend-910c", "npu 910B2C": "ascend-910b2c", "iluvatar Iluvatar BI-V150": "iluvatar-bi-v150",
+    "xpu P800 OAM": "kunlunxin-p800", "nvidia NVIDIA GB200": "nvidia-gb200", "nvidia Tesla T4": "nvidia-t4",
+}  # fmt: skip
+
+
+def test_names_of_tools() -> None:
+    """Each tool's name of a card selects its own entry, not one whose name it contains."""
+    assert {text: devices.find_device(text, text.split()[0]).name for text in OF_TOOLS} == OF_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("nvidia Tesla P40", "tesla-p40"), ("npu 910A", "910a"), ("iluvatar Iluvatar MR-V100", "mr-v100")],
+)
+def test_unlisted_cards_keep_their_names(text: str, name: str) -> None:
+    """A card that is not in the table is planned with the figures of another one, under its own name."""
+    card = devices.find_device(text, text.split()[0])
+
+    assert card.name == name and card.vendor == text.split()[0]
+    assert devices.assumed_card(card) and card.figures_of in f"{devices.assumed_card(card)}"
+
+
+def test_users_name_every_card() -> None:
+    """Each listed word and each full name select one card; the figures are complete and plausible."""
+    for word in devices.list_device_words():
+        card = devices.find_named_device(word)
+        assert devices.find_named_device(card.name) == card == devices.find_named_device(word.upper())
+        assert 8 <= card.memory_gib < 300 and card.tflops > 50 and card.cards_per_node in (4, 8, 16)
+    with pytest.raises(UsageError, match="unknown device"):
+        devices.find_named_device("abacus")
+
+
+def test_each_vendor_has_a_typical_card() -> None:
+    """The first entry of a vendor is its typical card, and not one with another card's figures."""
+    assert not [name for name in VENDORS if devices.find_default_device(name).figures_of]
