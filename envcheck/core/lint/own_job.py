@@ -63,13 +63,27 @@ class JobValue:
 
 
 @dataclass(frozen=True)
+class JobProgram:
+    """A program that a job starts: `where` (FILE:LINE), "" for its command; in `folder`, "" for the current one.
+
+    `path` is the PATH in which it is looked for.  `is_sure`: the program is needed, and that is its PATH.
+    """
+
+    name: str
+    where: str = ""
+    path: str = ""
+    folder: str = ""
+    is_sure: bool = True
+
+
+@dataclass(frozen=True)
 class OwnJob:
     """A job of a file or a command; `words` are those of `envcheck train` that name it.
 
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
     folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
-    the machine are used.  `listed` are the devices that the job itself selects.
+    the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
     """
 
     name: str
@@ -91,6 +105,7 @@ class OwnJob:
     requires: tuple[str, ...] = ()
     output: str = ""
     listed: str = ""
+    programs: tuple[JobProgram, ...] = ()
     notes: tuple[Message, ...] = ()
 
     @property

@@ -21,6 +21,7 @@ from envcheck.scripts import source_file
 from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
+from envcheck.scripts.jobs.job_programs import list_programs
 from envcheck.scripts.jobs.option_names import FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
 from envcheck.scripts.jobs.value_reader import ValueReader
@@ -100,7 +101,7 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
     table.options += _list_overrides(more)
     kit = find_kit(job, table) if job is not None else ""
     argv = source.argv or _make_command(source, kit, more, table)
-    return _describe_job(source, context, job, files, table, kit, argv, outside, len(trainings))
+    return _describe_job(source, context, job, files, table, kit, argv, outside, trainings)
 
 
 def _read_context(source: JobSource, base: Path) -> LintContext:
@@ -198,7 +199,7 @@ def _describe_job(
     kit: str,
     argv: tuple[str, ...],
     outside: Mapping[str, str],
-    count: int,
+    trainings: Sequence[TrainingJob],
 ) -> OwnJob:
     reader = ValueReader(table, KITS[kit])
     command, verb = find_command(job) if job is not None else ("", "")
@@ -245,7 +246,8 @@ def _describe_job(
         requires=requires,
         output=output,
         listed=launch.listed,
-        notes=_list_notes(count),
+        programs=list_programs(argv, trainings, files, outside),
+        notes=_list_notes(len(trainings)),
     )
 
 
