@@ -225,6 +225,52 @@ def test_programs_of_another_host_are_unknown(run_on: Run, programs: Path) -> No
     assert check["status"] == "UNKNOWN"
 
 
+INVALID = (
+    ("cutoff_len: 9999999999", "my.yaml:{line}: cutoff_len 9999999999: expected an integer from 1 to 100000000"),
+    ("lora_rank: 0", "my.yaml:{line}: lora_rank 0: expected an integer from 1 to 1000000"),
+    ("per_device_train_batch_size: -1", "my.yaml:{line}: per_device_train_batch_size -1: expected an integer"),
+    ("cutoff_len: 1.5", "my.yaml:{line}: cutoff_len 1.5: expected an integer"),
+)
+
+
+@pytest.mark.parametrize(("entry", "message"), INVALID, ids=[entry for entry, _message in INVALID])
+def test_values_out_of_range(run_on: Run, programs: Path, entry: str, message: str) -> None:
+    """A number that no training takes is named with its place, and its memory is never planned with a default."""
+    key = entry.partition(":")[0]
+    lines = [line for line in LLAMAFACTORY.splitlines() if not line.startswith((key, "deepspeed"))]
+    (programs / "my.yaml").write_text("\n".join([*lines, entry, ""]))
+    seen = message.format(line=len(lines) + 1)
+    plan = run_on("atlas-800t-a2", "plan", "my.yaml")
+    memory = read_gates(run_on("atlas-800t-a2", "train", "my.yaml", "--gates", "--json"))["memory"]
+    created = run_on("atlas-800t-a2", "recipes", "create", "my.yaml")
+
+    assert isinstance(plan.exception, EnvcheckError) and isinstance(created.exception, EnvcheckError)
+    assert (plan.exception.code, created.exception.code) == (3, 2)
+    assert seen in str(plan.exception.message) and seen in str(created.exception.message)
+    assert memory["status"] == "UNKNOWN" and seen in memory["seen"]
+
+
+def test_options_replace_values_out_of_range(run_on: Run, programs: Path) -> None:
+    """plan works with the number of its own option, and shows where it has it from."""
+    text = (programs / "my.yaml").read_text()
+    (programs / "my.yaml").write_text(f"{text}cutoff_len: -1\n")
+    result = run_on("atlas-800t-a2", "plan", "my.yaml", "--seq-len", "1024")
+
+    assert result.exception is None
+    assert "1024 tokens" in result.stdout
+    assert any(line.split()[-2:] == ["1024", "--seq-len"] for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ("train", "doctor", "plan"))
+def test_broken_configuration(run_on: Run, programs: Path, command: str) -> None:
+    """A file that is not valid YAML is refused with the line and the parser's words."""
+    (programs / "my.yaml").write_text("stage: sft\nlora_target: [q_proj, v_proj\ncutoff_len: 3\n")
+    error = run_on("atlas-800t-a2", command, "my.yaml").exception
+
+    assert isinstance(error, EnvcheckError) and error.code == 2
+    assert str(error.message) == "my.yaml:3: cannot parse the configuration: expected ',' or ']', but got ':'"
+
+
 REFUSED = (
     (("my.yaml", "--model", "21b"), "--model cannot be combined with my.yaml"),
     (("my.yaml", "--recipe", "tiny-cpu"), "--recipe cannot be combined"),

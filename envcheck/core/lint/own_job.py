@@ -48,13 +48,17 @@ class ValueState(str, enum.Enum):
 
 @dataclass(frozen=True)
 class JobValue:
-    """A value of a job; `where` it was read (FILE:LINE), or why it is assumed; `option` is what settles it."""
+    """A value of a job; `where` it was read (FILE:LINE), or why it is assumed; `option` is what settles it.
+
+    `is_invalid`: the job sets it to something that no training takes, which is in `where`; its state is UNKNOWN.
+    """
 
     name: str
     value: str
     state: ValueState
     where: Message = NOTHING
     option: str = ""
+    is_invalid: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the value in a job's document."""
@@ -130,6 +134,10 @@ class OwnJob:
         """Return the values, of these names if given, that were not read."""
         return tuple(v for v in self.values if v.state is not ValueState.READ and (not names or v.name in names))
 
+    def list_invalid(self) -> tuple[JobValue, ...]:
+        """Return the values that the job sets to something that no training takes."""
+        return tuple(value for value in self.values if value.is_invalid)
+
     def as_json(self) -> dict[str, Any]:
         """Return the value of the key `own` of a job's document."""
         return {
@@ -144,4 +152,4 @@ def _settle_value(value: JobValue, given: tuple[str, str] | None) -> JobValue:
     if given is None or value.state is ValueState.READ:
         return value
     option, text = given
-    return replace(value, value=text, state=ValueState.READ, where=verbatim(option), option="")
+    return replace(value, value=text, state=ValueState.READ, where=verbatim(option), option="", is_invalid=False)
