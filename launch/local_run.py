@@ -71,7 +71,7 @@ def _check_and_train(request: TrainRequest) -> int:
     run_report.check_options(request)
     # reports invalid rules before anything starts
     choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
-    if request.provision:
+    if request.provision and (request.into or not job.recipe.own_environment):
         if code := _provision_first(request, job, facts):
             if request.as_json:
                 click.echo(record.as_text({**record.build_unstarted_record(code), "recipe": job.recipe.name}), nl=False)

@@ -13,7 +13,7 @@ from envcheck.core.units import format_gib
 from envcheck.job.choose_cards import describe_choice, narrow_to_cards
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import TALKS
-from installers.recipes.own_recipe import find_own_job
+from installers.recipes.own_recipe import uses_own_environment
 from launch.gates import run_location
 from launch.gates.context import GateContext
 from launch.gates.results import (
@@ -30,7 +30,7 @@ from launch.planner.recipe_demand import build_demand, count_output
 
 def check_environment(s: GateContext) -> Finding:
     """The recipe's software is installed and verified."""
-    if find_own_job(s.recipe) is not None:
+    if uses_own_environment(s.recipe):
         return build_not_applicable("gate.environment", _("the job runs in your own environment"))
     if s.sight.obstacle and not s.sight.missing:
         return build_blocked("gate.environment", "gate.container", _("cannot inspect {title}", title=s.stage.title))

@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core.errors import UndeterminedError, UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.language import translate
-from envcheck.core.messages import _, join
+from envcheck.core.messages import Message, _, join
 from envcheck.core.model import Status
 from envcheck.job.definition import Job
 from envcheck.job.request import JobRequest
@@ -80,9 +80,14 @@ def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMa
         )
         if made:
             machine, planned = made
-            said = _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
-            return machine, replace(planned, assumed=(*planned.assumed, said))
+            return machine, replace(planned, assumed=(*planned.assumed, _describe_layout(job)))
     return None
+
+
+def _describe_layout(job: Job) -> Message:
+    if job.own is not None:
+        return _("layout: as read from the job")
+    return _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
 
 
 def needs_absent_devices(job: Job, device: str) -> bool:
