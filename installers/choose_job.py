@@ -57,6 +57,11 @@ def choose_job(request: JobRequest, facts: Facts, source: SupplyRequest, ask: As
         own = replace(request, model=None, method=None, framework=None, recipe=supply.recipe.name)
         return resolve(own, [supply.recipe], facts), supply
     job = _resolve_asking(request, catalogue.load_all(request.recipes), facts, ask)
+    if job.recipe.own_environment and request.into is None:
+        raise UsageError(
+            _("recipe {name} runs in your own environment: envcheck installs nothing for it", name=job.recipe.name),
+            _("install its programs yourself, and check them with `envcheck train --gates`"),
+        )
     if source.locked:
         return job, sources.supply_from_lock(job.recipe, str(source.locked), source.boxed, architecture)
     return job, Supply(job.recipe, boxed=source.boxed)

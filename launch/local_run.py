@@ -32,7 +32,7 @@ from installers.recipes.own_recipe import find_own_job
 from launch import gates, restart_run, resume_run, run_end, run_report, run_view
 from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
-from launch.own_job_facts import find_absent_program, lint_own_job, make_output_folder, measure_output_disk
+from launch.own_job_facts import make_output_folder, measure_output_disk, resolve_job
 from launch.programs import container_agent
 from launch.run import launcher, process_tree, record, run_text
 from launch.run import this_node as own
@@ -57,7 +57,7 @@ def train_here(request: TrainRequest) -> int:
 def _check_and_train(request: TrainRequest) -> int:
     recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
     request = resume_run.add_resume_option(request, recipes, facts)
-    job = resolve(request, recipes, facts)
+    job = resolve_job(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
     auto = request.rank is None and job.method.rank is None
     if job.own is None:
@@ -71,13 +71,13 @@ def _check_and_train(request: TrainRequest) -> int:
     run_report.check_options(request)
     # reports invalid rules before anything starts
     choose_monitor.parse_rules(request.no_stop, request.limits, request.stop)
-    if request.provision:
+    if request.provision and (request.into or not job.recipe.own_environment):
         if code := _provision_first(request, job, facts):
             if request.as_json:
                 click.echo(record.as_text({**record.build_unstarted_record(code), "recipe": job.recipe.name}), nl=False)
             return code
         facts = collect_facts_here(request)
-        job = resolve(request, recipes, facts)
+        job = resolve_job(request, recipes, facts)
     runs = request.runs.expanduser().absolute()
     waivers = waive.parse_waivers(request.waive, request.because, gates.GATES)
     with context.folder_lock(runs) as (runs_error, holder):
@@ -177,8 +177,6 @@ def collect_context(
         own_host=own.owns_address(host, facts.network) if host else None,
         rank=rank,
         checkpoint=request.resume_path,
-        lint=lint_own_job(resolved.own, facts) if resolved.own else None,
-        absent_program=find_absent_program(made, sight.environment) if resolved.own else "",
         choice=resolved.choice,
     )
     return gates.job_requirements.judge_machine(gates.job_requirements.add_requirements(seen))
@@ -248,7 +246,7 @@ def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run
     """Check the machine again and run the job once more; None if a gate is closed now."""
     recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
     request = resume_run.add_resume_option(request, recipes, facts)
-    job = resolve(request, recipes, facts)
+    job = resolve_job(request, recipes, facts)
     runs = request.runs.expanduser().absolute()
     seen = collect_context(request, job, facts, runs)
     if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:

@@ -1,25 +1,76 @@
-"""What the gates need to know of a job of the user's own: the linter's result, and whether its program is there."""
+"""What is known of a job of the user's own only where its files are: mistakes in its script, programs, and disk."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.core.facts import Facts
-from envcheck.core.lint.own_job import OwnJob
-from envcheck.core.lint.script_model import SourceFile
+from envcheck.core.facts import Facts, ScriptVerdict
+from envcheck.core.lint.own_job import JobProgram, OwnJob
+from envcheck.core.lint.script_model import Remark, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.job.command import TrainingCommand
+from envcheck.core.messages import NOTHING, Message, _
+from envcheck.core.model import Status
+from envcheck.job.definition import Job
+from envcheck.job.request import JobRequest
+from envcheck.job.resolve import resolve
+from envcheck.job.suitability import judge_requirements
 from envcheck.scripts import source_file
+from installers.recipes.recipe import Recipe
+from launch.rendering.option_schema import Versions
 
 if TYPE_CHECKING:
     from envcheck.lint.linter import LintResult
 
 
-def lint_own_job(own: OwnJob, facts: Facts) -> LintResult:
+def resolve_job(
+    request: JobRequest,
+    recipes: Sequence[Recipe],
+    facts: Facts,
+    installed: Versions | None = None,
+    folder: str = "",
+    is_here: bool = True,
+) -> Job:
+    """Return the job as `resolve` does; that of a user's own with the verdict on its script and its programs.
+
+    `is_here`: the facts are those of this machine, which has the job's files.
+    """
+    job = resolve(request, recipes, facts, installed, folder)
+    if job.own is None:
+        return job
+    mine = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == job.device))
+    wanted = replace(job.wanted, script=judge_script(job.own, mine, is_here))
+    return replace(job, wanted=wanted, findings=judge_requirements(replace(facts, wanted=wanted)))
+
+
+def judge_script(own: OwnJob, facts: Facts, is_here: bool = True) -> ScriptVerdict:
+    """Return the linter's verdict on the file or the command of the job, and its programs that PATH does not have."""
+    found = lint_own_job(own, facts, is_here)
+    unread = next((r for r in found.remarks if r.severity is Status.UNKNOWN and r.rule == "shell.syntax"), None)
+    absent = [program for program in own.programs if is_here and not _has_program(program)]
+    changed = tuple(_describe_unsure(program) for program in absent if not program.is_sure)
+    elsewhere = tuple(
+        _("cannot determine whether {program} is in PATH on another host", program=program.name)
+        for program in ([] if is_here else own.programs)
+    )
+    return ScriptVerdict(
+        name=found.source.name,
+        is_file=own.is_file,
+        mistakes=_describe_remarks(found, Status.FAIL),
+        warnings=_describe_remarks(found, Status.WARN),
+        unread=unread.seen if unread else NOTHING,
+        unread_remedy=unread.remedy if unread else NOTHING,
+        absent=tuple(_describe_absent(program) for program in absent if program.is_sure),
+        unsure=(*changed, *elsewhere),
+    )
+
+
+def lint_own_job(own: OwnJob, facts: Facts, is_here: bool = True) -> LintResult:
     """Return the linter's result for the file of the job, or for its command."""
     from envcheck.lint.linter import lint_source  # the rules are many modules
 
@@ -27,7 +78,7 @@ def lint_own_job(own: OwnJob, facts: Facts) -> LintResult:
     named = own.is_file and path.is_file()
     source = source_file.read_source(own.source) if named else _make_command_source(own)
     folder = path.absolute().parent if named else Path.cwd()
-    machine = TargetMachine(lambda: facts, live=True, folder=folder)
+    machine = TargetMachine(lambda: facts, live=is_here, folder=folder)
     return lint_source(source, machine, kind="" if named else "bash", others=False)
 
 
@@ -35,11 +86,36 @@ def _make_command_source(own: OwnJob) -> SourceFile:
     return SourceFile(own.source, (shlex.join(own.argv) + "\n").encode("utf-8", "replace"))
 
 
-def find_absent_program(command: TrainingCommand, environment: Mapping[str, str]) -> str:
-    """Return the program of the command if PATH does not have it; "" if it is there."""
-    program = command.argv[0]
-    found = shutil.which(program, path=environment.get("PATH"))
-    return "" if found else program
+def _describe_remarks(found: LintResult, severity: Status) -> tuple[Message, ...]:
+    return tuple(_describe_remark(found.source, remark) for remark in found.remarks if remark.severity is severity)
+
+
+def _describe_remark(source: SourceFile, remark: Remark) -> Message:
+    place = f"{source.name}:{source.find_position(remark.start)[0]}"
+    return _(
+        "{place}: {seen} ({rule}). {remedy}", place=place, seen=remark.seen, rule=remark.rule, remedy=remark.remedy
+    )
+
+
+def _has_program(program: JobProgram) -> bool:
+    if "/" not in program.name:
+        return shutil.which(program.name, path=program.path) is not None
+    path = Path(program.folder, program.name).expanduser()
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _describe_absent(program: JobProgram) -> Message:
+    seen = (
+        _("{program} is missing or not executable", program=program.name)
+        if "/" in program.name
+        else _("{program} is not in PATH", program=program.name)
+    )
+    return _("{place}: {seen}", place=program.where, seen=seen) if program.where else seen
+
+
+def _describe_unsure(program: JobProgram) -> Message:
+    place, name = program.where, program.name
+    return _("{place}: cannot determine whether the script puts {program} into PATH", place=place, program=name)
 
 
 def measure_output_disk(own: OwnJob) -> int | None:

@@ -31,7 +31,6 @@ from envcheck.job.container_privileges import describe_doubt
 from envcheck.job.definition import Job
 from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.own_job_text import render_own_job
-from envcheck.job.resolve import resolve
 from envcheck.job.shell_script import render_script
 from envcheck.report import safe, screen
 from envcheck.report.summary import describe_outcome
@@ -40,6 +39,7 @@ from installers.recipes.docker_cli import HERE
 from launch import gates, resume_run
 from launch.dry_run_notes import DryRunNotes, collect_notes, render_notes
 from launch.local_run import collect_context_only
+from launch.own_job_facts import resolve_job
 from launch.run import record
 from launch.targets.train_request import TrainRequest
 
@@ -69,7 +69,7 @@ def preview_run(request: TrainRequest) -> int:
     facts = collect_facts_here(request)
     recipes = catalogue.load_all(request.recipes)
     request = resume_run.add_resume_option(request, recipes, facts)
-    job = resolve(request, recipes, facts)
+    job = resolve_job(request, recipes, facts)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))
@@ -96,7 +96,7 @@ def preview_script(request: TrainRequest) -> str:
     """Return the job as a shell script for --as-script; with --json a document that contains it."""
     recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
     request = resume_run.add_resume_option(request, recipes, facts)
-    job = resolve(request, recipes, facts, folder=HERE)
+    job = resolve_job(request, recipes, facts, folder=HERE)
     made = render_job(job, fill_values(request, job.recipe, None))
     if not request.as_json:
         return render_script(made)

@@ -50,7 +50,7 @@ from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import skipped_because
 from envcheck.core.messages import _, join, verbatim
 from envcheck.core.model import Finding, Status
-from envcheck.job.requirements import device_memory, devices, host_resources, image, software_versions
+from envcheck.job.requirements import device_memory, devices, host_resources, image, own_job, software_versions
 from envcheck.vendors import VENDORS, load_modules
 
 GENERIC: tuple[Check, ...] = (
@@ -83,6 +83,7 @@ GENERIC: tuple[Check, ...] = (
     *host_resources.CHECKS,
     *software_versions.CHECKS,
     *image.CHECKS,
+    *own_job.CHECKS,
 )
 
 

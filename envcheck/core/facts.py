@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envcheck.core.messages import Message
+from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Answer, Device, Document, Process, Remedy, Topology
 from envcheck.core.vendor import Vendor
 
@@ -38,13 +38,31 @@ class JobFit:
 
 
 @dataclass(frozen=True)
+class ScriptVerdict:
+    """What the linter found in the file or the command of a user's own job, and the programs that PATH does not have.
+
+    `unsure` are absent programs that the script may put into PATH itself; `unread` is why the script cannot be parsed.
+    """
+
+    name: str
+    is_file: bool
+    mistakes: tuple[Message, ...] = ()
+    warnings: tuple[Message, ...] = ()
+    unread: Message = NOTHING
+    unread_remedy: Message = NOTHING
+    absent: tuple[Message, ...] = ()
+    unsure: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
 class MachineRequirements:
     """What a recipe's job requires of one host, so that checks do not depend on recipes or on the planner.
 
     `cards` counts devices as the vendor tool lists them (chips on Iluvatar, dies on Ascend A3); `processes` is per
     node.  `devices` are the positions of the selected devices in the tool's list; None means any.  `memory_gib` is the
     required size of a device, and `free_gib` what the job itself uses of it, if the recipe states that.  `disk_reason`
-    explains how the disk space was calculated.  `packages` are (name, specifier).
+    explains how the disk space was calculated.  `packages` are (name, specifier).  `script` is that of a user's own
+    job, None for a recipe's, and on another machine than the one that has the script.
     """
 
     recipe: str
@@ -69,6 +87,7 @@ class MachineRequirements:
     environment: Mapping[str, str] = field(default_factory=dict)
     fit: JobFit | None = None
     degrees: JobFit | None = None
+    script: ScriptVerdict | None = None
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,14 @@ class Job:
         """Return the host for which the job is resolved, as a message; "" for this machine."""
         if self.is_for_this_machine:
             return NOTHING
-        product = fill(self.method.product or self.recipe.hardware.product) or _("the recipe's default host")
         title = VENDORS[self.device].title
+        if self.own is not None:
+            return _(
+                "resolved for a usual {title} host ({architecture}): this machine has no {title} device",
+                architecture=self.architecture,
+                title=title,
+            )
+        product = fill(self.method.product or self.recipe.hardware.product) or _("the recipe's default host")
         return _(
             "resolved for the recipe's host ({product}, {architecture}): this machine has no {title} device",
             product=product,

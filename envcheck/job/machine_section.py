@@ -22,7 +22,9 @@ def describe_job(job: Job) -> Iterator[str]:
     if job.assumed_host:
         yield _format_row(_("host"), translate(job.assumed_host))
     yield _format_row(_("architecture"), job.architecture)
-    yield _format_row(_("image"), job.image or translate(_("none: the job runs in a virtual environment on this host")))
+    own = _("none: the job runs in your own environment on this host")
+    made = _("none: the job runs in a virtual environment on this host")
+    yield _format_row(_("image"), job.image or translate(own if job.recipe.own_environment else made))
     devices = join(", ", map(str, job.devices)) or _("none: the job runs on the CPU")
     yield _format_row(_("devices"), translate(devices))
     if job.container:

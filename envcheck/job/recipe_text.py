@@ -38,11 +38,13 @@ def render_recipe(recipe: OwnRecipe, name: str) -> str:
         "framework": recipe.framework or "own",
     }
     head |= {"models": list(recipe.models), "source": own.source, "workdir": str(Path.cwd())}
-    table: dict[str, Any] = {"method": job.method, "title": f"{job.method}: {recipe.title}", "nodes": job.nodes}
+    head |= {"own_environment": True}
+    table: dict[str, Any] = {"method": job.method, "title": recipe.title, "nodes": job.nodes}
     table |= {"cards": job.cards, "processes": job.processes, "port": _find_port(own)}
     table |= {"parallel": _complete_degrees(job), "steps": dict(job.steps), "plan": dict(job.plan)}
     outputs = ["{output}"] if any("{output}" in word for word in arguments) else []
-    table |= {"data": list(job.data), "requires": list(job.requires), "outputs": outputs}
+    files = [word for word in (launcher[0], own.source if own.is_script else "") if "/" in word or word == own.source]
+    table |= {"data": list(job.data), "requires": [*job.requires, *files], "outputs": outputs}
     table |= {"config": config, "launcher": list(launcher), "arguments": list(arguments)}
     lines = [
         f"# Written by envcheck recipes create from {own.source}.",

@@ -18,3 +18,8 @@ class OwnRecipe(Recipe):
 def find_own_job(recipe: Recipe) -> OwnJob | None:
     """Return the user's own job of a recipe; None for a recipe of a file."""
     return recipe.own if isinstance(recipe, OwnRecipe) else None
+
+
+def uses_own_environment(recipe: Recipe) -> bool:
+    """Whether the job runs in the environment of the user who starts it, which envcheck neither makes nor checks."""
+    return recipe.own_environment or find_own_job(recipe) is not None

@@ -289,7 +289,8 @@ class Recipe:
     default for {python}; `model_path` is the folder of the weights, relative to `workdir`; `runs` is the folder for
     runs, set if only one folder outlives the container; `documents` are the titles of the sources by short name.
     `drivers` replace built-in ones of the same name; `usual`: the default recipe of its device; `like`: the recipe
-    that it inherits from.
+    that it inherits from; `own_environment`: it runs in the environment of the user who starts it, not in one of
+    envcheck's.
     """
 
     name: str
@@ -323,6 +324,7 @@ class Recipe:
     model_path: str = ""
     verify: tuple[tuple[str, ...], ...] = ()
     usual: bool = False
+    own_environment: bool = False
     like: str = ""
     notes: toml_file.Given[Mapping[str, SourceNote]] = field(default_factory=dict)
     file: toml_file.Given[str] = ""

@@ -16,7 +16,6 @@ from launch.gates import (
     job_requirements,
     leftover_variables,
     run_location,
-    script_findings,
     training_steps,
     waive,
 )
@@ -27,7 +26,7 @@ Gate = Callable[[GateContext], Finding]
 
 GATES: dict[str, Gate] = {
     "environment": job_requirements.check_environment,
-    "lint": script_findings.check_lint,
+    "lint": job_requirements.check_script,
     "lock": run_location.check_lockfile,
     "doctor": run_location.check_doctor,
     "devices": job_requirements.check_devices,
@@ -54,7 +53,7 @@ GATES: dict[str, Gate] = {
     "ports": endpoints.check_collective_ports,
     "name": endpoints.check_own_name,
     "variables": leftover_variables.check_leftover_variables,
-    "command": run_location.check_command_complete,
+    "command": job_requirements.check_command_complete,
     "container": run_location.check_container,
 }
 

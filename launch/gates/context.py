@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.facts import Facts
@@ -25,9 +24,6 @@ from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import LaunchPlan
 from launch.targets.stage import Stage, StageFacts
 
-if TYPE_CHECKING:
-    from envcheck.lint.linter import LintResult  # imported only for a job that is linted
-
 
 @dataclass(frozen=True)
 class GateContext:
@@ -39,8 +35,7 @@ class GateContext:
     options of train.  `plan` is the planner's result, `lock` the lock file of provision, `lock_error` why it cannot be
     read.  `master` is the address of node 0 and `host` that of this node, "" if not given; `own_master` and `own_host`
     say whether they belong to this machine, None: unknown.  `checkpoint` is the folder to resume from.  `rank` is the
-    number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.  Of a job of
-    the user's own: `lint` is the linter's result, `absent_program` its program if PATH does not have it.
+    number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.
     """
 
     recipe: Recipe
@@ -71,8 +66,6 @@ class GateContext:
     own_host: bool | None = None
     rank: int | None = None
     checkpoint: str = ""
-    lint: LintResult | None = None
-    absent_program: str = ""
     choice: CardChoice | None = None
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from envcheck.checks import run_checks
 from envcheck.core.facts import Disk, Facts, MachineRequirements, Packages, SystemFacts, VendorFacts
 from envcheck.core.messages import _, join
-from envcheck.core.model import Finding, Status, fix
+from envcheck.core.model import Finding, Status, fix, manual
 from envcheck.core.units import format_gib
 from envcheck.job.choose_cards import describe_choice, narrow_to_cards
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import TALKS
-from installers.recipes.own_recipe import find_own_job
+from installers.recipes.own_recipe import uses_own_environment
 from launch.gates import run_location
 from launch.gates.context import GateContext
 from launch.gates.results import (
@@ -30,7 +30,7 @@ from launch.planner.recipe_demand import build_demand, count_output
 
 def check_environment(s: GateContext) -> Finding:
     """The recipe's software is installed and verified."""
-    if find_own_job(s.recipe) is not None:
+    if uses_own_environment(s.recipe):
         return build_not_applicable("gate.environment", _("the job runs in your own environment"))
     if s.sight.obstacle and not s.sight.missing:
         return build_blocked("gate.environment", "gate.container", _("cannot inspect {title}", title=s.stage.title))
@@ -88,11 +88,39 @@ def check_disk(s: GateContext) -> Finding:
     return hidden or _judge_gate(s, "disk", "job.disk")
 
 
+def check_script(s: GateContext) -> Finding:
+    """The linter finds no failure in the file or the command of an own job."""
+    return _judge_gate(s, "lint", "job.script")
+
+
+def check_command_complete(s: GateContext) -> Finding:
+    """No value of the command is missing, and PATH has the programs of an own job."""
+    programs = _judge_gate(s, "command", "job.programs")
+    if programs.status.is_problem:
+        return programs
+    seen = (
+        _("missing values: {names}", names=join(", ", s.command.missing))
+        if s.command.missing
+        else _("the command is complete")
+    )
+    words = _(
+        "Set the missing values; --dry-run describes each. A job with several nodes needs --master ADDRESS, "
+        "identical on every node, and --rank."
+    )
+    if "interfaces" in s.command.missing:
+        words = _(
+            "{words} Set --host ADDRESS to an address of this machine; it determines the network interface.",
+            words=words,
+        )
+    return build_finding("gate.command", not s.command.missing, seen, manual(words))
+
+
 def add_requirements(s: GateContext) -> GateContext:
     """Return the context with the job's requirements on its cards, and the planner's plan."""
     demand, plan = build_demand(s.recipe, s.job, s.facts, select_places(s), s.sight.models)
-    image = s.facts.wanted.image if s.facts.wanted else demand.image
-    return replace(s, facts=replace(s.facts, wanted=replace(demand, image=image)), plan=plan)
+    known = s.facts.wanted or demand
+    demand = replace(demand, image=known.image, script=known.script)
+    return replace(s, facts=replace(s.facts, wanted=demand), plan=plan)
 
 
 def judge_machine(s: GateContext) -> GateContext:

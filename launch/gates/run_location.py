@@ -24,6 +24,8 @@ ELSEWHERE = {
     "job.shm": "shm",
     "job.disk": "disk",
     "job.packages": "environment",
+    "job.script": "lint",
+    "job.programs": "command",
     "devices.visible": "visible",
     "network.own_name": "name",
     "host.shm": "shm",
@@ -136,29 +138,6 @@ def check_folder_unused(s: GateContext) -> Finding:
 def find_container_run(sight: StageFacts) -> Message | None:
     """Describe the run of envcheck that is active in the container, None without one; its pid is the container's."""
     return next((_("{pid} (in the container; run {run})", pid=pid, run=run) for pid, run in sight.marks.items()), None)
-
-
-def check_command_complete(s: GateContext) -> Finding:
-    """No value of the command is missing."""
-    if s.absent_program:
-        seen = _("{program} is not in PATH", program=s.absent_program)
-        words = _("Install it, or activate the environment that has it.")
-        return build_finding("gate.command", False, seen, manual(words))
-    seen = (
-        _("missing values: {names}", names=join(", ", s.command.missing))
-        if s.command.missing
-        else _("the command is complete")
-    )
-    words = _(
-        "Set the missing values; --dry-run describes each. A job with several nodes needs --master ADDRESS, "
-        "identical on every node, and --rank."
-    )
-    if "interfaces" in s.command.missing:
-        words = _(
-            "{words} Set --host ADDRESS to an address of this machine; it determines the network interface.",
-            words=words,
-        )
-    return build_finding("gate.command", not s.command.missing, seen, manual(words))
 
 
 def check_lockfile(s: GateContext) -> Finding:

@@ -22,6 +22,8 @@ def judge_own_fit(
     recipe, job = offer
     if (job.device or recipe.device) == "cpu":
         return None
+    if own.list_invalid():
+        return JobFit(None, explain_unknown_job(own), manual(_("Correct these values in the job.")))
     if fit is None:
         words = _("Compare it with a known job: envcheck plan --model NAME --method NAME.")
         return JobFit(None, explain_unknown_job(own), manual(words))
@@ -62,7 +64,10 @@ def judge_own_degrees(
 
 
 def explain_unknown_job(own: OwnJob) -> Message:
-    """Return what the planner lacks of the job."""
+    """Return what the planner lacks of the job, first of all the values that no training takes."""
+    if invalid := own.list_invalid():
+        reasons = join("; ", [value.where for value in invalid])
+        return _("the memory of this job cannot be planned: {reasons}", reasons=reasons)
     lacks = [name for name, known in (("model", own.model), ("method", own.method)) if not known]
     read = [value for value in own.values if value.name in lacks]
     named = join(

@@ -12,7 +12,7 @@ from envcheck.collect import answer_sources
 from envcheck.core import process as runner
 from envcheck.core.messages import Message, _
 from envcheck.job.command import PROGRAMS, TrainingCommand
-from installers.recipes.own_recipe import find_own_job
+from installers.recipes.own_recipe import uses_own_environment
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.state import environment
@@ -36,7 +36,7 @@ class HostStage:
     @property
     def title(self) -> Message:
         """Name for messages."""
-        if find_own_job(self.recipe) is not None:
+        if self.folder is None and uses_own_environment(self.recipe):
             return _("your own environment on this host")
         return _("{folder} on this host", folder=self.folder) if self.folder else _("the current container")
 

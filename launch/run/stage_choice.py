@@ -7,7 +7,7 @@ from pathlib import Path
 from envcheck.collect import answer_sources
 from envcheck.core.facts import Facts
 from envcheck.job.command_values import fill_values
-from installers.recipes.own_recipe import find_own_job
+from installers.recipes.own_recipe import uses_own_environment
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.run.host_stage import HostStage
 from launch.targets.stage import Stage
@@ -22,7 +22,7 @@ def choose_stage(
     `own`: the user requested `folder` with --into, even for a recipe with an image.  If envcheck itself runs in a
     container, this is assumed to be the recipe's.  `cards` are the device node numbers of the job's container.
     """
-    if find_own_job(recipe) is not None:
+    if uses_own_environment(recipe) and not own:
         return HostStage(recipe, None)
     place = _choose_place(recipe, job, folder, own, facts, cards)
     if recipe.name in answer_sources.list_simulated_recipes():

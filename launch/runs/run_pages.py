@@ -73,14 +73,7 @@ def as_page(run: Run, now: str = "") -> str:
         ),
         (
             _choose_verb(run),
-            translate(
-                _(
-                    "{model}, method {method}, recipe {recipe}",
-                    model=run.get_text("model"),
-                    method=run.get_text("method"),
-                    recipe=run.get_text("recipe"),
-                )
-            ),
+            translate(_describe_training(run)),
         ),
         (_("device"), run.get_text("device") + _describe_container(run.get_text("container"))),
         (_("job"), remove_extra_blanks(_describe_job(run))),
@@ -103,6 +96,20 @@ def as_page(run: Run, now: str = "") -> str:
         (_("logs"), str(run.folder if find_backend(run.said) else run.folder / "log")),
     ]
     return "\n".join(run_text.format_row(name, replace_unprintable(text)) for name, text in rows if text)
+
+
+def _describe_training(run: Run) -> Message:
+    """Return model and method, with the recipe or with the file of a user's own job."""
+    model, method, own = run.get_text("model"), run.get_text("method"), run.said.get("own")
+    if isinstance(own, dict):
+        unknown = _("unknown")
+        known = {
+            "model": model if model != "unknown" else unknown,
+            "method": method if method != "unknown" else unknown,
+        }
+        return _("model {model}, method {method}, own job {source}", **known, source=str(own.get("source")))
+    recipe = run.get_text("recipe")
+    return _("{model}, method {method}, recipe {recipe}", model=model, method=method, recipe=recipe)
 
 
 def _describe_processes(run: Run) -> str:

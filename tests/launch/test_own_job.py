@@ -14,8 +14,11 @@ from click.testing import CliRunner, Result
 
 from envcheck.cli import main
 from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.job import own_recipe_builder
+from envcheck.job.requirements import own_job
 from envcheck.scripts.jobs.own_job_reader import read_file_job
+from launch import own_job_facts
 from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
@@ -158,6 +161,114 @@ def test_absent_program(run_on: Run, programs: Path) -> None:
 
     assert gates["command"]["status"] == "FAIL"
     assert "no-such-launcher" in gates["command"]["seen"]
+
+
+PROGRAMS = (
+    ("llamafactory-cli train my.yaml", "OK", ""),
+    ("swift sft --model a/b --dataset x.jsonl", "FAIL", "run.sh:2: swift is not in PATH"),
+    ("nohup swift sft --model a/b > log 2>&1", "FAIL", "run.sh:2: swift is not in PATH"),
+    ("export PATH=/none:$PATH\nswift sft --model a/b", "FAIL", "run.sh:3: swift is not in PATH"),
+    ("./swift sft --model a/b", "FAIL", "run.sh:2: ./swift is missing or not executable"),
+    ("source /none/activate\nswift sft --model a/b", "UNKNOWN", "whether the script puts swift into PATH"),
+    ("conda activate x\nswift sft --model a/b", "UNKNOWN", "whether the script puts swift into PATH"),
+    ("export PATH=$ROOT/bin:$PATH\nswift sft --model a/b", "UNKNOWN", "whether the script puts swift into PATH"),
+    ("if [ -n $X ]; then swift sft --model a/b; fi", "UNKNOWN", "whether the script puts swift into PATH"),
+    ("swift() { true; }\nswift sft --model a/b", "OK", ""),
+    ("docker run image swift sft --model a/b", "FAIL", "docker is not in PATH"),
+)
+
+
+@pytest.mark.parametrize(("text", "status", "seen"), PROGRAMS, ids=[text for text, _status, _seen in PROGRAMS])
+def test_programs_of_a_script(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, text: str, status: str, seen: str
+) -> None:
+    """The programs that a script starts are looked for in the PATH that it has there, if that can be read."""
+    for name in ("bash", "nohup"):
+        (programs / "bin" / name).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(programs / "bin"))
+    monkeypatch.chdir(programs)
+    (programs / "run.sh").write_text(f"#!/bin/bash\n{text}\n")
+    script = own_job_facts.judge_script(read_file_job("run.sh"), Facts())
+    (found,) = own_job.check_programs(Facts(wanted=MachineRequirements("run", "lora", "npu", script=script)))
+
+    assert (found.status.name, seen in found.seen) == (status, True), found.seen
+
+
+def test_doctor_and_train_agree(run_on: Run, programs: Path) -> None:
+    """What closes gate.lint or gate.command of a script fails in doctor, in the same words, and is named by plan."""
+    (programs / "run.sh").write_text(
+        "absent/torchrun --nproc_per_node 2 --nnodes 2 --node_rank 0 train.py --stage sft --max_steps 1"
+        " --model_name_or_path Qwen/Qwen2.5-7B-Instruct --finetuning_type lora"
+    )
+    result = run_on("atlas-800t-a2", "doctor", "run.sh", "--only", "job.script", "--only", "job.programs", "--json")
+    document = json.loads(result.stdout)
+    doctor = {check["name"]: check for check in document["findings"]}
+    gates = read_gates(run_on("atlas-800t-a2", "train", "run.sh", "--gates", "--json"))
+    plan = json.loads(run_on("atlas-800t-a2", "plan", "run.sh", "--json").stdout)
+
+    assert document["exit_code"] == 1
+    assert {check["status"] for check in doctor.values()} == {"FAIL"}
+    for check, gate in (("job.programs", "command"), ("job.script", "lint")):
+        assert (gates[gate]["status"], gates[gate]["seen"]) == ("FAIL", doctor[check]["seen"])
+    assert {"script", "programs"} <= set(plan["job"]["blocked_by"])
+
+
+def test_programs_of_another_host_are_unknown(run_on: Run, programs: Path) -> None:
+    """Of a recorded machine nobody knows whether it has the program."""
+    snapshot = run_on("atlas-800t-a2", "snapshot", "-o", "machine.json")
+    result = run_on(
+        "atlas-800t-a2", "doctor", "my.yaml", "--replay", "machine.json", "--only", "job.programs", "--json"
+    )
+
+    assert snapshot.exception is None
+    (check,) = json.loads(result.stdout)["findings"]
+    assert check["status"] == "UNKNOWN"
+
+
+INVALID = (
+    ("cutoff_len: 9999999999", "my.yaml:{line}: cutoff_len 9999999999: expected an integer from 1 to 100000000"),
+    ("lora_rank: 0", "my.yaml:{line}: lora_rank 0: expected an integer from 1 to 1000000"),
+    ("per_device_train_batch_size: -1", "my.yaml:{line}: per_device_train_batch_size -1: expected an integer"),
+    ("cutoff_len: 1.5", "my.yaml:{line}: cutoff_len 1.5: expected an integer"),
+)
+
+
+@pytest.mark.parametrize(("entry", "message"), INVALID, ids=[entry for entry, _message in INVALID])
+def test_values_out_of_range(run_on: Run, programs: Path, entry: str, message: str) -> None:
+    """A number that no training takes is named with its place, and its memory is never planned with a default."""
+    key = entry.partition(":")[0]
+    lines = [line for line in LLAMAFACTORY.splitlines() if not line.startswith((key, "deepspeed"))]
+    (programs / "my.yaml").write_text("\n".join([*lines, entry, ""]))
+    seen = message.format(line=len(lines) + 1)
+    plan = run_on("atlas-800t-a2", "plan", "my.yaml")
+    memory = read_gates(run_on("atlas-800t-a2", "train", "my.yaml", "--gates", "--json"))["memory"]
+    created = run_on("atlas-800t-a2", "recipes", "create", "my.yaml")
+
+    assert isinstance(plan.exception, EnvcheckError) and isinstance(created.exception, EnvcheckError)
+    assert (plan.exception.code, created.exception.code) == (3, 2)
+    assert seen in str(plan.exception.message) and seen in str(created.exception.message)
+    assert memory["status"] == "UNKNOWN" and seen in memory["seen"]
+
+
+def test_options_replace_values_out_of_range(run_on: Run, programs: Path) -> None:
+    """plan works with the number of its own option, and shows where it has it from."""
+    text = (programs / "my.yaml").read_text()
+    (programs / "my.yaml").write_text(f"{text}cutoff_len: -1\n")
+    result = run_on("atlas-800t-a2", "plan", "my.yaml", "--seq-len", "1024")
+
+    assert result.exception is None
+    assert "1024 tokens" in result.stdout
+    assert any(line.split()[-2:] == ["1024", "--seq-len"] for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ("train", "doctor", "plan"))
+def test_broken_configuration(run_on: Run, programs: Path, command: str) -> None:
+    """A file that is not valid YAML is refused with the line and the parser's words."""
+    (programs / "my.yaml").write_text("stage: sft\nlora_target: [q_proj, v_proj\ncutoff_len: 3\n")
+    error = run_on("atlas-800t-a2", command, "my.yaml").exception
+
+    assert isinstance(error, EnvcheckError) and error.code == 2
+    assert str(error.message) == "my.yaml:3: cannot parse the configuration: expected ',' or ']', but got ':'"
 
 
 REFUSED = (

@@ -46,7 +46,7 @@ def examine_machine(request: ExamineOptions, site: SiteSettings, recording: Path
             from envcheck.job.local_facts import add_job_places
 
             found = add_job_places(found, build_job_request(request))
-    return add_named_job(request, site, found)
+    return add_named_job(request, site, found, is_here=recording is None)
 
 
 @contextlib.contextmanager
@@ -72,14 +72,17 @@ def _preload_checks() -> None:
         table_loader.own_version_table()
 
 
-def add_named_job(request: ExamineOptions, site: SiteSettings, found: Facts) -> ExaminedMachine:
-    """Return the facts with the selected job, resolved for that machine, and the site's thresholds."""
+def add_named_job(request: ExamineOptions, site: SiteSettings, found: Facts, is_here: bool = False) -> ExaminedMachine:
+    """Return the facts with the selected job, resolved for that machine, and the site's thresholds.
+
+    `is_here`: the facts are those of this machine.
+    """
     known = replace(found, thresholds=site.thresholds)
     if not request.is_job_named:
         return ExaminedMachine(known)
-    from envcheck.job.resolve import resolve
+    from launch.own_job_facts import resolve_job
 
-    job = resolve(build_job_request(request), load_recipes(request.recipes), known)
+    job = resolve_job(build_job_request(request), load_recipes(request.recipes), known, is_here=is_here)
     return ExaminedMachine(replace(known, wanted=job.wanted), job)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from launch.planner.host_spread import CombinedHosts
     from launch.planner.resolve import PlannedMachine
 
+SIZES = {"seq_len", "micro_batch", "grad_accum", "lora_rank"}  # options that replace a value of an own job
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
 DESCRIBED = ("cards", "nodes", "cards_per_node", "memory_gib", "used_gib")  # devices of described machines
@@ -285,8 +286,10 @@ def _add_own_job(request: T) -> T:
     given = {"device": ("--device", request.device)} if "device" in request.given else {}
     if own.nodes == 1 and request.cards:
         given |= {"cards": ("--cards", str(request.cards))}
+    sizes = {value.name for value in own.values} & SIZES & request.given
+    given |= {name: (f"--{name.replace('_', '-')}", str(request.option_values[name])) for name in sizes}
     own = own.settle_values(given)
-    if not (own.model and own.method):
+    if not (own.model and own.method) or own.list_invalid():
         raise _explain_unplannable(replace(request, own_job=own), own)
     values: dict[str, Any] = {
         "model": own.model,
@@ -309,8 +312,9 @@ def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedErr
     """The error for a job whose model or method the planner does not know; shows what was read of it."""
     from launch.planner.own_fit import explain_unknown_job
 
-    next_step = _("compare it with a known job: envcheck plan --model NAME --method NAME")
-    err = UndeterminedError(explain_unknown_job(own), next_step)
+    known = _("compare it with a known job: envcheck plan --model NAME --method NAME")
+    correct = _("correct these values in the job")
+    err = UndeterminedError(explain_unknown_job(own), correct if own.list_invalid() else known)
     if request.as_json:
         err.document = _build_unknown_document(err, _examine_machines(request))
     else:

@@ -10,16 +10,17 @@ from typing import Any
 from envcheck.core.errors import UndeterminedError, UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.language import translate
-from envcheck.core.messages import _, join
+from envcheck.core.messages import Message, _, join
 from envcheck.core.model import Status
 from envcheck.job.definition import Job
 from envcheck.job.request import JobRequest
-from envcheck.job.resolve import resolve, resolve_method
+from envcheck.job.resolve import resolve_method
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
 from installers.recipes.recipe import derive_requirements
 from launch.catalogue import devices
 from launch.memory.planned_job import PlannedJob
+from launch.own_job_facts import resolve_job
 from launch.planner import recipe_fit, recipe_layout
 from launch.planner.resolve import PlannedMachine
 
@@ -35,7 +36,7 @@ def resolve_here(asked: Mapping[str, Any], facts: Facts) -> Job | None:
     request = _build_request(asked, asked["device"])
     recipes = catalogue.load_all(request.recipes)
     with _allow_no_recipe(asked):
-        return resolve(request, recipes, facts)
+        return resolve_job(request, recipes, facts)
     return None
 
 
@@ -79,9 +80,14 @@ def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMa
         )
         if made:
             machine, planned = made
-            said = _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
-            return machine, replace(planned, assumed=(*planned.assumed, said))
+            return machine, replace(planned, assumed=(*planned.assumed, _describe_layout(job)))
     return None
+
+
+def _describe_layout(job: Job) -> Message:
+    if job.own is not None:
+        return _("layout: as read from the job")
+    return _("layout: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(job.recipe, job.method))
 
 
 def needs_absent_devices(job: Job, device: str) -> bool:

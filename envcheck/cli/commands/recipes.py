@@ -14,7 +14,7 @@ from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, convert_request
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.language import translate
-from envcheck.core.messages import _
+from envcheck.core.messages import _, join
 
 
 @click.group(
@@ -110,6 +110,8 @@ def create(request: CreateOptions) -> None:
     own = read_own_job(request.words, request.given)
     if own is None:
         raise UsageError(_("no job specified"), _("for example: envcheck recipes create my.yaml -o recipes/my.toml"))
+    if invalid := own.list_invalid():
+        raise UsageError(join("; ", [value.where for value in invalid]), _("correct these values in the job"))
     recipe = build_own_recipe(own, collect_facts_here(JobRequest(device=request.device)), request.device)
     name = make_recipe_name(request.output.stem if request.output else own.name)
     text = render_recipe(recipe, name)

@@ -221,5 +221,16 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "packages": "Python packages as [name, version specifier].",
         "fit": "Whether the job fits in device memory; null if not calculated.",
         "degrees": "Whether the parallel degrees match the devices; null if not calculated.",
+        "script": "What was found in the file or the command of a job of your own; null for a recipe's job.",
+    },
+    facts.ScriptVerdict: {
+        "name": "The file, or 'command'.",
+        "is_file": "Whether a file describes the job, and not its command alone.",
+        "mistakes": "The linter's failures, with their places.",
+        "warnings": "The linter's warnings, with their places.",
+        "unread": "Why the script cannot be parsed; empty if it can.",
+        "unread_remedy": "What to install to parse it; empty if it can be parsed.",
+        "absent": "Programs that PATH does not have, with the places where the job starts them.",
+        "unsure": "Programs for which that cannot be determined.",
     },
 }

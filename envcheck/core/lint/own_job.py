@@ -48,18 +48,36 @@ class ValueState(str, enum.Enum):
 
 @dataclass(frozen=True)
 class JobValue:
-    """A value of a job; `where` it was read (FILE:LINE), or why it is assumed; `option` is what settles it."""
+    """A value of a job; `where` it was read (FILE:LINE), or why it is assumed; `option` is what settles it.
+
+    `is_invalid`: the job sets it to something that no training takes, which is in `where`; its state is UNKNOWN.
+    """
 
     name: str
     value: str
     state: ValueState
     where: Message = NOTHING
     option: str = ""
+    is_invalid: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the value in a job's document."""
         text = redact_text(self.value) or None
         return {"value": text, "state": self.state.value, "where": self.where, "option": self.option}
+
+
+@dataclass(frozen=True)
+class JobProgram:
+    """A program that a job starts: `where` (FILE:LINE), "" for its command; in `folder`, "" for the current one.
+
+    `path` is the PATH in which it is looked for.  `is_sure`: the program is needed, and that is its PATH.
+    """
+
+    name: str
+    where: str = ""
+    path: str = ""
+    folder: str = ""
+    is_sure: bool = True
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class OwnJob:
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
     folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
-    the machine are used.  `listed` are the devices that the job itself selects.
+    the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
     """
 
     name: str
@@ -91,6 +109,7 @@ class OwnJob:
     requires: tuple[str, ...] = ()
     output: str = ""
     listed: str = ""
+    programs: tuple[JobProgram, ...] = ()
     notes: tuple[Message, ...] = ()
 
     @property
@@ -115,6 +134,10 @@ class OwnJob:
         """Return the values, of these names if given, that were not read."""
         return tuple(v for v in self.values if v.state is not ValueState.READ and (not names or v.name in names))
 
+    def list_invalid(self) -> tuple[JobValue, ...]:
+        """Return the values that the job sets to something that no training takes."""
+        return tuple(value for value in self.values if value.is_invalid)
+
     def as_json(self) -> dict[str, Any]:
         """Return the value of the key `own` of a job's document."""
         return {
@@ -129,4 +152,4 @@ def _settle_value(value: JobValue, given: tuple[str, str] | None) -> JobValue:
     if given is None or value.state is ValueState.READ:
         return value
     option, text = given
-    return replace(value, value=text, state=ValueState.READ, where=verbatim(option), option="")
+    return replace(value, value=text, state=ValueState.READ, where=verbatim(option), option="", is_invalid=False)

@@ -28,7 +28,7 @@ def check_architecture(facts: Facts) -> Iterator[Finding]:
     """The recipe has an image and wheels for this processor."""
     wanted, here = get_demand(facts), (facts.host or SystemFacts()).architecture
     if not wanted.architectures:
-        yield skip(_("the recipe has no architecture requirement"))
+        yield skip(_("the job has no architecture requirement"))
     elif not here:
         yield tell_unanswered(facts, "host", "host")
     elif here in wanted.architectures:
@@ -52,7 +52,7 @@ def check_host_memory(facts: Facts) -> Iterator[Finding]:
     """The host has enough free memory for loading and offload."""
     needed, free = get_demand(facts).host_memory_gib, (facts.host or SystemFacts()).memory_available_bytes
     if needed is None:
-        yield skip(_("neither the recipe nor the planner requires host memory"))
+        yield skip(_("the job has no known requirement of host memory"))
     elif free is None:
         yield tell_unanswered(facts, "host", "host")
     elif free >= needed * GIB * minimum_size_share(facts):
@@ -83,7 +83,7 @@ def check_shm(facts: Facts) -> Iterator[Finding]:
     wanted, known = get_demand(facts), (facts.disks or {}).get("/dev/shm", Disk())
     needed = _need_shm_gib(facts)
     if needed is None:
-        yield skip(_("the recipe has no /dev/shm requirement"))
+        yield skip(_("the job has no /dev/shm requirement"))
     elif wanted.image and not is_in_container(facts):
         yield skip(_("the container is started with {needed:g} GiB", needed=needed))
     elif known.total_bytes is None:
@@ -148,7 +148,7 @@ def check_disk(facts: Facts) -> Iterator[Finding]:
     wanted, disks = get_demand(facts), facts.disks or {}
     free = (disks.get(".") or disks.get("/") or Disk()).free_bytes
     if wanted.disk_gib is None:
-        yield skip(_("the recipe has no disk space requirement"))
+        yield skip(_("the job has no disk space requirement"))
     elif free is None:
         yield tell_unanswered(facts, "disks", "host")
     elif free >= wanted.disk_gib * GIB * minimum_size_share(facts):

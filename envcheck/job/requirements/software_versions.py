@@ -74,7 +74,7 @@ def compare_version(what: str, minimum: str | None, found: str | None, recipe: s
     `line` matches the versions that can be compared; without it, all can.
     """
     if minimum is None:
-        return skip(_("the recipe has no {what} requirement", what=what))
+        return skip(_("the job has no {what} requirement", what=what))
     if found is None:
         return unknown(
             _(
@@ -112,7 +112,7 @@ def check_packages(facts: Facts) -> Iterator[Finding]:
     """The packages of the recipe are installed in allowed versions."""
     wanted, found = get_demand(facts), find_job_packages(facts)
     if not wanted.packages:
-        yield skip(_("the recipe has no package requirements"))
+        yield skip(_("the job has no package requirements"))
     elif found is None:
         yield tell_unanswered(facts, "packages", "python")
     else:

@@ -21,6 +21,7 @@ from envcheck.scripts import source_file
 from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
+from envcheck.scripts.jobs.job_programs import list_programs
 from envcheck.scripts.jobs.option_names import FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
 from envcheck.scripts.jobs.value_reader import ValueReader
@@ -91,6 +92,7 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
     outside = os.environ if environment is None else environment
     base = Path(source.name).absolute().parent if source.name else Path.cwd()
     context = _read_context(source, base)
+    _refuse_broken_config(source, context)
     trainings = [job for job in context.jobs if job.is_training]
     files = JobFiles(source.text, (Path.cwd(), base), context.configs, source.name)
     job = trainings[0] if trainings else None
@@ -100,7 +102,7 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
     table.options += _list_overrides(more)
     kit = find_kit(job, table) if job is not None else ""
     argv = source.argv or _make_command(source, kit, more, table)
-    return _describe_job(source, context, job, files, table, kit, argv, outside, len(trainings))
+    return _describe_job(source, context, job, files, table, kit, argv, outside, trainings)
 
 
 def _read_context(source: JobSource, base: Path) -> LintContext:
@@ -111,6 +113,21 @@ def _read_context(source: JobSource, base: Path) -> LintContext:
         if not (err.name or "").startswith("tree_sitter"):
             raise
         return LintContext(source.text)
+
+
+def _refuse_broken_config(source: JobSource, context: LintContext) -> None:
+    """Raise UsageError for a configuration that is not valid YAML or JSON, with the place and the parser's words."""
+    broken = next((config for config in context.configs if config.error), None)
+    if source.kind in ("yaml", "json") and broken is not None:
+        line = source.text.find_position(broken.error_at[0])[0]
+        raise UsageError(
+            _(
+                "{place}: {seen}",
+                place=f"{source.name}:{line}",
+                seen=_("cannot parse the configuration: {error}", error=broken.error),
+            ),
+            _("correct the file; `envcheck lint {file}` shows the line", file=source.name),
+        )
 
 
 def _find_config(context: LintContext) -> ConfigBlock | None:
@@ -198,7 +215,7 @@ def _describe_job(
     kit: str,
     argv: tuple[str, ...],
     outside: Mapping[str, str],
-    count: int,
+    trainings: Sequence[TrainingJob],
 ) -> OwnJob:
     reader = ValueReader(table, KITS[kit])
     command, verb = find_command(job) if job is not None else ("", "")
@@ -245,7 +262,8 @@ def _describe_job(
         requires=requires,
         output=output,
         listed=launch.listed,
-        notes=_list_notes(count),
+        programs=list_programs(argv, trainings, files, outside),
+        notes=_list_notes(len(trainings)),
     )
 
 
@@ -274,8 +292,10 @@ def _read_accelerate_file(job: TrainingJob | None, files: JobFiles) -> OptionTab
 
 def _read_sizes(reader: ValueReader, launch: launch_values.LaunchValues, has_adapter: bool) -> None:
     micro = reader.read_number("micro_batch")
-    whole = reader.find_number("global_batch")
-    if whole is not None and micro and launch.cards and reader.table.find(*NAMES["grad_accum"]) is None:
+    whole, given = reader.find_number("global_batch"), reader.table.find(*NAMES["global_batch"])
+    if given is not None and (reason := reader.explain_invalid("global_batch", given)):
+        reader.add_invalid("grad_accum", reason)
+    elif whole is not None and micro and launch.cards and reader.table.find(*NAMES["grad_accum"]) is None:
         degrees = [reader.find_number(name) for name in ("tp", "pp", "cp")]
         split = 1
         for degree in degrees:

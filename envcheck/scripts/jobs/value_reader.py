@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from envcheck.core.lint.own_job import JobValue, ValueState
@@ -11,8 +11,16 @@ from envcheck.core.lint.script_model import UNKNOWN
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.scripts.jobs.job_options import OptionTable, PlacedOption
 from envcheck.scripts.jobs.option_names import NAMES, KitDefaults
+from launch.planner.layout_rules import MAX_VALUES
 
 _NUMBER = re.compile(r"\d{1,9}(\.0)?")
+_ANY_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+# Values that no training takes outside of 1 to this number.  Degrees are left out: -1 is automatic in Paddle.
+MOST: Mapping[str, int] = {
+    "micro_batch": MAX_VALUES["micro_batch"], "grad_accum": MAX_VALUES["micro_batch"], "seq_len": MAX_VALUES["seq_len"],
+    "lora_rank": 1_000_000, "global_batch": 1_000_000_000,
+}  # fmt: skip
+MOST_SHOWN = 40  # characters of a value
 
 
 @dataclass
@@ -61,6 +69,9 @@ class ValueReader:
     def read_number(self, name: str) -> int | None:
         """Read a whole number; as `read_text` otherwise."""
         found = self.table.find(*NAMES[name])
+        if found is not None and (reason := self.explain_invalid(name, found)):
+            self.add_invalid(name, reason)
+            return None
         if found is not None and _NUMBER.fullmatch(found.text):
             return int(self.add_read(name, found.text.partition(".")[0], found.where))
         if found is not None and found.text.lower() != "auto":
@@ -68,6 +79,21 @@ class ValueReader:
             return None
         default = self.add_default(name)
         return int(default) if default.isdigit() else None
+
+    def add_invalid(self, name: str, reason: Message) -> None:
+        """Add a value that the job sets to something that no training takes."""
+        self.values.append(JobValue(name, "", ValueState.UNKNOWN, reason, is_invalid=True))
+
+    def explain_invalid(self, name: str, found: PlacedOption) -> Message:
+        """Return the place and the range of a number that no training takes, NOTHING for any other value."""
+        text, most = found.text, MOST.get(name)
+        if most is None or not _ANY_NUMBER.fullmatch(text):
+            return NOTHING
+        if _NUMBER.fullmatch(text) and 1 <= int(text.partition(".")[0]) <= most:
+            return NOTHING
+        shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+        seen = _("{option} {value}: expected an integer from 1 to {most}", option=found.name, value=shown, most=most)
+        return _("{place}: {seen}", place=self.place(found.where), seen=seen)
 
     def find_number(self, name: str) -> tuple[int, PlacedOption] | None:
         """Return a whole number and its option without adding it; None if no option sets it."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from envcheck.core.messages import verbatim
 from envcheck.core.model import Outcome, Process
 from tests.envcheck.checks.check_parts import (
     ATB,
@@ -15,6 +17,7 @@ from tests.envcheck.checks.check_parts import (
     NO_ENV,
     NO_PACKS,
     NO_TOOL,
+    SCRIPT,
     TREES,
     WARN,
     Case,
@@ -117,6 +120,8 @@ CASES: dict[str, Case] = {
     "python.libstdcxx": ("npu", change_collector("loader", standard={"path": "/c/lib/libstdc++.so.6", "gives": "3.4.19"}), WARN, change_collector("loader", wants={}), change_collector("loader", standard=None)),
     "python.openmp": ("npu", change_host(architecture="aarch64"), WARN, drop_collectors("loader"), garble_collectors("loader")),
     "python.import_without_driver": ("npu", change_vendor(nodes=(), devices=()), WARN, change_packages(torch_npu=None), apply_changes(change_vendor(nodes=(), devices=()), change_packages(torch="git"))),
+    "job.script": ("npu", make_job_change(script=replace(SCRIPT, mistakes=(verbatim("q.sh:2: no master"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unread=verbatim("no grammar"), unread_remedy=verbatim("pip install x")))),
+    "job.programs": ("npu", make_job_change(script=replace(SCRIPT, absent=(verbatim("torchrun is not in PATH"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unsure=(verbatim("conda activate"),)))),
     "job.image_pinned": ("npu", make_job_change(image="quay.io/ascend/cann"), WARN, make_job_change(image=None), make_job_change(image="quay.io/a b")),
     "job.image_chips": ("npu", make_job_change(image="quay.io/ascend/cann:8.5.0-a3-py311"), FAIL, make_job_change(image=None), apply_changes(make_job_change(image="quay.io/a:1-a3"), change_devices(name=None))),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from envcheck.core.facts import (
     MachineRequirements,
     Network,
     Packages,
+    ScriptVerdict,
     SystemFacts,
     VendorFacts,
 )
@@ -24,6 +25,7 @@ from envcheck.core.model import Answer, Device, Document, Outcome, Status, Topol
 from envcheck.vendors import VENDORS
 
 GIB = 1 << 30
+SCRIPT = ScriptVerdict("q.sh", is_file=True)  # of a user's own job
 NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 N = 4
 VERSION_FILE = "read /usr/local/Ascend/driver/version.info"

@@ -37,6 +37,7 @@ from tests.envcheck.checks.check_parts import (
     NOTHING,
     ODD,
     OK,
+    SCRIPT,
     TREES,
     UNEVEN,
     UNKNOWN,
@@ -157,9 +158,9 @@ def make_case(name: str) -> tuple[Facts, Case]:
     facts = make_healthy_facts(CASES[name][0])
     right = check_cases_network.RIGHT | check_cases_kunlunxin.RIGHT
     facts = right[name](facts) if name in right else facts
-    image = {"image": "quay.io/ascend/paddle:3.1-910b"} if name.startswith("job.image") else {}
+    own = {"image": "quay.io/ascend/paddle:3.1-910b"} if name.startswith("job.image") else {"script": SCRIPT}
     return (
-        make_job_change(**image, degrees=JobFit(True, "tensor 4"))(facts) if name.startswith("job.") else facts
+        make_job_change(**own, degrees=JobFit(True, "tensor 4"))(facts) if name.startswith("job.") else facts
     ), CASES[name]
 
 

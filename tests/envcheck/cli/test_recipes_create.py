@@ -102,3 +102,36 @@ def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: s
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception.message)
     assert (tmp_path / "my.yaml").read_text() == LLAMAFACTORY
+
+
+def test_created_recipe_runs_in_the_same_environment(run_on: Run, tmp_path: Path) -> None:
+    """No environment of envcheck's own is asked for, none is made, and the program of the job is looked for."""
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    words = [str(program), *shlex.split(TORCHRUN)[1:]]
+    run_on(MACHINE, "recipes", "create", "-o", "own/mine.toml", "--", *words)
+    named = ("--recipe", "mine", "--recipes", "own")
+
+    def read_gates() -> dict[str, str]:
+        document = json.loads(run_on(MACHINE, "train", *named, "--gates", "--json").stdout)
+        return {gate["name"].removeprefix("gate."): gate["status"] for gate in document["gates"]}
+
+    found = read_gates()
+    refused = run_on(MACHINE, "provision", *named, "--yes")
+    program.unlink()
+    absent = read_gates()
+
+    assert (found["environment"], found["data"], absent["data"]) == ("NOT_APPLICABLE", "OK", "FAIL")
+    assert "runs in your own environment" in str(refused.exception)
+
+
+@pytest.mark.parametrize("words", (("doctor",), ("plan",), ("train", "--gates"), ("train", "--dry-run")))
+def test_texts_about_own_jobs(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """What is printed about a job of the user's own does not call it a recipe."""
+    (tmp_path / "my.yaml").write_text(LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", ""))
+    printed = run_on(MACHINE, *words, "my.yaml").stdout
+
+    assert printed
+    assert [line for line in printed.splitlines() if "recipe" in line and str(tmp_path) not in line] == []

@@ -50,8 +50,10 @@ def make_context(**more: Any) -> GateContext:
         "stage": HostStage(RECIPE, Path("/v")),
     }
     usual |= {"recipe": RECIPE, "job": JOB, "command": make_command(), "sight": SIGHT}
+    script = more.pop("script", None)  # the verdict on that of a user's own job
     made = GateContext(**{**usual, **more})
-    return made if made.facts.wanted else replace(made, facts=replace(made.facts, wanted=make_demand(made)))
+    wanted = made.facts.wanted or replace(make_demand(made), script=script)
+    return replace(made, facts=replace(made.facts, wanted=wanted))
 
 
 def make_demand(s: GateContext) -> MachineRequirements:

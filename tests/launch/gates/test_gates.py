@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.core.facts import Facts, Network, VendorFacts
-from envcheck.core.lint.script_model import Remark, SourceFile
+from envcheck.core.facts import Facts, Network, ScriptVerdict, VendorFacts
 from envcheck.core.messages import verbatim
 from envcheck.core.model import Device, Document, Finding, Status
-from envcheck.lint.linter import LintResult, lint_source
 from envcheck.report import Style
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Hardware, RecipeContainer, RecipeImage
@@ -62,11 +60,9 @@ NPUS = replace(RECIPE, jobs=tuple(replace(JOB, role=name, device=name) for name 
 HCCL = dict.fromkeys(range(60000, 60032))
 CUT_OFF = Document("npu-smi", "info", truncated=True)
 
-UNREAD = Remark("shell.syntax", UNKNOWN, verbatim("tree-sitter is not installed"), verbatim("pip install x"), 0, 1)
 
-
-def lint_text(text: str) -> LintResult:
-    return lint_source(SourceFile("run.sh", text.encode()), kind="bash", others=False)
+MISTAKEN = ScriptVerdict("run.sh", is_file=True, mistakes=(verbatim("run.sh:1: no master"),))
+UNREAD = ScriptVerdict("run.sh", is_file=True, unread=verbatim("no grammar"), unread_remedy=verbatim("pip install x"))
 
 
 CASES: list[tuple[str, dict[str, Any], Status]] = [
@@ -74,9 +70,10 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("environment", change_place_facts(missing=("paddlepaddle is not installed",)), FAIL),
     ("environment", HIDDEN, BLOCKED),
     ("lint", {}, NOT_APPLICABLE),
-    ("lint", {"lint": lint_text("torchrun --nproc_per_node 2 train.py\n")}, OK),
-    ("lint", {"lint": lint_text("torchrun --nproc_per_node 2 --nnodes 2 --node_rank 0 train.py\n")}, FAIL),
-    ("lint", {"lint": LintResult(SourceFile("run.sh", b""), (UNREAD,))}, UNKNOWN),
+    ("lint", {"script": ScriptVerdict("run.sh", is_file=True)}, OK),
+    ("lint", {"script": replace(MISTAKEN, mistakes=(), warnings=MISTAKEN.mistakes)}, WARN),
+    ("lint", {"script": MISTAKEN}, FAIL),
+    ("lint", {"script": UNREAD}, UNKNOWN),
     ("lock", change_locked_package("1.26.4"), OK),
     ("lock", change_locked_package("1.26.4", image="sha256:aa"), OK),
     ("lock", change_locked_package("1.26.3"), FAIL),
@@ -247,6 +244,8 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("variables", {"stale": ("PADDLE_RANK",), **change_job(environment={"PADDLE_RANK": "1"})}, OK),
     ("command", {}, OK),
     ("command", {"command": replace(make_command(), missing=("master",))}, FAIL),
+    ("command", {"script": ScriptVerdict("run.sh", is_file=True, absent=(verbatim("torchrun is absent"),))}, FAIL),
+    ("command", {"script": ScriptVerdict("run.sh", is_file=True, unsure=(verbatim("conda sets it"),))}, UNKNOWN),
     ("container", {}, OK),
     ("container", change_place_facts(obstacle="no engine answers"), FAIL),
     ("container", {"stage": BOX}, OK),
