@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.script_model import Remark, SourceBlock, SourceFile
+from envcheck.core.lint.reading import Reading
+from envcheck.core.lint.script_model import UNKNOWN, Remark, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.messages import _, verbatim
 from envcheck.core.model import Status
 from envcheck.job.definition import Job
 from envcheck.lint.context import shell_checkers
+from envcheck.lint.readings import is_uncertain, list_readings
 from envcheck.lint.rule_table import RULES
 from envcheck.lint.script_job import describe_recipe, resolve_script_job
 from envcheck.scripts.jobs.read_context import read_context
@@ -29,7 +31,7 @@ class LintResult:
     """`read`: number of scripts and configurations, `known` of them belong to a known program.
 
     `waived`: remarks that the file waives; `beside`: configurations that it uses, which are linted separately; `job`:
-    the recipe's job from which envcheck generated the script.
+    the recipe's job from which envcheck generated the script; `readings`: what its parts were read as.
     """
 
     source: SourceFile
@@ -42,6 +44,7 @@ class LintResult:
     beside: tuple[str, ...] = ()
     job: Job | None = None
     jobs_left_out: int = 0
+    readings: tuple[Reading, ...] = ()
 
 
 def lint_source(
@@ -89,6 +92,7 @@ def lint_source(
         tuple(dict.fromkeys(each.lender.text for each in made.jobs if each.lender is not None)),
         job,
         made.jobs_left_out,
+        list_readings(made),
     )
 
 
@@ -100,10 +104,31 @@ def _has_content(block: SourceBlock) -> bool:
 def _apply_rules(context: LintContext) -> Iterator[Remark]:
     loose = [_find_block_span(script.block) for script in context.scripts if not script.block.exact]
     loose += [span for script in context.scripts for span in script.loose]
+    guessed = [(job.program, job.command) for job in context.jobs if job.program and is_uncertain(context, job)]
+    spans = [(program.start, command.end, program.text) for program, command in guessed]
     for rule in RULES:
         for remark in itertools.islice(rule.judge(context), MOST_OF_RULE):
             kept = None if any(start <= remark.start <= end for start, end in loose) else remark.fix
-            yield replace(remark, rule=rule.name, fix=kept)
+            named = replace(remark, rule=rule.name, fix=kept)
+            guesses = rule.area in _BY_PROGRAM and rule.name not in _BY_VERSION
+            yield _withhold_failure(named, spans) if guesses else named
+
+
+_BY_PROGRAM = ("options", "training")  # areas whose findings depend on how the program reads its options
+_BY_VERSION = ("options.other_version",)  # follows from the file's path and the installed version
+
+
+def _withhold_failure(remark: Remark, spans: Sequence[tuple[int, int, str]]) -> Remark:
+    """The remark; UNKNOWN instead of FAIL if nothing says how the program reads the option."""
+    found = next((name for start, end, name in spans if start <= remark.start < end), None)
+    if found is None or remark.severity is not Status.FAIL:
+        return remark
+    seen = _(
+        "{problem}, if {program}, which envcheck does not know, reads its options as other trainers do",
+        problem=remark.seen,
+        program=found.rpartition("/")[2] if UNKNOWN not in found else _("the program"),
+    )
+    return replace(remark, severity=Status.UNKNOWN, seen=seen, fix=None)
 
 
 def _find_block_span(block: SourceBlock) -> tuple[int, int]:

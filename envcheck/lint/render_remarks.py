@@ -11,8 +11,9 @@ from typing import Any
 from envcheck.core import errors
 from envcheck.core.language import translate
 from envcheck.core.language.width import wrap_text
+from envcheck.core.lint.reading import Reading
 from envcheck.core.lint.script_model import Remark
-from envcheck.core.messages import Message, _, ngettext
+from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
@@ -27,7 +28,51 @@ MOST_LINES = 8  # further places of an equal finding that are named
 
 def as_text(result: LintResult, style: Style, strict: bool = False) -> str:
     lines = [line for same in _group_equal(result) for line in _render_remark(result, same, style)]
-    return "\n".join([*lines, *_render_summary(result, style, strict)]) + "\n"
+    return "\n".join([*_render_readings(result, style), *lines, *_render_summary(result, style, strict)]) + "\n"
+
+
+MOST_READINGS = 4  # of a file that are named
+
+
+def describe_reading(reading: Reading) -> Message:
+    """Return what a part of a file was read as: its kind, or the program with its versions and parser."""
+    if not reading.program:
+        return _KINDS.get(reading.kind, verbatim(reading.kind))
+    name = f"{reading.program} {reading.versions}".rstrip()
+    named = _("{program} ({parser})", program=name, parser=reading.parser) if reading.parser else verbatim(name)
+    if reading.kind == "bash":
+        return _("script that starts {program}", program=named)
+    return _("configuration of {program}", program=named)
+
+
+_KINDS = {
+    "bash": _("shell script"),
+    "yaml": _("YAML of an unknown program"),
+    "json": _("JSON of an unknown program"),
+    "dockerfile": _("Dockerfile"),
+}
+
+
+def _render_readings(result: LintResult, style: Style) -> Iterator[str]:
+    """The first lines: what the file was read as, and what was not checked; silence must not look like a pass."""
+    if not result.readings:
+        return
+    read = [describe_reading(reading) for reading in result.readings]
+    unchecked = list(dict.fromkeys(part for reading in result.readings for part in reading.unchecked))
+    name = "-" if result.source.name == "-" else result.source.name.rpartition("/")[2]
+    yield from _wrap_text(
+        translate(_("{name} read as: {programs}", name=safe(name), programs=_join_some(read))), "", style.width
+    )
+    if unchecked:
+        yield from _wrap_text(translate(_("not checked: {parts}", parts=_join_some(unchecked))), "", style.width)
+    yield ""
+
+
+def _join_some(parts: list[Message]) -> Message:
+    """The first parts, and how many more there are."""
+    shown = join("; ", parts[:MOST_READINGS])
+    more = len(parts) - MOST_READINGS
+    return _("{names} and {count} more", names=shown, count=more) if more > 0 else shown
 
 
 def _group_equal(result: LintResult) -> list[list[Remark]]:
@@ -157,12 +202,23 @@ def as_json(result: LintResult, strict: bool) -> str:
         "device": result.device or None,
         "read": result.read,
         "shellcheck": result.shellcheck,
+        "readings": [_make_reading_object(reading) for reading in result.readings],
         **_make_outcome(result, exit_code(result, strict)),
         "job": result.job.as_json() if result.job else None,
         "findings": [_make_remark_object(result, remark) for remark in result.remarks],
         "waived": [_make_remark_object(result, remark) for remark in result.waived],
     }
     return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _make_reading_object(reading: Reading) -> dict[str, Any]:
+    return {
+        "kind": reading.kind,
+        "program": reading.program or None,
+        "versions": reading.versions or None,
+        "parser": reading.parser or None,
+        "not_checked": list(reading.unchecked),
+    }
 
 
 def _make_outcome(result: LintResult, code: int) -> dict[str, Any]:

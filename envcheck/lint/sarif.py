@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -9,17 +10,34 @@ from envcheck.core.lint.script_model import Remark
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.lint.linter import LintResult
-from envcheck.lint.render_remarks import quote_source_line
+from envcheck.lint.render_remarks import describe_reading, quote_source_line
 from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.report.sarif_log import write_log
 
 _LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note", Status.OK: "note"}
 
 
-def write_sarif(result: LintResult) -> str:
-    remarks = [_make_result_object(result, remark, waived=False) for remark in result.remarks]
-    remarks += [_make_result_object(result, remark, waived=True) for remark in result.waived]
-    return write_log(remarks, _make_rule_object)
+def write_sarif(results: Sequence[LintResult]) -> str:
+    """Return one log with the findings of all files; a notification for each says what it was read as."""
+    remarks = [_make_result_object(each, remark, waived=False) for each in results for remark in each.remarks]
+    remarks += [_make_result_object(each, remark, waived=True) for each in results for remark in each.waived]
+    notes = [_make_notification(each) for each in results if each.readings]
+    invocation = {"executionSuccessful": True, "toolExecutionNotifications": notes}
+    return write_log(remarks, _make_rule_object, invocations=[invocation])
+
+
+def _make_notification(result: LintResult) -> dict[str, Any]:
+    """What a file was read as, and what was not checked."""
+    read = "; ".join(describe_reading(reading) for reading in result.readings)
+    unchecked = list(dict.fromkeys(str(part) for reading in result.readings for part in reading.unchecked))
+    text = f"read as: {read}" + (f". Not checked: {'; '.join(unchecked)}" if unchecked else "")
+    place = {"physicalLocation": {"artifactLocation": {"uri": quote(_name_source(result))}}}
+    properties = {"readAs": [str(describe_reading(reading)) for reading in result.readings], "notChecked": unchecked}
+    return {"level": "note", "message": {"text": text}, "locations": [place], "properties": properties}
+
+
+def _name_source(result: LintResult) -> str:
+    return "stdin" if result.source.name == "-" else result.source.name
 
 
 def _make_rule_object(name: str) -> dict[str, Any]:
@@ -37,7 +55,7 @@ def _make_rule_object(name: str) -> dict[str, Any]:
 def _make_result_object(result: LintResult, remark: Remark, waived: bool) -> dict[str, Any]:
     line, column = result.source.find_position(remark.start)
     end_line, end_column = result.source.find_position(remark.end)
-    name = "stdin" if result.source.name == "-" else result.source.name
+    name = _name_source(result)
     region = {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
     region |= {"snippet": {"text": quote_source_line(result, remark)}}  # type: ignore[dict-item]
     found: dict[str, Any] = {

@@ -29,7 +29,12 @@ FAMILIES = (
     ("accelerate", {"compute_environment", "distributed_type", "main_training_function"}),
     ("axolotl", {"base_model", "adapter", "sequence_len", "micro_batch_size", "dataset_prepared_path", "lora_r"}),
     ("torchtune", {"checkpointer", "tokenizer", "metric_logger", "enable_activation_checkpointing"}),
+    ("verl", {"actor_rollout_ref", "custom_reward_function", "critic", "reward_model"}),
 )
+# Words that other programs have as keys, too: one of them alone is no sign.
+_COMMON = frozenset(
+    ["template", "adapter", "tokenizer", "critic", "reward_model", "base_model", "train_dataset", "checkpointer"]
+).union(["micro_batch_size", "model_class", "init_config"])
 
 
 def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
@@ -49,9 +54,14 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
     elif node is not None:
         _gather_entries(config, node, text)
     names = {entry.name for entry in config.entries if not entry.path}
-    scores = [(len(names & signs), family) for family, signs in FAMILIES]
-    config.family = "compose" if _is_compose_file(config) else max(scores)[1] if max(scores)[0] else ""
+    config.family = "compose" if _is_compose_file(config) else _find_family(names)
     return config
+
+
+def _find_family(names: set[str]) -> str:
+    """The kind of configuration by its keys; "" if they are of none, or too common."""
+    count, family = max((len(names & signs), family) for family, signs in FAMILIES)
+    return family if count > 1 or (count and not names & dict(FAMILIES)[family] <= _COMMON) else ""
 
 
 def _is_compose_file(config: ConfigBlock) -> bool:

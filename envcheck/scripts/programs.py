@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.core.lint.training_job import TrainingJob
+from envcheck.scripts.known_programs import find_started_program
 from envcheck.scripts.launchers import KIT_PROGRAMS
 
 _TOOLS = {
@@ -39,3 +40,9 @@ def find_packages(job: TrainingJob) -> tuple[str, ...]:
     if name in _TOOLS:
         return (_TOOLS[name],)
     return _FAMILIES.get(job.config.family, ()) if job.config is not None and not job.launcher.name else ()
+
+
+def find_switch(job: TrainingJob) -> str:
+    """Return the variable that makes the program read other options, such as USE_V1; "" in its usual mode."""
+    row = find_started_program(job.command.words, job.command.environment)
+    return row.switch if row is not None else ""

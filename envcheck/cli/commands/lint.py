@@ -81,7 +81,7 @@ def lint(request: ListRulesOptions | LintOptions) -> int:
     if request.sarif:
         from envcheck.lint.sarif import write_sarif
 
-        click.echo(write_sarif(result), nl=False)
+        click.echo(write_sarif([result]), nl=False)
     elif request.as_json:
         click.echo(render_remarks.as_json(result, request.strict))
     else:

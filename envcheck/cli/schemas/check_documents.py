@@ -268,8 +268,17 @@ class RemarkValues(Keys):
     origin: str = key("Tool that found it: envcheck or shellcheck.")
 
 
+class ReadingValues(Keys):
+    kind: str = key("Language of the part: bash, yaml, json or dockerfile.")
+    program: str | None = key("Program that reads it; null if unknown, or if it starts no training.")
+    versions: str | None = key("Versions of the program whose options were compared; null for none.")
+    parser: str | None = key("How the program parses its options; null if unknown.")
+    not_checked: list[str] = key("Parts that were not checked, in English; may be empty.")
+
+
 class LintDocument(Keys, like=OutcomeDocument):
     file: str = key("File that was checked.")
+    readings: list[ReadingValues] = key("What the parts of the file were read as.")
     device: str | None = key("Vendor that the file is for; null if unknown.")
     read: int = key("Scripts and configurations that were checked; 0 if the file contains none.")
     shellcheck: bool = key("Whether shellcheck ran.")

@@ -102,6 +102,12 @@ def load_keys(name: str) -> frozenset[str]:
 
 
 @cache
+def load_dialects() -> Mapping[str, frozenset[str]]:
+    """Return common parsers and the names of their options: data/dialects.toml."""
+    return {parser: frozenset(names) for parser, names in load_own_table(FOLDER / "dialects.toml").items()}
+
+
+@cache
 def load_renamed_options(tool: str) -> Mapping[str, str]:
     """Return old name or option → current one, from the version tables."""
     return {each.old: each.new for each in table_loader.own_version_table().renamed if each.tool == tool}

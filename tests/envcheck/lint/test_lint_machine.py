@@ -98,7 +98,7 @@ def test_script_for_several_vendors(vendor: str, expected: list[Status]) -> None
     assert list_severities(EITHER, machine, "variables.set_env") == expected
 
 
-NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
+NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit --output_dir out"
 
 
 @pytest.mark.parametrize(

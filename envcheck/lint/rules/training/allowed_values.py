@@ -66,6 +66,8 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         kit = find_program_options(context, job)
         tools = programs.find_packages(job) or (tuple({each.package for each in kit.known}) if kit else ())
+        if programs.find_switch(job):
+            continue
         for given in job.options if tools and job.find_option("external_plugins") is None else ():
             having = _list_tools_with_option(tools, given.python_name)
             found = [

@@ -9,7 +9,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join
 from envcheck.lint.context.package_versions import find_installed_version
-from envcheck.scripts.programs import find_command
+from envcheck.scripts.programs import find_command, find_switch
 from launch.rendering import option_schema
 from launch.rendering.option_schema import OptionSchema
 
@@ -47,9 +47,9 @@ class ProgramOptions:
 
 
 def find_program_options(context: LintContext, job: TrainingJob) -> ProgramOptions | None:
-    """Return the option lists of a job's program; None if envcheck has none."""
+    """Return the option lists of a job's program; None if envcheck has none, or none for its mode."""
     words = _list_program_names(job)
-    if not words:
+    if not words or find_switch(job):
         return None
     found = [each for each in option_schema.load_schemas() if any(_names_program(word, each.program) for word in words)]
     if not found:
