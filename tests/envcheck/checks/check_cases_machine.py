@@ -22,6 +22,7 @@ from tests.envcheck.checks.check_parts import (
     change_answer,
     change_collector,
     change_devices,
+    change_document,
     change_environment,
     change_facts,
     change_first_device,
@@ -34,6 +35,7 @@ from tests.envcheck.checks.check_parts import (
     make_job_change,
 )
 
+SWIFT = "quay.io/ascend/ms-swift:v4.3.0-A2-py311-CANN9.0.0-ubuntu22.04"
 NODE0 = "/dev/davinci0"
 NO_TREE = change_answer(TREES, outcome=Outcome.EMPTY)
 UNLOADED = apply_changes(change_vendor(devices=(), nodes=()), change_collector("kernel", loaded=[]))
@@ -118,5 +120,6 @@ CASES: dict[str, Case] = {
     "python.openmp": ("npu", change_host(architecture="aarch64"), WARN, drop_collectors("loader"), garble_collectors("loader")),
     "python.import_without_driver": ("npu", change_vendor(nodes=(), devices=()), WARN, change_packages(torch_npu=None), apply_changes(change_vendor(nodes=(), devices=()), change_packages(torch="git"))),
     "job.image_pinned": ("npu", make_job_change(image="quay.io/ascend/cann"), WARN, make_job_change(image=None), make_job_change(image="quay.io/a b")),
+    "job.image_versions": ("npu", apply_changes(make_job_change(image=SWIFT), change_document(driver_version="24.1.0")), FAIL, make_job_change(image=None), apply_changes(make_job_change(image=SWIFT), change_document(driver_version="?"))),
     "job.image_chips": ("npu", make_job_change(image="quay.io/ascend/cann:8.5.0-a3-py311"), FAIL, make_job_change(image=None), apply_changes(make_job_change(image="quay.io/a:1-a3"), change_devices(name=None))),
 }  # fmt: skip
