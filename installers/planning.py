@@ -8,6 +8,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from envcheck.compat import image_versions
 from envcheck.core import errors
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.settings.site_access import show_values
@@ -40,11 +41,18 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
         skipped=tuple(weights_plan.describe_skipped(recipe, weights, supply)),
         notes=(
             *current.list_doubts(desired, steps),
+            *(_describe_image(desired, current) if steps else ()),
             *preconditions.list_cautions(recipe, desired.facts, desired.role, desired.findings),
             *(() if steps else (o.why for o in unfit)),
         ),
         site=show_values(supply.site),
     )
+
+
+def _describe_image(desired: DesiredState, current: TargetState) -> Iterator[Message]:
+    image = desired.image if current.container_name else None
+    if contents := image_versions.find_image_versions(image) if image else None:
+        yield _("the image contains {contents}", contents=image_versions.describe_contents(contents))
 
 
 def plan_by_hand(recipe: Recipe, folder: Path, driver: str | None, architecture: str) -> Plan:

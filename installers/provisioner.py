@@ -46,7 +46,8 @@ class Provisioner(abc.ABC):
         """Return what the target should be like."""
         supply, judged = self.supply or Supply(self.recipe), self.facts if self.job else None
         findings = self.job.findings if self.job else ()
-        return DesiredState(self.recipe, supply, self.role, self.installed_driver, judged, findings)
+        image = self.job.image if self.job else None
+        return DesiredState(self.recipe, supply, self.role, self.installed_driver, judged, findings, image)
 
     @property
     def installed_driver(self) -> str | None:

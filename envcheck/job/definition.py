@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from envcheck.compat.image_versions import find_image_versions
+from envcheck.compat.version_records import ImageVersions
 from envcheck.core.facts import MachineRequirements
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import NOTHING, Message, _, fill
@@ -84,6 +86,11 @@ class Job:
             title=title,
         )
 
+    @property
+    def image_versions(self) -> ImageVersions | None:
+        """Return what is documented to be in the image; None without an image, or if no table lists it."""
+        return find_image_versions(self.image) if self.image else None
+
     def as_json(self) -> dict[str, Any]:
         """Return the value of the key `job` in JSON documents, the same in every command on one machine."""
         return {
@@ -98,6 +105,7 @@ class Job:
             "devices": list(self.devices),
             "devices_reason": str(self.choice.reason) if self.choice else None,
             "image": self.image,
+            "image_versions": dict(self.image_versions.holds) if self.image_versions else None,
             "container": as_values(self.container) if self.container else None,
             "blocked_by": list(self.blocked_by),
             "own": self.own.as_json() if self.own else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from envcheck.compat.image_versions import describe_contents
 from envcheck.core.language import translate
 from envcheck.core.messages import _, fill, join
 from envcheck.core.model import Status
@@ -25,6 +26,8 @@ def describe_job(job: Job) -> Iterator[str]:
     own = _("none: the job runs in your own environment on this host")
     made = _("none: the job runs in a virtual environment on this host")
     yield _format_row(_("image"), job.image or translate(own if job.recipe.own_environment else made))
+    if job.image_versions:
+        yield _format_row(_("image contents"), translate(describe_contents(job.image_versions)))
     devices = join(", ", map(str, job.devices)) or _("none: the job runs on the CPU")
     yield _format_row(_("devices"), translate(devices))
     if job.container:

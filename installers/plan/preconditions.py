@@ -22,7 +22,9 @@ from installers.recipes.recipe import Recipe, RecipeJob
 # Requirements that provisioning cannot change.  Driver, toolkit and packages are not among them: it installs them, or
 # the user does.  Memory and disk usage may be different when the job starts.
 BLOCKING = frozenset(f"{AREA}.{name}" for name in OF_MACHINE)
-PASSING = ("job.memory", "job.host_memory", "job.shm")  # block the start of training, but not the installation
+# Failures that block the start of training, but not the installation; and what is worth knowing before a long download.
+PASSING = ("job.memory", "job.host_memory", "job.shm")
+BEFORE_PULL = ("job.image_versions",)
 
 
 def find_obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Obstacle]:
@@ -37,13 +39,19 @@ def list_cautions(
     recipe: Recipe, here: Facts | None, role: str = "", findings: Sequence[Finding] = ()
 ) -> Iterator[Message]:
     """Yield notes: the methods that this machine cannot run, if it can run others; else which of the selected job's
-    `findings` block its start now, but not the installation."""
+    `findings` block its start now, but not the installation.  A driver that is old for the image comes first.
+    """
+    yield from (_advise(finding) for finding in findings if finding.name in BEFORE_PULL and finding.status.is_problem)
     judged = _judge_jobs(recipe, here, role) if here else []
     short = [(job, found) for job, found in judged if found]
     if here and not short:
         yield from (finding.seen for finding in findings if finding.name in PASSING and finding.status is Status.FAIL)
     for job, found in short if len(short) < len(judged) else ():
         yield from (_("not suitable for {job}: {seen}", job=_format_job(job), seen=finding.seen) for finding in found)
+
+
+def _advise(finding: Finding) -> Message:
+    return _("{seen}. {remedy}", seen=finding.seen, remedy=_format_remedy(finding))
 
 
 def list_manual_driver(recipe: Recipe, driver: str | None) -> Iterator[ManualStep]:

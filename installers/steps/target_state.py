@@ -28,7 +28,8 @@ class DesiredState:
     """`recipe` is that of `supply`, restricted to its lock; `role` is this node's role, if the recipe has roles.
 
     `driver` is the installed version of the device driver, None if unknown.  `facts` are those of the machine, to
-    check whether it is suitable for the recipe, None to skip that; `findings` are those of the selected job.
+    check whether it is suitable for the recipe, None to skip that; `findings` are those of the selected job, and
+    `image` its image for this architecture.
     """
 
     recipe: Recipe
@@ -37,6 +38,7 @@ class DesiredState:
     driver: str | None = None
     facts: Facts | None = None
     findings: tuple[Finding, ...] = ()
+    image: str | None = None
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def _describe_failure(f: Finding) -> Message:
 # its own, which provision verified with the job's software).
 OF_CARDS = ("driver", "devices", "links")
 OF_TOOLKIT = ("toolkit",)
+OF_IMAGE = ("job.image_versions",)
 
 
 def check_doctor(s: GateContext) -> Finding:
@@ -87,7 +88,7 @@ def _judge_doubts(s: GateContext) -> Finding:
     """Report warnings and unknown results for the cards; never fails."""
     open_ = [f for f in s.doctor if f.status in (Status.WARN, Status.UNKNOWN) and f.name not in ELSEWHERE]
     areas = OF_CARDS if s.stage.container or s.recipe.image else (*OF_CARDS, *OF_TOOLKIT)
-    doubts = [f for f in open_ if f.name.partition(".")[0] in areas]
+    doubts = [f for f in open_ if f.name.partition(".")[0] in areas or f.name in OF_IMAGE]
     seen = ngettext("{count} check, no failures", "{count} checks, no failures", _count_checks(s.doctor))
     if not doubts:
         return Finding("gate.doctor", Status.OK, seen)

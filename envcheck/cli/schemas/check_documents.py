@@ -68,6 +68,7 @@ class JobValues(Keys):
     devices: list[int] = key("Numbers of the selected devices on each node, as the vendor's tool counts them.")
     devices_reason: str | None = key("Why these devices; null for the first ones.")
     image: str | None = key("Container image; null for none.")
+    image_versions: dict[str, str] | None = key("Documented versions in the image, by component; null if unknown.")
     container: JobContainerValues | None = key("The container; null for none.")
     blocked_by: list[str] = key("Requirements that this machine does not meet; may be empty.")
     own: OwnJobValues | None = key("The user's own job; null for a job of a recipe.")

@@ -25,6 +25,7 @@ from tests.envcheck.checks.check_parts import (
     change_answer,
     change_collector,
     change_devices,
+    change_document,
     change_environment,
     change_facts,
     change_first_device,
@@ -37,6 +38,7 @@ from tests.envcheck.checks.check_parts import (
     make_job_change,
 )
 
+SWIFT = "quay.io/ascend/ms-swift:v4.3.0-A2-py311-CANN9.0.0-ubuntu22.04"
 NODE0 = "/dev/davinci0"
 NO_TREE = change_answer(TREES, outcome=Outcome.EMPTY)
 UNLOADED = apply_changes(change_vendor(devices=(), nodes=()), change_collector("kernel", loaded=[]))
@@ -123,5 +125,6 @@ CASES: dict[str, Case] = {
     "job.script": ("npu", make_job_change(script=replace(SCRIPT, mistakes=(verbatim("q.sh:2: no master"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unread=verbatim("no grammar"), unread_remedy=verbatim("pip install x")))),
     "job.programs": ("npu", make_job_change(script=replace(SCRIPT, absent=(verbatim("torchrun is not in PATH"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unsure=(verbatim("conda activate"),)))),
     "job.image_pinned": ("npu", make_job_change(image="quay.io/ascend/cann"), WARN, make_job_change(image=None), make_job_change(image="quay.io/a b")),
+    "job.image_versions": ("npu", apply_changes(make_job_change(image=SWIFT), change_document(driver_version="24.1.0")), FAIL, make_job_change(image=None), apply_changes(make_job_change(image=SWIFT), change_document(driver_version="?"))),
     "job.image_chips": ("npu", make_job_change(image="quay.io/ascend/cann:8.5.0-a3-py311"), FAIL, make_job_change(image=None), apply_changes(make_job_change(image="quay.io/a:1-a3"), change_devices(name=None))),
 }  # fmt: skip

@@ -158,7 +158,9 @@ def make_case(name: str) -> tuple[Facts, Case]:
     facts = make_healthy_facts(CASES[name][0])
     right = check_cases_network.RIGHT | check_cases_kunlunxin.RIGHT
     facts = right[name](facts) if name in right else facts
-    own = {"image": "quay.io/ascend/paddle:3.1-910b"} if name.startswith("job.image") else {"script": SCRIPT}
+    tag = "cann80RC1-ubuntu20-x86_64-gcc84-py310" if name == "job.image_versions" else "3.1-910b"
+    image = {"image": f"registry.baidubce.com/device/paddle-npu:{tag}"}
+    own = image if name.startswith("job.image") else {"script": SCRIPT}
     return (
         make_job_change(**own, degrees=JobFit(True, "tensor 4"))(facts) if name.startswith("job.") else facts
     ), CASES[name]

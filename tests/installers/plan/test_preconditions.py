@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from envcheck.core.facts import Facts, SystemFacts, VendorFacts
-from envcheck.core.model import Device, Document, Status
+from envcheck.core.findings import warn
+from envcheck.core.messages import _
+from envcheck.core.model import Device, Document, Status, fix
 from envcheck.job.suitability import judge_requirements
 from envcheck.vendors import VENDORS
 from installers.plan import host_facts, preconditions
@@ -33,6 +35,16 @@ def make_machine(sizes: tuple[int | None, ...], used: int = 0, **more: Any) -> F
 
 UNSEEN = VendorFacts(VENDORS["npu"], pci=("c1:00.0",))  # on the bus, and no driver
 FIT = make_machine((64 * GIB,) * 8)
+
+
+def test_a_driver_older_than_the_image_is_noted_before_the_pull() -> None:
+    """A driver that may be too old for the image is a note of the plan, with the command that installs a newer one."""
+    doubt = warn(_("the image is documented with driver 2; 1 is installed"), fix(_("Install driver 2."), "install it"))
+    finding = replace(doubt, name="job.image_versions")
+
+    assert list(preconditions.list_cautions(RECIPE, None, findings=(finding,))) == [
+        "the image is documented with driver 2; 1 is installed. Install driver 2. Run install it."
+    ]
 
 
 def list_obstacles(cards: Facts | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:

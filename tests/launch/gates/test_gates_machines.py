@@ -131,6 +131,23 @@ def test_a_harmless_fault_is_reported(recipe: str, method: str, machine: str, as
         assert fault in QUIET or NOTED[fault][0] in found["doctor"].seen, fault
 
 
+@pytest.mark.parametrize(("driver", "status"), [("4.3.0", Status.WARN), ("4.3.8", Status.OK)])
+def test_a_driver_older_than_the_image_is_reported(driver: str, status: Status) -> None:
+    """The image of the Iluvatar recipe was published with driver 4.3.8: an older one is a warning before the start."""
+    seen = make_recipe_context("ernie-21b-iluvatar", "lora", "bi-v150x8")
+    known = [replace(v, document=replace(v.document, driver_version=driver)) for v in seen.facts.vendors if v.document]
+    judged = job_requirements.judge_machine(
+        job_requirements.add_requirements(replace(seen, facts=replace(seen.facts, vendors=tuple(known))))
+    )
+
+    found = gates.GATES["doctor"](judged)
+
+    assert ("job.image_versions" in found.seen) is (status is Status.WARN)
+    assert any("documented with driver 4.3.8; 4.3.0 is installed" in line for line in found.evidence) is (
+        status is Status.WARN
+    )
+
+
 def test_a_cut_off_answer_is_no_number() -> None:
     """With a truncated list, or cards on the bus only, the device count is UNKNOWN and the failed tool is named."""
     for fault, status, cause in (
