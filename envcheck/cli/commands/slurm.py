@@ -33,7 +33,7 @@ class PrologOptions(options.JsonOption, options.DeviceOption):
     drain: bool = flag("--drain", help="Drain bad nodes in Slurm, with the reason.")
     untold: bool = flag("--fail-on-unknown", help="Fail the node if a check could not run.")
     limit_s: float = option(
-        "--timeout", type=Seconds(0.1, 600), default=7, show_default=True, metavar="SECONDS",
+        "--timeout", type=Seconds(0.1, 600), default=6, show_default=True, metavar="SECONDS",
         help="Time limit for all checks.",
     )  # fmt: skip
     as_script: bool = options.as_script_flag()

@@ -159,7 +159,7 @@ def _check_operator(options: K8sOptions, queue: str) -> None:
     if queue and not options.kueue and not options.gang:
         raise UsageError(
             _("--no-gang cannot be used with {value}: Volcano alone has queues", value="--queue"),
-            _("remove one of them"),
+            _("use only one of them"),
         )
     if options.placement.ttl_s is not None and not kinds[0].has_ttl:
         raise UsageError(

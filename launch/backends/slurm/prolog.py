@@ -39,7 +39,7 @@ class PrologTerms:
     skip: tuple[str, ...] = ()
     alone: bool = False
     drain: bool = False
-    limit_s: float = 7.0
+    limit_s: float = 6.0
     untold: bool = False
 
 
