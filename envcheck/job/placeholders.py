@@ -36,6 +36,12 @@ def check_placeholders(request: JobRequest, recipe: Recipe, job: RecipeJob) -> N
                 _("--{option} {where} is a loopback address", option=option, where=where),
                 _("set an address that the other nodes can reach"),
             )
+    joined = split_address(request.master or "")[1]
+    if joined is not None and request.port is not None and joined != request.port:
+        raise UsageError(
+            _("--master {master} and --port {port} name different ports", master=request.master, port=request.port),
+            _("use only one of them"),
+        )
     if request.rank is not None and (request.rank >= job.nodes or job.rank not in (None, request.rank)):
         raise UsageError(
             _("invalid --rank {rank}: expected 0 to {last}", rank=request.rank, last=job.nodes - 1)

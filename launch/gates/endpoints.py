@@ -7,7 +7,7 @@ import ipaddress
 from envcheck.core import versions
 from envcheck.core.derived.installed_versions import toolkit_version
 from envcheck.core.facts import Facts
-from envcheck.core.messages import _, fill, join
+from envcheck.core.messages import NOTHING, Message, _, fill, join
 from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.job.command import TrainingCommand
 from envcheck.vendors import VENDORS
@@ -51,6 +51,8 @@ def check_collective_ports(s: GateContext) -> Finding:
             _("{seen}: out of range (1-{most})", seen=seen, most=MAX_PORT),
             manual(_("Set {name} to a lower port.", name=name)),
         )
+    if clash := describe_clash(s.port if s.leads else None, found):
+        return build_finding("gate.ports", False, clash, manual(_("Choose another port with --port.")))
     if hidden := block_if_unreachable("gate.ports", s):
         return hidden
     tested = {number: why for number, why in s.sight.ports.items() if first <= number < first + count}
@@ -75,6 +77,18 @@ def check_collective_ports(s: GateContext) -> Finding:
         _("{seen}: {state}", seen=seen, state=state),
         fix(words, "ss -ltnp", commands),
         evidence=taken,
+    )
+
+
+def describe_clash(port: int | None, span: PortSpan | None) -> Message:
+    """Return that the launcher's port is one of the collectives' ports, NOTHING if it is not."""
+    if port is None or span is None or not span[0] <= port < span[0] + span[1]:
+        return NOTHING
+    return _(
+        "port {port} of the launcher is one of the ports of the collectives, {first}-{last}",
+        port=port,
+        first=span[0],
+        last=span[0] + span[1] - 1,
     )
 
 

@@ -14,6 +14,7 @@ from envcheck.core.derived.driver_install import driver_install_command
 from envcheck.core.derived.key_value import driver_version, reported_driver_version
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
+    LINE_LIMIT,
     fail,
     is_in_container,
     ok,
@@ -29,9 +30,10 @@ from envcheck.core.findings import (
     warn_or_fail,
 )
 from envcheck.core.messages import NOTHING, Message, _, fill, join, mark, ngettext
-from envcheck.core.model import Document, Finding, Outcome, Remedy, Status, ToolError, diagnose, fix, manual
+from envcheck.core.model import Answer, Document, Finding, Outcome, Remedy, Status, ToolError, diagnose, fix, manual
 from probes.host import kernel_modules
 
+NOT_STARTED, TOO_MUCH = 126, 125  # statuses of envcheck.core.process
 # Errors of the caller or the query, not of the card (-8005 for an unprivileged user): the result is UNKNOWN.
 NOT_THE_CARD = ("permission-denied", "unsupported-query", "bad-query")
 
@@ -71,9 +73,8 @@ def check_tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             evidence=(*quote_answer(answer)[:1], *answer.text.rstrip().splitlines()[-1:]),
         )
     elif answer.outcome is Outcome.FAILED:
-        seen = _("{name} exited with status {status}", name=name, status=answer.status)
         yield fail(
-            seen,
+            _describe_failure(name, answer),
             diagnose(_("Read the error message, then check the driver."), *vendor_commands(v, "driver")),
             evidence=quote_answer(answer),
         )
@@ -103,6 +104,16 @@ def check_tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
                 version=_(", version {version}", version=document.tool_version) if document.tool_version else "",
             )
         )
+
+
+def _describe_failure(name: str, answer: Answer) -> Message:
+    """Return how the tool ended; if it could not start, or was stopped for what it printed, the reason too."""
+    seen, why = _("{name} exited with status {status}", name=name, status=answer.status), answer.err.partition("\n")[0]
+    if answer.status == NOT_STARTED and why and not answer.out:
+        return _("{name} cannot be started: {reason}", name=name, reason=why.removeprefix(f"{name}: ")[:LINE_LIMIT])
+    if answer.status == TOO_MUCH and why.startswith("printed more than"):
+        return _("{name} printed too much, and was stopped", name=name)
+    return seen
 
 
 def check_whole_answer(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ class PrologOptions(options.JsonOption, options.DeviceOption):
     drain: bool = flag("--drain", help="Drain bad nodes in Slurm, with the reason.")
     untold: bool = flag("--fail-on-unknown", help="Fail the node if a check could not run.")
     limit_s: float = option(
-        "--timeout", type=Seconds(0.1, 600), default=7, show_default=True, metavar="SECONDS",
+        "--timeout", type=Seconds(0.1, 600), default=6, show_default=True, metavar="SECONDS",
         help="Time limit for all checks.",
     )  # fmt: skip
     as_script: bool = options.as_script_flag()
@@ -53,7 +53,8 @@ class PrologOptions(options.JsonOption, options.DeviceOption):
 def prolog(request: PrologOptions) -> int:
     """Check the driver and the devices of this node when slurmd starts it; print one line if something is wrong.
 
-    Exit code 0: healthy, or unknown. 1: not healthy; slurmd drains a node whose Prolog fails.
+    Exit code 0: healthy, or unknown. 1: not healthy; slurmd drains a node whose Prolog fails. 2: wrong options, which
+    the script of --as-script does not pass on to slurmd.
 
     \b
     envcheck slurm prolog --as-script > /etc/slurm/envcheck-prolog
@@ -63,13 +64,15 @@ def prolog(request: PrologOptions) -> int:
     """
     from launch.backends.slurm import prolog as looking
 
+    terms = convert_request(looking.PrologTerms, request)
     if request.as_script:
+        looking.check_terms(terms)
         from launch.backends.slurm.session import find_program
 
         script = looking.render_prolog_script(find_program(), request.script_options)
         print_document({"script": script}) if request.as_json else click.echo(script, nl=False)
         return 0
-    health = looking.check_node_health(convert_request(looking.PrologTerms, request))
+    health = looking.check_node_health(terms)
     if request.as_json:
         print_document({**asdict(health), **errors.outcome_fields(health.exit_code, health.reason)})
     return health.exit_code

@@ -226,30 +226,22 @@ def _read_own_job(request: HostsTrainOptions | NodeTrainOptions) -> OwnJob | Non
     return found
 
 
-def _refuse_unknown_job(request: HostsTrainOptions) -> None:
-    """Raise UsageError for a job that no recipe has."""
-    from installers.recipes import catalogue
-
-    recipes = catalogue.load_all(request.recipes)
-    recipes = (catalogue.find_recipe(recipes, request.recipe),) if request.recipe else recipes
-    of_it = catalogue.JobShape(request.variant, request.node_role)
-    catalogue.list_possible(recipes, request.model, request.method, request.device, request.framework, of_it)
-
-
 def _train_hosts(request: HostsTrainOptions) -> int:
     from envcheck.payload import attachments
     from launch.backends.ssh import train_hosts
+    from launch.targets.train_request import TrainRequest
 
     if request.dry_run and request.as_json:
         raise UsageError(_("--dry-run prints the command of each host, not a JSON document"), _("remove --json"))
     backend_options.choose_own_options(backends.LOCAL, request.own)
-    _refuse_unknown_job(request)
+    hosts, wish = fleet_words.list_hosts(request), convert_request(TrainRequest, request)
+    train_hosts.check_job(wish, hosts)
     given = fleet_words.collect_given(OF_EACH)
     carried = {name: given[name] for name in CARRIED if name in given}
     words, said = fleet_words.build_words(given, carried)
     return train_hosts.train_on_hosts(
         convert_request(
-            train_hosts.NodesRequest, request, hosts=fleet_words.list_hosts(request), words=words, said=said,
+            train_hosts.NodesRequest, request, hosts=hosts, words=words, said=said,
             carried=attachments.pack_files(carried), master=request.master or "", runs=str(request.runs),
         )
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Runs programs on hosts that the collector was sent to; on this host, envcheck.core.process does."""
 
+import errno
 import os
 import select
 import signal
@@ -34,8 +35,9 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
             start_new_session=True, env=dict(os.environ, LC_ALL="C.UTF-8"),
         )  # fmt: skip
     except OSError as err:
-        absent = isinstance(err, FileNotFoundError)
-        why = "not found" if absent else (err.strerror or str(err)).lower()
+        why = _describe_start_error(argv[0], err)
+        absent = not why
+        why = why or "not found"
         return CommandOutput(NOT_FOUND if absent else NOT_STARTED, "", f"{argv[0]}: {why}", absent=absent)
     _running.add(child)
     try:
@@ -51,6 +53,34 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
         err_text = note + err_text[:OUTPUT_LIMIT]
         return CommandOutput(TOO_MUCH, out[:OUTPUT_LIMIT], err_text, time.monotonic() - began)
     return CommandOutput(HUNG if hung else child.returncode, out, err_text, time.monotonic() - began, hung=hung)
+
+
+def _describe_start_error(program: str, err: OSError) -> str:
+    """Return why a program cannot be started, "" if PATH does not have it; in the words of envcheck.core.errors, which
+    a host examined over ssh does not have."""
+    folders = [""] if "/" in program else os.environ.get("PATH", "").split(os.pathsep)
+    paths = [path for path in (os.path.join(folder, program) for folder in folders) if os.path.lexists(path)]
+    path = next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), paths[0] if paths else "")
+    if path and os.path.isdir(path):
+        return path + " is a directory"
+    if isinstance(err, FileNotFoundError):
+        interpreter = _read_interpreter(path) if path else ""
+        if interpreter:
+            return f"the interpreter of {path} does not exist: {interpreter}"
+        return f"the loader that {path} needs does not exist" if path else ""
+    if err.errno == errno.ENOEXEC:
+        return path + " is not a program for this machine (exec format error)"
+    return (err.strerror or str(err)).lower()
+
+
+def _read_interpreter(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return ""
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    return words[0] if words else ""
 
 
 def kill_all() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.messages import _
+from envcheck.core.messages import _, join
 from envcheck.core.secrets import redact_text
 from envcheck.job.definition import Job
 from envcheck.job.resolve import refuse_talk
@@ -26,7 +26,7 @@ from launch.targets.train_request import TrainRequest
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")  # "-worker-9999" is appended; a label has 63 characters at most
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _IMAGE = re.compile(r"[\w][\w.:/@-]{0,400}")
-_RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::(\d{1,4}))?")
+_RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::([1-9]\d{0,3}))?", re.ASCII)
 _ARCHITECTURE = re.compile(r"[a-z0-9_]{1,20}")
 _ROLE_VALUE = re.compile(r"([a-z]+)=(.+)")
 ONE_GROUP = "trainjob"  # the shape of job kinds whose pods are all equal
@@ -156,6 +156,11 @@ def _check_operator(options: K8sOptions, queue: str) -> None:
             else _("invalid value for {option}: {value!r}", option="--queue", value=queue),
             _("use a queue of Volcano: --queue NAME") if options.kueue else _("use kueue:NAME"),
         )
+    if queue and not options.kueue and not options.gang:
+        raise UsageError(
+            _("--no-gang cannot be used with {value}: Volcano alone has queues", value="--queue"),
+            _("use only one of them"),
+        )
     if options.placement.ttl_s is not None and not kinds[0].has_ttl:
         raise UsageError(
             _("--operator {operator} cannot be used with {value}", operator=options.operator, value="--ttl"),
@@ -203,6 +208,7 @@ def build_pod_groups(request: TrainRequest, options: K8sOptions) -> tuple[PodGro
     if request.node_role:
         raise UsageError(_("--node-role cannot be used with --on k8s: one job has all roles"), _("remove the option"))
     jobs = resolve_roles(request, Facts())
+    _check_roles(jobs, options)
     if len(jobs) > 1:
         if find_kind(jobs[0].recipe, options).shape == ONE_GROUP:
             raise UsageError(
@@ -215,6 +221,25 @@ def build_pod_groups(request: TrainRequest, options: K8sOptions) -> tuple[PodGro
     if master.kind.shape == ONE_GROUP:
         return (replace(master, count=nodes),)
     return (master,) if nodes == 1 else (master, replace(master, first=1, count=nodes - 1))
+
+
+def _check_roles(jobs: Sequence[Job], options: K8sOptions) -> None:
+    """Raise UsageError for a value of --image or --resource for a role that the job does not have."""
+    roles = [job.method.role for job in jobs if job.method.role]
+    for option, values in (("--image", options.images), ("--resource", options.resources)):
+        for role in values:
+            if role and role not in roles:
+                raise UsageError(
+                    _(
+                        "{option}: recipe {name} has no role {role!r}",
+                        option=option,
+                        name=jobs[0].recipe.name,
+                        role=role,
+                    ),
+                    _("use one of its roles: {roles}", roles=join(", ", roles))
+                    if roles
+                    else _("remove {role}= before the value", role=role),
+                )
 
 
 def find_kind(recipe: Recipe, options: K8sOptions) -> JobKind:

@@ -18,7 +18,7 @@ _VALUE = r"(?:[a-zA-Z0-9](?:[\w.-]{0,61}[a-zA-Z0-9])?)?"
 _LABEL = re.compile(rf"({_KEY})=({_VALUE})", re.ASCII)
 _ANNOTATION = re.compile(rf"({_KEY})=([^\x00-\x1f\x7f-\x9f]{{0,4096}})", re.ASCII)
 _TOLERATION = re.compile(rf"({_KEY})(?:=({_VALUE}))?(?::({'|'.join(EFFECTS)}))?", re.ASCII)
-_RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::(\d{1,4}))?", re.ASCII)
+_RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::([1-9]\d{0,3}))?", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,9}")
 NAME_FORM = _("use lowercase letters, digits, dots and hyphens")
 

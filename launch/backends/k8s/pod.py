@@ -20,6 +20,7 @@ from launch.catalogue.schedulers import kubernetes_names
 Body = dict[str, Any]
 GIB = 1 << 30
 PART_BYTES = 900_000  # of envcheck.pyz per ConfigMap, whose limit is 1 MiB
+STORAGE = "storage"  # the volume with model and data
 LOCK_MEMORY = "IPC_LOCK"  # RDMA registers memory, which the default limit of locked memory forbids
 
 
@@ -185,6 +186,11 @@ def _list_volumes(part: PodGroup, options: K8sOptions, payload: Payload) -> Iter
     limit = _build_shm_limit(part)
     if limit or part.method.processes > 1:  # the default of 64 MiB is enough for a single process
         yield PodVolume("shm", {"emptyDir": {"medium": "Memory", **limit}}, "/dev/shm")
+    yield from _list_storage_volumes(part, options)
+
+
+def _list_storage_volumes(part: PodGroup, options: K8sOptions) -> Iterator[PodVolume]:
+    """Yield the mounts of the recipe: folders of the nodes, and those below the storage of the job."""
     container = part.recipe.container
     mounts = container.mounts if container else (Mount(".", pod_scripts.DEFAULT_WORKDIR),)
     for number, mount in enumerate(mounts):
@@ -197,7 +203,13 @@ def _list_volumes(part: PodGroup, options: K8sOptions, payload: Payload) -> Iter
             yield PodVolume(f"host-{number}", {"hostPath": {"path": mount.source}}, mount.target, mount.read_only)
         else:
             sub = "" if mount.source == "." else mount.source
-            yield PodVolume("storage", _build_storage_source(part, options), mount.target, mount.read_only, sub)
+            yield PodVolume(STORAGE, _build_storage_source(part, options), mount.target, mount.read_only, sub)
+
+
+def list_data_folders(part: PodGroup, options: K8sOptions) -> tuple[str, ...]:
+    """Return the folders of the pod that are in the job's storage."""
+    volumes = _list_storage_volumes(part, options)
+    return tuple(volume.target for volume in volumes if volume.name == STORAGE)
 
 
 def _build_shm_limit(part: PodGroup) -> Body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
@@ -17,13 +17,23 @@ from envcheck.job.definition import Job
 from envcheck.job.repeat_options import option_word
 from envcheck.payload import pyz
 from launch import job_files
-from launch.backends.k8s import manifests, patches, pod, pod_security
+from launch.backends import submission_checks
+from launch.backends.k8s import manifests, patches, pod, pod_scripts, pod_security
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, build_pod_groups, parse_k8s_options
 from launch.backends.k8s.manifests import K8sManifest
 from launch.backends.k8s.pod_security import SecurityLevel
 from launch.runs.backends import OwnOptions, PreviewOptions
 from launch.targets.train_request import TrainRequest
 
+HOST = "host"  # the network of a container that has the node's ports
+SERVICES = {  # ports of a node that Kubernetes uses, "Ports and Protocols" of its documentation
+    **dict.fromkeys((2379, 2380), "etcd"),
+    6443: "kube-apiserver",
+    **dict.fromkeys((10248, 10250), "kubelet"),
+    **dict.fromkeys((10249, 10256), "kube-proxy"),
+    10257: "kube-controller-manager",
+    10259: "kube-scheduler",
+}
 LOCAL_ONLY_OPTIONS = (
     "gates",
     "provision",
@@ -37,7 +47,8 @@ LOCAL_ONLY_OPTIONS = (
 def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     """Show, write or submit the manifests; return the exit code."""
     _reject_unsupported_options(request, shown)
-    options, groups = _resolve_pod_groups(request, own)
+    options, groups = resolve_pod_groups(request, own)
+    check_values(request, options, groups)
     changes = patches.load_patches([Path(name) for name in own.get("patch") or ()])
     known = {part.architecture for part in groups}
     if not shown.dry_run:  # both libraries of an image with several architectures may have to be fetched
@@ -63,12 +74,24 @@ def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     return submit.submit_job(request, options, groups, documents, payload_documents, security)
 
 
-def _resolve_pod_groups(request: TrainRequest, own: OwnOptions) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
+def resolve_pod_groups(request: TrainRequest, own: OwnOptions) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
     """Return the options and the pod groups of the job."""
     groups = build_pod_groups(request, parse_k8s_options({**own, "job_name": "unnamed"}, ""))
     return parse_k8s_options(
         own, _name_job(groups[0].recipe.name, groups[0].method.variant or groups[0].method.method)
     ), groups
+
+
+def check_values(request: TrainRequest, options: K8sOptions, groups: tuple[PodGroup, ...]) -> None:
+    """Raise UsageError for values that no pod could use: the job would wait for its nodes only to be refused."""
+    for part in groups:
+        command = pod_scripts.build_command(request, part)
+        shares_ports = part.recipe.container is not None and part.recipe.container.network == HOST
+        submission_checks.check_ports(part.job, command, SERVICES if shares_ports else {}, is_root=True)
+        if request.data is not None:
+            folders = pod.list_data_folders(part, options)
+            where = _("the pods of recipe {name}", name=part.recipe.name)
+            submission_checks.check_mounted_data(PurePosixPath(request.data), folders, where)
 
 
 def _name_job(recipe: str, method: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, ngettext
-from envcheck.job.command import BLANKS, TrainingCommand, render_job
+from envcheck.job.command import TrainingCommand, render_job
 from envcheck.job.command_values import fill_values
 from envcheck.job.definition import Job
 from envcheck.job.repeat_options import format_job_options, option_word
+from launch.backends import submission_checks
 from launch.backends.slurm.placement import ComponentPlacement, choose_placement
 from launch.backends.slurm.site import PartitionRow
 from launch.backends.slurm.slurm_options import SlurmOptions
@@ -20,6 +22,7 @@ from launch.targets.train_request import TrainRequest
 FORWARDED_OPTIONS = ("nnodes", "cards", "steps", "port", "data")  # passed on to the nodes unchanged
 
 
+SERVICES = {6817: "slurmctld", 6818: "slurmd", 6819: "slurmdbd"}  # the default ports of Slurm
 # Values that each node sets, or that have a default there.
 SET_ON_NODES = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 
@@ -92,19 +95,9 @@ def _build_component(
     own = [values[min(number, len(values) - 1)] if values else "" for values in (options.partition, options.gres)]
     place = choose_placement(rows, job.device, nodes, job.method.processes, *own)
     command = render_job(job, fill_values(request, job.recipe, None))
-    _refuse_missing_values(command)
+    submission_checks.check_values(command, SET_ON_NODES)
+    submission_checks.check_ports(job, command, SERVICES, is_root=job.image is not None or os.geteuid() == 0)
     return JobComponent(job, nodes, place, list_node_options(request, job), command)
-
-
-def _refuse_missing_values(command: TrainingCommand) -> None:
-    """Raise UsageError for a value that no node can determine: the job would wait in the queue only to be refused."""
-    for token in command.missing:
-        if token not in SET_ON_NODES:
-            blank = BLANKS[token]
-            raise UsageError(
-                _("missing value for {variable}: {meaning}", variable=blank.variable, meaning=blank.meaning),
-                _("specify it with --port PORT") if token == "port" else _("specify it with --set or --data"),
-            )
 
 
 def list_node_options(request: TrainRequest, job: Job) -> tuple[str, ...]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envcheck.core.messages import _, describe, fill, ngettext, restore
+from launch.backends.slurm.node_faults import is_node_fault
 
 LIMIT = 64 << 20  # bytes of a document; a node with 16 devices has 200 kB
-# Gates that fail because of the machine, whatever the job: a site would drain the node.
+# Gates that fail because of the machine: a job of one node looks for another one.
 MACHINE_GATES = ("gate.doctor", "gate.devices", "gate.topology")
+# What envcheck on a node refused, and gates that depend on the options of the job only, on no node.
+OPTION_GATES = ("train", "gate.command", "gate.degrees", "gate.mix", "gate.steps")
 NO_ANSWER = "look.answer"
 
 
@@ -42,7 +45,7 @@ class NodesVerdict:
     def bad_nodes(self) -> tuple[str, ...]:
         """Nodes with a failure that the others do not have. A gate that fails on all of several nodes is a fault of the
         job, which other nodes would have too."""
-        own = {node: {gate.name for gate in gates} for node, gates in self.closed.items()}
+        own = {node: {gate.name for gate in gates} - {*OPTION_GATES} for node, gates in self.closed.items()}
         common = set.intersection(*own.values()) if len(own) == len(self.nodes) > 1 else set()
         alone = len(self.nodes) == 1
         return tuple(
@@ -51,9 +54,16 @@ class NodesVerdict:
 
     @property
     def faulty_machines(self) -> Mapping[str, FailedGate]:
-        """Bad nodes with a failed gate of MACHINE_GATES, and the first such gate."""
-        found = {node: [gate for gate in self.closed[node] if gate.name in MACHINE_GATES] for node in self.bad_nodes}
-        return {node: gates[0] for node, gates in found.items() if gates}
+        """Bad nodes with a failed check of doctor that no job or user causes, and the gate with that check as its only
+        evidence: a site may drain them."""
+        found = {node: [fault for gate in self.closed[node] for fault in _list_faults(gate)] for node in self.bad_nodes}
+        return {node: faults[0] for node, faults in found.items() if faults}
+
+
+def _list_faults(gate: FailedGate) -> Iterable[FailedGate]:
+    for line in gate.evidence if gate.name == "gate.doctor" else ():
+        if is_node_fault(line.partition(":")[0]):
+            yield replace(gate, evidence=(line,))
 
 
 def judge_nodes(folder: Path, nodes: Sequence[str]) -> NodesVerdict:
@@ -115,6 +125,11 @@ def describe_verdict(verdict: NodesVerdict) -> Iterable[str]:
     from envcheck.core.host_names import fold_hosts
 
     many = len(verdict.nodes)
+    if verdict.closed and not {gate.name for gates in verdict.closed.values() for gate in gates} - {*OPTION_GATES}:
+        yield _("envcheck: the options of the job are wrong; its nodes are not at fault")
+        for gate, nodes in group_by_reason(verdict):
+            yield from _describe_gate(gate, nodes)
+        return
     if not verdict.closed:
         yield _("envcheck: all preflight checks of {nodes} passed", nodes=fold_hosts(verdict.nodes))
         return
@@ -126,10 +141,14 @@ def describe_verdict(verdict: NodesVerdict) -> Iterable[str]:
         nodes=fold_hosts(verdict.closed),
     )
     for gate, nodes in group_by_reason(verdict):
-        yield _("  {nodes}: {gate}: {seen}", nodes=nodes, gate=gate.name, seen=gate.seen)
-        yield from (f"    {line}" for line in gate.evidence if line != gate.seen)
-        if gate.next_step:
-            yield _("    next: {next_step}", next_step=fill(gate.next_step))
+        yield from _describe_gate(gate, nodes)
+
+
+def _describe_gate(gate: FailedGate, nodes: str) -> Iterable[str]:
+    yield _("  {nodes}: {gate}: {seen}", nodes=nodes, gate=gate.name, seen=gate.seen)
+    yield from (f"    {line}" for line in gate.evidence if line != gate.seen)
+    if gate.next_step:
+        yield _("    next: {next_step}", next_step=fill(gate.next_step))
 
 
 def group_by_reason(verdict: NodesVerdict) -> list[tuple[FailedGate, str]]:

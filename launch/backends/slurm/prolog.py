@@ -21,12 +21,9 @@ from envcheck.core import errors
 from envcheck.core.language import translate
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.model import Finding, Status
+from launch.backends.slurm.node_faults import CHECKED_AREAS, IN_USE_CHECKS, JOB_CHECKS
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # slurmd runs HealthCheckProgram without PATH
-CHECKED_AREAS = ("driver", "devices", "links", "own")
-# These depend on the job, or are normal while another job uses the node.
-JOB_CHECKS = ("devices.visible", "devices.remapped", "devices.order")
-IN_USE_CHECKS = ("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes")
 
 
 class PrologTimeoutError(BaseException):
@@ -42,7 +39,7 @@ class PrologTerms:
     skip: tuple[str, ...] = ()
     alone: bool = False
     drain: bool = False
-    limit_s: float = 7.0
+    limit_s: float = 6.0
     untold: bool = False
 
 
@@ -57,7 +54,8 @@ class NodeHealth:
 
 
 def check_node_health(terms: PrologTerms) -> NodeHealth:
-    """Check the node; print one line on standard error unless it is healthy."""
+    """Check the node; print one line on standard error unless it is healthy. UsageError for wrong terms."""
+    check_terms(terms)
     os.environ.setdefault("PATH", PATH)
     try:
         with _limit_time(terms.limit_s):
@@ -80,6 +78,15 @@ def check_node_health(terms: PrologTerms) -> NodeHealth:
         if unknown
         else NodeHealth(node_name(), "healthy", "", errors.SUCCESS)
     )
+
+
+def check_terms(terms: PrologTerms) -> None:
+    """Raise EnvcheckError for settings that cannot be read and for names of checks that do not exist."""
+    from envcheck import checks, settings
+    from envcheck.checks import custom
+
+    site = settings.load_settings(terms.config) if terms.config else None
+    checks.resolve_check_names(terms.skip, custom.load_custom_checks(site) if site else ())
 
 
 def node_name() -> str:
@@ -166,7 +173,9 @@ def _drain_node(terms: PrologTerms, reason: str) -> None:
 
 
 def render_prolog_script(program: str, options: Sequence[str]) -> str:
-    """Return a shell script for Prolog= or HealthCheckProgram=, which take a path without options."""
+    """Return a shell script for Prolog= or HealthCheckProgram=, which take a path without options.
+
+    Only exit code 1 is passed on: slurmd would also drain the node if envcheck were missing or its options wrong."""
     words = shlex.join([program, "slurm", "prolog", *options])
     head = "#!/bin/sh\n# Prolog or HealthCheckProgram of slurm.conf; written by envcheck slurm prolog --as-script.\n"
-    return f"{head}exec {words}\n"
+    return f"{head}{words}\n[ $? -ne 1 ] || exit 1\n"

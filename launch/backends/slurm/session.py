@@ -21,6 +21,7 @@ from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.local_facts import collect_environments_here
 from envcheck.payload import pyz
 from launch import gates, job_files
+from launch.backends import submission_checks
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict, apply_verdict
 from launch.backends.roles import resolve_roles
@@ -52,6 +53,8 @@ def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     only_shown = shown.dry_run or shown.as_script or shown.write is not None
     rows = _query_partitions(only_shown)
     plan = plan_request(request, options, rows)
+    for component in plan.components:
+        submission_checks.check_shared_paths(request, component.job, _list_waived(request))
     verdicts = _judge_nodes(request, plan, rows)
     print_placement(verdicts)
     if not only_shown:
@@ -75,8 +78,11 @@ def _judge_nodes(
     if isinstance(nodes, str):
         print_translated(_("note: the nodes were not checked before submission: {reason}", reason=nodes))
         return ()
-    waived = gates.waive.parse_waivers(request.waive, request.because, gates.GATES)
-    return node_resources.judge_plan(plan, rows, nodes, os.environ, [each.name for each in waived])
+    return node_resources.judge_plan(plan, rows, nodes, os.environ, _list_waived(request))
+
+
+def _list_waived(request: TrainRequest) -> list[str]:
+    return [each.name for each in gates.waive.parse_waivers(request.waive, request.because, gates.GATES)]
 
 
 def _report_refusal(request: TrainRequest, plan: SlurmPlan, verdicts: tuple[PlacementVerdict, ...]) -> int:

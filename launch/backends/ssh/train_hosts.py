@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import click
 
 from envcheck.core import errors
-from envcheck.core.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.facts import Facts
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import translate as spoken
 from envcheck.core.messages import NOTHING, Message, _, mark, verbatim
@@ -22,16 +23,26 @@ from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
 from envcheck.fleet.runner import CommandOutcome
+from envcheck.job.command import render_job
+from envcheck.job.command_values import fill_values
+from envcheck.job.resolve import resolve
 from envcheck.payload.content import Payload
 from envcheck.payload.remote_command import Word
 from envcheck.report.summary import describe_outcome, exit_code, safe
 from installers.hosts.presentation import pad_state
 from installers.hosts.remote_plan import sanitize_line
+from installers.recipes import catalogue
+from installers.recipes.catalogue import JobShape
+from installers.recipes.recipe import Recipe
+from launch.backends import submission_checks
 from launch.backends.node_findings import findings_values, print_findings
 from launch.backends.ssh import node_outcome
 from launch.backends.ssh.node_outcome import NodeOutcome
 from launch.run.run_text import print_line, print_translated
+from launch.targets.train_request import TrainRequest
 
+# Values that each host sets, or that have a default there.
+SET_ON_HOSTS = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 CHECKS_S = 300.0  # time limit for the preflight checks of a host
 # After one host failed, the others get this long to end by themselves with their own report; then they are stopped.
 OTHERS_S = (15.0, 18.0)
@@ -65,13 +76,46 @@ class NodesRequest:
 
     def list_host_options(self, host: str) -> tuple[str, ...]:
         """Return the options of one host. Each has its own run folder, since hosts may share a file system."""
-        rank, count = str(self.hosts.index(host)), str(len(self.hosts))
-        return ("--nnodes", count, "--rank", rank, "--master", self.master, "--runs", f"{self.runs}/{host}")
+        count, runs = len(self.hosts), ("--runs", f"{self.runs}/{host}")
+        if count == 1:  # jobs of one node refuse a rank and a master
+            return ("--nnodes", "1", *runs)
+        return ("--nnodes", str(count), "--rank", str(self.hosts.index(host)), "--master", self.master, *runs)
 
     def build_order(self, *more: str, deadline_s: float | None = None, together: bool = False) -> runner.FleetCommand:
         """Return the command for all hosts, with `more` options."""
         words = {host: ("train", "--json", *more, *self.list_host_options(host), *self.words) for host in self.hosts}
         return runner.FleetCommand(words, self.carried, self.fanout, deadline_s, self.forget, together)
+
+
+def check_job(request: TrainRequest, hosts: Sequence[str]) -> None:
+    """Raise UsageError for what no host could accept: no recipe, wrong options, relative paths, impossible ports.
+
+    Several recipes may match, of which each host chooses by its devices: then each of them has to be impossible."""
+    recipes = catalogue.load_all(request.recipes)
+    named = (catalogue.find_recipe(recipes, request.recipe),) if request.recipe else recipes
+    count, words = len(hosts), (request.model, request.method, request.device, request.framework)
+    # Node 0 gets its address from ssh's configuration; any name of a host stands for it here.
+    there = replace(request, nnodes=count)
+    there = replace(there, rank=0, master=request.master or hosts[0]) if count > 1 else there
+    submission_checks.check_remote_paths(there)
+    refused: list[UsageError] = []
+    for recipe, method in catalogue.list_possible(named, *words, JobShape(request.variant, request.node_role)):
+        one = replace(there, recipe=recipe.name, method=method.method, variant=method.variant or None)
+        one = replace(one, model=None, framework=None, node_role=method.role or None, device=method.device or "auto")
+        try:
+            _check_offer(replace(one, rank=method.rank) if method.role else one, recipes)
+        except UsageError as err:
+            refused.append(err)
+            continue
+        return
+    raise refused[0]
+
+
+def _check_offer(request: TrainRequest, recipes: Sequence[Recipe]) -> None:
+    job = resolve(request, recipes, Facts())
+    command = render_job(job, fill_values(request, job.recipe, None))
+    submission_checks.check_values(command, SET_ON_HOSTS)
+    submission_checks.check_ports(job, command, {}, is_root=True)  # the user on the hosts is ssh's to choose
 
 
 def train_on_hosts(request: NodesRequest) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.checks.software import driver_tool
 from envcheck.collect import facts
 from envcheck.collect.host import commands
 from envcheck.core import process
@@ -49,23 +50,29 @@ def test_a_tool_that_prints_too_much_is_stopped_and_named(run: object) -> None:
     assert "printed more than 4 MiB, and was stopped" in done.err
 
 
+@pytest.mark.parametrize("run", [
+    lambda argv: process.run_command(argv, timeout_s=60),
+    lambda argv: commands.run_command(argv, 60),
+], ids=["here", "remote"])  # fmt: skip
 @pytest.mark.parametrize(("text", "reason"), [
     (b"#!/nonexistent/python\n", "the interpreter of {path} does not exist: /nonexistent/python"),
     (b"\x7fELF\x00\x00not a program", "is not a program for this machine (exec format error)"),
     (None, "{path} is a directory"),
 ])  # fmt: skip
 def test_what_cannot_start_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes | None, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes | None, reason: str, run: object
 ) -> None:
-    """A missing interpreter, a program of another machine and a folder are not a missing tool."""
+    """A missing interpreter, a program of another machine and a folder are not a missing tool, on remote hosts too."""
     path = tmp_path / "npu-smi"
     path.mkdir() if text is None else write_program(path, text)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    done = process.run_command(["npu-smi", "info"], timeout_s=60)
+    done = run(["npu-smi", "info"])  # type: ignore[operator]
 
     assert (done.status, done.absent) == (126, False)
     assert reason.format(path=path) in done.err
+    tool = Answer("run npu-smi info", Outcome.FAILED, status=done.status, err=done.err)
+    assert driver_tool._describe_failure("npu-smi", tool).startswith("npu-smi cannot be started: ")
 
 
 def test_a_missing_tool_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launch.backends.slurm import prolog
 from tests.launch.backends.slurm.slurm_parts import SlurmCluster, start_slurm
 
 pytestmark = pytest.mark.real
@@ -85,6 +86,18 @@ def test_a_file_for_the_configuration(tmp_path: Path) -> None:
 
     assert "slurm prolog --device cpu --timeout 20\n" in text
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", (("--skip", "devices.nonsense"), ("--config", "absent.toml"), ("--bogus",)))
+def test_a_mistake_of_the_user_drains_no_node(words: tuple[str, ...]) -> None:
+    """--as-script refuses wrong options; a script with such options, or without envcheck, does not fail the node."""
+    shown = subprocess.run([*SAYS, *words, "--as-script"], cwd=ROOT, capture_output=True, text=True, check=False)
+    text = prolog.render_prolog_script(str(Path(sys.executable).with_name("envcheck")), [*words, "--drain"])
+    for script in (text, prolog.render_prolog_script("/nonexistent/envcheck", [])):
+        done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, bool(done.stderr), "drain" in done.stderr) == (0, True, False), done
+
+    assert (shown.returncode, shown.stdout) == (2, ""), shown
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
+from launch.backends import submission_checks
 from launch.backends.roles import resolve_roles
 from launch.backends.slurm import (
     batch_script,
@@ -321,20 +322,43 @@ def test_shown_and_written(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def write_gate_report(folder: Path, node: str, *gates: str, **more: object) -> None:
-    found = [{"name": gate, "status": "FAIL", "seen": f"{node} has none", "remedy": None} for gate in gates]
+def write_gate_report(folder: Path, node: str, *gates: str, evidence: tuple[str, ...] = (), **more: object) -> None:
+    common = {"status": "FAIL", "seen": f"{node} has none", "remedy": None, "evidence": list(evidence)}
+    found = [{"name": gate, **common} for gate in gates]
     (folder / f"{node}.json").write_text(json.dumps({"state": "refused" if gates else "ready", "gates": found, **more}))
 
 
 def test_which_nodes_are_bad(tmp_path: Path) -> None:
     """A failure of one node is its own fault; a failure of all nodes is a fault of the job."""
     write_gate_report(tmp_path, "n1", "gate.data")
-    write_gate_report(tmp_path, "n2", "gate.data", "gate.doctor")
+    write_gate_report(tmp_path, "n2", "gate.data", "gate.doctor", evidence=("driver.version: 1 is too old. Update.",))
     write_gate_report(tmp_path, "n3", "gate.data")
     found = node_reports.judge_nodes(tmp_path, ["n1", "n2", "n3"])
 
     assert (list(found.closed), found.bad_nodes, list(found.faulty_machines)) == (["n1", "n2", "n3"], ("n2",), ["n2"])
+    assert found.faulty_machines["n2"].reason == "driver.version: 1 is too old"
     assert node_reports.parse_verdict_values(node_reports.list_verdict_values(found)) == found
+
+
+@pytest.mark.parametrize("check", ("devices.visible", "devices.memory", "toolkit.environment", "network.hccl_values"))
+def test_no_node_is_drained_for_what_a_user_or_job_caused(check: str, tmp_path: Path) -> None:
+    """A bad variable of the user, or a card in use, makes a job look for another node; a site keeps the node."""
+    write_gate_report(tmp_path, "n1", "gate.doctor", "gate.devices", evidence=(f"{check}: wrong. Set another.",))
+    found = node_reports.judge_nodes(tmp_path, ["n1"])
+
+    assert (found.bad_nodes, found.faulty_machines) == (("n1",), {})
+
+
+def test_wrong_options_are_no_fault_of_a_node(tmp_path: Path) -> None:
+    """Options that envcheck on a node refuses: the nodes are not called unfit, and none is left out or drained."""
+    write_gate_report(tmp_path, "n1")
+    (tmp_path / "n2.json").write_text(json.dumps({"state": "refused", "error": "no such option", "next": "remove it"}))
+    found = node_reports.judge_nodes(tmp_path, ["n1", "n2"])
+
+    assert (found.bad_nodes, found.faulty_machines) == ((), {})
+    assert next(iter(node_reports.describe_verdict(found))) == (
+        "envcheck: the options of the job are wrong; its nodes are not at fault"
+    )
 
 
 @pytest.mark.parametrize(("gate", "bad"), (("gate.doctor", ("n1",)), ("gate.data", ())))
@@ -460,3 +484,56 @@ def test_an_incomplete_command_is_refused_at_submission(tmp_path: Path) -> None:
 
     assert "--port" in caught.value.next_step
     assert found.nodes == 2
+
+
+JOB_OF_TWO = TrainRequest(recipe="tiny-cpu", method="lora", nnodes=2)
+BIG = TrainRequest(model="300b", method="sft", device="npu")
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (replace(JOB_OF_TWO, port=6818), "port 6818 belongs to slurmd"),
+        (replace(BIG, port=60005), "port 60005 of the launcher is one of the ports of the collectives, 60000-60015"),
+        (replace(BIG, port=99), None),  # the image runs as root
+    ],
+)
+def test_ports_are_judged_at_submission(request_: TrainRequest, words: str | None) -> None:
+    """A port of Slurm itself, and one that the collectives need, are refused before the job waits in the queue."""
+    if words is None:
+        assert plan_job(request_).components[0].command
+        return
+    with pytest.raises(UsageError) as err:
+        plan_job(request_)
+
+    assert err.value.message == words
+
+
+def test_reserved_ports_are_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root may listen on a port below 1024, if the job runs on the hosts."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UsageError, match="port 443 is reserved: only root may listen on ports below 1024"):
+        plan_job(replace(JOB_OF_TWO, port=443))
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (replace(JOB_OF_TWO, data=Path("absent.json")), "absent.json: no such file or directory"),
+        (replace(JOB_OF_TWO, into=Path("/nonexistent/env")), "--into /nonexistent/env: no such file or directory"),
+        (replace(BIG, data=Path("/nonexistent/x.json")), "is not in the container of recipe ernie-300b-npu"),
+        (replace(BIG, data=Path("/home/nobody/absent.json")), "/home/nobody/absent.json: no such file or directory"),
+        (replace(BIG, data=Path("/home/../etc/passwd")), "is not in the container of recipe ernie-300b-npu"),
+    ],
+)
+def test_paths_are_judged_at_submission(request_: TrainRequest, words: str) -> None:
+    """Data and environments that this machine does not have, and data outside of the container's mounts; the preflight
+    check of the data can be waived."""
+    (job,) = resolve_roles(request_, Facts())
+
+    with pytest.raises(UsageError) as err:
+        submission_checks.check_shared_paths(request_, job)
+    assert words in err.value.message
+    if request_.data:
+        submission_checks.check_shared_paths(request_, job, ["data"])
+    submission_checks.check_shared_paths(replace(request_, data=None, into=None), job)

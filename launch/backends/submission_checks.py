@@ -1,0 +1,118 @@
+"""What is judged of a job before it is submitted, without any of its nodes: its command, its ports and its paths.
+
+A wrong option is an error of the command line here; on a node it would look like an unfit node, after hours in a queue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.messages import Message, _, join
+from envcheck.job.command import BLANKS, TrainingCommand
+from envcheck.job.definition import Job
+from launch.gates import endpoints
+from launch.gates.context import find_launcher_port
+from launch.targets.train_request import TrainRequest
+
+FIRST_USER_PORT = 1024  # only root may listen on a lower one
+
+
+def check_values(command: TrainingCommand, set_on_nodes: Collection[str]) -> None:
+    """Raise UsageError for a value that no node can determine; `set_on_nodes` are tokens that the nodes fill in."""
+    for token in command.missing:
+        if token not in set_on_nodes:
+            blank = BLANKS[token]
+            raise UsageError(
+                _("missing value for {variable}: {meaning}", variable=blank.variable, meaning=blank.meaning),
+                _("specify it with --port PORT") if token == "port" else _("specify it with --set or --data"),
+            )
+
+
+def check_ports(job: Job, command: TrainingCommand, taken: Mapping[int, str], is_root: bool) -> None:
+    """Raise UsageError for ports that no node can open. `taken` has the ports of the site's own services; `is_root`:
+    the launcher runs as root."""
+    port = find_launcher_port(command.argv, command.environment)
+    if port is None or job.method.nodes < 2:
+        return
+    another = _("choose another port with --port")
+    if not 0 < port <= endpoints.MAX_PORT:
+        raise UsageError(_("port {port}: out of range (1-{most})", port=port, most=endpoints.MAX_PORT), another)
+    if port in taken:
+        raise UsageError(_("port {port} belongs to {service}", port=port, service=taken[port]), another)
+    if port < FIRST_USER_PORT and not is_root:
+        why = _(
+            "port {port} is reserved: only root may listen on ports below {first}", port=port, first=FIRST_USER_PORT
+        )
+        raise UsageError(why, another)
+    span = endpoints.find_port_span(job.recipe, job.method, command, job.device, Facts())
+    if clash := endpoints.describe_clash(port, span):
+        raise UsageError(clash, another)
+
+
+def check_shared_paths(request: TrainRequest, job: Job, waived: Collection[str] = ()) -> None:
+    """Raise UsageError for paths of the options that are missing here, for nodes that see the same files as this
+    machine. `waived` names the preflight checks that the user waived."""
+    if request.into is not None and not _exists(request.into):
+        raise UsageError(
+            _("{option} {path}: no such file or directory", option="--into", path=_make_absolute(request.into)),
+            _("make the environment with `envcheck provision`, on a file system that all nodes share"),
+        )
+    if request.data is None or "data" in waived:
+        return
+    path: Path | None = _make_absolute(request.data)
+    inside = PurePosixPath(str(path))
+    if job.container is not None and request.into is None:
+        mounts = {mount.target: mount.source for mount in job.container.spec.mounts}
+        check_mounted_data(inside, mounts, _("the container of recipe {name}", name=job.recipe.name))
+        path = _find_outside(inside, mounts)
+    if path is not None and not _exists(path):
+        raise UsageError(
+            _("{option} {path}: no such file or directory", option="--data", path=path),
+            _(
+                "use a path on a file system that this machine and all nodes share; if only the nodes have it: "
+                "--waive data --because REASON"
+            ),
+        )
+
+
+def check_remote_paths(request: TrainRequest) -> None:
+    """Raise UsageError for relative paths of the options, which are paths on the hosts."""
+    for option, path in (("--data", request.data), ("--into", request.into)):
+        if path is not None and not path.expanduser().is_absolute():
+            raise UsageError(
+                _("{option} {path} is relative, but it is a path on the hosts", option=option, path=path),
+                _("use an absolute path"),
+            )
+
+
+def check_mounted_data(path: PurePosixPath, mounts: Iterable[str], where: Message) -> None:
+    """Raise UsageError for --data outside of the folders that a container or pod mounts; `where` names it."""
+    if any(_is_below(path, target) for target in mounts):
+        return
+    raise UsageError(
+        _("--data {path} is not in {where}", path=path, where=where),
+        _("use an absolute path below a folder that is mounted there: {folders}", folders=join(", ", mounts)),
+    )
+
+
+def _is_below(path: PurePosixPath, folder: str) -> bool:
+    return PurePosixPath(folder) in (path, *path.parents) and ".." not in path.parts
+
+
+def _find_outside(path: PurePosixPath, mounts: Mapping[str, str]) -> Path | None:
+    """Return the path outside of the container, by the deepest mount; None for a folder that only nodes know."""
+    below = sorted((target for target in mounts if _is_below(path, target)), key=len)
+    source = mounts[below[-1]] if below else ""
+    return Path(source) / path.relative_to(below[-1]) if source.startswith("/") else None
+
+
+def _make_absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path.expanduser())
