@@ -24,6 +24,7 @@ from envcheck.core.version import __version__
 
 # command → its module (attribute of the same name); imported on use, so that --version is fast
 COMMANDS = {
+    "init": "envcheck.cli.commands.init",
     "doctor": "envcheck.cli.commands.doctor",
     "provision": "envcheck.cli.commands.provision",
     "bundle": "envcheck.cli.commands.bundle",

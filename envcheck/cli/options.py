@@ -148,8 +148,8 @@ class RecipesOption(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOptions(RecipesOption, DeviceOption):
-    """Options that select a job of a recipe."""
+class ModelOptions(DeviceOption):
+    """The three options that most users select a job with."""
 
     model: str | None = option(
         "--model",
@@ -160,6 +160,12 @@ class JobOptions(RecipesOption, DeviceOption):
         help="Model name, full or short: 21b, qwen-7b, tiny.",
     )
     method: str | None = method_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(RecipesOption, ModelOptions):
+    """Options that select a job of a recipe."""
+
     framework: str | None = option(
         "--framework",
         group=OptionGroup.JOB,

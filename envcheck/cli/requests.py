@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
+from envcheck.cli import job_defaults
 from envcheck.cli.option_groups import ORDER, GroupedOption, OptionGroup
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, join
@@ -104,6 +105,8 @@ def read_request(kinds: Sequence[type[Request]], values: Mapping[str, Any]) -> R
     given = _find_given_options()
     kind = next((kind for kind in kinds if given & set(kind.SELECTED_BY)), kinds[-1])
     known = _list_parameters([kind])
+    if added := job_defaults.add_job(given, known):
+        values, given = {**values, **added}, given | added.keys()
     for name, parameter in _list_parameters(kinds).items():
         if name not in given:
             continue

@@ -17,7 +17,7 @@ from envcheck.job.resolve import resolve
 from envcheck.job.select import NoFittingRecipeError
 from envcheck.report.contents import NextCommand
 from installers.recipes.fingerprint import compute_fingerprint
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 
 UNFIT = NextCommand(_("No recipe fits this machine. List all recipes:"), "envcheck recipes")
 
@@ -50,14 +50,15 @@ def suggest_command(
         return NextCommand(_("Start the training:"), f"envcheck train {options}")
     if facts.proofs.get(found.recipe.name) == compute_fingerprint(found.recipe):
         return NextCommand(_("Start the training:"), f"envcheck train {options}")
-    if found.image or needs_weights(found):
-        fetch = " --fetch-weights" if needs_weights(found) else ""
+    has_weights = needs_weights(found.recipe, found.method)
+    if found.image or has_weights:
+        fetch = " --fetch-weights" if has_weights else ""
         return NextCommand(_("Install the training environment:"), f"envcheck provision {options}{fetch}{yes}")
     return NextCommand(
         _("Install the training environment and start the training:"), f"envcheck train {options} --provision{yes}"
     )
 
 
-def needs_weights(job: Job) -> bool:
+def needs_weights(recipe: Recipe, job: RecipeJob) -> bool:
     """Whether the recipe's weights must be downloaded before the training: no upstream does it."""
-    return job.recipe.weights is not None and any(path.endswith("/config.json") for path in job.method.requires)
+    return recipe.weights is not None and any(path.endswith("/config.json") for path in job.requires)

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
-from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.messages import Message, _, join, verbatim
 from envcheck.core.model import Question, Status
 from envcheck.settings import site_access
 from envcheck.settings.site_access import NO_SITE, SiteAccess
-from envcheck.settings.site_config import NAME, CustomCheck, SiteSettings, Waiver
+from envcheck.settings.site_config import NAME, NO_JOB, CustomCheck, JobDefaults, SiteSettings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS
+from envcheck.vendors.names import device_names
 
 FILE_LIMIT, LIST_LIMIT = 256 << 10, 200
 TIMEOUT_S, TIMEOUT_LIMIT_S = 10.0, 120.0
@@ -48,6 +49,7 @@ class _SettingsFile:
     thresholds: Mapping[str, Any] = field(default_factory=dict)
     check: tuple[_OwnCheckTable, ...] = ()
     site: SiteAccess = NO_SITE
+    job: JobDefaults = NO_JOB
 
 
 def read_settings_file(path: Path, trusted: bool) -> SiteSettings:
@@ -63,7 +65,7 @@ def read_settings_file(path: Path, trusted: bool) -> SiteSettings:
         raise UsageError(_("{path}: {key}: {wrong}", path=path, key=key, wrong=wrong), next_step)
     thresholds = _read_thresholds(found.thresholds, path)
     own = tuple(map(_make_own_check, found.check))
-    return SiteSettings(str(path), trusted, found.waive, thresholds, own, found.site)
+    return SiteSettings(str(path), trusted, found.waive, thresholds, own, found.site, found.job)
 
 
 def _make_own_check(found: _OwnCheckTable) -> CustomCheck:
@@ -77,6 +79,8 @@ def _make_own_check(found: _OwnCheckTable) -> CustomCheck:
 def _find_errors(found: _SettingsFile) -> Complaint:
     """Yield errors that the types alone do not show."""
     yield from site_access.find_complaints(found.site)
+    if found.job.device and found.job.device not in device_names():
+        yield "job.device", _("expected one of {names}", names=join(", ", device_names()))
     for key, rows in (("waive", found.waive), ("check", found.check)):
         if len(rows) > LIST_LIMIT:
             yield key, _("expected at most {limit}", limit=LIST_LIMIT)

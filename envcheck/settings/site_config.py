@@ -1,4 +1,9 @@
-"""A site's settings in envcheck.toml: waivers, thresholds, its own checks, and its access to the outside.
+"""A site's settings in envcheck.toml: the job, waivers, thresholds, its own checks, and its access to the outside.
+
+[job]
+model = "ERNIE-4.5-21B-A3B"
+method = "lora"
+device = "npu"
 
 [[waive]]
 check = "host.swap"
@@ -50,6 +55,18 @@ class CustomCheck:
 
 
 @dataclass(frozen=True)
+class JobDefaults:
+    """The job of commands that name none, "" for what is not set."""
+
+    model: str = ""
+    method: str = ""
+    device: str = ""
+
+
+NO_JOB = JobDefaults()
+
+
+@dataclass(frozen=True)
 class SiteSettings:
     """`file` is the source, "" for none; `trusted`: the user named it, or it is in the home directory.
 
@@ -62,6 +79,7 @@ class SiteSettings:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     checks: tuple[CustomCheck, ...] = ()
     access: SiteAccess = NO_SITE
+    job: JobDefaults = NO_JOB
 
     @property
     def questions(self) -> tuple[Question, ...]:

@@ -78,7 +78,7 @@ def _build_request(facts: Facts, names: frozenset[str]) -> DeepRequest:
 def _test_vendor(
     facts: Facts, v: VendorFacts | None, request: DeepOptions, wish: DeepRequest, recipe: Any
 ) -> dict[str, list[Finding]]:
-    from envcheck.cli.commands import find_python
+    from envcheck.cli import find_python
     from envcheck.core.signals import handle_signals, raise_interrupt
 
     chosen = card_selection.select_cards(facts, v)

@@ -17,6 +17,18 @@ class InferDocument(Keys, like=TrainDocument, without=("role", "job", "failed_ch
     weights: str | None = key("Checkpoint or adapter; null for the model as published.")
 
 
+class InitJob(Keys):
+    model: str = key("Name of the model.")
+    method: str = key("Name of the method.")
+    device: str = key("Type of the devices.")
+
+
+class InitDocument(Keys, like=NumberedDocument):
+    file: str = key("Path of the file that was written.")
+    job: InitJob = key("Its table [job].")
+    commands: list[str] = key("The commands to run next.")
+
+
 class CompletionDocument(Keys, like=NumberedDocument):
     shell: str = key("Shell: bash, zsh or fish.")
     script: str = key("The completion script.")
@@ -103,5 +115,6 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "slurm-prolog": ("envcheck slurm prolog --json", PrologDocument, {}),
     "slurm-script": ("envcheck slurm prolog --as-script --json", ScriptDocument, {}),
     "slurm-verdict": ("envcheck slurm verdict --json", VerdictDocument, {}),
+    "init": ("envcheck init --json", InitDocument, {}),
     "infer": ("envcheck infer --dry-run --json", InferDocument, {}),
 }

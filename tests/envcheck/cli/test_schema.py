@@ -44,6 +44,7 @@ COMMANDS = (
     *(("doctor", machine, ("doctor", "--json")) for machine in ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")),
     ("doctor", "atlas-800t-a2", ("doctor", "--json", "--strict", "--model", "21b", "--method", "lora")),
     ("completion", "", ("completion", "bash", "--json")),
+    ("init", "", ("init", "--model", "tiny", "--method", "lora", "--device", "cpu", "--json")),
     ("schemas", "", ("schema", "--json")),
     ("lint-rules", "", ("lint", "--list-rules", "--json")),
     ("snapshot-file", "cpu", ("snapshot", "-o", "recording", "--json")),

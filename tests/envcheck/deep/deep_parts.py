@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from envcheck.cli.commands import find_python
+from envcheck.cli import find_python
 from envcheck.deep.card_selection import CandidateCard, CardSelection, select_pairs
 from envcheck.deep.interpreter import HostTarget, PythonInterpreter, Sizes
 from installers.targets.target import VenvTarget

@@ -1,0 +1,135 @@
+"""envcheck init: three questions, one file, three commands; and the job of that file in other commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+import tomli
+from click.testing import Result
+
+from envcheck.core.errors import UsageError
+from envcheck.settings import load_settings
+from tests.simulated_machines import Enter
+
+GIVEN = ("init", "--model", "tiny", "--method", "lora", "--device", "cpu")
+RunOn = Callable[..., Result]
+
+
+def test_options_answer_everything(run_on: RunOn, tmp_path: Path) -> None:
+    """With all three options nothing is asked; the file has the job, and is valid."""
+    result = run_on("atlas-800t-a2", "init", "--model", "21b", "--method", "lora", "--device", "ascend")
+
+    assert result.exit_code == 0, result.output
+    assert tomli.loads((tmp_path / "envcheck.toml").read_text()) == {
+        "job": {"model": "ERNIE-4.5-21B-A3B", "method": "lora", "device": "npu"}
+    }
+    assert load_settings().job.device == "npu"
+    assert re.findall(r"^  (envcheck .*?)   ", result.stdout, re.M) == [
+        "envcheck doctor", "envcheck provision --fetch-weights", "envcheck train",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("machine", "device"), [("h200x8", "nvidia"), ("bi-v150x8", "iluvatar"), ("cpu", "cpu")])
+def test_auto_is_this_machine(run_on: RunOn, machine: str, device: str) -> None:
+    """`--device auto` writes the devices that are found, and a program gets a document."""
+    result = run_on(machine, "init", "--model", "tiny", "--method", "lora", "--device", "auto", "--json")
+
+    assert json.loads(result.stdout)["job"] == {"model": "tiny", "method": "lora", "device": device}
+
+
+@pytest.mark.parametrize("missing", ["--model", "--method", "--device"])
+def test_without_a_terminal_nothing_is_asked(run_on: RunOn, tmp_path: Path, missing: str) -> None:
+    """The missing option is named, and no file is written."""
+    words = [*GIVEN]
+    del words[words.index(missing) : words.index(missing) + 2]
+    result = run_on("cpu", *words)
+
+    assert isinstance(result.exception, UsageError) and str(result.exception.message).endswith(f"needs {missing}")
+    assert not (tmp_path / "envcheck.toml").exists()
+
+
+def test_no_file_is_replaced_unasked(run_on: RunOn, tmp_path: Path) -> None:
+    """An existing file stays without --force, before any question."""
+    (tmp_path / "envcheck.toml").write_text("[thresholds]\n")
+    refused = run_on("cpu", *GIVEN)
+    kept = (tmp_path / "envcheck.toml").read_text()
+    forced = run_on("cpu", *GIVEN, "--force")
+
+    assert isinstance(refused.exception, UsageError) and kept == "[thresholds]\n"
+    assert forced.exit_code == 0 and "[job]" in (tmp_path / "envcheck.toml").read_text()
+
+
+def test_unknown_combinations_are_refused(run_on: RunOn, tmp_path: Path) -> None:
+    """What no recipe has is refused with what there is."""
+    result = run_on("cpu", "init", "--model", "21c", "--method", "lora", "--device", "npu")
+
+    assert isinstance(result.exception, UsageError) and "21b" in str(result.exception.next_step)
+    assert not (tmp_path / "envcheck.toml").exists()
+
+
+@pytest.mark.slow
+def test_three_questions(on_machine: Enter, tmp_path: Path) -> None:
+    """The devices of the machine are the default; numbers and parts of names are answers; others are asked again."""
+    on_machine("bi-v150x8")
+    env, argv = {**os.environ, "COLUMNS": "100"}, ["-m", "envcheck", "init"]
+    child = pexpect.spawn(sys.executable, argv, cwd=tmp_path, env=env, encoding="utf-8", timeout=60)
+    child.expect(r"number or name \[iluvatar\]: ")
+    child.sendline("")
+    child.expect(r"(\d+)  ERNIE-4.5-21B-A3B.*number or name \[.*\]: ")
+    child.sendline("99")
+    child.expect(r"enter a number from 1 to \d+, or a name")
+    child.sendline("21b")
+    child.expect(r"number or name \[lora\]: ")
+    child.sendline("sft")
+    child.expect("envcheck train")
+    child.expect(pexpect.EOF)
+
+    job = tomli.loads((tmp_path / "envcheck.toml").read_text())["job"]
+    assert job == {"model": "ERNIE-4.5-21B-A3B", "method": "sft", "device": "iluvatar"}
+
+
+@pytest.mark.parametrize(
+    ("words", "applies"),
+    [
+        (("plan", "--json"), True),
+        (("provision", "--dry-run", "--json"), True),
+        (("provision", "--device", "cpu", "--dry-run", "--json"), False),
+        (("plan", "--model", "0.3b", "--method", "lora", "--device", "nvidia", "--json"), False),
+    ],
+)
+def test_commands_use_the_job(run_on: RunOn, tmp_path: Path, words: tuple[str, ...], applies: bool) -> None:
+    """The table counts as if it were typed, unless the command line names a job or devices."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "sft"\ndevice = "nvidia"\n')
+    result = run_on("h200x8", *words)
+    job = json.loads(result.stdout)["job"]
+
+    assert (job["recipe"] == "ernie-21b-nvidia" and job["method"] == "sft") is applies
+    assert ("job of envcheck.toml: --model 21b --method sft --device nvidia" in result.stderr) is applies
+
+
+def test_other_commands_ignore_it(run_on: RunOn, tmp_path: Path) -> None:
+    """A recorded machine, a list and another command are not about the job of this folder."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "sft"\ndevice = "nvidia"\n')
+
+    for words in (
+        ("doctor", "--list-checks"),
+        ("solve", "--device", "npu", "--library", "paddle"),
+        ("plan", "--list-models"),
+    ):
+        assert "job of" not in run_on("h200x8", *words).stderr, words
+
+
+def test_a_wrong_table_is_an_error(run_on: RunOn, tmp_path: Path) -> None:
+    """Unknown devices and keys are refused with file and key."""
+    for text, wrong in (('device = "gpu9"', "job.device"), ('modle = "21b"', "modle")):
+        (tmp_path / "envcheck.toml").write_text(f"[job]\n{text}\n")
+        result = run_on("cpu", "plan")
+
+        assert isinstance(result.exception, UsageError) and wrong in str(result.exception.message)
