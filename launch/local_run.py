@@ -148,6 +148,7 @@ def collect_context(
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )
     alive, orphan = _find_living_run(runs)
+    holder = holder or alive
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
     seen = GateContext(
@@ -160,8 +161,9 @@ def collect_context(
         stage=stage,
         sight=sight,
         runs_error=runs_error,
-        holder=holder or alive or run_location.find_container_run(sight),
-        orphan="" if holder else orphan,
+        holder=holder or run_location.find_container_run(sight),
+        holder_run=_find_supervised_run(runs, holder),
+        orphan=orphan if holder == alive else "",
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=clean_environment.list_stale_variables(sight.environment, made, device),
@@ -190,6 +192,12 @@ def _find_living_run(runs: Path) -> tuple[str | None, str]:
     name, pid = found
     run = run_index.read_run(runs / name)
     return (str(run.pid), "") if run and run.pid else (str(pid), name)
+
+
+def _find_supervised_run(runs: Path, holder: str | None) -> str:
+    """Return the id of the run in this folder whose supervisor is the process `holder`, "" without one."""
+    found = (run for run in run_index.list_runs(runs) if run.pid and str(run.pid) == holder) if holder else ()
+    return next((run.id for run in found), "")
 
 
 def collect_context_only(request: TrainRequest, job: Job, facts: Facts) -> GateContext:
@@ -345,6 +353,7 @@ def _supervise_run(
         raise
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
         record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
+        reporter.report_end("interrupted", errors.INTERRUPTED)
         raise
     begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
     for warning in monitor.warnings.values():

@@ -73,6 +73,28 @@ def build_restart_request(request: TrainRequest, run: Path, has_checkpoint: bool
     return replace(fresh, resume=resume, devices=devices)
 
 
+def list_restart_words(words: Sequence[str], run: str, is_own: bool, has_checkpoint: bool) -> list[str] | None:
+    """Return the words of `envcheck train` for the next attempt of a run that was adopted; None if there is none left.
+
+    `words` are those of the run.  A job of the user's own begins again: its command is not changed.
+    """
+    at = words.index("--") if "--" in words else len(words)
+    kept, left, before = [], 0, iter(words[:at])
+    for word in before:
+        if word == "--restart":
+            left = int(next(before, "0"))
+        elif word == "--resume":
+            next(before, None)
+        elif word not in ("--detach", "--dashboard"):
+            kept.append(word)
+    if left < 1:
+        return None
+    more = ["--restart", str(left - 1), "--detach"]
+    more += ["--resume", run] if has_checkpoint and not is_own else []
+    more += [] if is_own or "--devices" in kept else ["--devices", "auto"]
+    return [*more, *kept, *words[at:]]
+
+
 def note_successor(run: Path, successor: Path) -> None:
     """Record that the run was restarted as another one."""
     known = run_index.read_run(run)

@@ -42,9 +42,8 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
     }
     record.save_final_record(run, done)
-    title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])
     try:
-        (run / "loss.svg").write_text(loss_plot.render_svg(end.steps, title), encoding="utf-8")
+        loss_plot.save_curve(run, end.steps, begun["recipe"], begun["method"])
     except OSError as err:
         click.echo(
             language.translate(_("envcheck: cannot draw the loss curve: {reason}", reason=describe_os_error(err))),

@@ -60,6 +60,7 @@ class RunReporter:
         self.events.send_event("end", state=state, exit_code=code, **values, trackers=list_trackers(self.run))
         self.metrics.write_state(state)
         self.events.close()
+        request_note.remove_webhooks(self.run)
 
 
 def _list_step_values(step: TrainingStep) -> dict[str, Any]:
@@ -77,6 +78,7 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
     head = {key: str(value) for key, value in record.list_head_values(seen).items() if key != "schema"}
     about = {"run": run.name, "folder": str(run), **head}
     planned = seen.job.steps.get("max")
+    request_note.save_webhooks(run, request.webhook)
     sender = EventSender(EventReceivers(request.on_event, request.webhook), about)
     return RunReporter(
         run, sender, MetricsFile(check_metrics_path(request.metrics_file), {"run": run.name, **head}, planned)
@@ -84,10 +86,11 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
 
 
 def build_adopted_reporter(run: Run) -> RunReporter:
-    """Return the reporter of a run that is adopted: with the options of its start, without webhooks and first step."""
+    """Return the reporter of a run that is adopted: with the options of its start; its first step was reported."""
     words = request_note.read_note(run.folder).words
     head = {key: run.get_text(key) for key in ("recipe", "model", "method", "device")}
-    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")))
+    webhooks = request_note.read_webhooks(run.folder)
+    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")), webhooks)
     sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **head})
     path = next(iter(_list_option_values(words, "--metrics-file")), None)
     metrics = MetricsFile(Path(path) if path else None, {"run": run.id, **head}, follow.planned_steps(run))

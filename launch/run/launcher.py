@@ -22,7 +22,7 @@ from launch.targets.clean_environment import CleanEnvironment
 from launch.targets.stage import Stage, Training
 
 LOOK_EVERY_S = 0.2
-TEXT_LIMIT = 1 << 20
+TEXT_LIMIT, TAIL_LINES = 1 << 20, 40
 SAVING_ENDS = ("interrupted", "deadline")  # endings of a healthy training, which may save a checkpoint
 FAILURE_GRACE_S = 1.5  # time for the launcher to notice a failed worker; torchrun takes up to 30 s to end the others
 
@@ -131,7 +131,7 @@ def _supervise_training(
             monitor.close()
         watch.family.close()
     watch.update_state(final=True)
-    status, text = training.poll(), _read_tail(run / "log" / "launcher.log")
+    status, text = training.poll(), _read_tail_text(run / "log" / "launcher.log")
     failed = (
         None if stop or status == 0 or how == "stopped" else first_failure.find_first_failed(watch.list_workers(), text)
     )
@@ -142,7 +142,7 @@ def _supervise_training(
         steps=tuple(watch.steps),
         peak_bytes=watch.family.peak_bytes,
         seconds=time.monotonic() - began,
-        launcher_lines=tuple(text.splitlines()[-40:]),
+        launcher_lines=tuple(text.splitlines()[-TAIL_LINES:]),
         outputs=tuple(training.list_checkpoints()),
         stopped=monitor.stopped if monitor else None,
         cards=monitor.list_card_values() if monitor else {},
@@ -200,7 +200,12 @@ def _classify_end(status: int | None, workers: bool) -> str:
     return "failed" if workers else "unstarted"
 
 
-def _read_tail(path: Path) -> str:
+def read_tail(path: Path) -> tuple[str, ...]:
+    """Return the last lines of a launcher's log without secrets."""
+    return tuple(_read_tail_text(path).splitlines()[-TAIL_LINES:])
+
+
+def _read_tail_text(path: Path) -> str:
     """Return the end of a text file without secrets: a verbose launcher prints its whole environment."""
     try:
         with path.open("rb") as file:

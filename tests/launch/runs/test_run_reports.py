@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,33 +16,8 @@ from launch.runs.run_state import Run
 from launch.watching import metrics_file, run_events
 from launch.watching.metrics_file import MetricsFile
 from launch.watching.run_events import EventReceivers, EventSender
+from tests.launch.runs.hook_server import SECRET, HookServer
 from tests.launch.runs.stand_in import StandInRuns, provision_stand_in
-
-SECRET = "s3cr3t-of-the-hook"
-
-
-class HookServer(http.server.ThreadingHTTPServer):
-    """Keeps the documents that it receives."""
-
-    def __init__(self) -> None:
-        self.received: list[dict[str, Any]] = []
-        super().__init__(("127.0.0.1", 0), HookHandler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/{SECRET}"
-
-
-class HookHandler(http.server.BaseHTTPRequestHandler):
-    server: HookServer
-
-    def do_POST(self) -> None:
-        self.server.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_args: object) -> None:
-        """Print nothing."""
 
 
 @pytest.mark.slow
