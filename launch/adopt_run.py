@@ -18,10 +18,10 @@ from installers.recipes import catalogue
 from launch import restart_run, run_end, run_report
 from launch.gates import context
 from launch.restart_run import RunOutcome
-from launch.run import container_orphan, launcher, record, run_text
+from launch.run import container_orphan, launcher, record, run_text, states
 from launch.run.host_training import AdoptedTraining
 from launch.runs import orphan, request_note, run_index, supervisor
-from launch.runs.run_state import ORPHANED, Run
+from launch.runs.run_state import Run
 from launch.runs.supervisor import Supervisor
 from launch.targets.stage import Training
 from launch.watching import choose_monitor
@@ -35,7 +35,7 @@ def adopt_run(run: Run, repeat: Repeater) -> Supervisor:
     `repeat` starts a training with the words of `envcheck train` typed in a folder, and returns its exit code: for
     --restart.
     """
-    if run.state != ORPHANED:
+    if run.state != states.ORPHANED:
         raise UsageError(
             _("run {id} is not orphaned (state: {state})", id=run.id, state=run.state),
             _("list the active runs with `envcheck runs`"),
@@ -82,7 +82,7 @@ def _restart_run(run: Run, outcome: RunOutcome, webhooks: Sequence[str], repeat:
 
 def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> RunOutcome:
     training = _attach_training(run)
-    now = {"state": "running", "pid": os.getpid(), "pid_started": psutil.Process().create_time()}
+    now = {"state": states.RUNNING, "pid": os.getpid(), "pid_started": psutil.Process().create_time()}
     adopted = [*_list_adoptions(run), record.format_time(datetime.now(timezone.utc))]
     said = {**run.said, **now, "adopted": adopted}
     record.save_record(run.folder, said)

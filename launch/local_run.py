@@ -34,7 +34,7 @@ from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.own_job_facts import make_output_folder, measure_output_disk, resolve_job
 from launch.programs import container_agent
-from launch.run import launcher, process_tree, record, run_text
+from launch.run import launcher, process_tree, record, run_text, states
 from launch.run import this_node as own
 from launch.run.stage_choice import choose_stage, fill_command_values
 from launch.runs import run_index, supervisor
@@ -337,7 +337,7 @@ def _supervise_run(
     monitor.tell = tell
 
     def note_start(training: Training) -> None:
-        begun.update(state="running", launcher=training.describe_processes())
+        begun.update(state=states.RUNNING, launcher=training.describe_processes())
         record.save_record(run, begun)
         reporter.report_start(found)
         started()
@@ -348,12 +348,13 @@ def _supervise_run(
         )
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
-        record.save_record(run, {**begun, "state": "unstarted", **why})
-        reporter.report_end("unstarted", err.code, err.message)
+        record.save_record(run, {**begun, **states.list_end_values(states.UNSTARTED), **why})
+        reporter.report_end(states.UNSTARTED, err.code, err.message)
         raise
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
-        record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
-        reporter.report_end("interrupted", errors.INTERRUPTED)
+        ended = {**states.list_end_values(states.BY_USER), "exit": {"code": errors.INTERRUPTED, "status": None}}
+        record.save_record(run, {**begun, **ended})
+        reporter.report_end(states.BY_USER, errors.INTERRUPTED)
         raise
     begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
     for warning in monitor.warnings.values():

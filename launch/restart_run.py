@@ -10,7 +10,7 @@ from pathlib import Path
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.explain import Diagnosis, catalogue
-from launch.run import record, run_text
+from launch.run import diagnose_failure, record, run_text
 from launch.run.launcher import TrainingEnd
 from launch.runs import run_index
 from launch.targets.train_request import TrainRequest
@@ -35,7 +35,7 @@ def find_fault(end: TrainingEnd, diagnoses: Sequence[Diagnosis]) -> Message:
     if end.stopped:
         rule = stop_rules.RULES.get(end.stopped.name.partition(".")[2])
         return verbatim(end.stopped.name) if rule and rule.infrastructure else NOTHING
-    if end.how not in ("failed", "unstarted") or not diagnoses:
+    if end.how not in diagnose_failure.FAILED or not diagnoses:
         return NOTHING
     first = diagnoses[0]
     known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}

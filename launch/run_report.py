@@ -12,15 +12,13 @@ from typing import Any
 from envcheck.core.model import Finding, Status
 from launch.gates.context import GateContext
 from launch.logs.training_step import TrainingStep
-from launch.run import record
+from launch.run import record, states
 from launch.run.trackers import list_trackers
 from launch.runs import follow, request_note
 from launch.runs.run_state import Run
 from launch.targets.train_request import TrainRequest
 from launch.watching.metrics_file import MetricsFile, check_metrics_path
 from launch.watching.run_events import EventReceivers, EventSender, check_receivers
-
-STOPPED = ("stopped", "interrupted", "deadline")
 
 
 @dataclass
@@ -38,7 +36,7 @@ class RunReporter:
         for finding in found:
             if finding.status in (Status.WARN, Status.UNKNOWN):
                 self.report_warning(finding)
-        self.metrics.write_state("running")
+        self.metrics.write_state(states.RUNNING)
 
     def report_warning(self, finding: Finding) -> None:
         """Report a warning about the running training."""
@@ -51,10 +49,11 @@ class RunReporter:
             self.events.send_event("first_step", step=_list_step_values(step))
         self.metrics.add_step(step)
 
-    def report_end(self, state: str, code: int, reason: str = "") -> None:
-        """Report why the run was stopped, if it was, and its end."""
-        if state in STOPPED:
-            self.events.send_event("stop", state=state, reason=reason or None)
+    def report_end(self, how: str, code: int, reason: str = "") -> None:
+        """Report why the run was stopped, if it was, and its end; `how` is a key of states.ENDS."""
+        state, stop_reason = states.ENDS[how].state, states.ENDS[how].stop_reason
+        if stop_reason:
+            self.events.send_event("stop", state=state, stop_reason=stop_reason, reason=reason or None)
         last = self.metrics.last
         values = {"step": _list_step_values(last)} if last else {}
         self.events.send_event("end", state=state, exit_code=code, **values, trackers=list_trackers(self.run))

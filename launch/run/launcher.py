@@ -14,7 +14,7 @@ from envcheck.core.secrets import redact_text
 from envcheck.core.signals import handle_signals
 from envcheck.job.command import TrainingCommand
 from launch.logs.training_step import TrainingStep
-from launch.run import first_failure
+from launch.run import first_failure, states
 from launch.run.process_tree import list_outlived
 from launch.run.watch import RunWatch
 from launch.targets import checkpoint_on_stop
@@ -23,7 +23,7 @@ from launch.targets.stage import Stage, Training
 
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT, TAIL_LINES = 1 << 20, 40
-SAVING_ENDS = ("interrupted", "deadline")  # endings of a healthy training, which may save a checkpoint
+SAVING_ENDS = (states.BY_USER, states.BY_DEADLINE)  # endings of a healthy training, which may save a checkpoint
 FAILURE_GRACE_S = 1.5  # time for the launcher to notice a failed worker; torchrun takes up to 30 s to end the others
 
 
@@ -49,9 +49,9 @@ class RunMonitor(Protocol):
 class TrainingEnd:
     """How a training ended.
 
-    `how` is finished, failed, unstarted (no worker started), interrupted, deadline or stopped (by the stop rule in
-    `stopped`); `status` is the launcher's exit status; `cards` are values for the record; `left` are pids that survived
-    SIGKILL, such as processes hanging in a driver, which still use their cards.
+    `how` is a key of states.ENDS: unstarted if no worker started, rule if the stop rule in `stopped` ended it; `status`
+    is the launcher's exit status; `cards` are values for the record; `left` are pids that survived SIGKILL, such as
+    processes hanging in a driver, which still use their cards.
     """
 
     how: str
@@ -133,7 +133,9 @@ def _supervise_training(
     watch.update_state(final=True)
     status, text = training.poll(), _read_tail_text(run / "log" / "launcher.log")
     failed = (
-        None if stop or status == 0 or how == "stopped" else first_failure.find_first_failed(watch.list_workers(), text)
+        None
+        if stop or status == 0 or how == states.BY_RULE
+        else first_failure.find_first_failed(watch.list_workers(), text)
     )
     return TrainingEnd(
         how=how or _classify_end(status, watch.has_begun),
@@ -176,16 +178,16 @@ def _follow_training(
     """Follow the training; return None if the launcher ended, else why to end it (see TrainingEnd.how)."""
     while training.poll() is None:
         if stop:
-            return "interrupted"
+            return states.BY_USER
         if deadline is not None and time.monotonic() > deadline:
-            return "deadline"
+            return states.BY_DEADLINE
         watch.update_state()
         if monitor and monitor.must_end_run(watch):
-            return "stopped"
+            return states.BY_RULE
         if _has_failed_worker(watch):
-            return "failed"
+            return states.FAILED
         watch.family.wait_for_death(LOOK_EVERY_S)
-    return "interrupted" if stop else None
+    return states.BY_USER if stop else None
 
 
 def _has_failed_worker(watch: RunWatch) -> bool:
@@ -196,8 +198,8 @@ def _has_failed_worker(watch: RunWatch) -> bool:
 
 def _classify_end(status: int | None, workers: bool) -> str:
     if status == 0:
-        return "finished"
-    return "failed" if workers else "unstarted"
+        return states.SUCCEEDED
+    return states.FAILED if workers else states.UNSTARTED
 
 
 def read_tail(path: Path) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import _
 from launch.logs.training_step import TrainingStep, describe_step
-from launch.run import container_orphan, host_training, loss_plot, process_tree, record
+from launch.run import container_orphan, host_training, loss_plot, process_tree, record, states
 from launch.run.launcher import TrainingEnd, read_tail
+from launch.run.states import LOST, ORPHANED, UNKNOWN
 from launch.run.trackers import list_trackers
 from launch.run.watch import RunWatch
 from launch.runs import request_note, run_index
 from launch.runs.backends import LogSource, find_scheduler
-from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
+from launch.runs.run_state import Run
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
@@ -171,7 +172,7 @@ def _record_orphan_end(run: Run) -> None:
     """Complete the record by the logs: steps, speed, checkpoints; what only a supervisor measures is absent."""
     now, steps = datetime.now(timezone.utc), read_steps(run)
     end = TrainingEnd(
-        how="interrupted",
+        how=states.BY_USER,
         status=host_training.read_status(run.folder),
         failed=None,
         steps=tuple(steps),

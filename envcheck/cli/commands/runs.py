@@ -74,8 +74,8 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
+        from launch.run.states import ORPHANED
         from launch.runs import run_index, run_pages
-        from launch.runs.run_state import ORPHANED
 
         found = run_index.list_runs(folder)
         width = shutil.get_terminal_size((100, 24)).columns

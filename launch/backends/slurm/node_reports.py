@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core.messages import _, describe, fill, ngettext, restore
+from launch.run.states import upgrade_record
 
 LIMIT = 64 << 20  # bytes of a document; a node with 16 devices has 200 kB
 # Gates that fail because of the machine, whatever the job: a site would drain the node.
@@ -78,7 +79,7 @@ def _read_failed_gates(path: Path) -> tuple[FailedGate, ...]:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Return a preflight result or run record, or None if the file is neither."""
     document = read_document(path)
-    return document if document is not None and isinstance(document.get("state"), str) else None
+    return upgrade_record(document) if document is not None and isinstance(document.get("state"), str) else None
 
 
 def read_document(path: Path) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ def test_faults_of_the_infrastructure() -> None:
         assert restart_run.find_fault(end, diagnose([line])) == fault, line
     lost = Finding("watch.loss", Status.FAIL, "the loss is NaN")
     for rule, fault in (("watch.loss", ""), ("watch.health", "watch.health")):
-        end = TrainingEnd("stopped", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
+        end = TrainingEnd("rule", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
         assert restart_run.find_fault(end, ()) == fault
 
 
@@ -123,7 +123,7 @@ def test_differences_of_two_runs(tmp_path: Path) -> None:
     }  # fmt: skip
     second = {**first, "folder": "/runs/b", "command": ["python", "--output", "/runs/b/output", "--lr", "2"]}
     second |= {"environment": {}, "versions": {"packages": {"torch": "2.2"}}, "tokens_per_s": 150.0}
-    runs = [Run(tmp_path / name, "finished", None, said) for name, said in (("a", first), ("b", second))]
+    runs = [Run(tmp_path / name, "succeeded", None, said) for name, said in (("a", first), ("b", second))]
     found = compare_runs.compare_runs(*runs)
 
     assert [(one.area, one.name, one.first, one.second) for one in found.differences] == [

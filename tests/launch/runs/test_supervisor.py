@@ -64,7 +64,7 @@ def test_killed_view_and_killed_supervisor(stand_in: StandInRuns) -> None:
     followed = stand_in.run_command("runs", "follow", "latest")
     assert followed.returncode == 0, followed.stderr
     said = stand_in.record
-    assert (said["state"], said["exit"]) == ("finished", {"code": 0, "status": 0})
+    assert (said["state"], said["exit"]) == ("succeeded", {"code": 0, "status": 0})
     assert [step for step, _ in said["loss"]] == list(range(1, 41))  # also what was logged without a supervisor
     assert len(said["adopted"]) == 1
 
@@ -84,7 +84,7 @@ def test_an_orphan_is_stopped_with_all_its_processes(stand_in: StandInRuns) -> N
     assert len(below) == 2  # the program and its child
     assert not [process for process in (shim, *below) if process.is_running() and process.status() != "zombie"]
     said = stand_in.record
-    assert (said["state"], said["exit"]["code"]) == ("interrupted", 130)
+    assert (said["state"], said["exit"]["code"]) == ("stopped", 130)
     assert [step for step, _loss in said["loss"][:3]] == [1, 2, 3]  # also what was logged without a supervisor
     assert said["seconds"] > 0 and said["tokens_per_s"] == 100.0 and said["checkpoints"]
     assert (Path(said["folder"]) / "loss.svg").is_file()
@@ -122,7 +122,7 @@ def test_an_adopted_run_reports_and_is_restarted(stand_in: StandInRuns) -> None:
         server.shutdown()
 
     assert (adopted.returncode, followed.returncode) == (0, 0), adopted.stderr + followed.stderr
-    assert (first["state"], second["state"]) == ("failed", "finished")
+    assert (first["state"], second["state"]) == ("failed", "succeeded")
     assert second["resumed_from"]["run"] == Path(first["folder"]).name
     wait_until(lambda: "restarted_as" in stand_in.list_records()[0], "the note of the successor")
     assert stand_in.list_records()[0]["restarted_as"] == Path(second["folder"]).name
@@ -141,7 +141,7 @@ def test_a_run_that_ends_without_supervisor_is_not_lost(stand_in: StandInRuns) -
         go_on.touch()
         _out, err = view.communicate(timeout=60)
 
-    wait_until(lambda: "finished" in stand_in.run_command("runs").stdout, "the end of the run")
+    wait_until(lambda: "succeeded" in stand_in.run_command("runs").stdout, "the end of the run")
     assert view.returncode == 3
     assert "the supervisor of run" in err and "envcheck runs adopt" in err
 
@@ -155,7 +155,7 @@ def test_ctrl_c_stops_the_run_and_its_forks(stand_in: StandInRuns) -> None:
         _out, err = view.communicate(timeout=120)
 
     assert view.returncode == 130, err
-    assert "interrupted after" in err
+    assert "stopped after" in err
     assert len(below) == 2
     assert not [process for process in below if process.is_running() and process.status() != "zombie"]
-    assert stand_in.record["state"] == "interrupted"
+    assert stand_in.record["state"] == "stopped"
