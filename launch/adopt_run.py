@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
+from envcheck.core.model import Finding
 from installers.recipes import catalogue
-from launch import run_end, run_report
+from launch import restart_run, run_end, run_report
 from launch.gates import context
-from launch.run import container_orphan, launcher, record
+from launch.restart_run import RunOutcome
+from launch.run import container_orphan, launcher, record, run_text, states
 from launch.run.host_training import AdoptedTraining
-from launch.runs import orphan, request_note, supervisor
-from launch.runs.run_state import ORPHANED, Run
+from launch.runs import orphan, request_note, run_index, supervisor
+from launch.runs.run_state import Run
 from launch.runs.supervisor import Supervisor
 from launch.targets.stage import Training
 from launch.watching import choose_monitor
 
+Repeater = Callable[[Path, Sequence[str]], int]
 
-def adopt_run(run: Run) -> Supervisor:
-    """Start a supervisor for the orphaned run."""
-    if run.state != ORPHANED:
+
+def adopt_run(run: Run, repeat: Repeater) -> Supervisor:
+    """Start a supervisor for the orphaned run.
+
+    `repeat` starts a training with the words of `envcheck train` typed in a folder, and returns its exit code: for
+    --restart.
+    """
+    if run.state != states.ORPHANED:
         raise UsageError(
             _("run {id} is not orphaned (state: {state})", id=run.id, state=run.state),
             _("list the active runs with `envcheck runs`"),
         )
-    return supervisor.start_supervisor(run.folder, lambda begun: _supervise_again(run, begun))
+    return supervisor.start_supervisor(run.folder, lambda begun: _supervise_again(run, begun, repeat))
 
 
 def _attach_training(run: Run) -> Training:
@@ -45,15 +54,35 @@ def _attach_training(run: Run) -> Training:
     return ContainerStage(found).attach_training(run.folder)
 
 
-def _supervise_again(run: Run, begun: supervisor.StartedCallback) -> int:
+def _supervise_again(run: Run, begun: supervisor.StartedCallback, repeat: Repeater) -> int:
+    webhooks = request_note.read_webhooks(run.folder)  # deleted at the end of the run
     with context.folder_lock(run.folder.parent):  # another run may not start in the folder
         context.sign_lock(run.folder.parent)
-        return _supervise_locked(run, begun)
+        outcome = _supervise_locked(run, begun)
+    return _restart_run(run, outcome, webhooks, repeat) if outcome.fault else outcome.code
 
 
-def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> int:
+def _restart_run(run: Run, outcome: RunOutcome, webhooks: Sequence[str], repeat: Repeater) -> int:
+    """Start the run again after a fault of the infrastructure, if its --restart allows it."""
+    note = request_note.read_note(run.folder)
+    is_own = isinstance(run.said.get("own"), dict)
+    words = restart_run.list_restart_words(note.words, run.id, is_own, outcome.has_checkpoint)
+    if words is None or note.typed_in is None:
+        return outcome.code
+    run_text.print_translated(_("restart after {fault}", fault=outcome.fault))
+    time.sleep(restart_run.DELAY_S)
+    known = {path.name for path in run.folder.parent.iterdir()}
+    hooks = [word for url in webhooks for word in ("--webhook", url)]
+    code = repeat(note.typed_in, [*hooks, *words])
+    made = [path for path in run.folder.parent.iterdir() if path.name not in known and run_index.read_run(path)]
+    if made:
+        restart_run.note_successor(run.folder, made[0])
+    return code
+
+
+def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> RunOutcome:
     training = _attach_training(run)
-    now = {"state": "running", "pid": os.getpid(), "pid_started": psutil.Process().create_time()}
+    now = {"state": states.RUNNING, "pid": os.getpid(), "pid_started": psutil.Process().create_time()}
     adopted = [*_list_adoptions(run), record.format_time(datetime.now(timezone.utc))]
     said = {**run.said, **now, "adopted": adopted}
     record.save_record(run.folder, said)
@@ -62,16 +91,25 @@ def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> int:
     watch, cards = _read_watch_options(run), orphan.list_cards(run)
     reporter = run_report.build_adopted_reporter(run)
     deadline = watch.get("deadline_s")
+    monitor = choose_monitor.build_plain_monitor(watch, run.get_text("device"), run.folder, mark, cards)
+    monitor.tell = lambda warning: _report_warning(reporter, warning)
     how = launcher.Supervision(
         say=reporter.report_step,
         deadline_s=deadline if isinstance(deadline, (int, float)) else None,
-        monitor=choose_monitor.build_plain_monitor(watch, run.get_text("device"), run.folder, mark, cards),
+        monitor=monitor,
         ago_s=_seconds_since(run.get_text("started")),
     )
     end = launcher.adopt_training(training, run.folder, mark, _list_command(run), how)
+    earlier = [warning for warning in said.get("warnings", ()) if isinstance(warning, dict)]
+    said["warnings"] = [*earlier, *record.list_findings(tuple(monitor.warnings.values()))]
     outcome = run_end.finish_run(run.folder, said, end)
     reporter.report_end(end.how, outcome.code, str(end.stopped.seen) if end.stopped else "")
-    return outcome.code
+    return outcome
+
+
+def _report_warning(reporter: run_report.RunReporter, warning: Finding) -> None:
+    run_text.print_warning(warning)
+    reporter.report_warning(warning)
 
 
 def _read_watch_options(run: Run) -> Mapping[str, Any]:

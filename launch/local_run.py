@@ -34,7 +34,7 @@ from launch.gates import context, listing, run_location, stage_question, waive
 from launch.gates.context import GateContext
 from launch.own_job_facts import make_output_folder, measure_output_disk, resolve_job
 from launch.programs import container_agent
-from launch.run import launcher, process_tree, record, run_text
+from launch.run import launcher, process_tree, record, run_text, states
 from launch.run import this_node as own
 from launch.run.stage_choice import choose_stage, fill_command_values
 from launch.runs import run_index, supervisor
@@ -148,6 +148,7 @@ def collect_context(
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )
     alive, orphan = _find_living_run(runs)
+    holder = holder or alive
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
     seen = GateContext(
@@ -160,8 +161,9 @@ def collect_context(
         stage=stage,
         sight=sight,
         runs_error=runs_error,
-        holder=holder or alive or run_location.find_container_run(sight),
-        orphan="" if holder else orphan,
+        holder=holder or run_location.find_container_run(sight),
+        holder_run=_find_supervised_run(runs, holder),
+        orphan=orphan if holder == alive else "",
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=clean_environment.list_stale_variables(sight.environment, made, device),
@@ -190,6 +192,12 @@ def _find_living_run(runs: Path) -> tuple[str | None, str]:
     name, pid = found
     run = run_index.read_run(runs / name)
     return (str(run.pid), "") if run and run.pid else (str(pid), name)
+
+
+def _find_supervised_run(runs: Path, holder: str | None) -> str:
+    """Return the id of the run in this folder whose supervisor is the process `holder`, "" without one."""
+    found = (run for run in run_index.list_runs(runs) if run.pid and str(run.pid) == holder) if holder else ()
+    return next((run.id for run in found), "")
 
 
 def collect_context_only(request: TrainRequest, job: Job, facts: Facts) -> GateContext:
@@ -329,7 +337,7 @@ def _supervise_run(
     monitor.tell = tell
 
     def note_start(training: Training) -> None:
-        begun.update(state="running", launcher=training.describe_processes())
+        begun.update(state=states.RUNNING, launcher=training.describe_processes())
         record.save_record(run, begun)
         reporter.report_start(found)
         started()
@@ -340,11 +348,13 @@ def _supervise_run(
         )
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
-        record.save_record(run, {**begun, "state": "unstarted", **why})
-        reporter.report_end("unstarted", err.code, err.message)
+        record.save_record(run, {**begun, **states.list_end_values(states.UNSTARTED), **why})
+        reporter.report_end(states.UNSTARTED, err.code, err.message)
         raise
     except KeyboardInterrupt:  # before the launcher handles signals: no process was started
-        record.save_record(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
+        ended = {**states.list_end_values(states.BY_USER), "exit": {"code": errors.INTERRUPTED, "status": None}}
+        record.save_record(run, {**begun, **ended})
+        reporter.report_end(states.BY_USER, errors.INTERRUPTED)
         raise
     begun["warnings"] = record.list_findings(tuple(monitor.warnings.values()))
     for warning in monitor.warnings.values():

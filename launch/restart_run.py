@@ -10,7 +10,7 @@ from pathlib import Path
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.explain import Diagnosis, catalogue
-from launch.run import record, run_text
+from launch.run import diagnose_failure, record, run_text
 from launch.run.launcher import TrainingEnd
 from launch.runs import run_index
 from launch.targets.train_request import TrainRequest
@@ -35,7 +35,7 @@ def find_fault(end: TrainingEnd, diagnoses: Sequence[Diagnosis]) -> Message:
     if end.stopped:
         rule = stop_rules.RULES.get(end.stopped.name.partition(".")[2])
         return verbatim(end.stopped.name) if rule and rule.infrastructure else NOTHING
-    if end.how not in ("failed", "unstarted") or not diagnoses:
+    if end.how not in diagnose_failure.FAILED or not diagnoses:
         return NOTHING
     first = diagnoses[0]
     known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}
@@ -71,6 +71,28 @@ def build_restart_request(request: TrainRequest, run: Path, has_checkpoint: bool
     resume = run.name if has_checkpoint and request.own_job is None else request.resume
     devices = request.devices or (None if request.own_job or request.device == "cpu" else "auto")
     return replace(fresh, resume=resume, devices=devices)
+
+
+def list_restart_words(words: Sequence[str], run: str, is_own: bool, has_checkpoint: bool) -> list[str] | None:
+    """Return the words of `envcheck train` for the next attempt of a run that was adopted; None if there is none left.
+
+    `words` are those of the run.  A job of the user's own begins again: its command is not changed.
+    """
+    at = words.index("--") if "--" in words else len(words)
+    kept, left, before = [], 0, iter(words[:at])
+    for word in before:
+        if word == "--restart":
+            left = int(next(before, "0"))
+        elif word == "--resume":
+            next(before, None)
+        elif word not in ("--detach", "--dashboard"):
+            kept.append(word)
+    if left < 1:
+        return None
+    more = ["--restart", str(left - 1), "--detach"]
+    more += ["--resume", run] if has_checkpoint and not is_own else []
+    more += [] if is_own or "--devices" in kept else ["--devices", "auto"]
+    return [*more, *kept, *words[at:]]
 
 
 def note_successor(run: Path, successor: Path) -> None:

@@ -8,28 +8,19 @@ from pathlib import Path
 
 import click
 
-from envcheck.core import errors, language
+from envcheck.core import language
 from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import _
 from launch.restart_run import RunOutcome, find_fault
-from launch.run import diagnose_failure, loss_plot, record, run_text
+from launch.run import diagnose_failure, loss_plot, record, run_text, states
 from launch.run.launcher import TrainingEnd
 from launch.run.trackers import list_trackers
 from launch.runs.request_note import read_note
 
-CODES = {
-    "finished": errors.SUCCESS,
-    "failed": errors.TRAINING_FAILED,
-    "deadline": errors.TRAINING_FAILED,
-    "stopped": errors.TRAINING_FAILED,
-    "unstarted": errors.STEP_FAILED,
-    "interrupted": errors.INTERRUPTED,
-}
-
 
 def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
     """Complete the record, draw the loss curve and print the result; return how the run ended."""
-    code = CODES[end.how]
+    code = states.ENDS[end.how].code
     found = diagnose_failure.diagnose_run(run, end, time.time() - end.seconds)
     diagnoses = diagnose_failure.name_own_job(found, begun)
     done = {
@@ -42,16 +33,15 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         "diagnoses": diagnose_failure.list_diagnosis_values(diagnoses),
     }
     record.save_final_record(run, done)
-    title = _("{recipe}, {method}: loss", recipe=begun["recipe"], method=begun["method"])
     try:
-        (run / "loss.svg").write_text(loss_plot.render_svg(end.steps, title), encoding="utf-8")
+        loss_plot.save_curve(run, end.steps, begun["recipe"], begun["method"])
     except OSError as err:
         click.echo(
             language.translate(_("envcheck: cannot draw the loss curve: {reason}", reason=describe_os_error(err))),
             err=True,
         )
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    if end.how != "finished" and read_note(run).words:
+    if end.how != states.SUCCEEDED and read_note(run).words:
         own = begun.get("own") or {}
         is_script = str(own.get("source")).endswith((".sh", ".bash"))  # takes no resume option
         run_text.print_continuation(run.name, bool(end.outputs) and not is_script)

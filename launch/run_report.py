@@ -12,15 +12,13 @@ from typing import Any
 from envcheck.core.model import Finding, Status
 from launch.gates.context import GateContext
 from launch.logs.training_step import TrainingStep
-from launch.run import record
+from launch.run import record, states
 from launch.run.trackers import list_trackers
 from launch.runs import follow, request_note
 from launch.runs.run_state import Run
 from launch.targets.train_request import TrainRequest
 from launch.watching.metrics_file import MetricsFile, check_metrics_path
 from launch.watching.run_events import EventReceivers, EventSender, check_receivers
-
-STOPPED = ("stopped", "interrupted", "deadline")
 
 
 @dataclass
@@ -38,7 +36,7 @@ class RunReporter:
         for finding in found:
             if finding.status in (Status.WARN, Status.UNKNOWN):
                 self.report_warning(finding)
-        self.metrics.write_state("running")
+        self.metrics.write_state(states.RUNNING)
 
     def report_warning(self, finding: Finding) -> None:
         """Report a warning about the running training."""
@@ -51,15 +49,17 @@ class RunReporter:
             self.events.send_event("first_step", step=_list_step_values(step))
         self.metrics.add_step(step)
 
-    def report_end(self, state: str, code: int, reason: str = "") -> None:
-        """Report why the run was stopped, if it was, and its end."""
-        if state in STOPPED:
-            self.events.send_event("stop", state=state, reason=reason or None)
+    def report_end(self, how: str, code: int, reason: str = "") -> None:
+        """Report why the run was stopped, if it was, and its end; `how` is a key of states.ENDS."""
+        state, stop_reason = states.ENDS[how].state, states.ENDS[how].stop_reason
+        if stop_reason:
+            self.events.send_event("stop", state=state, stop_reason=stop_reason, reason=reason or None)
         last = self.metrics.last
         values = {"step": _list_step_values(last)} if last else {}
         self.events.send_event("end", state=state, exit_code=code, **values, trackers=list_trackers(self.run))
         self.metrics.write_state(state)
         self.events.close()
+        request_note.remove_webhooks(self.run)
 
 
 def _list_step_values(step: TrainingStep) -> dict[str, Any]:
@@ -77,6 +77,7 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
     head = {key: str(value) for key, value in record.list_head_values(seen).items() if key != "schema"}
     about = {"run": run.name, "folder": str(run), **head}
     planned = seen.job.steps.get("max")
+    request_note.save_webhooks(run, request.webhook)
     sender = EventSender(EventReceivers(request.on_event, request.webhook), about)
     return RunReporter(
         run, sender, MetricsFile(check_metrics_path(request.metrics_file), {"run": run.name, **head}, planned)
@@ -84,10 +85,11 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
 
 
 def build_adopted_reporter(run: Run) -> RunReporter:
-    """Return the reporter of a run that is adopted: with the options of its start, without webhooks and first step."""
+    """Return the reporter of a run that is adopted: with the options of its start; its first step was reported."""
     words = request_note.read_note(run.folder).words
     head = {key: run.get_text(key) for key in ("recipe", "model", "method", "device")}
-    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")))
+    webhooks = request_note.read_webhooks(run.folder)
+    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")), webhooks)
     sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **head})
     path = next(iter(_list_option_values(words, "--metrics-file")), None)
     metrics = MetricsFile(Path(path) if path else None, {"run": run.id, **head}, follow.planned_steps(run))

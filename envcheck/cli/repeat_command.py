@@ -43,9 +43,13 @@ def _repeat_run(train: click.Command, folder: Path, more: Sequence[str]) -> int:
             _("the options of run {id} are not known on this machine", id=folder.name),
             _("repeat its command with `envcheck train`: see `request` in {folder}/run.json", folder=folder),
         )
-    if note.typed_in and note.typed_in.is_dir():
-        os.chdir(note.typed_in)  # its paths are relative to this folder
     at = note.words.index("--") if "--" in note.words else len(note.words)
-    words = [*note.words[:at], *more, *note.words[at:]]
-    with train.make_context("train", words, parent=click.get_current_context().parent) as context:
+    return run_words(train, note.typed_in, [*note.words[:at], *more, *note.words[at:]])
+
+
+def run_words(train: click.Command, typed_in: Path | None, words: Sequence[str]) -> int:
+    """Run `envcheck train` with these words in the folder where they were typed; return its exit code."""
+    if typed_in and typed_in.is_dir():
+        os.chdir(typed_in)  # the paths in the words are relative to this folder
+    with train.make_context("train", list(words), parent=click.get_current_context().parent) as context:
         return int(train.invoke(context) or 0)

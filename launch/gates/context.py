@@ -30,12 +30,13 @@ class GateContext:
     """Everything that the gates need.
 
     `sight` are the facts collected on `stage`; `runs_error` and `port_error` are errors, None for success; `holder`
-    describes the process that already trains in `runs`, None for none; `orphan` is the id of its run if the supervisor
-    was killed.  `options` select this job for provision and train, `doctor_options` for doctor, `more` are further
-    options of train.  `plan` is the planner's result, `lock` the lock file of provision, `lock_error` why it cannot be
-    read.  `master` is the address of node 0 and `host` that of this node, "" if not given; `own_master` and `own_host`
-    say whether they belong to this machine, None: unknown.  `checkpoint` is the folder to resume from.  `rank` is the
-    number of this node; `leads` is true on node 0.  `choice` are the cards; None: the first visible ones.
+    describes the process that already trains in `runs`, None for none; `holder_run` is the id of its run if it is
+    supervised, `orphan` if the supervisor was killed. `options` select this job for provision and train,
+    `doctor_options` for doctor, `more` are further options of train. `plan` is the planner's result, `lock` the lock
+    file of provision, `lock_error` why it cannot be read. `master` is the address of node 0 and `host` that of this
+    node, "" if not given; `own_master` and `own_host` say whether they belong to this machine, None: unknown.
+    `checkpoint` is the folder to resume from. `rank` is the number of this node; `leads` is true on node 0. `choice`
+    are the cards; None: the first visible ones.
     """
 
     recipe: Recipe
@@ -49,6 +50,7 @@ class GateContext:
     doctor: tuple[Finding, ...] = ()
     runs_error: str | None = None
     holder: str | None = None
+    holder_run: str = ""
     orphan: str = ""
     port: int | None = None
     port_error: str | None = None

@@ -124,12 +124,17 @@ def check_folder_unused(s: GateContext) -> Finding:
             f"envcheck runs stop {s.orphan}",
         )
         return build_finding("gate.alone", False, orphan, stop_or_adopt)
+    words = _("Wait for that run, stop it, or choose another folder with --runs.")
+    if s.holder_run:
+        active = _(
+            "run {id} is active in {runs}, supervised by process {pid}", id=s.holder_run, runs=s.runs, pid=s.holder
+        )
+        return build_finding("gate.alone", False, active, fix(words, f"envcheck runs stop {s.holder_run}"))
     seen = (
         _("{runs} is in use by process {holder}", holder=s.holder, runs=s.runs)
         if s.holder
         else _("no other run is active in {runs}", runs=s.runs)
     )
-    words = _("Wait for that run, stop it, or choose another folder with --runs.")
     pid = (s.holder or "").partition(" ")[0]
     inside = s.stage.container and s.holder == find_container_run(s.sight)
     stop = f"docker exec {s.stage.container} kill {pid}" if inside else f"kill {pid}"

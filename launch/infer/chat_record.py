@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 
-from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
 from envcheck.core.messages import _
 from envcheck.core.secrets import redact_words
@@ -22,15 +21,8 @@ from launch.infer import chat_text, dialogue
 from launch.infer.chat_options import ChosenChat
 from launch.infer.chat_programs import ChatProgram
 from launch.infer.dialogue import DialogueOutcome
-from launch.run import record
+from launch.run import record, states
 from launch.targets import clean_environment
-
-CODES = {
-    "finished": errors.SUCCESS,
-    "failed": errors.TRAINING_FAILED,
-    "interrupted": errors.INTERRUPTED,
-    "unstarted": errors.STEP_FAILED,
-}
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ def build_start_record(start: ChatStart) -> record.Record:
     return {
         "schema": SCHEMA_VERSION,
         **list_head_values(seen),
-        "state": "running",
+        "state": states.RUNNING,
         "started": record.format_time(datetime.now(timezone.utc)),
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
@@ -82,7 +74,7 @@ def write_final_record(
     run: Path,
     said: record.Record,
     question: str,
-    state: str,
+    how: str,
     status: int | None,
     outcome: DialogueOutcome | None,
     why: str,
@@ -91,11 +83,11 @@ def write_final_record(
     began, now = datetime.fromisoformat(said["started"]), datetime.now(timezone.utc)
     done: record.Record = {
         **said,
-        "state": state,
-        "exit": {"code": CODES[state], "status": status},
+        **states.list_end_values(how),
+        "exit": {"code": states.ENDS[how].code, "status": status},
         "seconds": round((now - began).total_seconds(), 1),
         "ended": record.format_time(now),
-        "error": why or (dialogue.WHY[outcome.how] if outcome and state == "failed" else None),
+        "error": why or (dialogue.WHY[outcome.how] if outcome and how == states.FAILED else None),
         "chat": chat_text.as_values(question, outcome) if outcome else None,
     }
     try:

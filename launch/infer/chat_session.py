@@ -30,7 +30,7 @@ from launch.infer.dialogue import DialogueOutcome
 from launch.local_run import collect_context
 from launch.rendering import user_options
 from launch.rendering.argument_rows import Rows, parse_rows
-from launch.run import record, run_text
+from launch.run import record, run_text, states
 from launch.run.stage_choice import fill_command_values
 from launch.runs import run_index
 from launch.targets import clean_environment
@@ -90,7 +90,7 @@ def _check_same_place(chosen: ChosenChat, seen: GateContext) -> None:
 def ignore_own_server(seen: GateContext) -> GateContext:
     """Return the context without `holder` for a client: the envcheck that runs its server holds the runs folder."""
     program = chat_programs.find_program(seen.command.argv, seen.sight.packages)
-    return replace(seen, holder=None) if program and program.served else seen
+    return replace(seen, holder=None, holder_run="") if program and program.served else seen
 
 
 def _choose_program(options: ChatOptions, seen: GateContext) -> tuple[ChatProgram | None, str]:
@@ -140,13 +140,13 @@ def _start_chat(
 
 
 def _hold_chat(start: ChatStart, deadline_s: float) -> tuple[str, int | None, DialogueOutcome | None, Message]:
-    """Return (state, exit status, result of --ask, reason why the program did not start)."""
+    """Return (key of states.ENDS, exit status, result of --ask, reason why the program did not start)."""
     kind = "dumb" if start.program else os.environ.get("TERM", "dumb")
     try:
         with chat_process.open_chat_process(start.seen.stage, start.made, start.tidy, start.run, kind) as child:
             if start.program is None:
                 status = process.run_in_foreground(child.argv, env=child.environment, cwd=child.folder)
-                return _state_of_status(status), status, None, NOTHING
+                return _find_end(status), status, None, NOTHING
             outcome = _ask_in_terminal(start.program, start.question, child, deadline_s)
     except (StepError, OSError) as err:
         why = (
@@ -154,10 +154,10 @@ def _hold_chat(start: ChatStart, deadline_s: float) -> tuple[str, int | None, Di
             if isinstance(err, StepError)
             else _("cannot start the chat program: {reason}", reason=describe_os_error(err))
         )
-        return "unstarted", None, None, why
+        return states.UNSTARTED, None, None, why
     except KeyboardInterrupt:
-        return "interrupted", None, None, NOTHING
-    return "finished" if outcome.how == "answered" else "failed", outcome.status, outcome, NOTHING
+        return states.BY_USER, None, None, NOTHING
+    return states.SUCCEEDED if outcome.how == "answered" else states.FAILED, outcome.status, outcome, NOTHING
 
 
 def _ask_in_terminal(
@@ -168,25 +168,25 @@ def _ask_in_terminal(
         return dialogue.ask_question(terminal, program, question, deadline_s)
 
 
-def _state_of_status(status: int) -> str:
-    """Return the run state for the exit status of an interactive chat; Ctrl-C is a normal way to leave."""
-    return {0: "finished", errors.INTERRUPTED: "interrupted"}.get(status, "failed")
+def _find_end(status: int) -> str:
+    """Return the key of states.ENDS for the exit status of an interactive chat; Ctrl-C is a normal way to leave."""
+    return {0: states.SUCCEEDED, errors.INTERRUPTED: states.BY_USER}.get(status, states.FAILED)
 
 
 def _finish_chat(
     options: ChatOptions,
     run: Path,
     said: record.Record,
-    state: str,
+    how: str,
     status: int | None,
     outcome: DialogueOutcome | None,
     why: str,
 ) -> int:
-    done = chat_record.write_final_record(run, said, options.ask or "", state, status, outcome, why)
+    done = chat_record.write_final_record(run, said, options.ask or "", how, status, outcome, why)
     if options.request.as_json:
         click.echo(record.as_text(done), nl=False)
     elif outcome and outcome.how == "answered":
         click.echo(outcome.answer)
     sys.stdout.flush()
-    chat_text.print_end(run, state, status, outcome, why)
-    return chat_record.CODES[state]
+    chat_text.print_end(run, how, status, outcome, why)
+    return states.ENDS[how].code

@@ -10,6 +10,7 @@ from envcheck.core import language
 from envcheck.core.messages import Message, _, fill
 from envcheck.core.secrets import redact_text
 from launch.infer.dialogue import WHY, DialogueOutcome
+from launch.run import states
 from launch.run.run_text import format_row, print_line, print_translated
 
 
@@ -25,8 +26,8 @@ def as_values(question: str, outcome: DialogueOutcome) -> dict[str, Any]:
     }
 
 
-def print_end(run: Path, state: str, status: int | None, outcome: DialogueOutcome | None, why: str) -> None:
-    """Print the outcome, and after a failure the last output and the next step."""
+def print_end(run: Path, how: str, status: int | None, outcome: DialogueOutcome | None, why: str) -> None:
+    """Print the outcome (`how` is a key of states.ENDS), and after a failure the last output and the next step."""
     if outcome and outcome.how == "answered":
         took = _(
             "answered in {answer_s:g} s, ready after {ready_s:g} s",
@@ -40,12 +41,12 @@ def print_end(run: Path, state: str, status: int | None, outcome: DialogueOutcom
         for line in outcome.lines:
             print_line(f"  | {line}")
         print_line(f"  {language.translate(_('next: '))}{language.translate(_suggest_next(run, outcome))}")
-    elif state == "unstarted":
+    elif how == states.UNSTARTED:
         print_translated(_("failed to start: {why}", why=why))
     else:
-        if state == "interrupted" and sys.stderr.isatty():
+        if how == states.BY_USER and sys.stderr.isatty():
             print_line()  # below the terminal's ^C
-        print_translated(_add_status(fill(state), status))
+        print_translated(_add_status(fill(states.ENDS[how].state), status))
     print_line(format_row(_("record"), run / "run.json", 9))
 
 

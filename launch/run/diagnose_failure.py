@@ -13,10 +13,11 @@ from typing import Any
 from envcheck.core.lint.own_job import COMMAND
 from envcheck.core.secrets import redact_text
 from envcheck.explain import Diagnosis, diagnose, kernel_log
+from launch.run import states
 from launch.run.launcher import TrainingEnd
 
 TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
-FAILED = ("failed", "unstarted")
+FAILED = (states.FAILED, states.UNSTARTED)
 GENERIC = "--model MODEL --method METHOD"  # in the catalogue of explanations
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 TRACEBACK = "Traceback (most recent call last)"

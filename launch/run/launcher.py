@@ -14,7 +14,7 @@ from envcheck.core.secrets import redact_text
 from envcheck.core.signals import handle_signals
 from envcheck.job.command import TrainingCommand
 from launch.logs.training_step import TrainingStep
-from launch.run import first_failure
+from launch.run import first_failure, states
 from launch.run.process_tree import list_outlived
 from launch.run.watch import RunWatch
 from launch.targets import checkpoint_on_stop
@@ -22,8 +22,8 @@ from launch.targets.clean_environment import CleanEnvironment
 from launch.targets.stage import Stage, Training
 
 LOOK_EVERY_S = 0.2
-TEXT_LIMIT = 1 << 20
-SAVING_ENDS = ("interrupted", "deadline")  # endings of a healthy training, which may save a checkpoint
+TEXT_LIMIT, TAIL_LINES = 1 << 20, 40
+SAVING_ENDS = (states.BY_USER, states.BY_DEADLINE)  # endings of a healthy training, which may save a checkpoint
 FAILURE_GRACE_S = 1.5  # time for the launcher to notice a failed worker; torchrun takes up to 30 s to end the others
 
 
@@ -49,9 +49,9 @@ class RunMonitor(Protocol):
 class TrainingEnd:
     """How a training ended.
 
-    `how` is finished, failed, unstarted (no worker started), interrupted, deadline or stopped (by the stop rule in
-    `stopped`); `status` is the launcher's exit status; `cards` are values for the record; `left` are pids that survived
-    SIGKILL, such as processes hanging in a driver, which still use their cards.
+    `how` is a key of states.ENDS: unstarted if no worker started, rule if the stop rule in `stopped` ended it; `status`
+    is the launcher's exit status; `cards` are values for the record; `left` are pids that survived SIGKILL, such as
+    processes hanging in a driver, which still use their cards.
     """
 
     how: str
@@ -131,9 +131,11 @@ def _supervise_training(
             monitor.close()
         watch.family.close()
     watch.update_state(final=True)
-    status, text = training.poll(), _read_tail(run / "log" / "launcher.log")
+    status, text = training.poll(), _read_tail_text(run / "log" / "launcher.log")
     failed = (
-        None if stop or status == 0 or how == "stopped" else first_failure.find_first_failed(watch.list_workers(), text)
+        None
+        if stop or status == 0 or how == states.BY_RULE
+        else first_failure.find_first_failed(watch.list_workers(), text)
     )
     return TrainingEnd(
         how=how or _classify_end(status, watch.has_begun),
@@ -142,7 +144,7 @@ def _supervise_training(
         steps=tuple(watch.steps),
         peak_bytes=watch.family.peak_bytes,
         seconds=time.monotonic() - began,
-        launcher_lines=tuple(text.splitlines()[-40:]),
+        launcher_lines=tuple(text.splitlines()[-TAIL_LINES:]),
         outputs=tuple(training.list_checkpoints()),
         stopped=monitor.stopped if monitor else None,
         cards=monitor.list_card_values() if monitor else {},
@@ -176,16 +178,16 @@ def _follow_training(
     """Follow the training; return None if the launcher ended, else why to end it (see TrainingEnd.how)."""
     while training.poll() is None:
         if stop:
-            return "interrupted"
+            return states.BY_USER
         if deadline is not None and time.monotonic() > deadline:
-            return "deadline"
+            return states.BY_DEADLINE
         watch.update_state()
         if monitor and monitor.must_end_run(watch):
-            return "stopped"
+            return states.BY_RULE
         if _has_failed_worker(watch):
-            return "failed"
+            return states.FAILED
         watch.family.wait_for_death(LOOK_EVERY_S)
-    return "interrupted" if stop else None
+    return states.BY_USER if stop else None
 
 
 def _has_failed_worker(watch: RunWatch) -> bool:
@@ -196,11 +198,16 @@ def _has_failed_worker(watch: RunWatch) -> bool:
 
 def _classify_end(status: int | None, workers: bool) -> str:
     if status == 0:
-        return "finished"
-    return "failed" if workers else "unstarted"
+        return states.SUCCEEDED
+    return states.FAILED if workers else states.UNSTARTED
 
 
-def _read_tail(path: Path) -> str:
+def read_tail(path: Path) -> tuple[str, ...]:
+    """Return the last lines of a launcher's log without secrets."""
+    return tuple(_read_tail_text(path).splitlines()[-TAIL_LINES:])
+
+
+def _read_tail_text(path: Path) -> str:
     """Return the end of a text file without secrets: a verbose launcher prints its whole environment."""
     try:
         with path.open("rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 
 from envcheck.core.language import translate
 from envcheck.core.language.width import display_width as wide
@@ -45,6 +46,12 @@ def render_svg(steps: Sequence[TrainingStep], title: str) -> str:
     title = translate(title)
     heading = f'<text x="{LEFT}" y="30" font-size="16" font-weight="600">{escape(title)}</text>'
     return draw_frame(WIDTH, HEIGHT, title, words, [heading, body])
+
+
+def save_curve(run: Path, steps: Sequence[TrainingStep], recipe: str, method: str) -> None:
+    """Write loss.svg into the folder of a run; raises OSError."""
+    title = _("{recipe}, {method}: loss", recipe=recipe, method=method)
+    (run / "loss.svg").write_text(render_svg(steps, title), encoding="utf-8")
 
 
 def _draw_plot(found: Sequence[Point]) -> str:

@@ -33,6 +33,7 @@ from installers.recipes.own_recipe import find_own_job
 from launch.logs.training_step import TrainingStep
 from launch.planner import recipe_fit
 from launch.programs import container_agent
+from launch.run import states
 from launch.run.launcher import TrainingEnd, build_argv
 
 if TYPE_CHECKING:
@@ -106,13 +107,13 @@ def save_record(run: Path, record: Record) -> None:
 
 def build_refused_record(seen: GateContext, found: Sequence[Finding]) -> Record:
     """Return the record of a training that failed gates prevented."""
-    said = {"state": "refused", "exit": {"code": CHECK_FAILED, "status": None}, "gates": list_findings(found)}
+    said = {"state": states.REFUSED, "exit": {"code": CHECK_FAILED, "status": None}, "gates": list_findings(found)}
     return {**list_head_values(seen), **said, **describe_outcome(found, CHECK_FAILED)}
 
 
 def build_unstarted_record(code: int) -> Record:
     """Return the record of a command that failed before the run was created."""
-    return {"schema": SCHEMA_VERSION, "state": "unstarted", "exit": {"code": code, "status": None}}
+    return {"schema": SCHEMA_VERSION, "state": states.UNSTARTED, "exit": {"code": code, "status": None}}
 
 
 def as_text(record: Record) -> str:
@@ -172,7 +173,7 @@ def build_start_record(
 ) -> Record:
     """Return the fields known before the start."""
     return {
-        "state": "starting",
+        "state": states.STARTING,
         "started": format_time(now),
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
@@ -201,11 +202,11 @@ def build_start_record(
 def build_end_values(end: TrainingEnd, code: int) -> Record:
     """Return the fields known after the end; `code` is envcheck's exit code."""
     return {
-        "state": end.how,
+        **states.list_end_values(end.how),
         "exit": {"code": code, "status": end.status},
         "seconds": round(end.seconds, 1),
         "first_failed_worker": dataclasses.asdict(end.failed) if end.failed else None,
-        "launcher_lines": [] if end.how == "finished" else list(end.launcher_lines),
+        "launcher_lines": [] if end.how == states.SUCCEEDED else list(end.launcher_lines),
         "loss": list_losses(end.steps),
         "tokens_per_s": _median_or_none([s.tokens_per_s for s in end.steps]),
         "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _peak_memory_mib(end.steps)},

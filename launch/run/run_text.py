@@ -25,18 +25,18 @@ from envcheck.job.own_job_text import render_own_job
 from launch.gates import waive
 from launch.gates.waive import GateWaiver
 from launch.logs.fields import ESCAPE
-from launch.run import loss_plot
+from launch.run import loss_plot, states
 from launch.run.first_failure import FirstFailure
 from launch.run.launcher import TrainingEnd
 
 LAST_LINES = 12
 _HOW = {
-    "finished": mark("finished after {seconds} s"),
-    "failed": mark("training failed after {seconds} s"),
-    "deadline": mark("stopped at the time limit after {seconds} s"),
-    "unstarted": mark("failed to start after {seconds} s"),
-    "stopped": mark("stopped by a stop rule after {seconds} s"),
-    "interrupted": mark("interrupted after {seconds} s; all processes ended"),
+    states.SUCCEEDED: mark("succeeded after {seconds} s"),
+    states.FAILED: mark("training failed after {seconds} s"),
+    states.BY_DEADLINE: mark("stopped at the time limit after {seconds} s"),
+    states.UNSTARTED: mark("failed to start after {seconds} s"),
+    states.BY_RULE: mark("stopped by a stop rule after {seconds} s"),
+    states.BY_USER: mark("stopped after {seconds} s; all processes ended"),
 }
 
 
@@ -156,7 +156,7 @@ def print_end(
         print_line(fullest)
     if ending.stopped:
         _print_stop_rule(ending.stopped)
-    if ending.how in ("failed", "unstarted"):
+    if ending.how in (states.FAILED, states.UNSTARTED):
         _print_failure(run, ending)
     _print_diagnoses(diagnoses)
     if ending.left:

@@ -11,6 +11,7 @@ from envcheck.core.messages import Message, _, fill, restore
 from envcheck.explain import explainer, log_files
 from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport
 from envcheck.explain.log_text import sanitize_line
+from launch.run import states
 from launch.run.diagnose_failure import name_own_job
 from launch.run.record import NAME
 from launch.runs import run_index
@@ -46,7 +47,7 @@ def explain_run(run: Run, shown: Path | None = None) -> ExplainReport:
     """Return diagnoses of the run; `shown` is the run folder as given on the command line, for paths in the output."""
     logs = (shown or run.folder) / ("" if find_backend(run.said) else "log")
     failed = _read_failed_worker(run)
-    if find_backend(run.said) and run.state == "refused":  # nothing ran: there are no logs of programs
+    if find_backend(run.said) and run.state == states.REFUSED:  # nothing ran: there are no logs of programs
         return ExplainReport((_diagnose_refusal(run),), None, (), (), "", (_describe_run(run, failed),))
     read = explainer.explain_files([logs])
     read = replace(read, diagnoses=name_own_job(read.diagnoses, run.said))
@@ -57,7 +58,7 @@ def explain_run(run: Run, shown: Path | None = None) -> ExplainReport:
     if not read.diagnoses and isinstance(failed.get("code"), int):
         found = [one for one in explainer.explain_codes([str(failed["code"])]) if one.name != "exit.status"]
         read = replace(read, diagnoses=tuple(found))
-    relevant_lines = () if run.state == "finished" else read.relevant_lines  # a finished run has no error lines
+    relevant_lines = () if run.state == states.SUCCEEDED else read.relevant_lines  # such a run has no error lines
     return replace(read, first=first or read.first, relevant_lines=relevant_lines, notes=notes)
 
 

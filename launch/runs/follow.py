@@ -14,11 +14,14 @@ from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import _
 from launch.logs.training_step import TrainingStep, describe_step
-from launch.run import container_orphan, host_training, process_tree, record
+from launch.run import container_orphan, host_training, loss_plot, process_tree, record, states
+from launch.run.launcher import TrainingEnd, read_tail
+from launch.run.states import LOST, ORPHANED, UNKNOWN
+from launch.run.trackers import list_trackers
 from launch.run.watch import RunWatch
-from launch.runs import run_index
+from launch.runs import request_note, run_index
 from launch.runs.backends import LogSource, find_scheduler
-from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
+from launch.runs.run_state import Run
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
@@ -83,11 +86,17 @@ def describe_last_step(run: Run) -> str:
     """Return the last step of an active run as text, "" without one."""
     if not run.is_running:
         return ""
+    steps = read_steps(run)
+    return describe_step(steps[-1], planned_steps(run)) if steps else ""
+
+
+def read_steps(run: Run) -> list[TrainingStep]:
+    """Return the steps in the logs of the run so far."""
     steps: list[TrainingStep] = []
     with open_logs(run) as (logs, fetch):
         fetch(True)
         RunWatch(logs, UnwatchedProcesses(), steps.append).update_state(final=True)
-    return describe_step(steps[-1], planned_steps(run)) if steps else ""
+    return steps
 
 
 def planned_steps(run: Run) -> int | None:
@@ -155,8 +164,33 @@ def _end_orphan(run: Run) -> Run:
             _("processes of run {id} are still alive: {pids}", id=run.id, pids=pids),
             _("run as their owner: kill -9 {pids}", pids=pids),
         )
-    now = record.format_time(datetime.now(timezone.utc))
-    ended = {"state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}, "ended": now}
-    ended["checkpoints"] = record.list_checkpoints(run.folder / "output")
-    record.save_record(run.folder, {**run.said, **ended})
+    _record_orphan_end(run)
     return run_index.read_run(run.folder) or run
+
+
+def _record_orphan_end(run: Run) -> None:
+    """Complete the record by the logs: steps, speed, checkpoints; what only a supervisor measures is absent."""
+    now, steps = datetime.now(timezone.utc), read_steps(run)
+    end = TrainingEnd(
+        how=states.BY_USER,
+        status=host_training.read_status(run.folder),
+        failed=None,
+        steps=tuple(steps),
+        peak_bytes=0,
+        seconds=_count_seconds(run, now),
+        launcher_lines=read_tail(run.folder / "log" / "launcher.log"),
+    )
+    values = record.build_end_values(end, errors.INTERRUPTED)
+    values["peak_memory_mib"].pop("host")  # unknown
+    values |= {"ended": record.format_time(now), "checkpoints": record.list_checkpoints(run.folder / "output")}
+    record.save_record(run.folder, {**run.said, **values, "trackers": list_trackers(run.folder)})
+    with contextlib.suppress(OSError):
+        loss_plot.save_curve(run.folder, steps, run.get_text("recipe"), run.get_text("method"))
+    request_note.remove_webhooks(run.folder)
+
+
+def _count_seconds(run: Run, now: datetime) -> float:
+    try:
+        return max(0.0, (now - datetime.fromisoformat(run.get_text("started"))).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

@@ -15,6 +15,7 @@ from typing import Any
 
 from envcheck.core import paths as places
 
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 LIMIT = 4 << 20  # bytes read from the end of the file; a line has about 200
 Words = dict[str, str]
 
@@ -77,3 +78,36 @@ def _read_notes() -> list[str]:
             return file.read(LIMIT).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
+
+
+def save_webhooks(run: Path, urls: tuple[str, ...]) -> None:
+    """Keep the URLs of --webhook for `runs adopt` while the run is active, readable by this user only; errors are
+    ignored.  They may hold secrets, so that no record and no note has them.
+    """
+    if not urls:
+        return
+    with contextlib.suppress(OSError):
+        path = _webhooks_path(run)
+        path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(PRIVATE_FILE, exist_ok=False)
+        path.write_text(json.dumps({"run": str(run), "webhooks": list(urls)}), "utf-8")
+
+
+def read_webhooks(run: Path) -> tuple[str, ...]:
+    """Return the URLs of an active run, () without."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        found = json.loads(_webhooks_path(run).read_text("utf-8"))
+        if isinstance(found, dict) and found.get("run") == str(run) and isinstance(found.get("webhooks"), list):
+            return tuple(map(str, found["webhooks"]))
+    return ()
+
+
+def remove_webhooks(run: Path) -> None:
+    """Delete the URLs of a run that has ended."""
+    with contextlib.suppress(OSError):
+        _webhooks_path(run).unlink(missing_ok=True)
+
+
+def _webhooks_path(run: Path) -> Path:
+    return places.envcheck_home() / "webhooks" / f"{run.name}.json"

@@ -17,8 +17,9 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from launch.run import container_orphan, host_training, process_tree
 from launch.run.record import NAME
+from launch.run.states import ACTIVE, FAILED, LOST, ORPHANED, SUCCEEDED, UNKNOWN, upgrade_record
 from launch.runs import backends
-from launch.runs.run_state import ACTIVE, LOST, ORPHANED, UNKNOWN, Run
+from launch.runs.run_state import Run
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
@@ -94,7 +95,7 @@ def _judge_unsupervised(folder: Path, said: Mapping[str, Any]) -> str:
     if not _is_own_file(folder / NAME):
         return UNKNOWN
     status = host_training.read_status(folder)
-    return LOST if status is None else "failed" if status else "finished"
+    return LOST if status is None else FAILED if status else SUCCEEDED
 
 
 def _is_own_file(path: Path) -> bool:
@@ -125,7 +126,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
         said = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) and isinstance(said.get("state"), str) else None
+    return upgrade_record(said) if isinstance(said, dict) and isinstance(said.get("state"), str) else None
 
 
 def find_run(name: str, runs: Path | None) -> Run:

@@ -16,9 +16,10 @@ from envcheck.explain.localize import translate_recorded_headline
 from installers.recipes.catalogue import TALKS
 from launch.logs.training_step import format_duration
 from launch.run import run_text, trackers
+from launch.run.states import LOST, ORPHANED, UNKNOWN
 from launch.runs import orphan
 from launch.runs.backends import find_backend, find_scheduler
-from launch.runs.run_state import LOST, ORPHANED, UNKNOWN, Run
+from launch.runs.run_state import Run
 
 MEMORY = {mark("planned per card"): "predicted", mark("measured"): "measured"}
 STATES = {

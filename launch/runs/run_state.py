@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core.messages import mark
+from launch.run.states import ACTIVE, ORPHANED, QUEUED
 
-QUEUED = "queued"  # waiting for a scheduler
-# Recorded as running, but the supervising envcheck has ended: it was killed, or the machine went down.
-ORPHANED = "orphaned"  # the training's processes still run
-LOST = "lost"  # no process is left
-UNKNOWN = "unknown"  # of another user or host: its processes cannot be seen from here
-ACTIVE = ("starting", "running")  # recorded by the supervisor
 # All states of a run, for translation.
 STATE_NAMES = (
     *(mark("starting"), mark("running"), mark("queued"), mark("orphaned"), mark("lost"), mark("refused")),
     mark("unknown"),
-    *(mark("finished"), mark("failed"), mark("stopped"), mark("interrupted"), mark("deadline"), mark("unstarted")),
+    *(mark("succeeded"), mark("failed"), mark("stopped"), mark("unstarted")),
 )
 
 

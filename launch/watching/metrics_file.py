@@ -13,10 +13,11 @@ from envcheck.core.messages import _
 from envcheck.core.units import MIB
 from envcheck.report.prometheus import render_metric
 from launch.logs.training_step import TrainingStep
+from launch.run import states
 
 SUFFIX = ".prom"  # other files are not read by node_exporter
 WRITE_EVERY_S = 5.0
-STATES = ("running", "finished", "failed", "stopped", "interrupted", "deadline", "unstarted")
+STATES = (states.RUNNING, states.SUCCEEDED, states.FAILED, states.STOPPED, states.UNSTARTED)
 
 
 def check_metrics_path(path: Path | None) -> Path | None:
@@ -49,7 +50,7 @@ class MetricsFile:
         """Take the newest step."""
         self.last, self.stepped = step, time.time()
         if time.monotonic() >= self._due:
-            self.write_state("running")
+            self.write_state(states.RUNNING)
 
     def write_state(self, state: str) -> None:
         """Replace the file."""

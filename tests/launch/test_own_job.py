@@ -321,7 +321,7 @@ def test_own_command_is_supervised(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = read_record(tmp_path)
     assert said == json.loads(done.stdout)
-    assert (said["state"], said["own"]["source"], len(said["loss"])) == ("finished", "command", 30)
+    assert (said["state"], said["own"]["source"], len(said["loss"])) == ("succeeded", "command", 30)
     assert [Path(path).name for path in said["checkpoints"]] == ["checkpoint-9"]
     (log,) = tmp_path.glob("runs/*/log/launcher.log")
     assert log.read_text().splitlines()[0] == f"token mine rank 3 folder {tmp_path}"

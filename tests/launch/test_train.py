@@ -104,7 +104,7 @@ def test_record(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     said = read_record(cwd)
 
     assert said == json.loads(done.stdout)
-    assert (said["schema"], said["state"], said["exit"]) == (SCHEMA_VERSION, "finished", {"code": 0, "status": 0})
+    assert (said["schema"], said["state"], said["exit"]) == (SCHEMA_VERSION, "succeeded", {"code": 0, "status": 0})
     assert said["first_failed_worker"] is None
     assert said["leftover_pids"] == []
     assert said["plan"]["processes"] == 2
@@ -170,7 +170,7 @@ def test_interrupt_ends_all(paddle_home: Path, tmp_path: Path) -> None:
     assert code == 130
     assert list_remaining_processes(tmp_path) == []
     said = read_record(tmp_path)
-    assert (said["state"], said["exit"]["code"]) == ("interrupted", 130)
+    assert (said["state"], said["exit"]["code"]) == ("stopped", 130)
     assert said["loss"]
 
 
@@ -194,7 +194,7 @@ def test_provision_with_a_manual_step_continues(paddle_home: Path, tmp_path: Pat
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^ *manual +driver ", done.stderr, re.MULTILINE)
-    assert read_record(tmp_path)["state"] == "finished"
+    assert read_record(tmp_path)["state"] == "succeeded"
 
 
 def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_accelerator(plugin: Path, paddle_environment: Path, tmp_path: Path) -> 
     """The tiny model trains on two npu devices with paddle's launcher and the plugin's collectives."""
     end = run_npu_job(make_npu_recipe(plugin, tmp_path), paddle_environment / "bin/python", tmp_path)
 
-    assert end.how == "finished", end
+    assert end.how == "succeeded", end
     assert [step.step for step in end.steps] == [1, 2, 3, 4, 5]
     assert end.steps[-1].loss < end.steps[0].loss
     assert (tmp_path / "output/checkpoint-5/weights.npz").exists()

@@ -116,7 +116,7 @@ def test_trains_in_the_container(trainer: ContainerTrainCommand) -> None:
 
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (said["state"], said["container"]) == ("finished", NAME)
+    assert (said["state"], said["container"]) == ("succeeded", NAME)
     assert [step for step, _ in said["loss"]] == [1, 2, 3, 4, 5]
     assert said["checkpoints"] == [f"/var/tmp/envcheck/runs/{Path(said['folder']).name}/output/checkpoint-5"]
     assert said["versions"]["packages"]["paddlepaddle"] == "3.1.0"
@@ -203,7 +203,7 @@ def test_no_process_remains_in_the_container(trainer: ContainerTrainCommand, sig
     assert trainer.list_remaining() == ""
     if sign is signal.SIGINT:
         assert run.returncode == 130
-        assert trainer.read_record()["state"] == "interrupted"
+        assert trainer.read_record()["state"] == "stopped"
         assert trainer.read_record()["leftover_pids"] == []
 
 

@@ -100,7 +100,7 @@ def test_copies_after_an_interrupt(paddles: dict[str, PaddleEnvironment], tmp_pa
         code = child.wait(300)
 
     assert held
-    assert (code, read_record(tmp_path)["state"]) == (130, "interrupted")
+    assert (code, read_record(tmp_path)["state"]) == (130, "stopped")
     assert (list_files_with_secret(tmp_path), list_remaining_processes(tmp_path)) == ([], [])
 
 

@@ -194,7 +194,7 @@ def test_interrupt(plain: TorchTraining, tmp_path: Path) -> None:
         code = child.wait(300)
 
     assert len(running) >= 3
-    assert (code, read_record(tmp_path)["state"]) == (130, "interrupted")
+    assert (code, read_record(tmp_path)["state"]) == (130, "stopped")
     assert list_remaining_processes(tmp_path) == []
 
 
@@ -247,7 +247,7 @@ def test_own_command_of_torchrun(torch_environment: Path, tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stderr + read_launcher_log(tmp_path)
     said = json.loads(done.stdout)
-    assert (said["state"], said["command"], said["plan"]["processes"]) == ("finished", command, 2)
+    assert (said["state"], said["command"], said["plan"]["processes"]) == ("succeeded", command, 2)
     assert [step for step, _ in said["loss"]] == [1, 2, 3, 4, 5]
     assert list(tmp_path.glob("runs/*/loss.svg"))
     assert list_remaining_processes(tmp_path) == []

@@ -74,8 +74,8 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     """
     ctx.obj = (folder, as_json)
     if ctx.invoked_subcommand is None:
+        from launch.run.states import ORPHANED
         from launch.runs import run_index, run_pages
-        from launch.runs.run_state import ORPHANED
 
         found = run_index.list_runs(folder)
         width = shutil.get_terminal_size((100, 24)).columns
@@ -180,12 +180,15 @@ def adopt(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_js
     \b
     envcheck runs adopt latest
     """
+    from envcheck.cli import repeat_command
+    from envcheck.cli.commands.train import train
     from launch import adopt_run
     from launch.run import run_text
     from launch.runs import run_index
 
     run = run_index.find_run(name, folder or outer[0])
-    code = adopt_run.adopt_run(run).wait_until_started()
+    child = adopt_run.adopt_run(run, lambda typed_in, words: repeat_command.run_words(train, typed_in, words))
+    code = child.wait_until_started()
     if code is None:
         run_text.print_adopted(run.id)
     if as_json or outer[1]:

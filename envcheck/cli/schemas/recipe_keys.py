@@ -38,7 +38,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "model_path": "Folder of the weights, relative to `workdir`; empty for the cache of the hub.",
         "verify": "Commands that verify the installation.",
         "usual": "Whether this is the default recipe of its device.",
-        "own_environment": "Whether the job runs in the environment of its user, not in one of envcheck's.",
+        "own_environment": "Whether the job runs in the environment of the user who starts it.",
         "like": "Recipe that it inherits from; empty for none.",
         "notes": "Source of each value, by its path, such as hardware.memory_gib.",
         "file": "File that the recipe was read from.",

@@ -76,7 +76,7 @@ class TrainHost(Keys):
 
 class TrainHostsDocument(Keys, like=OutcomeDocument):
     verb: Literal["train"] = key("The command.")
-    result: Literal["ready", "refused", "finished", "failed", "interrupted"] = key("How the command ended.")
+    result: Literal["ready", "refused", "succeeded", "failed", "stopped"] = key("How the command ended.")
     first: str | None = optional_key("Host that failed first; null for none.")
     hosts: dict[str, TrainHost] = optional_key("How the run ended on each host.")
     gates: dict[str, list[NodeRequirement]] = optional_key("Preflight checks by host.")
@@ -215,8 +215,8 @@ class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy",)):
 
 
 RunState = Literal[
-    "starting", "running", "queued", "orphaned", "lost", "refused", "ready", "finished", "failed", "stopped",
-    "interrupted", "deadline", "unstarted", "unknown",
+    "starting", "running", "queued", "orphaned", "lost", "refused", "ready", "succeeded", "failed", "stopped",
+    "unstarted", "unknown",
 ]  # fmt: skip
 
 
@@ -253,6 +253,9 @@ class RunDocument(Keys, like=NumberedDocument):
     slurm: RunSlurm = optional_key("The Slurm job; only with `--on slurm`.")
     kubernetes: RunKubernetes = optional_key("The Kubernetes job; only with `--on k8s`.")
     state: RunState = key("State of the run; ready: with `--gates`, all preflight checks passed.")
+    stop_reason: Literal["user", "rule", "deadline"] | None = optional_key(
+        "Why a stopped run was stopped: by a user, by a stop rule or at its time limit; null for any other end."
+    )
     started: str | None = optional_key()
     exit: RunExit | None = optional_key()
     gates: list[GateValues] = optional_key("Results of the preflight checks.")
@@ -281,7 +284,7 @@ class RunDocument(Keys, like=NumberedDocument):
     options: RunOptions = optional_key("Options that are needed to repeat the run.")
     seconds: float | None = optional_key()
     first_failed_worker: RunWorker | None = optional_key("The worker that failed first; null for none.")
-    launcher_lines: list[str] = optional_key("Last lines of the launcher; empty if the run finished.")
+    launcher_lines: list[str] = optional_key("Last lines of the launcher; empty if the run succeeded.")
     loss: list[tuple[int | None, float | None]] = optional_key("Loss as [step, loss]; an unknown value is null.")
     tokens_per_s: float | None = optional_key("Median throughput of the job, tokens per second; null if unknown.")
     peak_memory_mib: RunPeakMemory = optional_key("Highest memory use.")

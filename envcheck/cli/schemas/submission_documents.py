@@ -91,7 +91,7 @@ class PodSecurity(Keys):
 
 
 class TrainKubernetesDocument(Keys, like=NumberedDocument):
-    state: Literal["planned", "created", "finished", "refused", "failed", "deleted"] = key(
+    state: Literal["planned", "created", "succeeded", "refused", "failed", "deleted"] = key(
         "planned: with `--dry-run`; refused: the nodes do not meet the requirements; else the state of the job."
     )
     needs: list[str] = optional_key("ConfigMaps with envcheck itself that the job needs.")

@@ -16,6 +16,7 @@ from envcheck.report import safe
 from launch.backends.k8s import status
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, call_api
 from launch.backends.k8s.manifests import K8sManifest
+from launch.run.states import SUCCEEDED
 
 WATCH_S = 240  # then the watch is renewed: proxies close idle connections
 TAIL, TAIL_BYTES = 40, 64 << 10  # of the log of a failed container: lines, bytes
@@ -25,7 +26,7 @@ GATE = "envcheck"
 
 @dataclass(frozen=True)
 class ClusterJobEnd:
-    """`state` is created, finished, refused (a preflight check failed), failed or deleted; `pods` are failed pods."""
+    """`state` is created, succeeded, refused (a preflight check failed), failed or deleted; `pods` are failed pods."""
 
     state: str
     code: int
@@ -51,8 +52,8 @@ def follow_job(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -
                     reason=safe(redact_text(str(condition.get("message") or condition.get("reason") or "")))[:300],
                 )
             )
-            if kind in status.SUCCEEDED:
-                return ClusterJobEnd("finished", errors.SUCCESS)
+            if kind in status.SUCCESS_CONDITIONS:
+                return ClusterJobEnd(SUCCEEDED, errors.SUCCESS)
             if kind == "Failed":
                 return _report_failed_pods(cluster, job, say)
     raise AssertionError("_iterate_events never ends")

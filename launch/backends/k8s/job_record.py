@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from envcheck.core.secrets import redact_text
@@ -17,7 +16,7 @@ from launch.backends.k8s.api import Cluster
 from launch.backends.k8s.k8s_options import PodGroup
 from launch.backends.k8s.manifests import K8sManifest
 from launch.programs.container_agent import PRIVATE
-from launch.run import record
+from launch.run import record, states
 from launch.run.record import Record
 from launch.runs import run_index
 from launch.runs.request_note import RequestNote, save_note
@@ -26,13 +25,6 @@ from launch.targets.train_request import TrainRequest
 JOB = "job.yaml"
 MAX_PODS = 8  # in the error of a record
 _POD_KEYS = ("pod", "container", "status")
-CODES = {
-    "finished": errors.SUCCESS,
-    "refused": errors.CHECK_FAILED,
-    "failed": errors.TRAINING_FAILED,
-    "interrupted": errors.INTERRUPTED,
-    "lost": errors.UNDETERMINED,
-}
 
 
 def create_record(
@@ -48,7 +40,7 @@ def create_record(
         "model": recipe.models[0],
         "method": method.method,
         "device": groups[0].job.device,
-        "state": "running",
+        "state": states.RUNNING,
         "started": record.format_time(datetime.now(timezone.utc)),
         "folder": str(run),
         "plan": {"nodes": method.nodes, "processes": method.processes, "steps": dict(method.steps)},
@@ -88,7 +80,9 @@ def _create_run_folder(request: TrainRequest, recipe: str, text: str) -> Path:
 def record_submit_failure(run: Path, run_record: Record, why: str) -> None:
     """Save that the job could not be created."""
     status = {"code": StepError.code, "status": None}
-    record.save_record(run, {**run_record, "state": "unstarted", "exit": status, "error": redact_text(why)})
+    record.save_record(
+        run, {**run_record, **states.list_end_values(states.UNSTARTED), "exit": status, "error": redact_text(why)}
+    )
 
 
 def record_job_uid(run: Path, run_record: Record, uid: str) -> Record:
@@ -99,20 +93,24 @@ def record_job_uid(run: Path, run_record: Record, uid: str) -> Record:
 
 
 def build_final_record(
-    run_record: Mapping[str, Any], state: str, since: str, error: str, pods: Sequence[Mapping[str, Any]]
+    run_record: Mapping[str, Any], how: str, since: str, error: str, pods: Sequence[Mapping[str, Any]]
 ) -> Record:
-    """Return the record of an ended job. `state` is a key of CODES; `since` is the end time, "" if unknown."""
+    """Return the record of an ended job. `how` is a key of states.ENDS; `since` is the end time, "" if unknown."""
     began, over = _parse_time(str(run_record.get("started") or "")), _parse_time(since) or datetime.now(timezone.utc)
     seconds = (over - began).total_seconds() if began and over >= began else None
     done: Record = {
         **run_record,
-        "state": state,
-        "exit": {"code": CODES[state], "status": None},
+        **states.list_end_values(how),
+        "exit": {"code": states.ENDS[how].code, "status": None},
         "ended": record.format_time(over),
         "seconds": seconds,
         "error": error or _describe_failed_pods(pods),
     }
-    done["kubernetes"] = {**run_record["kubernetes"], "state": state, "pods": [dict(pod) for pod in pods]}
+    done["kubernetes"] = {
+        **run_record["kubernetes"],
+        "state": states.ENDS[how].state,
+        "pods": [dict(pod) for pod in pods],
+    }
     return done
 
 

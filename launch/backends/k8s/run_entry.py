@@ -15,12 +15,12 @@ from launch.backends.k8s import api, follow, job_record, pod_logs
 from launch.backends.k8s import status as job_status
 from launch.backends.k8s.status import ClusterJobStatus, JobReference
 from launch.logs.training_step import TrainingStep
-from launch.run import record
+from launch.run import record, states
 from launch.run.watch import RunWatch
 from launch.runs import queue_wait
 from launch.runs.backends import LogSource, RunReader
 from launch.runs.follow import UnwatchedProcesses
-from launch.runs.run_state import QUEUED, Run
+from launch.runs.run_state import Run
 
 STOP_S = 60.0  # the termination grace period of pods is 30 s by default
 GONE = _("the job no longer exists in the cluster: it was deleted, or removed after its end")
@@ -34,7 +34,7 @@ def read_run(folder: Path, values: dict[str, Any]) -> Run:
     if reference is None or not now.is_over:
         own = {**values["kubernetes"], "state": now.state, "reason": now.reason}
         return Run(
-            folder, QUEUED if now.state == job_status.PENDING else "running", None, {**values, "kubernetes": own}
+            folder, states.QUEUED if now.state == job_status.PENDING else "running", None, {**values, "kubernetes": own}
         )
     done = _build_finished_record(folder, values, reference, now)
     with contextlib.suppress(OSError):  # the record of another user: shown, but not saved
@@ -46,15 +46,15 @@ def _build_finished_record(
     folder: Path, values: Mapping[str, Any], reference: JobReference, now: ClusterJobStatus
 ) -> record.Record:
     if now.state == job_status.GONE:
-        return job_record.build_final_record(values, "lost", "", GONE, ())
+        return job_record.build_final_record(values, states.LOST, "", GONE, ())
     pods: Sequence[Mapping[str, Any]] = ()
     with contextlib.suppress(EnvcheckError):
         cluster = job_status.open_job_cluster(reference)
-        pods = follow.list_failed_pods(cluster, reference.pod_selector) if now.state == job_status.FAILED else ()
+        pods = follow.list_failed_pods(cluster, reference.pod_selector) if now.state == states.FAILED else ()
         pod_logs.save_logs(cluster, reference, pods, folder / "log")
     gated = any(pod["container"] == follow.GATE for pod in pods)
     state = "refused" if gated else now.state
-    why = "" if pods or state == "finished" else now.reason
+    why = "" if pods or state == states.SUCCEEDED else now.reason
     return {**job_record.build_final_record(values, state, now.since, why, pods), "loss": _read_losses(folder / "log")}
 
 
@@ -97,12 +97,12 @@ def _make_log_fetcher(reference: JobReference, folder: Path) -> Callable[[bool],
 
 def wait_until_started(run: Run, say: Callable[[str], None], look: RunReader) -> Run:
     """Wait until the job runs or has ended, and report each change of state with `say`."""
-    if (now := run.said["kubernetes"]).get("state") == job_status.UNKNOWN:
+    if (now := run.said["kubernetes"]).get("state") == states.UNKNOWN:
         raise UndeterminedError(
             _("cannot determine the state of job {job}: {reason}", job=now.get("name"), reason=now.get("reason")),
             _("run the command again when `kubectl cluster-info` works"),
         )
-    return queue_wait.wait_while_queued(run, lambda now: now.state == QUEUED, describe_status, say, look)
+    return queue_wait.wait_while_queued(run, lambda now: now.state == states.QUEUED, describe_status, say, look)
 
 
 def describe_status(run: Run) -> Message:
@@ -110,13 +110,13 @@ def describe_status(run: Run) -> Message:
     own = run.said["kubernetes"]
     names = {"job": own.get("name"), "namespace": own.get("namespace")}
     reason = own.get("reason") or ""
-    if run.state == QUEUED:
+    if run.state == states.QUEUED:
         if reason:
             return _("job {job} is pending in namespace {namespace}: {reason}", **names, reason=reason)
         return _("job {job} is pending in namespace {namespace}", **names)
     if not run.is_running:
         return _("job {job} in namespace {namespace} has ended", **names)
-    if own.get("state") == job_status.UNKNOWN:
+    if own.get("state") == states.UNKNOWN:
         return _("the state of job {job} in namespace {namespace} is unknown: {reason}", **names, reason=reason)
     return _("job {job} is running in namespace {namespace}", **names)
 
@@ -128,7 +128,7 @@ def list_node_states(run: Run) -> list[str]:
 
 
 def stop_run(run: Run, look: RunReader) -> Run:
-    """Save the logs of the job, delete it with the objects that it owns, and record it as interrupted."""
+    """Save the logs of the job, delete it with the objects that it owns, and record it as stopped."""
     reference = job_status.find_job_reference(run.said)
     if reference is None or not reference.uid:
         raise StepError(
@@ -139,7 +139,7 @@ def stop_run(run: Run, look: RunReader) -> Run:
     pod_logs.save_logs(cluster, reference, (), run.folder / "log")
     _delete_job(cluster, reference)
     done = {
-        **job_record.build_final_record(run.said, "interrupted", "", "", ()),
+        **job_record.build_final_record(run.said, states.BY_USER, "", "", ()),
         "loss": _read_losses(run.folder / "log"),
     }
     record.save_record(run.folder, done)

@@ -16,13 +16,14 @@ from envcheck.report import safe
 from launch.backends.k8s import api, cluster_terms
 from launch.backends.k8s.api import Cluster
 from launch.backends.k8s.k8s_options import K8sOptions
+from launch.run.states import FAILED, RUNNING, SUCCEEDED, UNKNOWN
 
 KEPT_S, DEAD_S = 2.0, 30.0  # how long a result is reused, and how long an unreachable cluster is not queried again
 TIMEOUT_S = (3.0, 10.0)  # connect, read; a list of runs queries each of them
-PENDING, RUNNING, FINISHED, FAILED, GONE, UNKNOWN = "pending", "running", "finished", "failed", "gone", "unknown"
+PENDING, GONE = "pending", "gone"
 # Conditions of all job kinds, then the phases of Volcano's jobs, which have no conditions that count.
-_OVER = {"Succeeded": FINISHED, "Complete": FINISHED, "Completed": FINISHED, "Failed": FAILED}
-SUCCEEDED = tuple(name for name, state in _OVER.items() if state == FINISHED)
+_OVER = {"Succeeded": SUCCEEDED, "Complete": SUCCEEDED, "Completed": SUCCEEDED, "Failed": FAILED}
+SUCCESS_CONDITIONS = tuple(name for name, state in _OVER.items() if state == SUCCEEDED)
 _PHASES = {**_OVER, "Aborted": FAILED, "Terminated": FAILED}
 _ACTIVE = ("replicatedJobsStatus", "jobsStatus")  # of JobSet and TrainJob: how many pods are active
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -67,7 +68,7 @@ class ClusterJobStatus:
     @property
     def is_over(self) -> bool:
         """Whether the job has ended or was deleted; False if its state is unknown."""
-        return self.state in (FINISHED, FAILED, GONE)
+        return self.state in (SUCCEEDED, FAILED, GONE)
 
 
 def find_job_reference(values: Mapping[str, Any]) -> JobReference | None:
@@ -169,7 +170,7 @@ def list_true_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     state = status.get("state")
     if isinstance(state, dict) and state.get("phase"):
         over = _PHASES.get(phase := str(state["phase"]))
-        name = {FINISHED: "Succeeded", FAILED: "Failed"}.get(over or "", phase)
+        name = {SUCCEEDED: "Succeeded", FAILED: "Failed"}.get(over or "", phase)
         return [{**state, "type": name, "reason": state.get("reason") or phase}]
     counts = (each for key in _ACTIVE for each in status.get(key) or () if isinstance(each, dict))
     if any(each.get("active") or each.get("ready") for each in counts):

@@ -7,25 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envcheck.core import errors
 from envcheck.core.messages import _
 from launch.backends.slurm import node_reports
 from launch.run.record import NAME
+from launch.run.states import (
+    ACTIVE,
+    BY_DEADLINE,
+    BY_RULE,
+    BY_USER,
+    ENDS,
+    FAILED,
+    LOST,
+    REFUSED,
+    SUCCEEDED,
+    UNSTARTED,
+    find_end,
+    list_end_values,
+)
 
 MAX_NODES = 4096
 # The job ends like its worst node; worst first.
-STATES_WORST_FIRST = ("failed", "stopped", "deadline", "unstarted", "running", "starting", "interrupted", "finished")
-SLURM_STATES = {"CANCELLED": "interrupted", "TIMEOUT": "deadline", "NODE_FAIL": "lost", "BOOT_FAIL": "lost"}
-CODES = {
-    "finished": errors.SUCCESS,
-    "refused": errors.CHECK_FAILED,
-    "failed": errors.TRAINING_FAILED,
-    "stopped": errors.TRAINING_FAILED,
-    "deadline": errors.TRAINING_FAILED,
-    "unstarted": errors.STEP_FAILED,
-    "interrupted": errors.INTERRUPTED,
-    "lost": errors.UNDETERMINED,
-}
+WORST_FIRST = (FAILED, BY_RULE, BY_DEADLINE, UNSTARTED, *reversed(ACTIVE), BY_USER, SUCCEEDED)
+SLURM_STATES = {"CANCELLED": BY_USER, "TIMEOUT": BY_DEADLINE, "NODE_FAIL": LOST, "BOOT_FAIL": LOST}
 Record = dict[str, Any]
 
 
@@ -75,13 +78,13 @@ def build_job_record(
     record: Mapping[str, Any], state: str, nodes: Sequence[NodeRecord], refused: Record | None
 ) -> Record:
     """Return the record of an ended job; `state` is Slurm's job state, `refused` the verdict that stopped it."""
-    how = choose_final_state(state, nodes, refused, int(record["slurm"].get("nodes") or 1))
+    how = choose_end(state, nodes, refused, int(record["slurm"].get("nodes") or 1))
     best = max(nodes, key=lambda node: len(_as_list(node.values.get("loss"))), default=None)
     first = _find_first_failed(nodes)
     done: Record = {
         **record,
-        "state": how,
-        "exit": {"code": CODES[how], "status": None},
+        **list_end_values(how),
+        "exit": {"code": ENDS[how].code, "status": None},
         "seconds": max(
             (s for node in nodes if isinstance(s := node.values.get("seconds"), (int, float))), default=None
         ),
@@ -96,18 +99,17 @@ def build_job_record(
     return done
 
 
-def choose_final_state(state: str, nodes: Sequence[NodeRecord], refused: Record | None, count: int) -> str:
-    """Return a key of CODES: from Slurm's job state if Slurm ended the job, else the worst of its `count` nodes."""
+def choose_end(state: str, nodes: Sequence[NodeRecord], refused: Record | None, count: int) -> str:
+    """Return a key of ENDS: from Slurm's job state if Slurm ended the job, else the worst of its `count` nodes."""
     if state in SLURM_STATES:
         return SLURM_STATES[state]
     if not nodes:
-        return "refused" if refused else "lost"
-    worst = min(
-        nodes, key=lambda node: STATES_WORST_FIRST.index(node.state) if node.state in STATES_WORST_FIRST else 0
-    ).state
-    if worst in ("running", "starting") or (worst == "finished" and len(nodes) < count):
-        return "lost"
-    return worst if worst in CODES else "failed"
+        return REFUSED if refused else LOST
+    ends = [find_end(node.values) for node in nodes]
+    worst = min(ends, key=lambda end: WORST_FIRST.index(end) if end in WORST_FIRST else 0)
+    if worst in ACTIVE or (worst == SUCCEEDED and len(nodes) < count):
+        return LOST
+    return worst if worst in ENDS else FAILED
 
 
 def _sort_by_blame(nodes: Sequence[NodeRecord]) -> Iterable[NodeRecord]:

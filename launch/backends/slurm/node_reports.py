@@ -10,6 +10,7 @@ from typing import Any
 
 from envcheck.core.messages import _, describe, fill, ngettext, restore
 from launch.backends.slurm.node_faults import is_node_fault
+from launch.run.states import upgrade_record
 
 LIMIT = 64 << 20  # bytes of a document; a node with 16 devices has 200 kB
 # Gates that fail because of the machine: a job of one node looks for another one.
@@ -88,7 +89,7 @@ def _read_failed_gates(path: Path) -> tuple[FailedGate, ...]:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Return a preflight result or run record, or None if the file is neither."""
     document = read_document(path)
-    return document if document is not None and isinstance(document.get("state"), str) else None
+    return upgrade_record(document) if document is not None and isinstance(document.get("state"), str) else None
 
 
 def read_document(path: Path) -> dict[str, Any] | None:

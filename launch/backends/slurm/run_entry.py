@@ -13,9 +13,10 @@ from envcheck.core.messages import Message, _, fill, mark
 from envcheck.core.process import run_command as start
 from launch.backends.slurm import control, merge_records, queue
 from launch.run import record
+from launch.run.states import QUEUED
 from launch.runs import queue_wait
 from launch.runs.backends import LogSource, RunReader
-from launch.runs.run_state import QUEUED, Run
+from launch.runs.run_state import Run
 
 STOP_S = 90.0  # KillWait (30 s by default) plus Slurm's own clean-up
 # (state of the run, whether its nodes are known, whether Slurm gives a reason) → template.

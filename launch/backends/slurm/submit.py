@@ -14,7 +14,7 @@ from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.slurm import batch_script, control, sbatch_options
 from launch.backends.slurm.job_plan import SlurmPlan
 from launch.programs.container_agent import PRIVATE
-from launch.run import record
+from launch.run import record, states
 from launch.runs import run_index
 from launch.runs.request_note import RequestNote, save_note
 from launch.targets.train_request import TrainRequest
@@ -39,7 +39,11 @@ def submit_job(request: TrainRequest, planned: SlurmPlan) -> tuple[SlurmPlan, re
     found = _NUMBER.search(done.out)
     if done.status or not found:
         why = _("sbatch not found") if done.absent else control.describe_error(done)
-        failed = {"state": "unstarted", "exit": {"code": StepError.code, "status": None}, "error": why}
+        failed = {
+            **states.list_end_values(states.UNSTARTED),
+            "exit": {"code": StepError.code, "status": None},
+            "error": why,
+        }
         record.save_record(plan.run, {**run_record, **failed})
         raise StepError(
             _("cannot submit the job: {reason}", reason=why),

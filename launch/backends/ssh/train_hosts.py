@@ -38,6 +38,7 @@ from launch.backends import submission_checks
 from launch.backends.node_findings import findings_values, print_findings
 from launch.backends.ssh import node_outcome
 from launch.backends.ssh.node_outcome import NodeOutcome
+from launch.run import states
 from launch.run.run_text import print_line, print_translated
 from launch.targets.train_request import TrainRequest
 
@@ -189,7 +190,9 @@ def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> int:
     outcomes = runner.run_commands(request.build_order(together=True), forward, ended, stops)
     nodes = [node_outcome.build_node_outcome(did, rank) for rank, did in enumerate(outcomes)]
     if stops.count:  # a worker may lose its peers before Ctrl-C reaches its own host
-        nodes = [replace(node, state="interrupted", seen=NOTHING) if node.state == "failed" else node for node in nodes]
+        nodes = [
+            replace(node, state=states.STOPPED, seen=NOTHING) if node.state == states.FAILED else node for node in nodes
+        ]
     first = _find_first_failed(nodes, order) if not stops.count else None
     code = errors.INTERRUPTED if stops.count else first.code if first else errors.SUCCESS
     if first and first.code == errors.INTERRUPTED:
@@ -206,8 +209,12 @@ def _find_first_failed(nodes: Sequence[NodeOutcome], order: Sequence[str]) -> No
     return next(iter((*lost, *own, *failed)), None)
 
 
+def _name_result(code: int) -> str:
+    return {errors.SUCCESS: states.SUCCEEDED, errors.INTERRUPTED: states.STOPPED}.get(code, states.FAILED)
+
+
 def _report_end(request: NodesRequest, nodes: Sequence[NodeOutcome], first: NodeOutcome | None, code: int) -> None:
-    result = "finished" if code == errors.SUCCESS else "interrupted" if code == errors.INTERRUPTED else "failed"
+    result = _name_result(code)
     if request.as_json:
         why = f"{first.host}: {first.seen or first.state}" if first else result
         head = {
@@ -234,7 +241,7 @@ def _report_end(request: NodesRequest, nodes: Sequence[NodeOutcome], first: Node
         hosts_text = fold_hosts(node.host for node in same)
         line = _("{hosts}: {seen}", hosts=hosts_text, seen=seen) if seen else verbatim(hosts_text)
         print_line(f"{pad_state(STATE_LABELS.get(state, state), LABEL_WIDTH)}{spoken(line)}")
-        for node in same[:4] if state != "finished" else same[:1]:
+        for node in same[:4] if state != states.SUCCEEDED else same[:1]:
             if node.folder:
                 print_line(f"{'':{LABEL_WIDTH}}{node.host}: {node.folder}/run.json")
     if first and len(nodes) > 1:

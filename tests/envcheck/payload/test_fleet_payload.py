@@ -144,8 +144,8 @@ FOLLOWS = {"state": "failed", "first_failed_worker": {"rank": 1, "code": 1, "fol
 def test_whose_end_was_the_others() -> None:
     """Order of blame: a lost host, then one whose worker failed by itself, then those that lost their peers."""
     peer, killed = make_ended_node("n1", 0, 5, **FOLLOWS), make_ended_node("n2", 1, 5, **KILLED)
-    lost, well = make_ended_node("n3", 2, None), make_ended_node("n4", 3, 0, state="finished")
-    stopped = make_ended_node("n5", 4, 130, state="interrupted")
+    lost, well = make_ended_node("n3", 2, None), make_ended_node("n4", 3, 0, state="succeeded")
+    stopped = make_ended_node("n5", 4, 130, state="stopped")
 
     assert train_hosts._find_first_failed([peer, killed, well, stopped], ["n1", "n5", "n2", "n4"]) is killed
     assert train_hosts._find_first_failed([peer, killed, lost], ["n1", "n2", "n3"]) is lost

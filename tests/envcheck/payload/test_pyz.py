@@ -107,7 +107,7 @@ def test_it_trains(shared: BarePython, paddle_home: Path, tmp_path: Path) -> Non
     run = next((tmp_path / "runs").glob("*-*/run.json"))
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(run.read_text())["state"] == "finished"
+    assert json.loads(run.read_text())["state"] == "succeeded"
 
 
 def test_slurm_starts_the_very_file(shared: BarePython, tmp_path: Path) -> None:

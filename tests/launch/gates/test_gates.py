@@ -171,6 +171,7 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("folder", {"runs_error": "permission denied"}, FAIL),
     ("alone", {}, OK),
     ("alone", {"holder": "17"}, FAIL),
+    ("alone", {"holder": "17", "holder_run": "a-run"}, FAIL),
     ("data", {}, OK),
     ("data", change_place_facts(sizes={"d": None}), FAIL),
     ("data", change_place_facts(sizes={"d": 0}), FAIL),
@@ -505,3 +506,11 @@ def test_shm_of_the_host_is_not_the_containers() -> None:
     assert DISKS["/dev/shm"].total_bytes == 64 * GIB
     assert finding.seen == "this job needs 1.0 GiB of /dev/shm; 64 MiB found"
     assert finding.remedy and "--shm-size=1g" in finding.remedy.words
+
+
+def test_a_supervised_run_is_stopped_by_its_id() -> None:
+    """Its supervisor is not killed: that would make an orphan of the run."""
+    finding = gates.GATES["alone"](make_context(holder="17", holder_run="a-run"))
+
+    assert finding.remedy and finding.remedy.commands == ("envcheck runs stop a-run",)
+    assert "run a-run is active" in finding.seen

@@ -58,7 +58,7 @@ def test_answer(paddle_home: Path, trained: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said == read_record(tmp_path)
-    assert (said["state"], said["method"], said["exit"]) == ("finished", "chat", {"code": 0, "status": 0})
+    assert (said["state"], said["method"], said["exit"]) == ("succeeded", "chat", {"code": 0, "status": 0})
     assert said["chat_source"] == {"run": trained.name, "weights": str(trained / "output" / "checkpoint-30")}
     assert said["chat"]["outcome"] == "answered" and len(said["chat"]["answer"]) > 50
     assert list_remaining_processes(tmp_path) == []
@@ -103,7 +103,7 @@ def read_until(terminal: Terminal, words: str | None) -> str:
     return said
 
 
-@pytest.mark.parametrize(("key", "code", "state"), [("exit\r", 0, "finished"), ("\x03", 130, "interrupted")])
+@pytest.mark.parametrize(("key", "code", "state"), [("exit\r", 0, "succeeded"), ("\x03", 130, "stopped")])
 def test_interactive_chat(key: str, code: int, state: str, paddle_home: Path, trained: Path, tmp_path: Path) -> None:
     """An interactive chat ends by its command or by Ctrl-C; the record has the state."""
     with start_infer(paddle_home, tmp_path, "--run", str(trained)) as terminal:
@@ -162,7 +162,7 @@ def test_stand_ins(
     assert done.returncode == code, done.stderr
     assert words in done.stderr and "Traceback" not in done.stderr.split("no answer")[0]
     said = read_record(tmp_path)
-    assert said["exit"]["code"] == code and (said["state"] == "finished") is (code == 0)
+    assert said["exit"]["code"] == code and (said["state"] == "succeeded") is (code == 0)
     assert "abcdef0123456789" not in done.stdout + json.dumps(said)
     assert list((tmp_path / "runs").glob("*/log/talk.log"))
     assert list_remaining_processes(tmp_path) == []
@@ -233,7 +233,7 @@ def test_train_refers_to_infer(tmp_path: Path) -> None:
 def write_run(folder: Path, **said: object) -> Path:
     run = folder / "runs" / "20261121-000000-x"
     run.mkdir(parents=True)
-    whole = {"state": "finished", "recipe": "tiny-cpu", "device": "cpu", "method": "lora"}
+    whole = {"state": "succeeded", "recipe": "tiny-cpu", "device": "cpu", "method": "lora"}
     whole |= {"checkpoints": ["/o/checkpoint-5"], **said}
     (run / "run.json").write_text(json.dumps(whole))
     return run

@@ -107,7 +107,7 @@ def test_answers_in_the_container(talker: InferCommand) -> None:
 
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (said["state"], said["container"], said["chat"]["outcome"]) == ("finished", NAME, "answered")
+    assert (said["state"], said["container"], said["chat"]["outcome"]) == ("succeeded", NAME, "answered")
     assert said["exit"] == {"code": 0, "status": 0}
     assert said["chat_source"]["weights"].endswith("/output/checkpoint-5")
     assert len(said["chat"]["answer"]) > 50
@@ -128,7 +128,7 @@ def test_typing_into_the_container(talker: InferCommand) -> None:
         read_until(terminal.read, None)
         assert terminal.wait_for_status() == 130
 
-    assert talker.read_newest_record()["state"] == "interrupted"
+    assert talker.read_newest_record()["state"] == "stopped"
     assert talker.is_gone()
 
 
@@ -148,7 +148,7 @@ def test_no_process_remains_in_the_container(talker: InferCommand, sign: signal.
         _, err = run.communicate(timeout=90)
 
     assert run.returncode == code, err
-    assert talker.read_newest_record()["state"] == ("running" if sign is signal.SIGKILL else "interrupted")
+    assert talker.read_newest_record()["state"] == ("running" if sign is signal.SIGKILL else "stopped")
     assert talker.is_gone()
 
 

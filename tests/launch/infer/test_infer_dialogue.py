@@ -175,6 +175,6 @@ def test_interrupted_starts_a_new_line(
 ) -> None:
     """The terminal prints ^C without a line break: the message starts on a new line."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    chat_text.print_end(tmp_path, "interrupted", 130, None, "")
+    chat_text.print_end(tmp_path, "user", 130, None, "")
 
-    assert capsys.readouterr().err.startswith("\n" * terminal + "interrupted (exit status 130)\n")
+    assert capsys.readouterr().err.startswith("\n" * terminal + "stopped (exit status 130)\n")

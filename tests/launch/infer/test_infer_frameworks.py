@@ -30,7 +30,7 @@ WHOLE = ["bash", "-c", 'printf %s "stage: \\"SFT\\"\nfine_tuning: \\"Full\\"\n"'
 def write_run(folder: Path, recipe: str, device: str, **said: object) -> Path:
     run = folder / "runs" / "20261121-000000-x"
     run.mkdir(parents=True)
-    whole = {"state": "finished", "recipe": recipe, "device": device, "container": "c", "method": "sft"}
+    whole = {"state": "succeeded", "recipe": recipe, "device": device, "container": "c", "method": "sft"}
     (run / "run.json").write_text(json.dumps({**whole, "checkpoints": ["/o/checkpoint-5"], **said}))
     return run
 

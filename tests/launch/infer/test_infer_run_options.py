@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "runs" / "20261121-080000-tiny-cpu"
     folder.mkdir(parents=True)
     told = {"schema": 1, "recipe": "tiny-cpu", "model": "tiny", "method": "lora", "device": "cpu"}
-    told |= {"state": "finished", "container": None, "checkpoints": ["output/checkpoint-5"], "command": []}
+    told |= {"state": "succeeded", "container": None, "checkpoints": ["output/checkpoint-5"], "command": []}
     told["options"] = {"into": "/of/a/stranger"}
     (folder / "run.json").write_text(json.dumps(told))
     return folder

@@ -198,7 +198,7 @@ def test_host_memory_still_counts() -> None:
 def test_measured_is_device_memory() -> None:
     """The measured peak is the device memory of the fullest step in bytes; on the CPU there is none."""
     steps = (TrainingStep(1.0, 1, None, 2048), TrainingStep(0.9, 2, None, 1024))
-    end = TrainingEnd("finished", 0, failed=None, steps=steps, peak_bytes=9 << 30, seconds=1.0, launcher_lines=())
+    end = TrainingEnd("succeeded", 0, failed=None, steps=steps, peak_bytes=9 << 30, seconds=1.0, launcher_lines=())
 
     assert record.measured_peak_bytes(end, "npu") == 2 << 30
     assert record.measured_peak_bytes(end, "cpu") is None

@@ -83,5 +83,5 @@ def test_an_orphan_in_a_container(run: Path, monkeypatch: pytest.MonkeyPatch) ->
     training.client.close()
 
     stopped = follow.stop_run(run_index.find_run(str(run), None))
-    assert stopped.state == "interrupted"
+    assert stopped.state == "stopped"
     assert container_orphan.list_pids(run, orphan.said) == ()

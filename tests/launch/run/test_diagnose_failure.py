@@ -92,7 +92,7 @@ def test_commands_name_the_file_of_an_own_job(tmp_path: Path) -> None:
     assert [one.commands for one in plain] == [one.commands for one in found]
 
 
-@pytest.mark.parametrize("how", ("finished", "interrupted", "deadline", "stopped"))
+@pytest.mark.parametrize("how", ("succeeded", "user", "deadline", "rule"))
 def test_what_did_not_fail_has_no_cause(tmp_path: Path, how: str) -> None:
     """Errors that the training survived are not reported as the cause."""
     assert diagnose_failure.diagnose_run(write_logs(tmp_path, workerlog_0=OOM), make_ending(how, None), 0.0) == ()

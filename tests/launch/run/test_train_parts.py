@@ -288,10 +288,10 @@ def test_a_full_disk_does_not_lose_the_record(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(record, "write_record", write_on_full_disk)
     monkeypatch.setattr(record, "RETRY_S", 0.0)
-    record.save_final_record(tmp_path, {"state": "finished"})
+    record.save_final_record(tmp_path, {"state": "succeeded"})
 
     assert tries == [True, False, False]
-    assert json.loads((tmp_path / record.NAME).read_text()) == {"state": "finished"}
+    assert json.loads((tmp_path / record.NAME).read_text()) == {"state": "succeeded"}
     assert not (tmp_path / record.RESERVE).exists()
 
 

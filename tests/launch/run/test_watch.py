@@ -166,7 +166,7 @@ def test_torchrun(options: tuple[str, ...], torch_environment: Path, tmp_path: P
     """Steps are found in torchrun's output and in its log folder."""
     end = run_torchrun(torch_environment, tmp_path, 9, *options)
 
-    assert end.how == "finished", end.launcher_lines
+    assert end.how == "succeeded", end.launcher_lines
     assert [(step.step, step.of) for step in end.steps] == [(n, 5) for n in range(1, 6)]
 
 

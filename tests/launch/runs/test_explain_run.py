@@ -57,11 +57,11 @@ def test_the_watchers_own_log_is_no_workers(tmp_path: Path) -> None:
 
 def test_a_run_that_went_well_has_no_telling_lines(tmp_path: Path) -> None:
     """For a finished run no line is shown as a cause."""
-    write_run(tmp_path, state="finished")
+    write_run(tmp_path, state="succeeded")
     (tmp_path / "runs" / ID / "log" / "workerlog.0").write_text("well\n")
     code, said = run_explain("latest", tmp_path)
 
-    assert (code, said["notes"], said["relevant_lines"]) == (3, [f"{ID}: state finished"], [])
+    assert (code, said["notes"], said["relevant_lines"]) == (3, [f"{ID}: state succeeded"], [])
 
 
 def test_a_signal_explains_where_the_logs_do_not(tmp_path: Path) -> None:

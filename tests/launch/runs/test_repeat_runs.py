@@ -93,7 +93,7 @@ def test_faults_of_the_infrastructure() -> None:
         assert restart_run.find_fault(end, diagnose([line])) == fault, line
     lost = Finding("watch.loss", Status.FAIL, "the loss is NaN")
     for rule, fault in (("watch.loss", ""), ("watch.health", "watch.health")):
-        end = TrainingEnd("stopped", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
+        end = TrainingEnd("rule", None, None, (), 0, 1.0, (), stopped=replace(lost, name=rule))
         assert restart_run.find_fault(end, ()) == fault
 
 
@@ -123,7 +123,7 @@ def test_differences_of_two_runs(tmp_path: Path) -> None:
     }  # fmt: skip
     second = {**first, "folder": "/runs/b", "command": ["python", "--output", "/runs/b/output", "--lr", "2"]}
     second |= {"environment": {}, "versions": {"packages": {"torch": "2.2"}}, "tokens_per_s": 150.0}
-    runs = [Run(tmp_path / name, "finished", None, said) for name, said in (("a", first), ("b", second))]
+    runs = [Run(tmp_path / name, "succeeded", None, said) for name, said in (("a", first), ("b", second))]
     found = compare_runs.compare_runs(*runs)
 
     assert [(one.area, one.name, one.first, one.second) for one in found.differences] == [
@@ -132,3 +132,49 @@ def test_differences_of_two_runs(tmp_path: Path) -> None:
     text = compare_runs.render_comparison(found)
     assert "option lr: 1 -> 2" in text and "tokens/s: 100 -> 150 (+50.0%)" in text
     assert json.loads(json.dumps(compare_runs.as_values(found)))["results"][2]["change"] == 0.5
+
+
+RESTARTS = (
+    (("--recipe", "a"), False, True, None),
+    (("--recipe", "a", "--restart", "0"), False, True, None),
+    (
+        ("--recipe", "a", "--restart", "2", "--resume", "old", "--detach"),
+        False,
+        True,
+        ["--restart", "1", "--detach", "--resume", "run", "--devices", "auto", "--recipe", "a"],
+    ),
+    (
+        ("--devices", "4", "--restart", "1", "--", "--bf16", "true"),
+        False,
+        False,
+        ["--restart", "0", "--detach", "--devices", "4", "--", "--bf16", "true"],
+    ),
+    (
+        ("--restart", "1", "--", "torchrun", "--resume", "x"),
+        True,
+        True,
+        ["--restart", "0", "--detach", "--", "torchrun", "--resume", "x"],
+    ),
+)
+
+
+@pytest.mark.parametrize(("words", "is_own", "has_checkpoint", "expected"), RESTARTS)
+def test_words_of_a_restart(
+    words: tuple[str, ...], is_own: bool, has_checkpoint: bool, expected: list[str] | None
+) -> None:
+    """An adopted run is restarted as often as its options allow; the command of a user's own job is not changed."""
+    assert restart_run.list_restart_words(words, "run", is_own, has_checkpoint) == expected
+
+
+def test_webhooks_are_kept_in_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only this user can read them, only for their own run, and they are deleted with its end."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+    run = tmp_path / "runs" / "a"
+    request_note.save_webhooks(run, ("https://host/secret",))
+    (kept,) = (tmp_path / "home" / "webhooks").iterdir()
+    found = request_note.read_webhooks(run), request_note.read_webhooks(tmp_path / "other" / "a")
+    mode = kept.stat().st_mode & 0o777
+    request_note.remove_webhooks(run)
+
+    assert found == (("https://host/secret",), ())
+    assert (mode, kept.exists()) == (0o600, False)

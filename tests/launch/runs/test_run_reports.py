@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,33 +16,8 @@ from launch.runs.run_state import Run
 from launch.watching import metrics_file, run_events
 from launch.watching.metrics_file import MetricsFile
 from launch.watching.run_events import EventReceivers, EventSender
+from tests.launch.runs.hook_server import SECRET, HookServer
 from tests.launch.runs.stand_in import StandInRuns, provision_stand_in
-
-SECRET = "s3cr3t-of-the-hook"
-
-
-class HookServer(http.server.ThreadingHTTPServer):
-    """Keeps the documents that it receives."""
-
-    def __init__(self) -> None:
-        self.received: list[dict[str, Any]] = []
-        super().__init__(("127.0.0.1", 0), HookHandler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/{SECRET}"
-
-
-class HookHandler(http.server.BaseHTTPRequestHandler):
-    server: HookServer
-
-    def do_POST(self) -> None:
-        self.server.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_args: object) -> None:
-        """Print nothing."""
 
 
 @pytest.mark.slow
@@ -65,9 +38,9 @@ def test_a_run_reports_to_others(tmp_path: Path) -> None:
     names = [event["event"] for event in events]
     assert (names[0], names[-1]) == ("start", "end")
     assert "first_step" in names and set(names) <= set(run_events.EVENTS)
-    assert (events[-1]["state"], events[-1]["exit_code"], events[-1]["step"]["step"]) == ("finished", 0, 6)
+    assert (events[-1]["state"], events[-1]["exit_code"], events[-1]["step"]["step"]) == ("succeeded", 0, 6)
     metrics = (tmp_path / "run.prom").read_text()
-    assert 'envcheck_run_state{run="' in metrics and 'state="finished"} 1' in metrics
+    assert 'envcheck_run_state{run="' in metrics and 'state="succeeded"} 1' in metrics
     assert "# TYPE envcheck_run_loss gauge" in metrics
     for path in tmp_path.rglob("*"):
         assert not (path.is_file() and SECRET.encode() in path.read_bytes()), path
@@ -75,7 +48,7 @@ def test_a_run_reports_to_others(tmp_path: Path) -> None:
     followed = stand_in.run_command("runs", "follow", "latest", "--json")
     lines = [json.loads(line) for line in followed.stdout.splitlines()]
     assert [line.get("step") for line in lines if line["event"] == "step"] == [1, 2, 3, 4, 5, 6]
-    assert (lines[-1]["event"], lines[-1]["state"]) == ("end", "finished")
+    assert (lines[-1]["event"], lines[-1]["state"]) == ("end", "succeeded")
 
 
 def test_a_hanging_command_is_ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,5 +108,5 @@ def test_trackers_are_found(tmp_path: Path) -> None:
         ("swanlab", f"{tmp_path}/swanlog"), ("tensorboard", f"{tmp_path}/output/runs/host"),
         ("visualdl", f"{tmp_path}/output/vdl"), ("wandb", link), ("wandb", f"{tmp_path}/wandb"),
     ]  # fmt: skip
-    page = run_pages.as_page(Run(tmp_path, "finished", None, {"trackers": found}))
+    page = run_pages.as_page(Run(tmp_path, "succeeded", None, {"trackers": found}))
     assert f"tensorboard {tmp_path}/output/runs/host" in page

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.core.errors import UsageError
-from launch.run import process_tree, watch
+from launch.run import process_tree, states, watch
 from launch.run.record import NAME
-from launch.runs import follow, run_index, run_pages
+from launch.runs import follow, run_index, run_pages, run_state
 from launch.runs.run_state import Run
 from launch.targets.clean_environment import MARK
 from tests.launch.test_train import list_remaining_processes, make_variables, read_record, run_train
@@ -73,11 +73,11 @@ def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
         out, err = follower.communicate(timeout=300)
         assert follower.returncode == 130, err
         assert "step " in err
-        assert "interrupted" in out
+        assert "stopped" in out
     finally:
         for process in list_remaining_processes(tmp_path):
             process.kill()
-    assert read_record(tmp_path)["state"] == "interrupted"
+    assert read_record(tmp_path)["state"] == "stopped"
     assert not list_remaining_processes(tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_runs_and_the_gate_know_the_same_processes(tmp_path: Path) -> None:
 
     assert (orphan.state, orphan.is_running) == ("orphaned", True)
     assert holder == (run.name, worker.pid)
-    assert ended.state == "interrupted"
+    assert ended.state == "stopped"
     assert process_tree.find_orphan(run.parent) is None
 
 
@@ -176,7 +176,7 @@ def test_a_lost_run_has_no_processes(tmp_path: Path) -> None:
         '{"state": 5}',
         "[" * 100_000,
         '{"state": "running", "pid": 1e400}',
-        '{"state": "finished", "loss": [[1, null], 7, "x"], "seconds": "long", "exit": [], "recipe": 3, "plan": 1}',
+        '{"state": "succeeded", "loss": [[1, null], 7, "x"], "seconds": "long", "exit": [], "recipe": 3, "plan": 1}',
         '{"state": "\\u001b[2J", "started": "yesterday", "exit": {"code": {}}, "checkpoints": [{}], "waived": 3}',
     ),
 )
@@ -201,26 +201,26 @@ def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
 
 def test_a_record_with_unknown_keys_is_read(tmp_path: Path) -> None:
     """Unknown fields of newer versions are ignored."""
-    said = {"schema": 99, "state": "finished", "started": "2026-11-23T08:00:00", "recipe": "tiny-cpu"}
+    said = {"schema": 99, "state": "succeeded", "started": "2026-11-23T08:00:00", "recipe": "tiny-cpu"}
     found = []
     for name, written in (("plain", said), ("later", {**said, "later": {"a": [1]}})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(json.dumps(written))
         found.append(run_index.read_run(tmp_path / name))
 
-    assert [run.state if run else None for run in found] == ["finished", "finished"]
+    assert [run.state if run else None for run in found] == ["succeeded", "succeeded"]
 
 
 def test_number_of_steps(tmp_path: Path) -> None:
     """The number of steps is the last logged number, or the count of unnumbered lines."""
     for loss, words in (([[10, 5.0], [50, 4.0]], "50 steps"), ([[None, 5.0], [None, 4.0]], "2 steps")):
-        assert f"5.000 -> 4.000, {words}" in run_pages.as_page(Run(tmp_path, "finished", None, {"loss": loss}))
+        assert f"5.000 -> 4.000, {words}" in run_pages.as_page(Run(tmp_path, "succeeded", None, {"loss": loss}))
 
 
 def test_page_with_warnings(tmp_path: Path) -> None:
     """Warnings of the training are shown with their names; what is no finding is left out."""
     warning = {"name": "watch.flat", "seen": "the loss is 2.3 since step 4", "message": None}
-    page = run_pages.as_page(Run(tmp_path, "finished", None, {"warnings": [warning, 3, {"name": "x"}]}))
+    page = run_pages.as_page(Run(tmp_path, "succeeded", None, {"warnings": [warning, 3, {"name": "x"}]}))
 
     assert "watch.flat: the loss is 2.3 since step 4" in " ".join(page.split())
 
@@ -228,14 +228,14 @@ def test_page_with_warnings(tmp_path: Path) -> None:
 def test_page_of_a_chat(tmp_path: Path) -> None:
     """The page distinguishes chats from trainings."""
     for method, words in (("lora", "model       tiny, method lora"), ("chat", "chat with   tiny, method chat")):
-        assert words in run_pages.as_page(Run(tmp_path, "finished", None, {"model": "tiny", "method": method}))
+        assert words in run_pages.as_page(Run(tmp_path, "succeeded", None, {"model": "tiny", "method": method}))
 
 
 def test_names(tmp_path: Path) -> None:
     """A run is found by the beginning of its id, its folder or "latest"; ambiguous and unknown names are errors."""
     for name in ("20261121-1-a", "20261121-2-b"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-        (tmp_path / "runs" / name / "run.json").write_text(f'{{"state": "finished", "started": "{name}"}}')
+        (tmp_path / "runs" / name / "run.json").write_text(f'{{"state": "succeeded", "started": "{name}"}}')
 
     for name in ("20261121-2", "latest", "runs/20261121-2-b", str(tmp_path / "runs/20261121-2-b")):
         assert "20261121-2-b" in run_runs(tmp_path / "home", tmp_path, "show", name).stdout, name
@@ -255,7 +255,7 @@ def test_two_runs_of_one_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folders = [tmp_path / where / "20261121-091500-light" for where in ("a", "b")]
     for folder in folders:
         folder.mkdir(parents=True)
-        (folder / NAME).write_text('{"state": "finished"}')
+        (folder / NAME).write_text('{"state": "succeeded"}')
         run_index.remember_folder(folder.parent)
 
     with pytest.raises(UsageError) as refused:
@@ -272,7 +272,7 @@ def test_ctrl_c_while_following(where: str, tmp_path: Path, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     (tmp_path / "a-run").mkdir()
-    (tmp_path / "a-run" / "run.json").write_text('{"state": "finished"}')
+    (tmp_path / "a-run" / "run.json").write_text('{"state": "succeeded"}')
     monkeypatch.setattr(follow, where, interrupted)
     monkeypatch.setattr(watch.ProgressLine, "close", lambda _: click.echo("step 9", err=True))
     done = CliRunner().invoke(main.main, ["runs", "--runs", str(tmp_path), "follow", "a-run"])
@@ -293,7 +293,7 @@ def test_ctrl_c_while_following(where: str, tmp_path: Path, monkeypatch: pytest.
 def test_invalid_runs_folder(folder: str, words: str, more: tuple[str, ...], tmp_path: Path) -> None:
     """A missing folder, or one without runs, is an error, not "No runs yet"."""
     (tmp_path / "runs/a-run").mkdir(parents=True)
-    (tmp_path / "runs/a-run/run.json").write_text('{"state": "finished"}')
+    (tmp_path / "runs/a-run/run.json").write_text('{"state": "succeeded"}')
     (tmp_path / "file").write_text("x")
     done = run_runs(tmp_path / "home", tmp_path, "--runs", folder, *more)
 
@@ -303,7 +303,7 @@ def test_invalid_runs_folder(folder: str, words: str, more: tuple[str, ...], tmp
 
 def test_an_unreadable_record_is_reported(tmp_path: Path) -> None:
     """A run with a truncated record is reported, not ignored."""
-    for name, said in (("good", '{"state": "finished"}'), ("cut", '{"state": "fin'), ("other", "[]")):
+    for name, said in (("good", '{"state": "succeeded"}'), ("cut", '{"state": "fin'), ("other", "[]")):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "run.json").write_text(said)
     done = run_runs(tmp_path / "home", tmp_path)
@@ -313,3 +313,31 @@ def test_an_unreadable_record_is_reported(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [
         f"envcheck: cannot read {tmp_path}/runs/{name}/run.json: this run is not listed" for name in ("cut", "other")
     ]
+
+
+OLD_RECORDS = (
+    ({"state": "finished"}, ("succeeded", None)),
+    ({"state": "interrupted"}, ("stopped", "user")),
+    ({"state": "deadline"}, ("stopped", "deadline")),
+    ({"state": "stopped"}, ("stopped", "rule")),
+    ({"state": "stopped", "stop_reason": "user"}, ("stopped", "user")),
+    ({"state": "failed"}, ("failed", None)),
+)
+
+
+@pytest.mark.parametrize(("said", "expected"), OLD_RECORDS, ids=str)
+def test_first_records_of_0_1_are_read(tmp_path: Path, said: dict[str, str], expected: tuple[str, str | None]) -> None:
+    """Their names of states are read as today's."""
+    (tmp_path / "run.json").write_text(json.dumps(said))
+    run = run_index.read_run(tmp_path)
+
+    assert run is not None
+    assert (run.state, run.said["state"], run.said.get("stop_reason")) == (expected[0], *expected)
+
+
+def test_every_end_has_a_name_in_texts() -> None:
+    """Each state in which a run can end is a word of `runs`, and the code of a stopped run depends on why."""
+    assert {end.state for end in states.ENDS.values()} <= {str(name) for name in run_state.STATE_NAMES}
+    assert {how: end.code for how, end in states.ENDS.items() if end.state == states.STOPPED} == {
+        "user": 130, "rule": 5, "deadline": 5,
+    }  # fmt: skip

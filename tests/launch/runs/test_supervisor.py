@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.launch.runs.hook_server import HookServer
 from tests.launch.runs.stand_in import StandInRuns, provision_stand_in, wait_until
 from tests.launch.test_train import list_remaining_processes
 
 pytestmark = pytest.mark.slow
+LOST_LINK = "OSError: [Errno 113] No route to host"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,7 @@ def test_killed_view_and_killed_supervisor(stand_in: StandInRuns) -> None:
     followed = stand_in.run_command("runs", "follow", "latest")
     assert followed.returncode == 0, followed.stderr
     said = stand_in.record
-    assert (said["state"], said["exit"]) == ("finished", {"code": 0, "status": 0})
+    assert (said["state"], said["exit"]) == ("succeeded", {"code": 0, "status": 0})
     assert [step for step, _ in said["loss"]] == list(range(1, 41))  # also what was logged without a supervisor
     assert len(said["adopted"]) == 1
 
@@ -79,7 +83,53 @@ def test_an_orphan_is_stopped_with_all_its_processes(stand_in: StandInRuns) -> N
     assert stopped.returncode == 0, stopped.stderr
     assert len(below) == 2  # the program and its child
     assert not [process for process in (shim, *below) if process.is_running() and process.status() != "zombie"]
-    assert (stand_in.record["state"], stand_in.record["exit"]["code"]) == ("interrupted", 130)
+    said = stand_in.record
+    assert (said["state"], said["exit"]["code"]) == ("stopped", 130)
+    assert [step for step, _loss in said["loss"][:3]] == [1, 2, 3]  # also what was logged without a supervisor
+    assert said["seconds"] > 0 and said["tokens_per_s"] == 100.0 and said["checkpoints"]
+    assert (Path(said["folder"]) / "loss.svg").is_file()
+
+
+def test_a_second_training_names_the_active_run(stand_in: StandInRuns) -> None:
+    """It is refused, and `runs stop` of the first one is the remedy."""
+    assert stand_in.train("--detach").returncode == 0
+    refused = stand_in.train()
+    name = Path(stand_in.record["folder"]).name
+    stopped = stand_in.run_command("runs", "stop", "latest", "--yes")
+
+    assert refused.returncode == 1
+    assert f"$ envcheck runs stop {name}" in refused.stderr and "kill" not in refused.stderr
+    assert stopped.returncode == 0, stopped.stderr
+
+
+def test_an_adopted_run_reports_and_is_restarted(stand_in: StandInRuns) -> None:
+    """Its command and webhook get the later events, and a fault of the infrastructure starts it again."""
+    go_on, events = stand_in.folder / "go-on", stand_in.folder / "events"
+    hook = ("--on-event", f"sh -c 'cat >> {events}; echo >> {events}'")
+    with HookServer() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        more = ("--restart", "1", *hook, "--webhook", server.url, "--steps", "34", "--detach")
+        variables = {"STAND_IN_HOLD": str(go_on), "STAND_IN_FAIL": LOST_LINK, "STAND_IN_FAIL_AT": "32"}
+        assert stand_in.train(*more, **variables).returncode == 0
+        stand_in.wait_for_step(30)
+        kill_supervisor(stand_in)
+        adopted = stand_in.run_command("runs", "adopt", "latest", **variables)
+        go_on.touch()
+        wait_until(lambda: len(stand_in.list_records()) == 2, "the restart")
+        followed = stand_in.run_command("runs", "follow", "latest")
+        first, second = stand_in.list_records()
+        wait_until(lambda: "end" in [event["event"] for event in server.received], "the end")
+        server.shutdown()
+
+    assert (adopted.returncode, followed.returncode) == (0, 0), adopted.stderr + followed.stderr
+    assert (first["state"], second["state"]) == ("failed", "succeeded")
+    assert second["resumed_from"]["run"] == Path(first["folder"]).name
+    wait_until(lambda: "restarted_as" in stand_in.list_records()[0], "the note of the successor")
+    assert stand_in.list_records()[0]["restarted_as"] == Path(second["folder"]).name
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    of_first = [line["event"] for line in lines if line["run"] == Path(first["folder"]).name]
+    assert of_first[0] == "start" and of_first[-1] == "end"
+    assert [event["event"] for event in server.received if event["run"] == Path(first["folder"]).name] == of_first
 
 
 def test_a_run_that_ends_without_supervisor_is_not_lost(stand_in: StandInRuns) -> None:
@@ -91,7 +141,7 @@ def test_a_run_that_ends_without_supervisor_is_not_lost(stand_in: StandInRuns) -
         go_on.touch()
         _out, err = view.communicate(timeout=60)
 
-    wait_until(lambda: "finished" in stand_in.run_command("runs").stdout, "the end of the run")
+    wait_until(lambda: "succeeded" in stand_in.run_command("runs").stdout, "the end of the run")
     assert view.returncode == 3
     assert "the supervisor of run" in err and "envcheck runs adopt" in err
 
@@ -105,7 +155,7 @@ def test_ctrl_c_stops_the_run_and_its_forks(stand_in: StandInRuns) -> None:
         _out, err = view.communicate(timeout=120)
 
     assert view.returncode == 130, err
-    assert "interrupted after" in err
+    assert "stopped after" in err
     assert len(below) == 2
     assert not [process for process in below if process.is_running() and process.status() != "zombie"]
-    assert stand_in.record["state"] == "interrupted"
+    assert stand_in.record["state"] == "stopped"

@@ -118,7 +118,7 @@ def test_on_a_terminal(colour: bool, paddle_home: Path, tmp_path: Path) -> None:
     drawn, _, after = said.rpartition("\x1b[?1049l")
     assert "\x1b[?1049h" in drawn
     assert "step 12 of 12" in after
-    assert "finished after" in after
+    assert "succeeded after" in after
     assert ("\x1b[32m" in drawn) == colour
 
 

@@ -76,7 +76,7 @@ def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> Non
     """Three NaN losses in a row end the run; the first is named; no process remains."""
     end = run_ranks(NAN, paddle_environment, tmp_path)
 
-    assert end.how == "stopped"
+    assert end.how == "rule"
     assert end.stopped
     assert end.stopped.name == "watch.loss"
     assert "NaN or infinite since step 6" in end.stopped.seen
@@ -126,14 +126,14 @@ def test_rule_that_is_switched_off(paddle_environment: Path, tmp_path: Path) -> 
     """With --no-stop loss the same run continues to its end."""
     end = run_ranks(NAN.replace("2000", "40"), paddle_environment, tmp_path, off=("loss",))
 
-    assert (end.how, end.stopped, len(end.steps)) == ("finished", None, 39)
+    assert (end.how, end.stopped, len(end.steps)) == ("succeeded", None, 39)
 
 
 def test_no_progress(paddle_environment: Path, tmp_path: Path) -> None:
     """A stalled run is ended soon after its limit, and the workers' stacks are saved."""
     end = run_ranks(STALL, paddle_environment, tmp_path, "stalled.seconds=4")
 
-    assert end.how == "stopped"
+    assert end.how == "rule"
     assert end.stopped
     assert end.stopped.name == "watch.stalled"
     assert "no step for" in end.stopped.seen
@@ -215,7 +215,7 @@ def test_surviving_processes_are_reported(
 
 def test_measured_peak() -> None:
     """Without a value from the program the growth of the cards' memory is recorded; nothing on the CPU."""
-    end = launcher.TrainingEnd("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"increase_mib": 2048})
+    end = launcher.TrainingEnd("succeeded", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"increase_mib": 2048})
     told = replace(end, steps=(TrainingStep(1.0, 1, memory_mib=1024),))
 
     assert record.measured_peak_bytes(end, "npu") == 2 << 30
@@ -239,12 +239,12 @@ def test_page_of_a_stopped_run(tmp_path: Path) -> None:
 def test_peaks_of_cards_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The end of a run names the cards with the highest memory and power; nothing without data."""
     peaks = {"0": {"memory_mib": 2048, "power_w": 90.4}, "1": {"memory_mib": 1024, "power_w": 300.0}, "2": {}}
-    end = launcher.TrainingEnd("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
+    end = launcher.TrainingEnd("succeeded", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
     run_text.print_end(tmp_path, end, (), 0)
     with_cards = capsys.readouterr().err
     run_text.print_end(tmp_path, replace(end, cards={}), (), 0)
 
-    assert "finished after 1 s: 1 step, loss 1.000 -> 1.000\n" in with_cards
+    assert "succeeded after 1 s: 1 step, loss 1.000 -> 1.000\n" in with_cards
     assert "cards       up to 2 GiB on card 0, up to 300 W on card 1" in with_cards
     assert "cards  " not in capsys.readouterr().err
 
@@ -288,7 +288,7 @@ def test_training_on_the_cpu(atlas: Path, paddle_environment: Path, tmp_path: Pa
         HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor
     )
 
-    assert end.how == "stopped", end
+    assert end.how == "rule", end
     assert end.stopped
     assert end.stopped.name == "watch.cpu"
     assert "while all 8 cards were idle" in end.stopped.seen

@@ -113,7 +113,7 @@ def test_the_catalogue_is_listed_in_chinese(chinese: None, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "state", ["finished", "failed", "deadline", "unstarted", "stopped", "interrupted", "refused", "lost"]
+    "state", ["succeeded", "failed", "deadline", "unstarted", "stopped", "stopped", "refused", "lost"]
 )
 def test_a_run_is_explained_in_chinese(state: str, tmp_path: Path, chinese: None) -> None:
     """State of the run, first failed rank and stop rule are Chinese; text from the run record is kept."""

@@ -64,7 +64,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
     }
     nodes = [
         NodeOutcome("a", 0, "failed", 5, node_outcome._describe_fault(document)),
-        NodeOutcome("b", 1, "interrupted", 130),
+        NodeOutcome("b", 1, "stopped", 130),
     ]
     train_hosts._report_end(request, nodes, nodes[0], 5)
     printed = capsys.readouterr().err

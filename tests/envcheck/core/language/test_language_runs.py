@@ -18,8 +18,9 @@ from launch.logs.training_step import TrainingStep
 from launch.run import diagnose_failure, record, run_text
 from launch.run.first_failure import FirstFailure
 from launch.run.launcher import TrainingEnd
+from launch.run.states import LOST, ORPHANED, QUEUED
 from launch.runs import run_pages
-from launch.runs.run_state import LOST, ORPHANED, QUEUED, Run
+from launch.runs.run_state import Run
 from launch.watching import stop_rules
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 from tests.launch.watching.test_watch_rules import CASES, HEALTHY
@@ -30,14 +31,14 @@ STEPS = tuple(TrainingStep(5 - n / 20, n, of=80, learning_rate=1e-4, tokens_per_
 PEAKS = {"0": {"memory_mib": 2048, "power_w": 90.4}, "1": {"memory_mib": 1024, "power_w": 300.0}}
 END = TrainingEnd("failed", 1, None, STEPS, 5 << 30, 61.0, ("launcher's own words",), cards={"peaks": PEAKS})
 ENDS = {
-    "finished": replace(END, how="finished"),
-    "one step": replace(END, how="finished", steps=STEPS[:1]),
+    "succeeded": replace(END, how="succeeded"),
+    "one step": replace(END, how="succeeded", steps=STEPS[:1]),
     "killed": replace(END, failed=FirstFailure(1, -9, ("Killed",))),
     "by another": replace(END, failed=FirstFailure(0, 1, ("Broken pipe",), follows=True)),
     "shared": replace(END, failed=FirstFailure(0, None, ("ValueError: x",), shared=True)),
     "the launcher": END,
     "unstarted": replace(END, how="unstarted", steps=()),
-    "still there": replace(END, how="interrupted", left=(77, 78)),
+    "still there": replace(END, how="user", left=(77, 78)),
     "deadline": replace(END, how="deadline"),
 }
 PASTED = re.compile(
@@ -87,7 +88,11 @@ def test_the_end_of_a_run_is_chinese(name: str, tmp_path: Path, capsys: pytest.C
 def test_the_page_of_a_run_is_chinese(at: str, tmp_path: Path) -> None:
     """Every row of a record: state, job, loss, the first failed worker, its cause; columns begin below each other."""
     told = explain.diagnose(["RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB"])
-    job = {"job": "12", "on": "node[01-02]", "parts": [{"state": "finished"}, {"state": "failed"}, {"state": "failed"}]}
+    job = {
+        "job": "12",
+        "on": "node[01-02]",
+        "parts": [{"state": "succeeded"}, {"state": "failed"}, {"state": "failed"}],
+    }
     said = {
         "model": "21b",
         "method": "lora",
@@ -132,7 +137,7 @@ def test_the_record_stays_english() -> None:
         replace(HEALTHY, steps=(*HEALTHY.steps, *(TrainingStep(float("nan"), n) for n in (41, 42, 43)))),
         stop_rules.list_active_rules(),
     )
-    said = record.build_end_values(replace(END, how="stopped", stopped=found), 5)
+    said = record.build_end_values(replace(END, how="rule", stopped=found), 5)
 
     assert said["stopped"]["seen"] == "the loss diverged: NaN or infinite since step 41"
     assert said["state"] == "stopped"

@@ -19,8 +19,9 @@ from launch.backends.k8s.manifests import K8sManifest
 from launch.backends.slurm import node_reports, placement, run_entry, sbatch_options, site, slurm_options
 from launch.backends.slurm.node_reports import FailedGate, NodesVerdict
 from launch.run import run_text
+from launch.run.states import QUEUED
 from launch.runs import queue_wait
-from launch.runs.run_state import QUEUED, Run
+from launch.runs.run_state import Run
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 
 ON_SLURM = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--device", "cpu")
@@ -89,7 +90,7 @@ def test_where_a_job_does_not_fit_is_chinese(device: str, cards: int, partition:
 def test_states_of_a_slurm_job_are_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `runs follow` reports them while the job waits; the reason stays as Slurm gives it."""
     monkeypatch.setattr(queue_wait, "LOOK_EVERY_S", 0.0)
-    states = iter(("running", "finished"))
+    states = iter(("running", "succeeded"))
     run = Run(tmp_path, QUEUED, None, {"slurm": {"job": "7", "state": "PENDING", "reason": "Resources"}})
 
     def look(folder: Path) -> Run:
@@ -106,7 +107,7 @@ def test_states_of_a_slurm_job_are_chinese(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("reason", ["", "Resources"])
 @pytest.mark.parametrize("nodes", ["", "n[1-2]"])
 @pytest.mark.parametrize(
-    ("state", "word"), [(QUEUED, "PENDING"), ("running", "RUNNING"), ("running", "UNKNOWN"), ("finished", "COMPLETED")]
+    ("state", "word"), [(QUEUED, "PENDING"), ("running", "RUNNING"), ("running", "UNKNOWN"), ("succeeded", "COMPLETED")]
 )
 def test_every_state_of_a_job_is_one_sentence(state: str, word: str, nodes: str, reason: str, tmp_path: Path) -> None:
     """Job and reason are in the sentence, in both backends, the nodes if the state is known, and no English words."""

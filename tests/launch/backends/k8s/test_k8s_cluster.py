@@ -110,7 +110,7 @@ def test_a_job_is_followed_to_its_end(api: ApiServer) -> None:
 
     assert code == 0, err
     assert "succeeded: good is Succeeded." in err
-    assert json.loads(out)["state"] == "finished"
+    assert json.loads(out)["state"] == "succeeded"
 
 
 def test_a_failed_job_is_code_5(api: ApiServer) -> None:

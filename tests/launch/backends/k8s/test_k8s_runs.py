@@ -113,7 +113,7 @@ def test_a_job_from_the_queue_to_its_end(desk: SubmitDesk) -> None:
     assert [run["state"] for run in waits] == ["queued"]
     assert "job whole is running in namespace default" in page
     assert followed.returncode == 0, followed.stderr
-    assert json.loads(later.stdout)["state"] == desk.read_record()["state"] == "finished"
+    assert json.loads(later.stdout)["state"] == desk.read_record()["state"] == "succeeded"
     if desk.kept:
         assert "progress    step 3, loss 1.5000" in page
         assert "step 3" in followed.stdout + followed.stderr
@@ -128,10 +128,10 @@ def test_a_job_is_stopped(desk: SubmitDesk) -> None:
     again = desk.run_envcheck("runs", "stop", "latest", "--yes")
 
     assert stopped.returncode == 0, stopped.stderr
-    assert "interrupted (exit code 130)" in stopped.stdout
+    assert "stopped (exit code 130)" in stopped.stdout
     assert desk.api.send_request("GET", f"{JOBS}/halt") is None
-    assert (again.returncode, "is not running (state: interrupted)" in again.stderr) == (2, True)
-    assert desk.read_record()["kubernetes"]["state"] == "interrupted"
+    assert (again.returncode, "is not running (state: stopped)" in again.stderr) == (2, True)
+    assert desk.read_record()["kubernetes"]["state"] == "stopped"
 
 
 def test_another_job_of_the_name_is_left_alone(desk: SubmitDesk) -> None:

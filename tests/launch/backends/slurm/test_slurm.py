@@ -190,7 +190,7 @@ def test_a_job_runs(slurm: SlurmCluster) -> None:
     assert done.returncode == 0, done.stderr + read_log(slurm)
     assert "step 5 of 5" in done.stderr
     record = read_record(slurm)
-    assert (record["state"], [part["state"] for part in record["slurm"]["parts"]]) == ("finished", ["finished"] * 2)
+    assert (record["state"], [part["state"] for part in record["slurm"]["parts"]]) == ("succeeded", ["succeeded"] * 2)
     assert [step for step, _ in record["loss"]] == [1, 2, 3, 4, 5]
     jsonschema.validate(record, json.loads(schemas.render_schema("run")))
     started = [path.read_text() for path in sorted(list_runs(slurm)[-1].glob("node-*/*/log/launcher.log"))]
@@ -278,15 +278,15 @@ def test_jobs_that_wait_run_and_are_cancelled(slurm: SlurmCluster) -> None:
     assert "is pending: Resources" in page or "is pending: Priority" in page, page
     assert f"the run continues; stop it with envcheck runs stop {trains.name}" in read_heard(left)
     assert (json.loads(still)["state"], codes) == ("running", [130, 130, 0]), [*map(read_heard, (left, stays, comes))]
-    assert stopped.returncode == 0 and "interrupted (exit code 130)" in stopped.stdout, stopped
-    assert "2 nodes interrupted" in stopped.stdout and "2 nodes interrupted" in read_heard(stays)
-    assert "state       finished (exit code 0)" in read_heard(comes) and "step 5 of 5, loss" in read_heard(comes)
+    assert stopped.returncode == 0 and "stopped (exit code 130)" in stopped.stdout, stopped
+    assert "2 nodes stopped" in stopped.stdout and "2 nodes stopped" in read_heard(stays)
+    assert "state       succeeded (exit code 0)" in read_heard(comes) and "step 5 of 5, loss" in read_heard(comes)
     assert (
         read_heard(comes).index("is pending:")
         < read_heard(comes).index("is running on node[01-02]")
         < read_heard(comes).index("step 5")
     )
-    assert (unbegun.returncode, json.loads((never / "run.json").read_text())["state"]) == (0, "interrupted")
+    assert (unbegun.returncode, json.loads((never / "run.json").read_text())["state"]) == (0, "stopped")
 
 
 def test_two_vendors_and_a_bad_node(slurm: SlurmCluster) -> None:

@@ -127,7 +127,7 @@ def test_from_the_first_look_to_128_ranks(box16: SlurmSite, paddle_environment: 
     assert {look["state"] for look in looks} == {"ready"}
     assert json.loads((run / "look/verdict.json").read_text())["failed_checks"] == {}
     record = json.loads((run / "run.json").read_text())
-    assert [part["state"] for part in record["slurm"]["parts"]] == ["finished"] * NODES
+    assert [part["state"] for part in record["slurm"]["parts"]] == ["succeeded"] * NODES
 
     there = read_ranks(box16)
     every = there[0]["PADDLE_TRAINER_ENDPOINTS"].split(",")

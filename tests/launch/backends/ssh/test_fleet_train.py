@@ -123,8 +123,8 @@ def test_two_hosts_train(job: FleetJob) -> None:
     assert done.returncode == 0, done.stderr
     jsonschema.validate(document, schemas.build_schema("train-hosts"))
     assert {name: (one["rank"], one["state"]) for name, one in document["hosts"].items()} == {
-        "node01": (0, "finished"),
-        "node02": (1, "finished"),
+        "node01": (0, "succeeded"),
+        "node02": (1, "succeeded"),
     }
     assert "node01: joined: rank 1 (node02, " in done.stderr
     command = document["hosts"]["node02"]["record"]["command"]
@@ -196,7 +196,7 @@ def test_ctrl_c(job: FleetJob) -> None:
     _, err = child.communicate(timeout=100)
 
     assert child.returncode == 130, err
-    assert "interrupted   node[01-02]" in err, err
+    assert "stopped       node[01-02]" in err, err
     assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts)
     assert list_remaining_processes(job.runs) == []
 
