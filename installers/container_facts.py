@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from envcheck.job.card_ids import count_cards, select_card_ids
 from envcheck.job.container_privileges import JobContainer, derive_container
 from envcheck.job.local_facts import read_architecture
 from envcheck.settings import site_access
-from envcheck.settings.site_access import NO_SITE, SiteAccess
+from envcheck.settings.site_access import NO_SITE, SiteAccess, SiteMount
 from installers.bundle import offline
 from installers.bundle.sources import Supply
 from installers.containers import lifecycle, path_kinds
@@ -28,6 +29,7 @@ from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan import host_facts
+from installers.recipes.container_spec import SITE_LABEL
 from installers.recipes.recipe import Mount, Recipe, RecipeImage
 from installers.software import sources
 from installers.software.builds import BuildSite
@@ -67,9 +69,9 @@ def _observe_engine(
         return ContainerState(
             host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts), supply)
         )
-    supply = supply or Supply(recipe)
     client = docker_engine.open_client(host)
     try:
+        supply = supply or Supply(recipe, site=_read_container_site(recipe, client))
         return _observe_with_engine(recipe, folder, wish, facts, client, host, role, supply)
     finally:
         client.close()
@@ -249,10 +251,30 @@ def _derive_plan(
 def _add_site(found: JobContainer, site: SiteAccess) -> JobContainer:
     """Return the container with the site's mounts and variables; a mount of the recipe keeps its place."""
     taken = {mount.target for mount in found.spec.mounts}
-    more = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
-    mounts = (*found.spec.mounts, *(mount for mount in more if mount.target not in taken))
+    offered = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
+    more = tuple(mount for mount in offered if mount.target not in taken)
     variables = {**found.spec.environment, **site.environment}
-    return replace(found, spec=replace(found.spec, mounts=mounts, environment=variables))
+    names = (*(mount.target for mount in more), *site.environment)
+    spec = replace(found.spec, mounts=(*found.spec.mounts, *more), environment=variables, site=names)
+    return replace(found, spec=spec)
+
+
+def _read_container_site(recipe: Recipe, client: docker.DockerClient) -> SiteAccess:
+    """Return what the container has of the site's settings with which it was created.
+
+    Commands that only use the container, such as train, do not know these settings, which may be of another user.
+    """
+    assert recipe.container
+    there = lifecycle.inspect_container(client.api, recipe.container.name) or {}
+    config = there.get("Config") or {}
+    names = json.loads((config.get("Labels") or {}).get(SITE_LABEL) or "[]")
+    mounts = tuple(
+        SiteMount(str(m["Source"]), str(m["Destination"]), not m.get("RW", True))
+        for m in there.get("Mounts") or ()
+        if m.get("Destination") in names
+    )
+    pairs = (text.partition("=") for text in config.get("Env") or ())
+    return SiteAccess(mounts=mounts, environment={name: value for name, _unused, value in pairs if name in names})
 
 
 def _pinned_name(first: reference.ImageReference, there: LocalImage | None, found: ResolvedImage | None) -> str:

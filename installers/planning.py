@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from envcheck.compat import image_versions
 from envcheck.core import errors
-from envcheck.core.messages import Message, _, verbatim
+from envcheck.core.messages import NOTHING, Message, _, fill, verbatim
 from envcheck.settings.site_access import show_values
 from installers.bundle import weights_plan
 from installers.plan import preconditions
@@ -18,7 +18,7 @@ from installers.plan.requirement import Obstacle
 from installers.plan.step import Plan, Step
 from installers.recipes.fingerprint import compute_fingerprint
 from installers.recipes.manual_steps import list_manual_steps
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import CONTAINER, Recipe
 from installers.software import sources
 from installers.state.environment import is_satisfied
 from installers.steps.dispatch import plan_steps
@@ -41,12 +41,26 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
         skipped=tuple(weights_plan.describe_skipped(recipe, weights, supply)),
         notes=(
             *current.list_doubts(desired, steps),
+            *(_describe_place(recipe) if steps else ()),
             *(_describe_image(desired, current) if steps else ()),
             *preconditions.list_cautions(recipe, desired.facts, desired.role, desired.findings),
             *(() if steps else (o.why for o in unfit)),
         ),
         site=show_values(supply.site),
     )
+
+
+def _describe_place(recipe: Recipe) -> Iterator[Message]:
+    """Yield where the set-up runs best and why, if another recipe runs it elsewhere."""
+    if recipe.alternative:
+        note = recipe.notes.get("prefers")
+        yield _(
+            "this set-up prefers the {place}: {reason}; recipe {alternative} runs it {elsewhere}",
+            place=_("container") if recipe.prefers == CONTAINER else _("host"),
+            reason=fill(note.reason) if note else NOTHING,
+            alternative=recipe.alternative,
+            elsewhere=_("on the host") if recipe.image else _("in a container"),
+        )
 
 
 def _describe_image(desired: DesiredState, current: TargetState) -> Iterator[Message]:

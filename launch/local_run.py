@@ -27,6 +27,7 @@ from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.placeholders import split_address
 from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
+from envcheck.settings.apply_access import use_site
 from installers.recipes import catalogue
 from installers.recipes.own_recipe import find_own_job
 from launch import gates, restart_run, resume_run, run_end, run_report, run_view
@@ -106,14 +107,18 @@ def _check_and_train(request: TrainRequest) -> int:
 
 def _provision_first(request: TrainRequest, job: Job, facts: Facts) -> int:
     """Install what is missing and return the exit code; prints to standard error, standard output is for the run."""
+    from installers.bundle.sources import Supply
+    from installers.containers.container_options import ContainerOptions
     from installers.provision_run import ProvisionRequest, run_plan
 
-    recipe = job.recipe
-    folder, own = interpreter_folder(request, recipe), request.into is not None
-    with contextlib.redirect_stdout(sys.stderr):
-        return run_plan(
-            ProvisionRequest(job, facts, folder, own, False, request.yes, False, gated=recipe.image is None or own)
-        )
+    recipe, own = job.recipe, request.into is not None
+    gated = recipe.image is None or own
+    supply, wish = Supply(recipe, boxed=not gated, site=request.site), ContainerOptions(request.site.registries)
+    asked = ProvisionRequest(
+        *(job, facts, interpreter_folder(request, recipe), own, False, request.yes, False, gated, wish, supply)
+    )
+    with contextlib.redirect_stdout(sys.stderr), use_site(request.site):
+        return run_plan(asked)
 
 
 def collect_context(

@@ -12,6 +12,7 @@ need groff groff-base
 need dockerd docker.io
 need docker-registry docker-registry
 need podman podman
+need newuidmap uidmap
 need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2

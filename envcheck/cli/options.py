@@ -54,9 +54,16 @@ def method_option() -> Any:
     )  # fmt: skip
 
 
-def config_option(**more: Any) -> Any:
+def site_config_option(**more: Any) -> Any:
     return option(
         "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
+        help="Settings file to use instead of envcheck.toml.", **more,
+    )  # fmt: skip
+
+
+def config_option(**more: Any) -> Any:
+    return option(
+        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE",
         help="Settings file to use instead of envcheck.toml.", **more,
     )  # fmt: skip
 
@@ -65,10 +72,7 @@ def config_option(**more: Any) -> Any:
 class SiteOption(Request):
     """The site's settings."""
 
-    config: str | None = option(
-        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE",
-        help="Settings file to use instead of envcheck.toml.",
-    )  # fmt: skip
+    config: str | None = site_config_option()
 
 
 def skip_option() -> Any:

@@ -77,6 +77,8 @@ def describe_start_error(program: str, err: OSError, path: str) -> Message:
     is_about_folder = err.filename not in (None, program)  # the working directory is missing, not the program
     if isinstance(err, FileNotFoundError) and (found is None or is_about_folder):
         return NOTHING
+    if isinstance(err, PermissionError) and found is None and not is_about_folder:
+        return NOTHING  # a folder of `path` is closed to this user, as root's after su
     if found is not None and found.is_dir():
         return _("{path} is a directory", path=found)
     if found is not None and isinstance(err, FileNotFoundError):
@@ -94,7 +96,7 @@ def _find_program(program: str, path: str) -> Path | None:
     if "/" in program:
         return Path(program) if os.path.lexists(program) else None
     places = [Path(folder or ".") / program for folder in path.split(os.pathsep)]
-    there = [place for place in places if place.exists()]
+    there = [place for place in places if os.path.exists(place)]  # noqa: PTH110  Path.exists raises in a closed folder
     return next((place for place in there if place.is_file() and os.access(place, os.X_OK)), next(iter(there), None))
 
 

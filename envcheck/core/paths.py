@@ -62,6 +62,16 @@ def envcheck_home() -> Path:
     return found
 
 
+def driver_folder(device: str) -> Path:
+    """Return the folder of the records about a device's driver, which belongs to the machine and not to a recipe."""
+    return envcheck_home() / "drivers" / device
+
+
+def is_driver_folder(folder: Path) -> bool:
+    """Return whether the folder is one of `driver_folder`."""
+    return folder.parent == driver_folder(folder.name).parent
+
+
 def environment_folder(recipe: str) -> Path:
     """Return the folder of the virtual environment that `provision` creates for a recipe."""
     return envcheck_home() / "environments" / recipe

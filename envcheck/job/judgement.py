@@ -11,7 +11,7 @@ from envcheck.job.choose_cards import CardChoice
 from envcheck.job.suitability import AREA, judge_requirements
 from installers.recipes.catalogue import Offer, job_device
 from installers.recipes.manual_steps import find_reference
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Recipe, narrow_to_role
 from launch.planner import LaunchPlan
 from launch.planner.recipe_demand import build_demand
 
@@ -56,7 +56,7 @@ def judge_offer(offer: Offer, facts: Facts, choice: CardChoice | None = None) ->
 
     `choice`: the cards to use; None: the first ones.
     """
-    recipe, method = offer
+    recipe, method = narrow_to_role(*offer), offer[1]
     device = job_device(offer)
     here = has_device(facts, device)
     architecture = _choose_architecture(recipe, facts, here)

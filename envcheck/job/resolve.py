@@ -19,7 +19,7 @@ from envcheck.job.own_recipe_builder import add_settings, build_own_recipe, choo
 from envcheck.job.request import JobRequest
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS, Offer, job_device
-from installers.recipes.recipe import Recipe, RecipeJob
+from installers.recipes.recipe import Recipe, RecipeJob, narrow_to_role
 from launch.planner.recipe_demand import build_demand
 from launch.rendering.option_schema import Versions
 
@@ -83,7 +83,7 @@ def _adapt_method(request: JobRequest, offer: Offer, facts: Facts, installed: Ve
 
 def resolve_offer(request: JobRequest, offer: Offer, facts: Facts, folder: str) -> Job:
     """Return the resolved job of a recipe that is already chosen."""
-    recipe, method = offer
+    recipe, method = narrow_to_role(*offer), offer[1]
     device = job_device(offer)
     choice = _choose_cards(request, offer, facts)
     found = judge_offer(offer, facts, choice)

@@ -128,6 +128,11 @@ def plan_bundle(
             _("--python and --platform are for recipes without an image; {recipe} has one", recipe=recipe.name),
             _("remove the option: the image has its own Python"),
         )
+    if recipe.image and recipe.image.roles:
+        raise UsageError(
+            _("{recipe} has an image for each node role; a bundle holds one image", recipe=recipe.name),
+            _("copy the images with `docker save`, or set up a registry: [site] registries in envcheck.toml"),
+        )
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(
             _("recipe {recipe} does not support {architecture}", recipe=recipe.name, architecture=architecture),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.messages import _
 from envcheck.core.version import __version__
@@ -23,7 +24,12 @@ from installers.targets.target import Target
 
 
 def lock_path(folder: Path, recipe: str) -> Path:
-    """Return the path of the recipe's lock; recipes may share an environment, so each has its own."""
+    """Return the path of the recipe's lock; recipes may share an environment, so each has its own.
+
+    The records of a machine's driver are of no recipe: there is one lock in their folder.
+    """
+    if paths.is_driver_folder(folder):
+        return folder / lockfile.NAME
     return _recipes_folder(folder) / recipe / lockfile.NAME
 
 
@@ -136,9 +142,15 @@ def read_commits(recipe: Recipe, target: Target) -> tuple[LockedCommit, ...]:
     )
 
 
+def _add_machine_driver(lock: Lock, recipe: Recipe) -> Lock:
+    """Return the lock with the driver that was installed on this machine for no named recipe, if it lists none."""
+    machine = load_lock(paths.driver_folder(recipe.device), recipe)
+    return replace(lock, driver=lock.driver or machine.driver, installers=lock.installers or machine.installers)
+
+
 def export_lock(folder: Path, recipe: Recipe, file: Path) -> None:
     """Write a copy for the user, complete or not at all.  EnvcheckError if it could not reproduce the environment."""
-    lock = load_lock(folder, recipe)
+    lock = _add_machine_driver(load_lock(folder, recipe), recipe)
     known = {canonicalize_name(wheel.name) for wheel in lock.wheels}
     bare = [canonicalize_name(package.name.partition("[")[0]) for package in recipe.packages]
     unknown = [name for name in bare if name not in known]

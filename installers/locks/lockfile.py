@@ -34,7 +34,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,300}")
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w.+!-]{0,250}")
-_NOT_IN_HASH = {"notes", "file", "title", "traps", "documents", "models"}  # only for display
+_NOT_IN_HASH = {"notes", "file", "title", "traps", "documents", "models", "prefers", "alternative"}  # only for display
 
 
 @dataclass(frozen=True)

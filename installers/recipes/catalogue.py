@@ -12,7 +12,7 @@ from envcheck.core import suggestions
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join, verbatim
 from installers.recipes.loader import load_recipe
-from installers.recipes.recipe import Recipe, RecipeJob
+from installers.recipes.recipe import Recipe, RecipeJob, is_preferred
 
 OURS = Path(__file__).parent
 FILES_LIMIT = 200  # recipe files in one folder
@@ -144,6 +144,7 @@ def list_possible(
             offers = _narrow_offers(offers, matching, options, what, lists_variants)
     if framework is None and shape.role is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
+    offers = [offer for offer in offers if is_preferred(offer[0]) or offer[0].name == model] or offers
     if method is None:
         offers = [offer for offer in offers if offer[1].method not in TALKS] or offers
     offers = [offer for offer in offers if shape.fits_job(offer[1])] or offers

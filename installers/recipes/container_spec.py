@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from envcheck.core.messages import _
 from installers.recipes.recipe import Mount, RecipeContainer
 
-RECIPE_LABEL, DIGEST_LABEL = "envcheck.recipe", "envcheck.digest"
+RECIPE_LABEL, DIGEST_LABEL, SITE_LABEL = "envcheck.recipe", "envcheck.digest", "envcheck.site"
 COMMAND = ("bash",)  # with a tty and open stdin the shell never exits, so the container stays up for `docker exec`
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -45,7 +45,8 @@ class ContainerSpec:
     """`image` is a name with a digest, or an image id, so that exactly the pulled image is run.
 
     `devices` are host:container:permissions, `cdi` names like iluvatar.com/gpu=0.  An empty text or a size of None
-    keeps the default of the engine or the image.
+    keeps the default of the engine or the image.  `site` are the targets of mounts and the names of variables that are
+    the site's, not the recipe's.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ContainerSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     tty: bool = True
     stdin: bool = True
+    site: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -77,7 +79,8 @@ class ContainerSpec:
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels that mark envcheck's containers; {} for a specification without a recipe."""
-        return {RECIPE_LABEL: self.recipe, DIGEST_LABEL: self.digest} if self.recipe else {}
+        of_site = {SITE_LABEL: json.dumps(self.site)} if self.site else {}
+        return {RECIPE_LABEL: self.recipe, DIGEST_LABEL: self.digest, **of_site} if self.recipe else {}
 
 
 def build_spec(container: RecipeContainer, image: str, folder: str) -> ContainerSpec:

@@ -1,6 +1,7 @@
 """Inheritance between recipe files: `like` in a file and in a job.  Pure: works on tables, reads no files.
 
-like = "ernie-300b-npu" takes the values of that recipe, except name, title, models, traps and usual.  In a job,
+like = "ernie-300b-npu" takes the values of that recipe, except name, title, models, traps, usual and
+alternative.  In a job,
 like = "sft" takes a job of that recipe or an earlier job of this file, named by method.variant.role.  An option in
 `arguments` replaces the inherited option of the same name, new options are appended, options named in `without` are
 removed, and instead = {"a.py" = "b.py"} replaces each text of the job that equals the first by the second.
@@ -15,7 +16,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 
 Table = Mapping[str, Any]
-OWN = ("name", "title", "models", "traps", "usual", "jobs", "like")  # never inherited
+OWN = ("name", "title", "models", "traps", "usual", "jobs", "like", "alternative")  # never inherited
 _MERGED_BY_OPTION = "arguments"
 _NAMES = ("method", "variant", "role")
 _HERE = ("like", "instead", "without")

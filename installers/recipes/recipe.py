@@ -6,6 +6,7 @@ A TOML value is plain or {value, source, published, reason}.  The data class hol
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 
 from envcheck.core import toml_file
 from envcheck.core.facts import MachineRequirements
+
+CONTAINER, HOST = "container", "host"  # where a recipe runs
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,14 @@ class Hardware:
 
 @dataclass(frozen=True)
 class RecipeImage:
-    """Image names by architecture (x86_64, aarch64); `alternates` are names of the same image in other registries."""
+    """Image names by architecture (x86_64, aarch64); `alternates` are names of the same image in other registries.
+
+    `roles` has the names for node roles that need another image than `references`, by role and architecture.
+    """
 
     references: Mapping[str, str]
     alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -290,7 +297,8 @@ class Recipe:
     runs, set if only one folder outlives the container; `documents` are the titles of the sources by short name.
     `drivers` replace built-in ones of the same name; `usual`: the default recipe of its device; `like`: the recipe
     that it inherits from; `own_environment`: it runs in the environment of the user who starts it, not in one of
-    envcheck's.
+    envcheck's.  `prefers` is where the set-up runs best, "container" or "host", with the reason in its note;
+    `alternative` is the recipe of the same set-up in the other place, which is chosen by its name only.
     """
 
     name: str
@@ -326,8 +334,25 @@ class Recipe:
     usual: bool = False
     own_environment: bool = False
     like: str = ""
+    prefers: str = ""
+    alternative: str = ""
     notes: toml_file.Given[Mapping[str, SourceNote]] = field(default_factory=dict)
     file: toml_file.Given[str] = ""
+
+
+def is_preferred(recipe: Recipe) -> bool:
+    """Return whether the recipe runs in the place that it prefers, or has no alternative."""
+    return not recipe.alternative or (recipe.prefers == CONTAINER) == (recipe.image is not None)
+
+
+def narrow_to_role(recipe: Recipe, job: RecipeJob) -> Recipe:
+    """Return the recipe of a container with the image and the device of the job's node role."""
+    image = recipe.image
+    if image is None:
+        return recipe
+    if job.role in image.roles:
+        image = RecipeImage(image.roles[job.role])
+    return dataclasses.replace(recipe, image=image, device=job.device or recipe.device)
 
 
 def derive_requirements(recipe: Recipe, job: RecipeJob) -> MachineRequirements:

@@ -11,7 +11,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import Message, _, join
 from envcheck.vendors import VENDORS
 from installers.recipes import build_rules, checkout_rules, container_rules
-from installers.recipes.recipe import Recipe, RecipeJob
+from installers.recipes.recipe import CONTAINER, HOST, Recipe, RecipeJob
 
 # The {tokens} allowed in arguments, environment and paths; envcheck.job.command provides their values.
 TOKENS = frozenset(
@@ -156,6 +156,22 @@ def _substituted_texts(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield from ((f"{job_key(job)}.requires", text) for text in (*job.requires, *job.outputs, *job.data))
 
 
+def _check_place(recipe: Recipe) -> Complaint:
+    """A recipe prefers one of two places: its own, if it has no alternative for the other."""
+    if recipe.prefers not in ("", CONTAINER, HOST):
+        yield "prefers", _("expected container or host, found {place!r}", place=recipe.prefers[:40])
+    elif recipe.prefers and not recipe.alternative and (recipe.prefers == CONTAINER) != (recipe.image is not None):
+        yield "prefers", _("the recipe does not run there, and names no `alternative` that does")
+    if recipe.alternative and not recipe.prefers:
+        yield "alternative", _("`prefers` must say which of the two recipes is chosen: container or host")
+    if recipe.alternative == recipe.name:
+        yield "alternative", _("expected the name of another recipe")
+    roles = {job.role for job in recipe.jobs}
+    for role in recipe.image.roles if recipe.image else ():
+        if role not in roles:
+            yield f"image.roles.{role[:40]}", _("no job has this node role")
+
+
 def _check_packages(recipe: Recipe) -> Complaint:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -220,6 +236,7 @@ RULES: tuple[Callable[[Recipe], Complaint], ...] = (
     _check_packages,
     _check_libraries,
     container_rules.check_container,
+    _check_place,
     _check_checkouts,
     build_rules.check_builds,
     _check_weights,

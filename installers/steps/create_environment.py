@@ -11,6 +11,7 @@ from typing import ClassVar
 from envcheck.core.errors import StepError
 from envcheck.core.messages import Message, _, verbatim
 from installers.plan import interpreters
+from installers.plan.interpreters import Interpreter
 from installers.plan.step import Step
 from installers.software import pip_runner
 from installers.state import venv_parts
@@ -26,10 +27,12 @@ SIZE_MIB, OBTAINED_MIB = 25, 200
 
 @dataclass(frozen=True, kw_only=True)
 class CreateEnvironment(Step):
-    """Creates the environment in the folder that all steps share."""
+    """Creates the environment in the folder that all steps share; `obtained` is the Python that is got first."""
 
     name: ClassVar[str] = "environment"
     base_s: ClassVar[int] = 4  # measured on two cores
+
+    obtained: Interpreter | None = None
 
 
 def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[CreateEnvironment]:
@@ -53,7 +56,8 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
                 origin=chosen.origin,
                 path=chosen.path,
             )
-        yield CreateEnvironment(title, _("none exists yet"), changes, undo, size)
+        obtained = chosen if chosen and chosen.obtain else None
+        yield CreateEnvironment(title, _("none exists yet"), changes, undo, size, obtained=obtained)
 
 
 def apply(step: CreateEnvironment, work: StepContext) -> Message:
@@ -93,4 +97,11 @@ def undo(entry: Entry, folder: Path) -> Message:
 
 
 def script(step: CreateEnvironment, at: ScriptTarget) -> Iterator[str]:
-    yield f'{shlex.quote(at.interpreter)} -I -m venv -- "$venv"'
+    if step.obtained is None:
+        yield f'{shlex.quote(at.interpreter)} -I -m venv -- "$venv"'
+        return
+    folder, _unused, rest = step.obtained.path.partition("*")
+    yield f"mkdir -p -- {shlex.quote(str(interpreters.obtained_folder()))}"
+    yield shlex.join(step.obtained.obtain)
+    yield f"python=({shlex.quote(folder)}{'*' if rest else ''}{rest})"
+    yield '"${python[0]}" -I -m venv -- "$venv"'

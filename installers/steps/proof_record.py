@@ -14,6 +14,7 @@ from installers.bundle import recipe_locks
 from installers.containers import lifecycle
 from installers.images import local_image
 from installers.images.docker_engine import MACHINES
+from installers.images.reference import parse_reference
 from installers.locks.lockfile import LockedBuild, LockedImage
 from installers.recipes import fingerprint
 from installers.software import builds, dependencies, sources
@@ -63,7 +64,10 @@ def _wheel_names(made: Sequence[LockedBuild]) -> list[str]:
 
 
 def find_image(work: StepContext) -> LockedImage | None:
-    """Return the image of the container, with its digest if it came from a registry, else with its id."""
+    """Return the image of the container with its digest, else with its id.
+
+    A container made from an image that the engine already had names it by id; the engine knows the digest of its pull.
+    """
     if work.client is None or work.recipe.container is None or work.effective_supply.recipe.image is None:
         return None
     found = lifecycle.inspect_container(work.client.api, work.recipe.container.name) or {}
@@ -74,4 +78,15 @@ def find_image(work: StepContext) -> LockedImage | None:
     image_id = str(found.get("Image") or "")
     image = (image_id and local_image.inspect_image(work.client, image_id)) or {}
     name = work.effective_supply.recipe.image.references.get(MACHINES.get(str(image.get("Architecture")), ""), name)
+    digest = digest or find_pulled_digest(image.get("RepoDigests") or (), name)
     return LockedImage(name, digest, "" if digest else image_id)
+
+
+def find_pulled_digest(pulled: Sequence[str], name: str) -> str:
+    """Return the digest under which a registry holds the image, "" if the engine knows none of its repository.
+
+    Registries, mirrors among them, may differ; a repository of another path may hold other layers.
+    """
+    wanted = parse_reference(name).repository
+    found = [parse_reference(each) for each in pulled]
+    return next((each.digest for each in found if f"/{each.repository}".endswith(f"/{wanted}")), "")

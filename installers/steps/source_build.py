@@ -75,8 +75,12 @@ def undo(entry: Entry, folder: Path) -> Message:
 def script(step: BuildSource, at: ScriptTarget) -> Iterator[str]:
     """Yield the build's commands, run in the checkout, and the installation of the one wheel that they create."""
     build, folder = step.build, shlex.quote(step.build.checkout)
-    yield 'jobs="${JOBS:-$(nproc)}"'
-    yield f"python_version=$({at.command_prefix}{at.python_word} -c {shlex.quote(_VERSION)} | tail -n 1)"
+    texts = (*build.environment.values(), *(part for command in build.commands for part in command))
+    used = {token for token in ("jobs", "python_version") if any(f"{{{token}}}" in text for text in texts)}
+    if "jobs" in used:
+        yield 'jobs="${JOBS:-$(nproc)}"'
+    if "python_version" in used:
+        yield f"python_version=$({at.command_prefix}{at.python_word} -c {shlex.quote(_VERSION)} | tail -n 1)"
     words: Mapping[str, str] = {
         "python": at.python_word, "python_version": '"$python_version"', "jobs": '"$jobs"', "checkout": folder,
     }  # fmt: skip

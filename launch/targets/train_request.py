@@ -8,13 +8,15 @@ from pathlib import Path
 
 from envcheck.job.repeat_options import format_own_options
 from envcheck.job.request import JobRequest
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 
 
 @dataclass(frozen=True)
 class TrainRequest(JobRequest):
     """A job with the options of train; `runs` is the folder for runs, `gather_s` the time limit of the rendezvous.
 
-    `resume` is the name of a run; `resumed_run` is then its id, and `resume_path` the folder to continue from.
+    `resume` is the name of a run; `resumed_run` is then its id, and `resume_path` the folder to continue from.  `site`
+    is how `provision` reaches the outside.
     """
 
     runs: Path = Path("runs")
@@ -38,6 +40,7 @@ class TrainRequest(JobRequest):
     restart: int = 0
     resumed_run: str = ""
     resume_path: str = ""
+    site: SiteAccess = NO_SITE
 
 
 def format_repeat_options(request: TrainRequest) -> str:

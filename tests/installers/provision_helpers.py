@@ -217,6 +217,14 @@ class ProvisionCommand:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def run_train(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run `envcheck train` on the recipe, with the runs beside the home."""
+        base = [sys.executable, "-m", "envcheck", "train", "--recipes", str(self.recipes), "--recipe", "little"]
+        return subprocess.run(
+            [*base, "--method", "lora", "--runs", str(self.home.parent / "runs"), *options],
+            cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
     def start_command(self, *options: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.make_argv(*options), cwd=ROOT, env=self.env | env, text=True, stdin=subprocess.DEVNULL,

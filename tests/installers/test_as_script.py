@@ -29,8 +29,8 @@ from installers.steps.run_container import RunContainer
 from installers.steps.source_build import BuildSource
 from installers.steps.verification import VerifyEnvironment
 from tests.installers.images.engine_parts import DockerEngine
-from tests.installers.provision_helpers import ProvisionCommand, serve_index, stock_index, write_wheel
-from tests.installers.software.source_parts import require_gcc
+from tests.installers.provision_helpers import ProvisionCommand, serve_index, stock_index, write_recipe, write_wheel
+from tests.installers.software.source_parts import make_project, require_gcc
 from tests.installers.test_container_provision import ContainerCommand
 
 pytestmark = pytest.mark.slow
@@ -40,6 +40,9 @@ MACHINES = {
     "ernie-300b-npu": "atlas-200t-a2-box16",
     "ernie-21b-iluvatar": "bi-v150x8",
     "ernie-21b-hetero": "h200x8",
+    "ernie-21b-hetero-container": "h200x8",
+    "ernie-21b-nvidia-container": "h200x8",
+    "ernie-0.3b-nvidia-container": "h200x8",
     "qwen-7b-npu-llamafactory": "atlas-800t-a2",
     "qwen-7b-npu-swift": "atlas-800t-a2",
     "qwen-14b-npu-swift": "atlas-800t-a2",
@@ -138,6 +141,48 @@ def test_reaches_the_same_packages(tmp_path: Path) -> None:
     assert found == environment.read_environment(tmp_path / "ours").packages
     assert found["numpy"] == "2.1.0"
     assert ran.stdout.endswith("paddlepaddle 3.1.0\nnumpy 2.1.0\n")
+
+
+# A clone that pip installs from its folder, and a build in it whose result a recipe keeps.
+SOURCES = """[[checkouts]]
+url = "{url}"
+ref = "{commit}"
+directory = "{folder}"
+editable = {editable}
+source = "a test"
+[[builds]]
+name = "demo"
+checkout = "{folder}"
+yields = "made.txt"
+commands = [["sh", "-c", "echo by {{python_version}} > made.txt"]]
+source = "a test"
+"""
+
+
+@pytest.mark.real
+def test_sources_and_an_environment_without_pip(tmp_path: Path) -> None:
+    """The script adds pip, clones, builds and verifies on real parts; provisioning keeps packages and clone."""
+    commit = make_project(tmp_path / "upstream", {"tool.py": "made = True\n"})
+    write_wheel(tmp_path / "index", "alpha", "1.0")
+    write_wheel(tmp_path / "index", "beta", "1.0")
+    own = tmp_path / "own environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(own)], check=True)
+    with serve_index(tmp_path / "index") as index:
+        machine = ProvisionCommand(tmp_path, index)
+        terms = {"url": f"file://{tmp_path}/upstream", "commit": commit, "folder": tmp_path / "a clone"}
+        write_recipe(machine.recipes, "alpha ==1.0", "beta <2", more=SOURCES.format(**terms, editable="false"))
+        printed = machine.run_command("--as-script", "--into", str(own))
+        check_script(printed.stdout, tmp_path)
+        ran = subprocess.run(
+            ["bash", "-c", printed.stdout], env=machine.env, cwd=tmp_path, capture_output=True, text=True, timeout=240
+        )
+        then = machine.run_command("--dry-run", "--json", "--into", str(own))
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (tmp_path / "a clone" / "made.txt").read_text() == f"by {sys.version_info[0]}.{sys.version_info[1]}\n"
+    assert ran.stdout.endswith("alpha 1.0\nbeta 1.0\n")
+    # A build has no record of a script's: provisioning runs its commands again, in the same clone.
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["build", "proof"], then.stderr
 
 
 DOCKER = """#!/bin/bash
@@ -280,15 +325,18 @@ def build_vendor_library(folder: Path) -> None:
 
 def test_on_a_real_engine(engine: DockerEngine, python_image: str, tmp_path: Path) -> None:
     """The script of a recipe with an image pulls by digest, creates the planned container and installs the packages;
-    a plugin with a vendor's library is proved there; provisioning then only has to verify."""
+    a plugin with a vendor's library is proved there; provisioning then only builds again and verifies."""
     build_vendor_library(tmp_path / "data")
+    commit = make_project(tmp_path / "data" / "upstream", {"tool.py": "made = True\n"})
     plugin = "import ctypes\n__version__ = '1.0'\nanswer = ctypes.CDLL('libvendor.so').vendor_answer()\n"
     write_wheel(tmp_path / "index", "first", "1.0", {"first/__init__.py": plugin})
     write_wheel(tmp_path / "index", "second", "2.1")
     with serve_index(tmp_path / "index") as index:
         box = ContainerCommand(engine, python_image, index.base_url, tmp_path)
         recipe = tmp_path / "recipes" / "boxed.toml"
-        recipe.write_text(recipe.read_text().replace("verify =", 'scripts = ["/work/set_env.sh"]\nverify =', 1))
+        terms = {"url": "file:///work/upstream", "commit": commit, "folder": "/work/clone", "editable": "false"}
+        text = recipe.read_text().replace("verify =", 'scripts = ["/work/set_env.sh"]\nverify =', 1)
+        recipe.write_text(f"{text}{SOURCES.format(**terms)}")
         try:
             box.remove_image(python_image)
             printed = box.run_command("--as-script")
@@ -309,5 +357,6 @@ def test_on_a_real_engine(engine: DockerEngine, python_image: str, tmp_path: Pat
     assert "docker pull" in printed.stdout
     assert "@sha256:" in printed.stdout
     assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "data" / "clone" / "made.txt").read_text().startswith("by 3.")
     assert ran.stdout.endswith("first 1.0\nsecond 2.1\n")
-    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"]
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["build", "proof"]

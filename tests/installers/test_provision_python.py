@@ -60,6 +60,43 @@ def test_another_python(machine: ProvisionCommand) -> None:
     assert "remove the old environment" in other.stdout
 
 
+# Stand-ins for the programs that get a Python: they lay a real one out as theirs, in the folder that they are given.
+UV = """#!/bin/sh
+[ "$1 $2 $3" = "python install --install-dir" ] || exit 2
+mkdir -p "$4/cpython-$5.1-linux/bin" && ln -s {python} "$4/cpython-$5.1-linux/bin/python3"
+"""
+CONDA = """#!/bin/sh
+[ "$1 $2 $3" = "create --yes --prefix" ] && [ "$5" = "python={minor}" ] || exit 2
+mkdir -p "$4/bin" "$4/conda-meta" && ln -s {python} "$4/bin/python3"
+"""
+
+
+@pytest.mark.extended  # needs a second Python, which not every machine has
+@pytest.mark.parametrize(("tool", "text"), [("uv", UV), ("micromamba", CONDA), ("conda", CONDA)])
+def test_a_python_that_is_obtained(tool: str, text: str, machine: ProvisionCommand, tmp_path: Path) -> None:
+    """Plan, script and provision get the Python with the same program, and make the environment with it."""
+    minor, path = find_other_python()
+    (programs := tmp_path / "programs").mkdir()
+    (programs / tool).write_text(text.format(python=path, minor=minor))
+    (programs / tool).chmod(0o755)
+    env = {"PATH": f"{programs}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}
+    if shutil.which(f"python{minor}", path="/usr/bin:/bin"):
+        pytest.skip(f"this system has Python {minor} of its own")
+    words = ("--python", minor)
+    shown = machine.run_command("--dry-run", *words, **env)
+    script = machine.run_command("--as-script", *words, **env)
+    lines = script.stdout[: script.stdout.index("# 2.")]
+    made = subprocess.run(["bash", "-c", lines], env=machine.env | env, capture_output=True, text=True, check=False)
+    version = (machine.environment_folder / "pyvenv.cfg").read_text()
+    shutil.rmtree(machine.home)
+    done = machine.run_command("--yes", *words, **env)
+
+    assert f"get Python {minor} with {tool}" in shown.stdout, shown.stdout + shown.stderr
+    assert (made.returncode, f"version = {minor}." in version) == (0, True), made.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"version = {minor}." in (machine.environment_folder / "pyvenv.cfg").read_text()
+
+
 def make_conda_prefix(folder: Path) -> None:
     """Lay a real interpreter out as conda does: bin, lib and conda-meta in one folder, no pyvenv.cfg."""
     subprocess.run([sys.executable, "-m", "venv", "--copies", str(folder)], check=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,3 +97,27 @@ def test_a_container(box: ContainerCommand) -> None:  # noqa: F811 (the fixture)
     assert "geheim" not in done.stdout + box.engine.run_docker("inspect", box.name).stdout
     assert "nothing to do" in again.stdout
     assert (without.returncode, "differs from the plan in mounts, environment" in without.stderr) == (1, True)
+    # Training does not know the file: it takes the container as it was provisioned.
+    train = ("train", "--recipe", "boxed", "--recipes", str(box.folder / "recipes"), "--method", "lora", "--gates")
+    checked = subprocess.run(
+        [sys.executable, "-m", "envcheck", *train],
+        cwd=box.folder, env=box.child_variables, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert "gate.environment: boxed is installed and verified" in checked.stdout, checked.stdout + checked.stderr
+    assert "differs from the plan" not in checked.stdout
+
+
+def test_train_provisions_with_the_site(tmp_path: Path, proxy: LoginProxy) -> None:
+    """What train --provision installs comes from the index and through the proxy of the site's file."""
+    machine = ProvisionCommand(tmp_path, "http://nobody.invalid/simple")
+    write_recipe(machine.recipes, "alpha ==1.0")
+    config = tmp_path / "site.toml"
+    config.write_text(
+        f'[site]\nindex = "http://pypi.corp.test/"\nproxy = "{proxy.base_url}"\n'
+        '[site.environment]\nPIP_TRUSTED_HOST = "pypi.corp.test"\n'
+    )
+    done = machine.run_train("--provision", "--yes", "--config", str(config))
+
+    assert "proxy = http://***@127.0.0.1" in done.stderr, done.stdout + done.stderr
+    assert any(url.startswith("http://pypi.corp.test/alpha") for url in proxy.asked)
+    assert "geheim" not in done.stdout + done.stderr

@@ -178,7 +178,8 @@ def _install_driver(request: DriverOptions) -> int:
     lock, wanted = lockfile.load_lock(request.locked) if request.locked else None, _build_job_request(request)
     recipe, note = choose_job.choose_driver_recipe(wanted, lock)
     whole = catalogue.find_recipe(catalogue.load_all(request.recipes), recipe.name)
-    folder = paths.environment_folder(recipe.name)
+    named = lock or request.recipe or request.model or request.method or request.framework
+    folder = paths.environment_folder(recipe.name) if named else paths.driver_folder(recipe.device)
     return guided_install.run_request(
         convert_request(
             guided_install.DriverRequest,

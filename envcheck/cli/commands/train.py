@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
-from envcheck.cli import backend_options, options, repeat_command
+from envcheck.cli import backend_options, options, repeat_command, site_settings
 from envcheck.cli.job_argument import SingleValueJobCommand, job_argument, read_own_job
 from envcheck.cli.number_types import Seconds, WholeNumber, WholeSeconds
 from envcheck.cli.option_groups import OptionGroup
@@ -19,6 +19,7 @@ from envcheck.core.language import translate
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _
 from envcheck.fleet import argv as fleet_words
+from envcheck.settings.site_access import NO_SITE
 from launch.runs import backends
 
 CARRIED = ("recipes",)  # copied to other hosts; all other paths are on the hosts
@@ -103,6 +104,7 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
         "--provision", group=OptionGroup.MACHINE, is_common=True, help="Install what is missing first.",
         hint=_("use envcheck provision --hosts instead"),
     )  # fmt: skip
+    config: str | None = options.site_config_option(needs=("provision",))
     dashboard: bool = flag(
         "--dashboard", group=OptionGroup.RUN, is_common=True, help="Show devices, loss curve and log on a full screen.",
         excludes=("detach",),
@@ -181,7 +183,8 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     from launch.targets.train_request import TrainRequest
 
     own, write = backend_options.choose_own_options(request.on, request.own), request.write
-    wish = convert_request(TrainRequest, request, own_job=own_job, **({"extra": ()} if own_job else {}))
+    site = site_settings.read_site(request.config) if request.provision else NO_SITE
+    wish = convert_request(TrainRequest, request, own_job=own_job, site=site, **({"extra": ()} if own_job else {}))
     if request.dry_run and write is not None:
         click.echo(translate(_("envcheck: --dry-run does not write to {write}", write=write)), err=True)
         write = None

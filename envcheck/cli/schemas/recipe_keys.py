@@ -40,6 +40,8 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "usual": "Whether this is the default recipe of its device.",
         "own_environment": "Whether the job runs in the environment of the user who starts it.",
         "like": "Recipe that it inherits from; empty for none.",
+        "prefers": "Where the set-up runs best: container or host; may be empty.",
+        "alternative": "Recipe of the same set-up in the other place; empty for none.",
         "notes": "Source of each value, by its path, such as hardware.memory_gib.",
         "file": "File that the recipe was read from.",
     },
@@ -71,6 +73,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
     recipe.RecipeImage: {
         "references": "Image names by CPU architecture.",
         "alternates": "Names of the same image in other registries, by CPU architecture.",
+        "roles": "Image names for node roles that need another image, by role and CPU architecture.",
     },
     recipe.Mount: {
         "source": "Path on the host; a relative one is below the start folder.",
@@ -230,6 +233,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "ulimits": "Resource limits.",
         "tty": "Whether the container has a terminal.",
         "stdin": "Whether standard input stays open.",
+        "site": "Targets of mounts and names of variables that the site's settings add.",
     },
     manual_steps.ManualStep: {
         "name": "Name of the step.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import _, join
-from installers.recipes.recipe import Recipe, RecipeJob
+from installers.recipes.recipe import Recipe, RecipeJob, narrow_to_role
 from launch.backends.k8s import cluster_terms
 
 
@@ -27,7 +27,8 @@ def choose_image(recipe: Recipe, job: RecipeJob, images: Mapping[str, str], arch
     UsageError if there is none."""
     if own := images.get(job.role) or images.get(""):
         return PodImage(own, architecture, (architecture,) if architecture else ())
-    references = recipe.image.references if recipe.image else {}
+    image = narrow_to_role(recipe, job).image
+    references = image.references if image else {}
     if not references:
         role = f"{job.role}=" if job.role else ""
         raise UsageError(

@@ -14,6 +14,7 @@ from envcheck.checks.software import driver_tool
 from envcheck.collect import facts
 from envcheck.collect.host import commands
 from envcheck.core import process
+from envcheck.core.errors import describe_start_error
 from envcheck.core.model import Answer, Outcome, Question
 
 
@@ -97,3 +98,18 @@ def test_what_answered_within_the_limit_is_kept() -> None:
     hung = [answer for answer in found.values() if answer.outcome is Outcome.HUNG]
     assert hung and all("time limit of 1 s" in answer.err for answer in hung)
     assert any(answer.outcome is Outcome.ANSWERED for answer in found.values())
+
+
+def test_a_closed_folder_of_the_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After su, PATH may name folders of root: a program that is in none of the others is missing."""
+    real = os.stat
+
+    def refuse(path: object, **more: object) -> os.stat_result:
+        if str(path).startswith("/closed/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, **more)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(os, "stat", refuse)
+    err = PermissionError(13, "Permission denied", "lspci")
+
+    assert describe_start_error("lspci", err, f"/closed:{tmp_path}") == ""

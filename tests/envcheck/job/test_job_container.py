@@ -31,7 +31,8 @@ from installers.state import state_file
 from installers.state.state_file import EnvironmentState
 from tests.envcheck.checks.doctor_helpers import simulate_machine
 
-RECIPES = {recipe.name: recipe for recipe in catalogue.load_all() if recipe.container}
+# Those of documents; the container of a recipe for the host is in none.
+RECIPES = {recipe.name: recipe for recipe in catalogue.load_all() if recipe.container and not recipe.alternative}
 LISTED = {name: recipe.container.devices for name, recipe in RECIPES.items() if recipe.container}
 NPU_CONTROL = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 PATHS = "ask paths"

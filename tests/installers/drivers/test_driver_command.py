@@ -345,7 +345,12 @@ def test_by_device_alone(bench: DriverCommand, tmp_path: Path) -> None:
     )
 
     said = " ".join(done.stdout.split())
+    planned = run_envcheck(
+        *("provision", "--device", "npu", "--install-driver", str(tmp_path / name), "--dry-run", "--json"),
+        tmp_path=tmp_path,
+    )
 
+    assert json.loads(planned.stdout)["folder"].endswith("/drivers/npu")  # the driver is the machine's
     assert "Ascend HDK driver 25.3.0 for qwen-7b-npu-llamafactory" in said, done.stderr
     assert "has the highest requirement, 25.3.RC1 or newer (" in said
     for other in ("ernie-300b-npu 23.0.3", "qwen-7b-npu-swift 25.2.0"):

@@ -36,6 +36,9 @@ JOBS = {
     "ernie-21b-iluvatar": {("lora", 1, 16), ("sft", 1, 16), ("dpo.lora", 1, 16)},
     "ernie-21b-nvidia": {("lora", 1, 8), ("sft", 1, 8), ("dpo", 1, 8)},
     "ernie-21b-hetero": {("lora", 2, 8)},
+    "ernie-21b-nvidia-container": {("lora", 1, 8), ("sft", 1, 8), ("dpo", 1, 8)},
+    "ernie-0.3b-nvidia-container": {(m, 1, 1) for m in ("lora", "sft", "dpo")},
+    "ernie-21b-hetero-container": {("lora", 2, 8)},
     **{f"ernie-0.3b-{d}": {(m, 1, 1) for m in ("lora", "sft", "dpo")} for d in ("npu", "iluvatar", "nvidia")},
     "qwen-7b-npu-llamafactory": {("lora", 1, 1), ("chat", 1, 1)},
     "qwen-7b-npu8-llamafactory": {
@@ -114,7 +117,7 @@ def test_wanted_fits_the_job(recipe: Recipe, job: RecipeJob) -> None:
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
 def test_layout(recipe: Recipe, job: RecipeJob) -> None:
     """The degrees multiply to the world size, the tensor degree divides the heads, options match the values."""
-    _, heads, key_heads = MODELS[recipe.name.rpartition("-")[0]]
+    _, heads, key_heads = MODELS["-".join(recipe.name.split("-")[:2])]
     said = read_option_values(job.arguments)
     tensor = job.parallel["tensor"]
 
