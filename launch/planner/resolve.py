@@ -111,6 +111,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         memory_gib=machine.memory_gib,
         layout=layout,
         method="full" if trains_all else "lora",
+        stage=option_words.parse_stage(method),
         pairs=method.startswith(option_words.PAIRS),
         reference=trains_all and method.startswith(option_words.REFERENCED),
         precision=choose_precision(f, optimizer),
