@@ -65,6 +65,7 @@ class Framework:
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
+    `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
@@ -119,6 +120,8 @@ class Framework:
     hidden_recompute: bool
     degrees: tuple[str, ...]
     sharded: tuple[str, ...]
+    offloads: Mapping[str, tuple[str, ...]]
+    adapters: bool
     uneven: bool
     quants: tuple[str, ...]
     sources: Mapping[str, str]

@@ -33,10 +33,10 @@ KINDS = ("layer_types", "layers_block_type", "block_types")
 SIZED = re.compile(r"(hidden|dim|rank|head|layer|expert|size|ffn|inner|width|embed)")
 
 
-def read_model(place: Path) -> Model:
-    """Return the model of a folder or a config.json; UsageError if it is invalid."""
+def read_model(place: Path, name: str = "") -> Model:
+    """Return the model of a folder or a config.json, by default named after it; UsageError if it is invalid."""
     path = place / "config.json" if place.is_dir() else place
-    return parse_model(load_config(path), str(place.name or path.parent.name), str(path))
+    return parse_model(load_config(path), name or str(place.name or path.parent.name), str(path))
 
 
 def list_folder_assumptions(place: Path) -> list[Message]:

@@ -15,7 +15,7 @@ from envcheck.core.toml_file import load_own_part, load_own_table
 from launch.catalogue.architecture import Model
 
 FILE = Path(__file__).with_name("models.toml")
-REMARKS = ("note", "params_source")  # keys for readers of the file
+REMARKS = ("note", "params_source", "also")  # keys for readers of the file
 
 # Short names of the models of published documents; others are found by name or a part of it.
 SHORT_NAMES = {
@@ -92,9 +92,9 @@ def match_names(wanted: str) -> list[str]:
     bare = wanted.rsplit("/", 1)[-1]
     whole = re.compile(rf"(?<![0-9a-z.]){re.escape(bare)}")
     for rule in (
-        lambda n, t: bare == t["hub_id"].rsplit("/", 1)[-1].lower(),
+        lambda n, t: bare in list_hub_names(t),
         lambda n, t: (
-            strip_variant_suffix(bare) == strip_variant_suffix(t["hub_id"].rsplit("/", 1)[-1].lower())
+            strip_variant_suffix(bare) in map(strip_variant_suffix, list_hub_names(t))
             or strip_variant_suffix(bare) == n
         ),
         lambda n, t: whole.search(n),
@@ -105,6 +105,11 @@ def match_names(wanted: str) -> list[str]:
         if hits:
             return hits
     return []
+
+
+def list_hub_names(table: Mapping[str, Any]) -> list[str]:
+    """Return the names on the hub, without owners, in lower case: of the model, and of others of the same shape."""
+    return [hub_id.rsplit("/", 1)[-1].lower() for hub_id in (table["hub_id"], *table.get("also", ()))]
 
 
 def strip_variant_suffix(name: str) -> str:

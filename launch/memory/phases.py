@@ -43,6 +43,7 @@ def resident_states(job: PlannedJob, kept: ModelStates, stepping: bool) -> Model
     if "optimizer" in away and not (stepping and job.framework.reload):
         gone = job.offload_share
     if "params" in away:
+        gone = 1.0 if job.sharding == "fsdp" else gone  # CPUOffload: the optimizer steps on the host
         kept = replace(kept, weights=0.0, adapters=0.0, gradients=0.0)
     if "optimizer" in away and job.sharding in ("zero2", "zero3") and not job.framework.reload:
         kept = replace(kept, gradients=0.0)

@@ -87,10 +87,11 @@ class Adapter:
 class PlannedJob:
     """A training job.
 
-    `method`: full or lora.  `pairs`, `reference`: preference pairs, a frozen second model (DPO, KTO).  `memory_gib`:
-    size of a card.  `varying_lengths`: samples are not packed; `length_known` False: `seq_len` is only a maximum.
-    `meter`: the reading to predict, allocated, reserved or smi; `last_rank`: of the last stage instead of the fullest
-    card; `first_iteration`: of the first step, before moments exist.  `assumed`: notes on values that were not given.
+    `method`: full or lora.  `stage`: dpo, kto, pt, ...; "" for supervised fine-tuning.  `pairs`, `reference`:
+    preference pairs, a frozen second model (DPO, KTO).  `memory_gib`: size of a card.  `varying_lengths`: samples are
+    not packed; `length_known` False: `seq_len` is only a maximum.  `meter`: the reading to predict, allocated, reserved
+    or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
+    moments exist.  `assumed`: notes on values that were not given.
     """
 
     model: Model
@@ -99,6 +100,7 @@ class PlannedJob:
     memory_gib: float
     layout: ParallelLayout = ParallelLayout()
     method: str = "full"
+    stage: str = ""
     pairs: bool = False
     reference: bool = False
     precision: Precision = Precision()

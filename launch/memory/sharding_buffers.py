@@ -75,7 +75,12 @@ def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
 
 
 def subgroup_bytes(job: PlannedJob, trained: float) -> float:
-    """Return the bytes of fp32 gradients of one sub-group in DeepSpeed's step: 4 min(N/D, sub-group)."""
+    """Return the bytes of fp32 gradients of one sub-group in DeepSpeed's step: 4 min(N/D, sub-group).
+
+    With an offloaded optimizer they are on the host, where DeepSpeedCPUAdam steps.
+    """
+    if "optimizer" in job.offload:
+        return 0.0
     if job.sharding == "zero3":
         return 4.0 * min(trained / job.layout.dense_shards, job.framework.subgroup)
     if job.sharding in ("zero1", "zero2"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import _
+from launch.catalogue import framework_options
 from launch.memory.planned_job import PlannedJob
 from launch.planner import layout_rules, speed, verdict
 from launch.planner.reductions import (
@@ -18,7 +19,8 @@ from launch.planner.reductions import (
 )
 from launch.planner.verdict import LaunchPlan
 
-COSTLY_OPTIONS = frozenset({"--seq-len", "--cards", "--quant"})  # shorter samples, more hardware, another base model
+# Shorter samples, more hardware, another base model, adapters instead of full training.
+COSTLY_OPTIONS = frozenset({"--seq-len", "--cards", "--quant", "--method"})
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,16 @@ class LayoutChange:
         return format_options(self.added)
 
     @property
-    def cost(self) -> tuple[bool, bool, float, int]:
-        """Sort key: another base model last, more cards before that, else by slowdown; shorter samples are no gain."""
+    def settings(self) -> list[str]:
+        """The change as settings of the framework, as far as they are known."""
+        return framework_options.list_framework_options(self.plan.job.framework.name, self.added)
+
+    @property
+    def cost(self) -> tuple[bool, bool, bool, float, int]:
+        """Sort key: another method last, another base model, more cards; else by slowdown, without gain by length."""
         slower = max(1.0, self.slower) if "--seq-len" in self.added else self.slower
-        return "--quant" in self.added, "--cards" in self.added, round(slower, 2), rank_options(self.added)
+        last = (name in self.added for name in ("--method", "--quant", "--cards"))
+        return (*last, round(slower, 2), rank_options(self.added))  # type: ignore[return-value]
 
 
 def rank_options(options: Iterable[str]) -> int:

@@ -13,7 +13,6 @@ from launch.planner.option_words import SHARDING_NAMES
 
 # Megatron-LM pads the vocabulary (--make-vocab-size-divisible-by); Paddle's VocabParallelEmbedding fails.
 PADS_VOCABULARY = ("megatron", "megatron-swift", "mindspeed", "neox")
-OFFLOADS_ACTIVATIONS = ("torchtune", "generic", "swift", "megatron", "megatron-swift")
 MAX_VALUES = {"seq_len": 100_000_000, "micro_batch": 65_536, "cards": 1_000_000}
 
 Names = Mapping[str, str]  # of a value of the job, as its user writes it: tp → --tp
@@ -169,34 +168,41 @@ def check_offloads(job: PlannedJob, names: Names) -> Iterator[Message]:
             away="+".join(sorted(away)),
             name=job.device.name,
         )
-    if "tensorwise" in away and not f.reload:
-        yield _(
-            "{offload_name} tensorwise is available in Paddle only; {name} supports optimizer, params and activations",
-            offload_name=names["offload"],
-            name=f.name,
-        )
-    plain = job.layout.dense_shards > 1 and job.sharding == "none"
-    if plain and ("tensorwise" in away or ("optimizer" in away and "zero1" in f.sharded)):
-        kind = "tensorwise" if "tensorwise" in away else "optimizer"
-        yield _(
-            "{offload_name} {kind} needs sharded data parallelism: add {sharding_name} stage1",
-            offload_name=names["offload"],
-            sharding_name=names["sharding"],
-            kind=kind,
-        )
-    if "params" in away and "zero3" not in f.sharded and "fsdp" not in f.sharded:
-        yield _("{offload_name} params: {name} cannot offload parameters", offload_name=names["offload"], name=f.name)
-    elif "params" in away and job.layout.cards > 1 and job.sharding not in ("zero3", "fsdp"):
-        yield _(
-            "{offload_name} params needs {sharding_name} stage3 or fsdp, not {said}",
-            offload_name=names["offload"],
-            sharding_name=names["sharding"],
-            said=SHARDING_NAMES[job.sharding],
-        )
-    if "activations" in away and f.name not in OFFLOADS_ACTIVATIONS:
-        yield _(
-            "{offload_name} activations: {name} cannot offload activations", offload_name=names["offload"], name=f.name
-        )
+    for kind in sorted(away):
+        schemes = f.offloads.get(kind, ())
+        if not schemes:
+            yield _(
+                "{offload_name} {kind}: {name} supports {kinds}",
+                offload_name=names["offload"],
+                kind=kind,
+                name=f.name,
+                kinds=join(", ", sorted(f.offloads)) or "none",
+            )
+        elif not is_offload_carried(job, kind):
+            yield _(
+                "{offload_name} {kind} needs {sharding_name} {schemes} in {name}, not {said}",
+                offload_name=names["offload"],
+                sharding_name=names["sharding"],
+                kind=kind,
+                schemes=join(_(" or "), dict.fromkeys(SHARDING_NAMES[scheme] for scheme in schemes if scheme != "none"))
+                or "none",
+                name=f.name,
+                said=SHARDING_NAMES[job.sharding],
+            )
+
+
+def is_offload_carried(job: PlannedJob, kind: str) -> bool:
+    """Whether the framework can offload this with the job's sharding.
+
+    FSDP moves the optimizer with the parameters.  A single shard needs no sharding where sharding is only a saving, as
+    in Megatron and Paddle, but ZeRO's offload is a part of ZeRO, and torch's a part of FSDP.
+    """
+    schemes = job.framework.offloads.get(kind, ())
+    if job.sharding == "fsdp" and kind == "optimizer":
+        return "params" in job.offload and "fsdp" in job.framework.offloads.get("params", ())
+    if job.sharding == "none" and "dist_opt" in schemes:
+        return job.layout.dense_shards == 1
+    return job.sharding in schemes
 
 
 def check_layers(job: PlannedJob, names: Names) -> Iterator[Message]:

@@ -80,6 +80,12 @@ def parse_sharding(value: str, f: Framework) -> str:
     return "dist_opt" if found == "zero1" and "zero1" not in f.sharded and "dist_opt" in f.sharded else found
 
 
+def parse_stage(method: str) -> str:
+    """Return the stage of a --method value: dpo, pt, ...; "" for supervised fine-tuning."""
+    stage = method.partition("-")[0]
+    return stage if stage in (*PREFERENCE, "pt", "cpt") else ""
+
+
 def parse_offload(value: str | None) -> frozenset[str]:
     """Return the kinds of offload in a --offload value, separated by + or commas; UsageError for an unknown one."""
     kinds = (value or "none").replace(",", "+").split("+")

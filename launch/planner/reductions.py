@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from envcheck.core.messages import _, fill, mark
-from launch.memory.planned_job import PlannedJob, Recompute
+from envcheck.core.messages import _, fill, join, mark
+from launch.memory.planned_job import Adapter, PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import layout_rules, verdict
 from launch.planner.option_words import SHARDING_NAMES
 
 # Order of changes with equal cost: those that keep the samples come before those that shorten them.
 ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
-         "--seq-len", "--cards", "--quant")  # fmt: skip
+         "--seq-len", "--cards", "--quant", "--method")  # fmt: skip
+ADAPTER_RANK = 32
 SHORTEST = 512  # tokens: shorter samples make it a different job
 OFFLOAD_WORDS = {
     "optimizer": mark("offload the optimizer to the host"),
@@ -37,7 +38,14 @@ def list_single_changes(job: PlannedJob, after: int = -1) -> Iterator[JobChange]
     """
     yield from list_cheap_changes(job, after)
     yield from select_changes(
-        job, after, (("--seq-len", shorten_samples), ("--cards", add_cards), ("--quant", list_quantised_bases))
+        job,
+        after,
+        (
+            ("--seq-len", shorten_samples),
+            ("--cards", add_cards),
+            ("--quant", list_quantised_bases),
+            ("--method", list_tuner_changes),
+        ),
     )
 
 
@@ -102,16 +110,26 @@ def list_sharding_changes(job: PlannedJob) -> Iterator[JobChange]:
 
 
 def list_offload_changes(job: PlannedJob) -> Iterator[JobChange]:
-    """Yield one more kind of offload; Paddle's two kinds of optimizer offload exclude each other."""
-    kinds = ("tensorwise", "optimizer") if job.framework.reload else ("optimizer",)
-    for kind in (*kinds, "activations", "params"):
-        if kind not in job.offload:
-            kept = job.offload - {"optimizer", "tensorwise"} if kind in kinds else job.offload
-            yield (
-                fill(OFFLOAD_WORDS[kind]),
-                {"--offload": "+".join(sorted(kept | {kind}))},
-                replace(job, offload=kept | {kind}),
-            )
+    """Yield one more kind of offload; Paddle's two kinds of optimizer offload exclude each other.
+
+    On a single card also the sharding that the offload is a part of: DeepSpeed's offload needs its ZeRO.
+    """
+    known = job.framework.offloads
+    kinds = [frozenset({kind}) for kind in ("tensorwise", "optimizer", "activations", "params") if kind in known]
+    if {"zero3"} & set(known.get("optimizer", ())) & set(known.get("params", ())):
+        kinds.append(frozenset({"optimizer", "params"}))
+    for more in kinds:
+        if more <= job.offload:
+            continue
+        kept = job.offload - {"optimizer", "tensorwise"} if more & {"tensorwise", "optimizer"} else job.offload
+        other = replace(job, offload=kept | more)
+        options = {"--offload": "+".join(sorted(other.offload))}
+        missing = [kind for kind in sorted(more) if not layout_rules.is_offload_carried(other, kind)]
+        if missing and job.layout.dense_shards == 1:
+            schemes = known[missing[-1]]  # parameters, if they are among them: these need the higher stage
+            other = replace(other, sharding=next((s for s in schemes if s in job.framework.sharded), job.sharding))
+            options = {"--sharding": SHARDING_NAMES[other.sharding], **options}
+        yield join(", ", (fill(OFFLOAD_WORDS[kind]) for kind in sorted(more))), options, other
 
 
 def list_degree_changes(job: PlannedJob, after: int = -1) -> Iterator[JobChange]:
@@ -173,6 +191,19 @@ def list_quantised_bases(job: PlannedJob) -> Iterator[JobChange]:
     for name in (n for n in ("bnb-nf4", "gptq-int4", "wint4/8") if n in job.framework.quants):
         if job.device.four_bit or name not in LIFTED:
             yield _("4-bit base model ({name})", name=name), {"--quant": name}, replace(job, quant=name)
+
+
+def list_tuner_changes(job: PlannedJob) -> Iterator[JobChange]:
+    """Yield LoRA, then QLoRA, for a job that trains the full model, if the framework has them."""
+    if not job.trains_all or not job.framework.adapters:
+        return
+    prefix = f"{job.stage}-" if job.stage else ""
+    adapted = replace(job, method="lora", adapter=Adapter(ADAPTER_RANK), reference=False)
+    what = _("LoRA adapters of rank {rank} instead of full training", rank=ADAPTER_RANK)
+    yield what, {"--method": f"{prefix}lora"}, adapted
+    for _unused, options, other in list_quantised_bases(adapted):
+        both = _("{lora}, on a 4-bit base model (QLoRA)", lora=what)
+        yield both, {"--method": f"{prefix}qlora", **options}, other
 
 
 def find_largest(fits: Callable[[int], bool], start: int, limit: int) -> int:

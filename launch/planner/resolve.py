@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, join
-from launch.catalogue import devices, frameworks, model_config, models
+from launch.catalogue import devices, frameworks, hub_cache, model_config, models
 from launch.catalogue.architecture import Model
 from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
@@ -42,11 +42,30 @@ class PlannedMachine:
 
 
 def pick_model(name: str) -> Model:
-    """Return the model of a folder with a config.json, or of a name in the catalogue."""
+    """Return the model of a folder with a config.json, of a name in the catalogue, or of one in a local hub cache."""
     place = Path(name)
     if place.is_dir() or place.suffix == ".json":
         return model_config.read_model(place)
-    return models.find_model(name)
+    try:
+        return models.find_model(name)
+    except UsageError:
+        if cached := hub_cache.find_cached_model(name):
+            return model_config.read_model(cached, name.rpartition("/")[2])
+        raise
+
+
+def list_model_assumptions(name: str, model: Model) -> list[Message]:
+    """Return what is assumed about a model that is not in the catalogue."""
+    if model.name in models.load_tables():
+        return []
+    place = Path(name)
+    if place.is_dir() or place.suffix == ".json":
+        return model_config.list_folder_assumptions(place)
+    cached = hub_cache.find_cached_model(name)
+    if cached is None:
+        return []
+    note = _("model: config.json of {folder}", folder=cached)
+    return [note, *model_config.list_folder_assumptions(cached)]
 
 
 def pick_framework(
@@ -98,8 +117,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
     degrees = {k: asked.get(k) for k in (*PARALLEL, "cp")}
     f, why = pick_framework(asked.get("framework"), model, wants_degrees(asked), machine.device)
     assumed = [text for text in (why, machine.note, devices.assumed_card(machine.device)) if text]
-    if model.name not in models.load_tables():
-        assumed += model_config.list_folder_assumptions(Path(model_name))
+    assumed += list_model_assumptions(model_name, model)
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in (*PARALLEL, "cp"))
     layout = ParallelLayout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
     tuner = method.rpartition("-")[2]
@@ -111,6 +129,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         memory_gib=machine.memory_gib,
         layout=layout,
         method="full" if trains_all else "lora",
+        stage=option_words.parse_stage(method),
         pairs=method.startswith(option_words.PAIRS),
         reference=trains_all and method.startswith(option_words.REFERENCED),
         precision=choose_precision(f, optimizer),

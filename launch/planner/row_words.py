@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from envcheck.core.messages import Message, _
+from envcheck.vendors import VENDORS
 from launch.catalogue import devices, frameworks
 from launch.memory.quantised import BYTES as QUANTISED
 from launch.planner import option_words
@@ -33,7 +34,7 @@ FULL_RECOMPUTE = ("full", "all", "yes", "on", "1", "1.0", "true")
 FLAGS = (*NONE, "yes", "on", "1", "1.0", "true")
 OPTIMIZERS = frozenset({
     "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
-    "32bit", "bnb", "paged", "torch", "fused", "npu", "apex", "deepspeed", "cpu", "dist", "bf16", "low",
+    "32bit", "bnb", "paged", "torch", "fused", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
     "precision", "moments",
     "per", "parameter", "layerwise", "anyprecision",
 })  # fmt: skip

@@ -11,6 +11,7 @@ from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_trained_params
 from launch.planner.card_memory import CardMemory
 
+PINNED_FACTOR = 1.5
 FITS, NOT, UNTOLD = "fits", "does-not-fit", "unknown"
 
 
@@ -194,11 +195,20 @@ def host_memory_bytes(job: PlannedJob) -> float:
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
     kept = max((build_stage_parts(job, stage).states for stage in list_stages(job)), key=lambda states: states.total)
-    away = kept.optimizer * job.offload_share if {"optimizer", "tensorwise"} & job.offload else 0.0
+    whole = "params" in job.offload and job.sharding == "fsdp"  # CPUOffload moves the optimizer, too
+    away = kept.optimizer * job.offload_share if whole or {"optimizer", "tensorwise"} & job.offload else 0.0
     away += kept.weights + kept.adapters + kept.gradients if "params" in job.offload else 0.0
     reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
     collected = 2.0 * job.model.params if job.trains_all and job.sharding in ("zero3", "fsdp") else 0.0
     return max(per_node * away + collected, per_node * reading)
+
+
+def host_memory_limit(job: PlannedJob, host: float) -> float:
+    """Return the upper bound of `host_memory_bytes`: torch pins offloaded blocks in sizes of powers of two.
+
+    DeepSpeed's estimator has the same factor (runtime/zero/stage3.py, additional_buffer_factor).
+    """
+    return PINNED_FACTOR * host if job.offload and job.sharding.startswith("zero") else host
 
 
 def disk_bytes(job: PlannedJob) -> float:

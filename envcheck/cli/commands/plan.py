@@ -511,11 +511,18 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
         more = (
             _build_job_values(seen)
             | plan_values.list_advice_values(changes or (), left, layout)
+            | {
+                "published": [
+                    f"{r.name}: {j.title}" for r, j in plan_job.list_published_jobs(answer.job, request.recipes)
+                ]
+            }
             | (host_spread.list_host_values(found) if found else {})
         )
         print_document(plan_values.build_plan_document(answer, more) | _describe_outcome_here(answer, request, seen))
         return
     above, below = _render_job_lines(seen, answer)
+    if published := plan_job.describe_published_jobs(answer.job, request.recipes):
+        below = [*below, published]
     if request.own_job is not None:
         from envcheck.job.own_job_text import render_own_job
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import UndeterminedError, UsageError
@@ -26,6 +27,7 @@ from launch.planner.resolve import PlannedMachine
 
 # Options that select another layout than the recipe's.
 OTHER_LAYOUT = ("tp", "pp", "vpp", "ep", "etp", "cp", "sharding")
+MOST_PUBLISHED = 4  # recipes named under a plan
 OF_RECIPE = ("variant", "node_role")  # options that are defined by a recipe only
 
 
@@ -130,6 +132,40 @@ def describe_recipe_minimum(job: Job) -> str:
     if not sizes:
         return ""
     return translate(_("minimum of recipe {recipe} per node: {sizes}", recipe=job.recipe.name, sizes=join(", ", sizes)))
+
+
+def list_published_jobs(planned: PlannedJob, recipes: Path | None) -> list[Offer]:
+    """Return the recipes' training jobs of the same model on the same vendor's cards, those on as many cards first."""
+    cards = planned.layout.cards
+    found = [
+        (recipe, job)
+        for recipe in catalogue.load_all(recipes)
+        for job in recipe.jobs
+        if catalogue.job_device((recipe, job)) == planned.device.vendor
+        and recipe_fit.find_training_method(job)
+        and recipe_fit.find_catalogue_model(recipe) == planned.model.name
+    ]
+    same = {recipe_fit.find_training_method(job): job for _unused, job in found}  # a method once
+    return sorted(
+        ((recipe, job) for recipe, job in found if job in same.values()),
+        key=lambda offer: (offer[1].nodes * offer[1].processes != cards, offer[0].name),
+    )
+
+
+def describe_published_jobs(planned: PlannedJob, recipes: Path | None) -> str:
+    """Return the published recipes of this model for such cards, on one line; "" if there are none."""
+    offers = list_published_jobs(planned, recipes)
+    cards = planned.layout.cards
+    here = [offer for offer in offers if offer[1].nodes * offer[1].processes == cards]
+    if not offers:
+        return ""
+    named = join(", ", (recipe_layout.describe_recipe_job(*offer) for offer in (here or offers)[:MOST_PUBLISHED]))
+    words = (
+        _("published for this model and {cards} such cards: {recipes}", cards=cards, recipes=named)
+        if here
+        else _("published for this model and other numbers of such cards: {recipes}", recipes=named)
+    )
+    return translate(words)
 
 
 def _build_request(asked: Mapping[str, Any], device: str) -> JobRequest:

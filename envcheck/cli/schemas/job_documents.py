@@ -51,6 +51,7 @@ class PlanHeadroom(Keys):
 class PlanChange(Keys):
     options: str = key("Options to add to the command.")
     description: str = key("What changes.")
+    framework_options: list[str] = key("Settings of the framework with the same effect; empty if unknown.")
     need_bytes: int = key("Peak memory of one device with this change, bytes.")
     step_time_ratio: float = key(
         "Step time relative to the current one, for the same number of tokens; 1.2 is 20 % slower."
@@ -96,6 +97,7 @@ class PlanDocument(Keys, like=OutcomeDocument):
     changes: list[PlanChange] = optional_key(
         "Changes after which the job fits, the fastest first; only if it does not fit."
     )
+    published: list[str] = optional_key("Published recipes of this model for such devices.")
     hosts: dict[str, PlanHost] = optional_key("With `--hosts`: the devices by host.")
     excluded_hosts: dict[str, str] = optional_key("With `--hosts`: hosts that were excluded, and why.")
     job: JobValues | None = key("The recipe's job on this machine; null without a recipe.")

@@ -62,6 +62,7 @@ def list_advice_values(
             {
                 "options": format_options({**layout, **c.added}),
                 "description": c.what,
+                "framework_options": c.settings,
                 "need_bytes": round(c.plan.deciding.total),
                 "step_time_ratio": round(c.slower, 3),
             }

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from envcheck.core import language
 from envcheck.core.language.width import display_width, wrap_text
 from envcheck.core.messages import Message, _, fill, join, ngettext
+from launch.catalogue.framework_options import find_framework_title
 from launch.memory import GIB, meter
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
-from launch.planner import LaunchPlan, card_verdicts, speed
+from launch.planner import LaunchPlan, card_verdicts, speed, verdict
 from launch.planner.advice import Headroom, LayoutChange
 from launch.planner.option_words import SHARDING_NAMES
 from launch.planner.output.terms import TERMS
@@ -48,8 +49,14 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
         context_gib=meter.context_bytes(j) / GIB,
         usable_gib=max(0.0, plan.usable) / GIB,
     )
+    limit = verdict.host_memory_limit(j, plan.host)
+    host = (
+        _("computed: {low:.0f} to {high:.0f} GiB of host memory", low=plan.host / GIB, high=limit / GIB)
+        if limit > plan.host
+        else _("computed: {host_gib:.0f} GiB of host memory", host_gib=plan.host / GIB)
+    )
     per_node = (
-        _("computed: {host_gib:.0f} GiB of host memory", host_gib=plan.host / GIB),
+        host,
         _("{disk_gib:.0f} GiB of disk for weights and its part of a checkpoint", disk_gib=plan.disk / GIB),
     )
     fullest = card_verdicts.describe_fullest_card(plan)
@@ -175,7 +182,10 @@ def explain_terms(plan: LaunchPlan) -> list[str]:
 
 
 def format_changes(changes: Iterable[LayoutChange], width: int = 0) -> list[str]:
-    """Return the options to add, the change, its need and step time per change: one line, or two if too wide."""
+    """Return the options to add, the change, its need and step time per change: one line, or two if too wide.
+
+    A further line has the settings of the framework with the same effect.
+    """
     changes = tuple(changes)
     wide = max((len(c.options) for c in changes), default=0)
     lines = []
@@ -193,6 +203,10 @@ def format_changes(changes: Iterable[LayoutChange], width: int = 0) -> list[str]
             lines.append(line)
         else:
             lines += [f"  {c.options}", *wrap_text(cost, max(width, 20), " " * 6, " " * 6)]
+        if c.settings:
+            lines += wrap_lines(
+                [f"      {find_framework_title(c.plan.job.framework.name)}: {'; '.join(c.settings)}"], width
+            )
     return lines
 
 

@@ -31,6 +31,10 @@ def test_count_is_the_published_one(name: str) -> None:
         ("ernie-4.5-vl-424b-a47b", 423_353_212_800),
         ("glm-4.5-air", 106_852_251_264),
         ("gpt3-13b", 12_848_384_000),
+        ("llama-4-scout", 107_769_861_120),
+        ("glm-4.5", 352_797_829_024),
+        ("minimax-m2", 228_689_764_864),
+        ("gemma-3-27b", 27_009_346_304),
     ],
 )
 def test_nominal_counts(name: str, total: int) -> None:
@@ -52,6 +56,11 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"),
         ("baidu/ERNIE-4.5-21B-A3B-Paddle", "ernie-4.5-21b-a3b"),
         ("qwen-7b", "qwen-7b"),
+        ("deepseek-ai/DeepSeek-V3.1", "deepseek-v3"),
+        ("Qwen3-4B-Instruct-2507", "qwen3-4b"),
+        ("zai-org/GLM-4.6", "glm-4.5"),
+        ("Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
+        ("gpt-oss-120b", "gpt-oss-120b"),
     ],
 )
 def test_names(asked: str, found: str) -> None:

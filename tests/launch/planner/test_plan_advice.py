@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envcheck.core.errors import UsageError
-from launch.memory.planned_job import PlannedJob
+from envcheck.core.toml_file import load_own_table
+from launch.catalogue import devices, framework_options, frameworks, models
+from launch.memory.planned_job import ParallelLayout, PlannedJob
 from launch.planner import advice, calibration, default_layout, layout_rules, machines, resolve, search, verdict
 from launch.planner.resolve import PlannedMachine
 from launch.planner.sweep import sweep_option
+from launch.rendering import options
 from tests.tiers import thin_out
 
 NUMBERS = ("cards", "tp", "pp", "vpp", "ep", "cp", "micro_batch", "seq_len", "grad_accum", "lora_rank")
@@ -60,7 +65,8 @@ def test_changes_fit_as_promised(given: dict[str, Any]) -> None:
             continue
         layout = default_layout.list_assumed_options(job, given)
         for change in advice.find_fitting_changes(job):
-            again = lay_out_job(model, place, method, {**given, **parse_options({**layout, **change.added})})
+            options = parse_options({**layout, **change.added})
+            again = lay_out_job(model, place, options.pop("method", method), {**given, **options})
             where = f"{model} {method} {place} {given}: {change.options}"
 
             assert again is not None, where
@@ -177,3 +183,49 @@ def test_three_cheap_changes() -> None:
 
     assert kept and min(len(change.added) for change in kept) == 3
     assert all(change.plan.verdict == "fits" and change.plan.job.seq_len == 8192 for change in kept)
+
+
+def test_full_then_lora_then_qlora() -> None:
+    """For full training LoRA and QLoRA are suggested last, in this order, with the stage of the method kept."""
+    job = lay_out_job("llama-3-8b", ("nvidia", 1, 24), "dpo", {"seq_len": 512})
+    assert job
+    changes = advice.find_fitting_changes(job)
+    methods = [change.added["--method"] for change in changes if "--method" in change.added]
+
+    assert [method for method in methods if "," not in method][-2:] == ["dpo-lora", "dpo-qlora"]
+    assert ["--method" in change.added for change in changes] == sorted("--method" in c.added for c in changes)
+
+
+@pytest.mark.parametrize("framework", sorted(frameworks.load_frameworks().keys() - {"common"}))
+def test_changes_exist_in_the_framework(framework: str) -> None:
+    """Offload is suggested only with the sharding that it is a part of, adapters only where the framework has them."""
+    f = frameworks.load_frameworks()[framework]
+    for cards in (1, 8):
+        made = PlannedJob(
+            model=models.load_model("llama-3-8b"), framework=f, device=devices.find_named_device("a100"),
+            memory_gib=24, layout=ParallelLayout(cards=cards), precision=resolve.choose_precision(f),
+        )  # fmt: skip
+        for change in advice.find_fitting_changes(made):
+            other = change.plan.job
+            assert not list(layout_rules.list_refusals(other))
+            assert other.trains_all or f.adapters
+            assert all(kind in f.offloads for kind in other.offload)
+            assert not (other.sharding == "fsdp" and other.offload == {"optimizer"})
+            assert not (other.sharding == "none" and "params" in other.offload)
+
+
+def test_settings_are_the_frameworks_own() -> None:
+    """Changes are named as the framework names them; these names are in its table of options."""
+    folder = Path(options.__path__[0])
+    for framework, schema in (("llamafactory", "llamafactory"), ("swift", "swift3-sft"), ("paddle", "erniekit")):
+        names = set(load_own_table(folder / f"{schema}.toml")["names"])
+        settings = [
+            text
+            for option, text in load_own_table(framework_options.FILE)[framework].items()
+            if option.startswith("--")
+        ]
+        named = {word for text in settings for word in re.findall(r"(?:^|, |--)([a-z_]+)(?=:| (?!file))", text)}
+        assert named - {"or"} <= names, named - names
+
+    found = framework_options.list_framework_options("llamafactory", {"--fused-loss": "", "--micro-batch": "1"})
+    assert found == ["enable_liger_kernel: true", "per_device_train_batch_size: 1"]

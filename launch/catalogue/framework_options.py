@@ -1,0 +1,34 @@
+"""How a framework spells the options that `envcheck plan` suggests, as data in framework_options.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from envcheck.core.toml_file import load_own_table
+
+FILE = Path(__file__).with_name("framework_options.toml")
+
+
+def find_framework_title(framework: str) -> str:
+    """Return the framework's own name, or that of frameworks.toml."""
+    return str(load_own_table(FILE).get(framework, {}).get("title", framework))
+
+
+def list_framework_options(framework: str, options: Mapping[str, str]) -> list[str]:
+    """Return the settings of `framework` that have the effect of these options of plan; some may have none.
+
+    An option with several values, as --offload params+optimizer, has one setting for each.
+    """
+    table: Mapping[str, str] = load_own_table(FILE).get(framework, {})
+    found = (_find_setting(table, name, part) for name, value in options.items() for part in _list_values(name, value))
+    return list(dict.fromkeys(setting for setting in found if setting))
+
+
+def _list_values(name: str, value: str) -> Iterator[str]:
+    yield from sorted(value.split("+")) if name == "--offload" else (value,)
+
+
+def _find_setting(table: Mapping[str, str], name: str, value: str) -> str:
+    tuner = value.rpartition("-")[2].removeprefix("q") if name == "--method" else value  # QLoRA: --quant has the rest
+    return table.get(f"{name} {tuner}", table.get(name, "")).format(value=value)
