@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ShellWord, SourceBlock
+from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceBlock
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.scripts import config_files
@@ -49,13 +48,9 @@ def _attach_accelerate_config(job: TrainingJob, machine: TargetMachine, written:
 
 def read_companion_config(word: ShellWord, cwd: str, machine: TargetMachine) -> ConfigBlock | None:
     """Return the configuration at a path relative to the script, or an absolute one on the local machine."""
-    if machine.folder is None or not word.is_known or UNKNOWN in cwd or not word.text or "\0" in word.text + cwd:
-        return None
-    if (word.text.startswith("/") or cwd.startswith("/")) and not machine.live:
-        return None
-    path = Path(machine.folder, cwd, word.text)
+    path = machine.find_file(word.text, cwd)
     try:
-        if not path.is_file() or path.stat().st_size > config_files.LIMIT:
+        if path is None or path.stat().st_size > config_files.LIMIT:
             return None
         raw = path.read_bytes()
     except OSError:

@@ -93,7 +93,12 @@ def read_unknown_accelerators(facts: Facts) -> Mapping[str, str]:
 def read_rank_table(facts: Facts) -> RankTable | None:
     """Return the rank table, None if it was not collected."""
     value = _read_collector(facts, "rank_table")
-    if value is None or not isinstance(value.get("servers"), list):
+    return None if value is None else decode_rank_table(value)
+
+
+def decode_rank_table(value: Mapping[str, Any]) -> RankTable | None:
+    """Return the rank table that the collector describes, None if it is of another format."""
+    if not isinstance(value.get("servers"), list):
         return None
     servers = [_as_dict(one) for one in _as_list(value["servers"])]
     cards = tuple(

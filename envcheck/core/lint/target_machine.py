@@ -70,6 +70,20 @@ class TargetMachine:
         except OSError:
             return None
 
+    def find_file(self, path: str, cwd: str = "") -> Path | None:
+        """Return a file that the script names: relative to the script's folder, or absolute on this host; None if it is
+        not there, or cannot be known.
+        """
+        if self.folder is None or not path or UNKNOWN in path + cwd or "\0" in path + cwd or len(path) > 4000:
+            return None
+        if (path.startswith("/") or cwd.startswith("/")) and not self.live:
+            return None
+        try:
+            there = Path(self.folder, cwd, path)
+            return there if there.is_file() else None
+        except OSError:
+            return None
+
     def find_free_bytes(self, path: str, cwd: str = "") -> int | None:
         """Return the free space for a path, which need not exist yet; None if unknown."""
         if not self.live or UNKNOWN in path + cwd or "\0" in path or len(path) > 4000:

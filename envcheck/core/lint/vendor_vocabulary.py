@@ -9,6 +9,17 @@ from envcheck.core.messages import Message
 
 
 @dataclass(frozen=True)
+class VariableRange:
+    """The integers that the reader of a variable accepts: from `low` to `high`, multiples of `step`, in `unit`."""
+
+    low: int
+    high: int
+    source: str
+    unit: str = ""
+    step: int = 1
+
+
+@dataclass(frozen=True)
 class VendorVocabulary:
     """Exported by a vendor's lint.py as WORDS; an empty field disables its rules for this vendor.
 
@@ -18,7 +29,8 @@ class VendorVocabulary:
     `lists_with_blanks` ignore blanks; `own_variables` (pattern) have no effect on other vendors' cards;
     `outside_variables` (pattern) come from a profile or the toolkit's environment script; `exported_variables`
     (pattern) are read by programs, so that a script must export them; `loud_variables` fill the disk with these values;
-    `allocator_keys` are the keys that torch's allocator reads from a variable.
+    `allocator_keys` are the keys that torch's allocator reads from a variable; `variable_ranges` are the values that
+    the vendor's software accepts; `rank_table` names the file with the ranks of the collective library.
 
     Files: `setup_folders` (pattern of a path's part) contain the toolkit's environment scripts; files in
     `image_folders` (pattern) of an image are its toolkit; `tools` come with the driver or the toolkit, in addition to
@@ -39,6 +51,8 @@ class VendorVocabulary:
     exported_variables: str = ""
     loud_variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocator_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    variable_ranges: Mapping[str, VariableRange] = field(default_factory=dict)
+    rank_table: str = ""
     setup_folders: str = ""
     image_folders: str = ""
     tools: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from envcheck.core.lint.wrappers import ENGINES, program_name
 from envcheck.core.messages import _, verbatim
 from envcheck.core.vendor import ADVISED_SHM_GIB
 from envcheck.scripts.docker_commands import has_devices
+from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
 from envcheck.vendors import VENDORS
 
 _LEAST_MIB = 1024
@@ -41,6 +42,45 @@ def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
         elif sizes[-1].is_known and (size := _parse_size_mib(sizes[-1].text)) is not None and size < _LEAST_MIB:
             seen = _("{size} of shared memory is too small for data loaders and collectives", size=sizes[-1].text)
             yield warn(sizes[-1], seen, enough)
+
+
+def find_missing_devices(context: LintContext) -> Iterator[Remark]:
+    """Find containers that train, or select devices by a variable, but get none."""
+    if context.device == "cpu":
+        return
+    training = {id(context.find_container(job)): job for job in context.jobs if job.is_training}
+    for container in context.containers:
+        if _may_have_devices(container):
+            continue
+        chosen = next((word for name, value, word in container.environment if name in _LISTS and value), None)
+        job = training.get(id(container))
+        if job is not None and job.launcher.name == "python" and chosen is None:
+            continue  # a small program can run on the processor
+        if job is None and (chosen is None or not container.service):
+            continue
+        if container.service:
+            seen = _("the service has no devices: a training finds none in its container")
+            do = _(
+                "Reserve them with deploy.resources.reservations.devices, or list them under devices, unless the "
+                "engine's default runtime adds them."
+            )
+        else:
+            seen = _("the container gets no devices: a training finds none in it")
+            do = _(
+                "Pass them with --device, --gpus or --runtime, as the vendor of the cards requires, unless the "
+                "engine's default runtime adds them."
+            )
+        yield warn(chosen or container.location, seen, do)
+
+
+_LISTS = VISIBLE_VARIABLES | RUNTIME_VARIABLES
+
+
+def _may_have_devices(container: ScriptContainer) -> bool:
+    """Whether devices are passed in any way, or may be."""
+    if container.may_have_more_options or container.has_option("--device", "--gpus", "--runtime", "--privileged"):
+        return True
+    return container.image is None and not container.service
 
 
 def _advised_shm_gib(context: LintContext) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, replace_span, unknown, warn, warn_or_fail
-from envcheck.core.lint.script_model import Remark, ShellScript, ShellWord, TextFix
+from envcheck.core.lint.script_model import Heredoc, Remark, ShellCommand, ShellScript, ShellWord, TextFix
+from envcheck.core.lint.wrappers import program_name
 from envcheck.core.messages import _, ngettext, verbatim
 from envcheck.lint.context.shell_checkers import check_with_bash
 
@@ -161,8 +162,10 @@ def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
             offset = len(text[: match.start()].encode())
             behind = text[match.end() : match.end() + 1]
             dash = match[0][0] in "\u2013\u2014"
+            heredoc = _find_heredoc(script, offset)
+            read = heredoc is not None and _is_read_by_program(*heredoc) and not _is_comment_line(text, match.start())
             if (
-                _is_inert(script, offset)
+                (_is_inert(script, offset) and not read)
                 or (dash and not behind.isalpha())
                 or (dash and text[match.start() - 1 : match.start()] not in " \t\n")
             ):
@@ -178,6 +181,30 @@ def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
             quoted = _is_within_quotes(text, match.start())
             if not quoted:
                 yield fail(place, seen, _("Write {named}.", named=named), replace_span(place, plain))
+
+
+def _find_heredoc(script: ShellScript, offset: int) -> tuple[ShellCommand, Heredoc] | None:
+    """The here-document around the place, with the command that reads it."""
+    there = script.block.map_to_file(offset)
+    pairs = ((command, each) for command in script.commands for each in command.heredocs)
+    return next(((command, each) for command, each in pairs if each.start <= there < each.end), None)
+
+
+def _is_read_by_program(command: ShellCommand, heredoc: Heredoc) -> bool:
+    """Whether a program reads the text: a shell gets it, or a file that is no document."""
+    if program_name(command) in _READERS:
+        return True
+    targets = [word.text for word in command.words[1:]] if program_name(command) == "tee" else []
+    targets += [heredoc.file.text] if heredoc.file is not None else []
+    return any(_PROGRAM_FILE.search(target) for target in targets)
+
+
+_READERS = ("bash", "sh", "ssh", "sbatch", "srun", "python", "python3", "kubectl")
+_PROGRAM_FILE = re.compile(r"\.(?:sh|bash|slurm|sbatch|ya?ml|json|toml|cfg|conf|env|py)$|(?:^|/)(?:\.env|hostfile)$")
+
+
+def _is_comment_line(text: str, at: int) -> bool:
+    return text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("#")
 
 
 def _is_within_quotes(text: str, at: int) -> bool:

@@ -104,7 +104,7 @@ def _read_ports(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]
 
 
 def _read_deploy(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord]]:
-    """deploy.resources.reservations.devices, if they are the devices of --gpus."""
+    """deploy.resources.reservations.devices: as --gpus if they are its devices, or of no driver, else as --device."""
     found: Any = node
     for name in ("resources", "reservations", "devices"):
         pair = reader.read_fields(found).get(name)
@@ -116,6 +116,11 @@ def _read_deploy(reader: YamlReader, node: Any) -> Iterator[tuple[str, ShellWord
         if driver is not None and driver[1].value in _GPUS_DRIVERS:
             count = reader.read_fields(each).get("count")
             yield "--gpus", reader.make_word(count[1] if count and count[1].id == "scalar" else driver[1])
+        elif each.id == "mapping":
+            ids = reader.read_fields(each).get("device_ids")
+            yield from (("--device", reader.make_word(word)) for word in (list_scalars(ids[1]) if ids else ()))
+            if not ids:
+                yield "--device", reader.make_word(each, "")
 
 
 _OTHERS: dict[str, Callable[[YamlReader, Any], Iterator[tuple[str, ShellWord]]]] = {

@@ -15,27 +15,6 @@ from envcheck.core.messages import _, verbatim
 from envcheck.vendors.ascend import VENDOR
 
 
-def find_timeouts_out_of_range(context: LintContext) -> Iterator[Remark]:
-    """Yield a failure for a time-out of HCCL outside of what CANN accepts: it ignores the value or exits."""
-    for script in context.scripts:
-        for assign in script.assigns:
-            low, high = _TIMEOUT_RANGES.get(assign.name, (0, 0))
-            value = assign.word.known_text
-            if high and value and value.isdecimal() and not low <= int(value[:9]) <= high:
-                seen = _(
-                    "{name}={value} is out of range: CANN accepts {low} to {high} s",
-                    name=assign.name,
-                    value=value[:20],
-                    low=low,
-                    high=high,
-                )
-                yield fail(assign, seen, _("Use a value in this range."))
-
-
-# CANN environment variable reference, 8.0 to 9.0.
-_TIMEOUT_RANGES = {"HCCL_CONNECT_TIMEOUT": (120, 7200)}
-
-
 def find_missing_set_env(context: LintContext) -> Iterator[Remark]:
     """Yield a note if a job for NPUs does not source CANN's set_env.sh, or ATB's for Paddle."""
     if context.device != VENDOR.name:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
+from envcheck.core.lint.vendor_vocabulary import VariableRange, VendorVocabulary
 
+_GUIDE = "NVIDIA NCCL user guide, environment variables; the fields of libibverbs"
 WORDS = VendorVocabulary(
     signs=r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|NVIDIA_VISIBLE",
     lists_with_blanks=("CUDA_VISIBLE_DEVICES",),  # CUDA ignores blanks before a number, like strtoul
@@ -11,6 +12,14 @@ WORDS = VendorVocabulary(
     own_variables=r"NVIDIA_TF32_OVERRIDE|NCCL_(?!DEBUG).*|CUDA_LAUNCH_BLOCKING",
     outside_variables=r"CUDA_(HOME|PATH|ROOT)|NVIDIA_\w+",
     exported_variables=r"(NCCL|CUDA_DEVICE)_\w+",
+    variable_ranges={
+        "NCCL_IB_TIMEOUT": VariableRange(0, 31, _GUIDE),
+        "NCCL_IB_RETRY_CNT": VariableRange(0, 7, _GUIDE),
+        "NCCL_IB_SL": VariableRange(0, 15, _GUIDE),
+        "NCCL_IB_TC": VariableRange(0, 255, _GUIDE),
+        "NCCL_IB_QPS_PER_CONNECTION": VariableRange(1, 128, _GUIDE),
+        "NCCL_SOCKET_NTHREADS": VariableRange(1, 16, _GUIDE),
+    },
     image_folders=r"/usr/local/cuda",
     tools=("nvidia-ctk",),
     tool_prefixes=("nvidia",),

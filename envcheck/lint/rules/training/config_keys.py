@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, locate_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
 from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
 from envcheck.core.messages import _
@@ -209,26 +210,33 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
                 ),
                 _("micro batch size x accumulation steps x devices"),
             )
-        low = [
-            e
-            for e in (
-                found.get(("zero_optimization", "offload_optimizer")),
-                found.get(("zero_optimization", "offload_param")),
-            )
-            if e
-        ]
-        if (
-            low
-            and stage is not None
-            and stage.values[:1]
-            and stage.values[0] in ("0", "1", "2")
-            and low[-1].name == "offload_param"
-        ):
-            yield warn(
-                _make_key_place(low[-1]),
-                _("only ZeRO stage 3 offloads parameters"),
-                _("Use stage 3, or remove the parameter offload."),
-            )
+        device = found.get(("zero_optimization", "offload_param", "device"))
+        param = found.get(("zero_optimization", "offload_param"))
+        if param is not None and not (device is not None and device.values[:1] == ("none",)):
+            yield from _judge_param_offload(stage, _make_key_place(param))
+    yield from _judge_accelerate_offload(context)
+
+
+def _judge_accelerate_offload(context: LintContext) -> Iterator[Remark]:
+    """The same for accelerate, in its file and among its options."""
+    for config in context.configs:
+        found = {entry.name: entry for entry in config.entries if entry.path == ("deepspeed_config",)}
+        device = found.get("offload_param_device")
+        if config.family == "accelerate" and device is not None and device.values[:1] not in ((), ("none",)):
+            yield from _judge_param_offload(found.get("zero_stage"), _make_key_place(device))
+    for job in context.jobs:
+        stage, given = job.find_launcher_option("zero_stage"), job.find_launcher_option("offload_param_device")
+        if job.launcher.name == "accelerate" and given is not None and given.value not in (None, "none"):
+            yield from _judge_param_offload(stage, locate_option(given))
+
+
+def _judge_param_offload(stage: ConfigEntry | GivenOption | None, place: ShellWord) -> Iterator[Remark]:
+    """Stages 0 to 2 keep the parameters on each card, and ignore the setting."""
+    values = [value if isinstance(value, str) else value.text for value in stage.values] if stage is not None else []
+    if values[:1] and values[0] in ("0", "1", "2"):
+        yield warn(
+            place, _("only ZeRO stage 3 offloads parameters"), _("Use stage 3, or remove the parameter offload.")
+        )
 
 
 def _read_number(entry: ConfigEntry | None) -> int | None:

@@ -12,6 +12,7 @@ from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, fill, mark, verbatim
+from envcheck.scripts.programs import find_packages, find_switch
 
 TP = ("tensor_parallel_degree", "tensor_model_parallel_size")
 PP = ("pipeline_parallel_degree", "pipeline_model_parallel_size")
@@ -83,12 +84,9 @@ def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
     """Find incomplete evaluation settings: a best checkpoint without one, and Paddle's trainers."""
     for job in context.jobs:
         best, how = job.find_option("load_best_model_at_end"), job.find_option("evaluation_strategy", "eval_strategy")
-        if best is not None and best.is_enabled and not job.open and (how is None or how.value == "no"):
-            yield warn(
-                locate_option(best),
-                _("load_best_model_at_end is set, but no evaluation: there is nothing to choose the best model by"),
-                _("Set eval_strategy and save_strategy to the same value, or remove it."),
-            )
+        never = how.value in ("no", "false") if how is not None else "ms-swift" not in find_packages(job)
+        if best is not None and best.is_enabled and not job.open and never:
+            yield from _judge_best_without_evaluation(job, best)
             continue
         if not (job.find_option("train_dataset_path") or job.find_option("train_dataset_type")):
             continue
@@ -106,6 +104,19 @@ def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
                 _("evaluation data are set, but do_eval is not"),
                 _("Set do_eval, or remove the evaluation data."),
             )
+
+
+def _judge_best_without_evaluation(job: TrainingJob, best: GivenOption) -> Iterator[Remark]:
+    """transformers compares the strategies: without evaluation it accepts only a training that saves nothing."""
+    saved = job.find_option("save_strategy")
+    if saved is not None and saved.value in ("no", "false"):
+        return
+    yield warn_or_fail(
+        "llamafactory" in find_packages(job) and not find_switch(job),
+        locate_option(best),
+        _("load_best_model_at_end is set, but no evaluation: there is nothing to choose the best model by"),
+        _("Set eval_strategy and save_strategy to the same value, or remove it."),
+    )
 
 
 def find_mismatched_best_model(context: LintContext) -> Iterator[Remark]:
