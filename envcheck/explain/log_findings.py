@@ -127,12 +127,13 @@ class LogFindings:
             return
         last = self.end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)  # number of the first of these lines
-        for line in sorted(self.odd, key=lambda line: line.line):
+        known = {line.line: line for hit in self.hits.values() for line in hit.first_lines}
+        for line in sorted({**known, **{line.line: line for line in self.odd}}.values(), key=lambda line: line.line):
             at = line.line - first  # negative for a line that is not among them
             near = last[max(0, at - FRAMES) : at] if at > 0 else []
             after = last[at + 1 : at + 1 + FOLLOWING] if at >= 0 else []
             found = read_headless(line.text, *([sanitize_line(one[:WIDTH]) for one in some] for some in (near, after)))
-            if found:
+            if found and (found.frames or line.line not in known):  # of what an entry knows, the frames say more
                 raised = RaisedException(
                     found.text,
                     self.name,

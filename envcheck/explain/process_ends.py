@@ -30,12 +30,13 @@ def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, Catalo
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
     """Return the last exception after which the process did not continue, and that is its own.
 
-    One whose own line the log lacks is returned only if there is no other.
+    One whose own line the log lacks is returned only if the log has no whole one.
     """
     mine = [one for one in scan.raised if one.rank == rank or rank is None]
     after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
-    whole = [one for one in after if not one.is_cut]
-    return max(whole or after, key=lambda one: one.line, default=None)
+    if any(not one.is_cut for one in scan.raised):
+        after = [one for one in after if not one.is_cut]
+    return max(after, key=lambda one: one.line, default=None)
 
 
 def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:

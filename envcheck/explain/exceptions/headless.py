@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from envcheck.explain.processes.line_prefix import find_own_text
 
 _LAST = re.compile(
-    r"^(?:[a-z_][\w.]{0,120}\.)?[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}"
+    r"^(?:[a-z_][\w.]{0,120}\.)?(?:[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}|Exception)"
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
 _FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
