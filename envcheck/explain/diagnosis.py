@@ -95,6 +95,7 @@ class RaisedException:
     sources: tuple[str, ...] = ()  # their source lines
     rank: int | None = None  # which the launcher put before the lines
     end: int = 0  # line of the exception itself
+    is_cut: bool = False  # the log lacks that line
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,11 @@ REPEATING = {
     "python.import_name": "",
     "options.unknown": "TypeError",
     "model.data_format": "KeyError",
+    "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
-_MEDIA_INDEX = "media_index"
-_MEDIA_CODE = re.compile(
-    r"grid_thw|pixel_values|images?\[|videos?\[|audios?\[|mm_plugin|processing_\w{2,40}\.py|image_processing"
-)
 
 
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
@@ -39,6 +36,8 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     values |= {name: said.strip() for name, said in groups.items() if said}
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")
+    if owner := _find_owner(values.get("name", ""), values.get("source", "")):
+        values.setdefault("owner", owner)
     seen = Evidence(raised.file, raised.end or raised.line, text, raised.time)
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
     made = causality.make_diagnosis(entry, values, (seen,), 1)
@@ -66,19 +65,27 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
 
 
 def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, dict[str, str]]:
+    around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
         if form == _IN_LIBRARY and "package" not in values:
             continue
-        if form == _MEDIA_INDEX and not _MEDIA_CODE.search(values.get("source", "") + values.get("place", "")):
-            continue
         found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
         if found is None or (entry.unless and entry.unless.search(text)):
             continue
+        there = entry.needs.search(around) if entry.needs else None
+        if entry.needs and there is None:
+            continue
         if form == _MISSING_KEY and any(_DATA_CODE.search(_drop_folders(frame)) for frame in raised.frames[-3:]):
             return _load_form(_MISSING_COLUMN), {"key": found["key"].strip("'\"")}
-        return entry, found.groupdict(default="")
+        return entry, found.groupdict(default="") | (there.groupdict(default="") if there else {})
     return _load_form(_UNKNOWN), {}
+
+
+def _find_owner(name: str, source: str) -> str:
+    """Return what the source line takes this attribute of: `args` in `if args.name is None:`; "" if it does not."""
+    found = re.search(r"([\w.\[\]'\"]{1,80})\." + re.escape(name) + r"\b", source) if name else None
+    return found[1] if found else ""
 
 
 def _drop_folders(frame: str) -> str:

@@ -175,7 +175,7 @@ def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagno
     """Put the diagnosis of the process that failed first before those of others."""
     if end.how not in FAILED:
         return told
-    mine = [one for one in told if one.kind == "cause" and any(line.file == end.log for line in one.evidence)]
+    mine = [one for one in told if one.kind == "cause" and not one.caused_by and _is_of_log(one, end.log)]
     if not mine or mine[0] is told[0] or (told[0].kind == "cause" and _is_of_log(told[0], end.log)):
         return told
     return (mine[0], *(one for one in told if one is not mine[0]))

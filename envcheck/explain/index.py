@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from envcheck.explain.diagnosis import CatalogueEntry
 from envcheck.explain.log_text import PRINTABLE
 from envcheck.explain.prefilter import find_needles, mask_digits, may_match, rate_rarity
+from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.word_search import WordSearch
 
 # Lines that mention an error without reporting one: source code in a traceback, printed settings, messages at INFO
@@ -116,20 +117,11 @@ def _is_excepted(entry: CatalogueEntry, text: str, low: str) -> bool:
     return bool(entry.unless and may_match(entry.unless, low) and entry.unless.search(text))
 
 
-# Prefixes of a line: ranks, times, levels, names of pods, units and programs.
-_AHEAD = re.compile(
-    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:-]{1,60}\)|[\w.-]{1,60} {1,8}\||(?:stdout|stderr) [FP]\b"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?"
-    r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
-    r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,5}"
-)
-
-
 def _search_line(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Search a pattern; one for the beginning of a line is also tried behind prefixes such as ranks and times."""
     found = pattern.search(text)
-    if found is None and pattern.pattern[:1] == "^" and (ahead := _AHEAD.match(text)):
-        found = pattern.search(text[ahead.end() :])
+    if found is None and pattern.pattern[:1] == "^" and (own := find_own_text(text)) is not None:
+        found = pattern.search(own)
     return found
 
 

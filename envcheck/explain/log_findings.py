@@ -18,10 +18,12 @@ from typing import TypeVar
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.exceptions.headless import read_headless
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.progress import ProgressMarks
+from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
 
 SHOWN = 3  # first lines of each entry that are kept, no two equal except for figures
@@ -31,9 +33,7 @@ EXCEPTIONS = 4096  # kept of one log, of all its ranks
 HEAD = b"Traceback (most recent call last)"
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
-_EXCEPTION = re.compile(
-    r"^(?:\[[^\]]{1,40}\]:? ?){0,2}((?:[a-z_][\w.]{0,120}\.)?[A-Z]\w{2,60}(?:Error|Exception|Interrupt): .{3,600})"
-)
+FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -95,8 +95,8 @@ class LogFindings:
 
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""
-        sort = is_notice(raised.text)
-        same = [one for one in self.raised if one.rank == raised.rank and is_notice(one.text) == sort]
+        sort = (is_notice(raised.text), raised.is_cut)
+        same = [one for one in self.raised if one.rank == raised.rank and (is_notice(one.text), one.is_cut) == sort]
         if len(same) > 1:
             self.raised.remove(same[-1])
         if len(self.raised) < EXCEPTIONS:
@@ -122,13 +122,30 @@ class LogFindings:
         return _fill_missing_times(self)
 
     def _guess_exceptions(self) -> None:
-        """Take alarming lines in the form of an exception's line for one if the log has no traceback."""
-        if self.raised:
+        """Take alarming lines in the form of an exception's line for one if the log has no whole traceback."""
+        if any(not one.is_cut for one in self.raised):
             return
-        for line in sorted(self.odd, key=lambda line: line.line):
-            if found := _EXCEPTION.match(line.text):
-                time = timestamps.parse_timestamp(line.text)
-                self.add_exception(RaisedException(found[1], self.name, line.line, time=time, end=line.line))
+        last = self.end.split(b"\n")
+        first = self.lines + 1 - (len(last) - 1)  # number of the first of these lines
+        known = {line.line: line for hit in self.hits.values() for line in hit.first_lines}
+        for line in sorted({**known, **{line.line: line for line in self.odd}}.values(), key=lambda line: line.line):
+            at = line.line - first  # negative for a line that is not among them
+            near = last[max(0, at - FRAMES) : at] if at > 0 else []
+            after = last[at + 1 : at + 1 + FOLLOWING] if at >= 0 else []
+            found = read_headless(line.text, *([sanitize_line(one[:WIDTH]) for one in some] for some in (near, after)))
+            if found and (found.frames or line.line not in known):  # of what an entry knows, the frames say more
+                raised = RaisedException(
+                    found.text,
+                    self.name,
+                    line.line,
+                    found.frames[-1] if found.frames else "",
+                    time=timestamps.parse_timestamp(line.text),
+                    frames=found.frames,
+                    sources=found.sources,
+                    rank=find_prefix_rank(line.text),
+                    end=line.line,
+                )
+                self.add_exception(raised)
 
     def make_evidence(self, number: int, line: bytes) -> Evidence:
         """Return a line as evidence, with its own time."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
+from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
@@ -27,9 +28,14 @@ def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, Catalo
 
 
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
-    """Return the last exception after which the process did not continue, and that is its own."""
+    """Return the last exception after which the process did not continue, and that is its own.
+
+    One whose own line the log lacks is returned only if the log has no whole one.
+    """
     mine = [one for one in scan.raised if one.rank == rank or rank is None]
     after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
+    if any(not one.is_cut for one in scan.raised):
+        after = [one for one in after if not one.is_cut]
     return max(after, key=lambda one: one.line, default=None)
 
 
@@ -87,7 +93,7 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
         rank=next((one for one in (rank, in_path, peers.own) if one is not None), None),
         host=rank_names.find_host(scan.name),
         reason=text,
-        place=_shorten_place(raised.raised_in) if raised and how == "exception" else "",
+        place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
         time=timestamps.parse_timestamp(last.text.decode("utf-8", "replace")) if time is None and last else time,
         step=last.step if last else None,
         waits=peers.waits if how == "waited" else "",
@@ -135,8 +141,3 @@ def _find_time(known: _KnownLine | None, raised: RaisedException | None) -> floa
     if known:
         return known.line.time
     return raised.time if raised else None
-
-
-def _shorten_place(frame: str) -> str:
-    """`data.py:7` of `/w/data.py:7, in load`."""
-    return frame.partition(", in ")[0].rpartition("/")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
@@ -10,6 +11,7 @@ from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
+MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 _FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
@@ -33,7 +35,7 @@ class TracebackReader:
         self._file, self._number, self._time = file, number, time
         self._frames: list[str] = []
         self._sources: list[str] = []
-        self._headline, self._wanted = "", 0
+        self._headline, self._wanted, self._more = "", 0, MORE_LINES
         self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
@@ -63,6 +65,9 @@ class TracebackReader:
             self._headline, self._wanted = f"{self._headline} {text.strip()}", self._wanted - 1
         if self._wanted and self._read < MAX_LINES:
             return None
+        if self._headline.endswith(":") and self._more:
+            self._more, self._wanted = self._more - 1, 1
+            return None
         self.open = False
         return self._make_exception(self._headline)
 
@@ -73,7 +78,7 @@ class TracebackReader:
         self.open = False
         if self._headline:
             return self._make_exception(self._headline)
-        return self._make_exception(_("the log does not contain the exception line"))
+        return replace(self._make_exception(_("the log does not contain the exception line")), is_cut=True)
 
     def _record_frame(self, text: str) -> None:
         if found := _FRAME.match(text):

@@ -28,7 +28,7 @@ def load_packages() -> Mapping[str, Mapping[str, object]]:
 
 def find_package(frame: str) -> str:
     """Return the package of a frame `path:line, in function`; "" for the user's code and the standard library."""
-    path = frame.partition(", in ")[0]
+    path = frame.partition(", in ")[0].replace("\\", "/")
     if found := _INSTALLED.search(path):
         return found[1].removesuffix(".py")
     if _STANDARD.search(path):
@@ -56,7 +56,7 @@ def find_caller(frames: Sequence[str], package: str) -> str:
 
 def shorten_place(frame: str) -> str:
     """Return `data.py:7` of `/w/data.py:7, in load`."""
-    return frame.partition(", in ")[0].rpartition("/")[2]
+    return frame.partition(", in ")[0].replace("\\", "/").rpartition("/")[2]
 
 
 def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:

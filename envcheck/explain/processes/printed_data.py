@@ -9,9 +9,10 @@ LOOK_BACK = 400  # lines
 WIDTH = 400  # bytes of a line that are looked at
 # Captions of LLaMA-Factory, ms-swift, Megatron-SWIFT, PaddleFormers, OpenRLHF, verl and axolotl.
 _STARTS = re.compile(
-    rb"^\s{0,8}(?:\[INFO:swift\] )?(?:(?:chosen_|rejected_)?inputs|labels|chosen|rejected|prompts?|response"
-    rb"|question|answer|\[(?:INPUT|LABELS|CHOSEN_INPUT|REJECTED_INPUT|prompt|response|ground_truth)\]|src|tgt|source|target"
-    rb"|(?:training|eval|sample|data) example)\s{0,3}:?(?:\s|$)",
+    rb"^\s{0,8}(?:\[INFO:swift\] )?"
+    rb"(?:\[(?:INPUT|LABELS|CHOSEN_INPUT|REJECTED_INPUT|prompt|response|ground_truth)\](?:\s|$)"
+    rb"|(?:(?:chosen_|rejected_)?inputs|labels|chosen|rejected|prompts?|response|question|answer|src|tgt|source|target"
+    rb"|(?:training|eval|sample|data) example)\s{0,3}(?::(?:\s|$)|$))",
     re.IGNORECASE,
 )
 # A line of a logger, a bar, a traceback, or of a step: the sample is over.

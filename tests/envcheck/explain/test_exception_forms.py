@@ -62,6 +62,41 @@ def test_copy_without_indentation() -> None:
     assert found.diagnoses[0].name == "exceptions.missing_column"
 
 
+def test_exception_without_a_head() -> None:
+    """Where the log begins within a traceback, or a logger prefixes its lines, the frames are read all the same."""
+    ahead = "(EngineCore_0 pid=17) ERROR 06-30 16:45:20 [core.py:650] "
+    lines = [f'{ahead}  File "/w/data.py", line 7, in load', f'{ahead}    return sample["images"]']
+    found = explainer.build_report([explainer._scan_lines("log", [*lines, f"{ahead}KeyError: 'images'"])])
+
+    assert found.diagnoses[0].name == "exceptions.missing_column"
+    assert found.ends[0].place == "data.py:7"
+
+
+def test_exception_whose_message_follows() -> None:
+    """A message that begins on the lines after the exception's name belongs to it."""
+    lines = ["RuntimeError:", "      The frob of this machine (12) differs from that of the quux (11)."]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert "frob of this machine" in found.diagnoses[0].description
+
+
+def test_whole_traceback_before_a_cut_one() -> None:
+    """The traceback that another process began, and the log cut off, does not hide the whole one."""
+    cut = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "    run()"]
+    found = explainer.build_report([explainer._scan_lines("log", [*cut, "frob.QuuxError: the frob broke", *cut])])
+
+    assert "QuuxError" in found.diagnoses[0].description
+    assert found.ends[0].reason == "frob.QuuxError: the frob broke"
+
+
+def test_source_line_is_no_printed_sample() -> None:
+    """A source line that assigns to a name of a sample's caption does not begin a sample."""
+    lines = ["    prompt = self.tokenizer.apply_chat_template(", '  File "/w/a.py", line 7, in f', "    run()"]
+    found = explainer.build_report([explainer._scan_lines("log", [*lines, "frob.QuuxError: the frob broke"])])
+
+    assert "QuuxError" in found.diagnoses[0].description
+
+
 def test_launchers_exception_is_not_the_cause() -> None:
     """What the launcher raises after a worker failed only reports it."""
     lines = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "frob.QuuxError: the frob broke"]

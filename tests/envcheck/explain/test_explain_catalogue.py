@@ -9,6 +9,7 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from envcheck.explain import catalogue, causality, codes, explainer
+from envcheck.explain.diagnosis import CatalogueEntry
 from envcheck.explain.prefilter import has_trigger
 from tests.envcheck.explain.diagnose_helpers import read_lines
 
@@ -51,6 +52,38 @@ def test_words_without_what_the_line_names(name: str) -> None:
     assert not re.search(r"\{\w*\}|\bthe (?:what|path|option|rank|name|text|limit|op)\b$|: $|\(\)", said.description), (
         said.description
     )
+
+
+# Causes that claim a line of another entry, which says more and comes first.
+OVERLAPS = {
+    ("acl.expandable_segments", "acl.call"),
+    ("cann.python_module", "python.cann_modules"),
+    ("cuda.xid", "cuda.off_the_bus"),
+    ("hccl.nic_down", "cann.code"),
+    ("kunlunxin.library", "python.library"),
+    ("kunlunxin.not_compiled", "paddle.device_type"),
+    ("kunlunxin.operator_package", "python.import_name"),
+    ("kunlunxin.out_of_memory", "memory.card"),
+}
+
+
+def is_linked(one: CatalogueEntry, other: CatalogueEntry) -> bool:
+    """Return whether one of the two follows from the other."""
+    return bool({other.name, other.area} & {*one.follows} or {one.name, one.area} & {*other.follows})
+
+
+def test_lines_of_other_families() -> None:
+    """No cause claims a line of another cause, unless they are linked or listed."""
+    index = explainer.load_index()
+    claimed = {
+        (name, entry.name)
+        for name, said in LINES.items()
+        for line in said["right"]
+        for entry, _ in index.match_line(line)
+        if entry.name != name and entry.kind == ENTRIES[name].kind == "cause" and not is_linked(entry, ENTRIES[name])
+    }
+
+    assert claimed == OVERLAPS
 
 
 @pytest.mark.parametrize("name", LINES)
