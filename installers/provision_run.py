@@ -21,7 +21,7 @@ from installers import execute, undo
 from installers.bundle import recipe_locks
 from installers.bundle.sources import Supply
 from installers.containers.container_options import ContainerOptions
-from installers.output.plan_text import ProgressScreen, add_messages, build_document, render_plan
+from installers.output.plan_text import ProgressScreen, add_messages, build_document, render_shown_plan
 from installers.plan.interpreters import PythonChoice
 from installers.plan.step import Plan
 from installers.provisioner import Provisioner, add_job
@@ -118,7 +118,7 @@ def run_script(asked: ProvisionRequest) -> int:
 
 def _ask_agreement(asked: ProvisionRequest, plan: Plan) -> bool:
     """Show the plan and ask for confirmation; --yes skips the question, without a terminal it is a UsageError."""
-    click.echo(render_plan(plan, whole=asked.whole), err=asked.as_json)
+    click.echo(render_shown_plan(plan, asked.whole), err=asked.as_json)
     if asked.yes:
         return True
     if not sys.stdin.isatty():
@@ -150,7 +150,7 @@ def _report_result(
         click.echo(json.dumps(build_document(plan, result, outcome.performed if outcome else (), code), indent=1))
         return
     if not shown:
-        click.echo(render_plan(plan, whole=asked.whole))
+        click.echo(render_shown_plan(plan, asked.whole))
     if outcome and outcome.performed:
         proved = outcome.performed[-1][1]
         ready = (

@@ -36,10 +36,19 @@ PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 def render_plan(plan: Plan, width: int | None = None, whole: bool = False) -> str:
     """Return the plan as text: satisfied requirements, steps with reasons, manual steps, obstacles.
 
-    `width` is that of the terminal by default; commands are never wrapped.  With `whole`, lists of a container are
-    not shortened.
+    `width` is that of the terminal by default; commands are never wrapped.  With `whole`, each step has its reason and
+    how to undo it, and lists of a container are not shortened.
     """
     return fold_lines(_render_lines(plan, None if whole else _screen_columns(width)), width)
+
+
+def render_shown_plan(plan: Plan, whole: bool) -> str:
+    """Return the plan for the terminal; without `whole` its last line names the option that shows more."""
+    text = render_plan(plan, whole=whole)
+    if whole or not plan.steps:
+        return text
+    row = format_row(translate(_("details")), translate(_("reasons and undo commands of all steps: add -v")))
+    return f"{text}\n{fold_lines([row])}"
 
 
 def _screen_columns(width: int | None) -> int:
@@ -77,7 +86,7 @@ def format_row(head: str, text: str) -> str:
 
 
 def _render_lines(plan: Plan, columns: int | None) -> Iterator[str]:
-    """Yield the lines of the plan; lists of a container are shortened to fit `columns`."""
+    """Yield the lines of the plan; with `columns`, in short, and lists of a container shortened to fit them."""
     if plan.assumed_host:
         yield translate(plan.assumed_host)
     yield translate(
@@ -91,10 +100,8 @@ def _render_lines(plan: Plan, columns: int | None) -> Iterator[str]:
     for fact in plan.satisfied:
         yield format_row(translate(_("ok")), translate(fact))
     for number, step in enumerate(plan.steps, 1):
-        changes = _describe_changes(step)
         yield format_row(translate(_("step {number}", number=number)), translate(step.title))
-        yield f"{MARGIN}{translate(_('reason: {why}; changes: {changes}', why=step.why, changes=changes))}"
-        yield f"{MARGIN}{translate(_('root: {root}; undo: {undo}', root=step.root_words, undo=step.undo))}"
+        yield from (MARGIN + translate(line) for line in _describe_step(step, columns is None))
         yield from (MARGIN + line for line in step.render_lines(columns and columns - 15))
     for hand in plan.manual_steps:
         name, why = translate(hand.name), hand.why
@@ -108,6 +115,18 @@ def _render_lines(plan: Plan, columns: int | None) -> Iterator[str]:
         yield f"{MARGIN}{translate(_('next: {remedy}', remedy=obstacle.remedy))}"
     if not plan.obstacles and not plan.steps and not plan.manual_steps:
         yield f"  {translate(_('nothing to do'))}"
+
+
+def _describe_step(step: Step, whole: bool) -> Iterator[Message]:
+    """Yield what a step changes and whether it needs root; with `whole`, also why it is needed and how to undo it."""
+    changes = _describe_changes(step)
+    if whole:
+        yield _("reason: {why}; changes: {changes}", why=step.why, changes=changes)
+        yield _("root: {root}; undo: {undo}", root=step.root_words, undo=step.undo)
+    elif step.root:
+        yield _("{changes}; root: {root}", changes=changes, root=step.root_words)
+    else:
+        yield changes
 
 
 def build_document(

@@ -70,6 +70,13 @@ def render_page(recipe: Recipe, width: int = WIDTH, here: Iterable[str] = ()) ->
     return "\n".join(_render_sections(recipe, max(width, 40), here))
 
 
+def select_method(recipe: Recipe, method: str) -> Recipe:
+    """Return the recipe with the jobs of this method only, else of this variant, else with all."""
+    of_method = tuple(job for job in recipe.jobs if job.method == method.lower())
+    of_variant = tuple(job for job in recipe.jobs if job.variant == method.lower())
+    return dataclasses.replace(recipe, jobs=of_method or of_variant or recipe.jobs)
+
+
 def _render_sections(recipe: Recipe, width: int, here: Iterable[str]) -> Iterator[str]:
     yield from _wrap_text(f"{recipe.name}{translate(_(': '))}{translate(recipe.title)}", "", "    ", width)
     yield from _wrap_text(translate(_("models: {models}", models=join(", ", recipe.models))), "", "    ", width)

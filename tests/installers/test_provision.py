@@ -71,12 +71,13 @@ def list_processes(machine: ProvisionCommand) -> list[int]:
 
 
 def test_dry_run_shows_and_changes_nothing(machine: ProvisionCommand, index: PackageIndex) -> None:
-    """--dry-run shows each step with its reason, asks no index, and creates no file."""
-    done = machine.run_command("--dry-run")
+    """--dry-run shows each step, with -v also its reason and undo; it asks no index, and creates no file."""
+    done, whole = machine.run_command("--dry-run"), machine.run_command("--dry-run", "-v")
 
-    assert done.returncode == 0
-    assert "install alpha==1.0, beta<2" in done.stdout
-    assert "reason: not installed: alpha, beta" in done.stdout
+    assert (done.returncode, whole.returncode) == (0, 0)
+    assert "install alpha==1.0, beta<2" in done.stdout and "add -v" in done.stdout
+    assert "reason: " not in done.stdout and "undo: " not in done.stdout
+    assert "reason: not installed: alpha, beta" in whole.stdout and "undo: " in whole.stdout
     assert not machine.home.exists()
     assert index.asked == 0
 

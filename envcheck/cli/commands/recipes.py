@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,6 +55,8 @@ class ShowOptions(options.JsonOption, options.VariantOptions, options.RecipesOpt
 def show(request: ShowOptions) -> None:
     """Show a recipe as resolved for this machine: each value, its source, and known mistakes in the source.
 
+    With --method, values of other methods are left out.  A terminal gets a pager ($PAGER) if the page is longer.
+
     \b
     envcheck recipes show ernie-21b-iluvatar
     envcheck recipes show ernie-300b-npu --method lora
@@ -81,7 +84,16 @@ def show(request: ShowOptions) -> None:
     if request.as_json or as_json:
         click.echo(display.render_json([recipe], {"job": job.as_json()}))
     else:
-        click.echo(display.render_page(recipe, _get_terminal_width(), describe_job(job)))
+        shown = display.select_method(recipe, request.method) if request.method else recipe
+        _print_page(display.render_page(shown, _get_terminal_width(), describe_job(job)))
+
+
+def _print_page(page: str) -> None:
+    """Print the page, on a terminal with a pager if it is longer than the terminal is high."""
+    if sys.stdout.isatty() and page.count("\n") + 2 > shutil.get_terminal_size().lines:
+        click.echo_via_pager(page + "\n")
+    else:
+        click.echo(page)
 
 
 @dataclass(frozen=True, kw_only=True)

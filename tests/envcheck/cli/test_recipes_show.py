@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
+
+from tests.conftest import ROOT
 
 
 def read_first_section(page: str) -> str:
@@ -55,3 +62,38 @@ def test_the_job_alone_is_a_node_s_own(run_on: Any) -> None:
     assert (
         json.loads(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--json").stdout)["job"]["nodes"] == 1
     )
+
+
+def test_a_method_leaves_out_the_others(run_on: Any) -> None:
+    """With --method the sections of other methods are gone, and all else stays."""
+    whole, part = (
+        run_on("cpu", "recipes", "show", "ernie-300b-npu", *more).stdout for more in ((), ("--method", "lora"))
+    )
+    jobs = [set(re.findall(r"^jobs\.(\w+)", page, re.M)) for page in (whole, part)]
+
+    assert jobs[0] > jobs[1] == {"lora"}
+    assert len(part.splitlines()) < len(whole.splitlines()) * 0.7
+    assert "\nerrors in the published document\n" in part
+
+
+@pytest.mark.slow
+def test_a_terminal_has_a_pager(tmp_path: Path) -> None:
+    """A long page goes through $PAGER on a terminal, a short one and a pipe do not."""
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED $(wc -l)\n")
+    pager.chmod(0o755)
+    env = {**os.environ, "PAGER": str(pager), "ENVCHECK_HOME": str(tmp_path / "home"), "TERM": "xterm"}
+    argv = ["-m", "envcheck", "recipes", "show", "tiny-cpu"]
+    long, short = (run_in_terminal([sys.executable, *argv], env, lines) for lines in (24, 400))
+    piped = subprocess.run([sys.executable, *argv], env=env, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert "PAGED" in long and "PAGED" not in short + piped.stdout
+    assert "tiny-cpu" in short and "tiny-cpu" in piped.stdout
+
+
+def run_in_terminal(argv: list[str], env: dict[str, str], lines: int) -> str:
+    """What the command shows on a terminal of this height."""
+    size = (lines, 80)
+    child = pexpect.spawn(argv[0], argv[1:], env=env, cwd=str(ROOT), timeout=60, dimensions=size, encoding="utf-8")
+    child.expect(pexpect.EOF)
+    return str(child.before)

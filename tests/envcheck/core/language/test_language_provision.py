@@ -36,7 +36,7 @@ def test_a_plan_is_chinese(recipe: str, tmp_path: Path, monkeypatch: pytest.Monk
     texts = {}
     for columns in (60, 1000):
         monkeypatch.setenv("COLUMNS", str(columns))
-        texts[columns] = CliRunner().invoke(main.main, ["provision", "--recipe", recipe, "--dry-run"]).output
+        texts[columns] = CliRunner().invoke(main.main, ["provision", "--recipe", recipe, "--dry-run", "-v"]).output
     long = [line for line in texts[60].splitlines() if width.display_width(line) > 60 and " " in line.strip()]
 
     assert "步骤 1" in texts[60] and "撤销" in texts[60]
