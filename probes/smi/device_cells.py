@@ -24,10 +24,13 @@ def _parse_text(cell: str | None) -> str | None:
     return None if value is None or cell_words.is_hidden(value) else value
 
 
-_NUMBER, _WHOLE = ("float | None", parse_number), ("int | None", parse_whole_number)
+_READ_TYPE: Mapping[str, Callable[[str | None], Any]] = {
+    "float | None": parse_number,
+    "int | None": parse_whole_number,
+    "bool | None": _parse_switch,
+}
 _READ: Mapping[str, Callable[[str | None], Any]] = {
-    field.name: dict([_NUMBER, _WHOLE, ("bool | None", _parse_switch)]).get(str(field.type), _parse_text)
-    for field in fields(Device)
+    field.name: _READ_TYPE.get(str(field.type), _parse_text) for field in fields(Device)
 }
 
 

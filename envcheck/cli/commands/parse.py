@@ -65,9 +65,10 @@ def parse(words: tuple[str, ...], fields: str | None, strict: bool, as_document:
 
     tool, file = _choose_tool_and_file(words)
     parsers = load_parsers()
-    text, left_out = _read_input(file, make_splitter(parsers))
+    splitter = make_splitter(parsers)
+    text, left_out = _read_input(file, splitter)
     named = _add_field_names(text, fields, tool, parsers) if fields else text
-    document = note_left_out(parse_paste(named, parsers, tool), left_out)
+    document = note_left_out(parse_paste(named, parsers, tool, splitter), left_out)
     as_document = as_document or not sys.stdout.isatty()
     if document.kind == "unknown":
         _report_nothing(document, text, tool, parsers, as_document)
