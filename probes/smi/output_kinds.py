@@ -38,7 +38,8 @@ KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | Non
 def parse_output(tool: SmiTool, text: str) -> Document:
     """Return the document of the first format that matches, else of kind `unknown`."""
     paste = clean_output(tool, text)
+    text = paste.lowercase_text
     for _, words, parse_kind in KINDS:
-        if any(word in paste.lowercase_text for word in words) and (document := parse_kind(paste)):
+        if any(map(text.__contains__, words)) and (document := parse_kind(paste)):
             return document
     return Document(tool.name, "unknown")
