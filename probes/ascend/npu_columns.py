@@ -76,6 +76,7 @@ _BOTTOMS = (
 
 
 _NAMES = {"name", "process"}
+_ZEROS = str.maketrans("123456789", "0" * 9)  # no pattern depends on which digits a value has
 _FIELDS = {
     "power": "power_w",
     "temp": "temperature_c",
@@ -97,7 +98,7 @@ class DamagedRow:
     fits: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity, which is fast
 class ColumnLayout:
     """A header row: one pattern for each cell below it, and the key and pattern of each of its words.
 
@@ -114,13 +115,10 @@ class ColumnLayout:
         cells = row.cells if len(row.cells) <= len(self.cells) else self._rejoin_cells(row.cells)
         if not row.closed or len(cells) != len(self.cells):
             return None
-        values: Values = {}
-        for pattern, cell in zip(self.cells, cells, strict=False):
-            if not (found := pattern.fullmatch(cell)):
-                return None
-            values |= found.groupdict()
-        hidden = any(not is_name(values[key]) for key in _NAMES & values.keys()) or is_mask(values.get("health") or "")
-        return None if hidden else values
+        places = _find_values(self, tuple([cell.translate(_ZEROS) for cell in cells]))
+        if places is None:
+            return None
+        return {key: cells[at][begin:end] if begin >= 0 else None for key, at, begin, end in places}
 
     def read_damaged_row(self, row: TableRow, printed: tuple[str, ...] = ()) -> DamagedRow | None:
         """Return the values of a row with cells that are masked, blank or cannot be read; `printed` are the cells with
@@ -184,6 +182,21 @@ class ColumnLayout:
         at = next((i for i, pattern in enumerate(self.cells) if "process" in pattern.groupindex), 0)
         end = len(cells) - (len(self.cells) - at - 1)
         return (*cells[:at], "|".join(cells[at:end]), *cells[end:])
+
+
+@functools.lru_cache(maxsize=1024)  # the rows of a watch log differ by their digits
+def _find_values(layout: ColumnLayout, cells: tuple[str, ...]) -> tuple[tuple[str, int, int, int], ...] | None:
+    """Return key, cell, begin and end of each value of a complete row, of which all digits are alike; the begin is -1
+    for a value that is not there.  None for another row."""
+    places: list[tuple[str, int, int, int]] = []
+    values: Values = {}
+    for at, (pattern, cell) in enumerate(zip(layout.cells, cells, strict=True)):
+        if not (found := pattern.fullmatch(cell)):
+            return None
+        values |= found.groupdict()
+        places += [(key, at, *found.span(key)) for key in pattern.groupindex]
+    hidden = any(not is_name(values[key]) for key in _NAMES & values.keys()) or is_mask(values.get("health") or "")
+    return None if hidden else tuple(places)
 
 
 def is_header(cells: tuple[str, ...]) -> bool:

@@ -32,7 +32,7 @@ _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194
 _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
 # One is in each match of _COMMENTED_ROW; a pattern that begins with a letter is faster than one for all of them.
 _COMMENT_SIGNS = tuple(re.compile(rf"{sign}[ \t]{{0,8}}[|+]") for sign in ("#", "/", ";", r"\*", "%", "- ", "-\t"))
-_LINE_BREAK = re.compile(r"(?:\\|<br ?/?>)[ \t]{0,8}$", re.MULTILINE | re.IGNORECASE)
+_LINE_BREAKS = (re.compile(r"(?m)\\[ \t]{0,8}$"), re.compile(r"(?m)<[Bb][Rr] ?/?>[ \t]{0,8}$"))
 _LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
@@ -53,7 +53,9 @@ def strip_decorations(text: str) -> str:
     if _ENTITY.search(text) and "<xpu" not in text:
         text = html.unescape(text)
     if "\\" in text or "<" in text:
-        text = _LINE_BREAK.sub("", text).replace('\\"', '"')
+        for line_break in _LINE_BREAKS:
+            text = line_break.sub("", text)
+        text = text.replace('\\"', '"')
     lines = given = text.split("\n")
     strip_comment = (_strip_comment,) if any(sign.search(text) for sign in _COMMENT_SIGNS) else ()
     for strip in (_strip_added, *strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes, expand_collapsed_rows):

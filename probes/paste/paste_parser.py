@@ -47,12 +47,15 @@ def make_splitter(parsers: Mapping[str, ToolParser]) -> PartSplitter:
     return PartSplitter({name: each.forms for name, each in parsers.items()})
 
 
-def parse_paste(text: str, parsers: Mapping[str, ToolParser], tool: str | None = None) -> Document:
+def parse_paste(
+    text: str, parsers: Mapping[str, ToolParser], tool: str | None = None, splitter: PartSplitter | None = None
+) -> Document:
     """Return the document of all outputs in the text, or only of those of one tool.  Never raises.
 
-    Remarks have the numbers of the text's lines.
+    Remarks have the numbers of the text's lines.  `splitter` is that of these parsers, where the caller has it.
     """
-    splitter = make_splitter(parsers)
+    splitter = splitter or make_splitter(parsers)
+    text = "" if text.isspace() else text
     hosts = [_strip_host(each) for each in separate_hosts(join_folded_rows(text))]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Device, Process
@@ -24,10 +23,13 @@ def _parse_text(cell: str | None) -> str | None:
     return None if value is None or cell_words.is_hidden(value) else value
 
 
-_NUMBER, _WHOLE = ("float | None", parse_number), ("int | None", parse_whole_number)
+_READ_TYPE: Mapping[str, Callable[[str | None], Any]] = {
+    "float | None": parse_number,
+    "int | None": parse_whole_number,
+    "bool | None": _parse_switch,
+}
 _READ: Mapping[str, Callable[[str | None], Any]] = {
-    field.name: dict([_NUMBER, _WHOLE, ("bool | None", _parse_switch)]).get(str(field.type), _parse_text)
-    for field in fields(Device)
+    field.name: _READ_TYPE.get(str(field.type), _parse_text) for field in fields(Device)
 }
 
 
@@ -39,17 +41,12 @@ def make_device(cells: Mapping[str, str | None], position: int) -> Device:
 
 def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the values of the cells that are fields of Device."""
-    return {name: _read_value(name, cell) for name, cell in cells.items() if name in _READ}
+    return {name: read(cell) for name, cell in cells.items() if (read := _READ.get(name))}
 
 
 def complete_device(values: Mapping[str, Any], position: int) -> Device:
     """Return the device with these values; without an index, with its position."""
     return Device(**values) if values.get("index") is not None else Device(**{**values, "index": position})
-
-
-@lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells
-def _read_value(name: str, cell: str | None) -> Any:
-    return _READ[name](cell)
 
 
 def is_field(name: str) -> bool:

@@ -39,8 +39,11 @@ def is_nvml_result(line: str) -> bool:
 
 def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) -> ToolError | None:
     """Return the first known error message in the text, or None."""
-    lines = "\n".join(paste.lines)[:SEARCHED].split("\n")
-    squeezed = [_ESCAPE.sub("", "".join(line.lower().split()).replace("’", "'")) for line in lines]
+    whole = paste.text[:SEARCHED]
+    lines = whole.split("\n")
+    squeezed = ["".join(line.split()) for line in whole.lower().replace("’", "'").split("\n")]
+    if "\\" in whole:
+        squeezed = [_ESCAPE.sub("", line) for line in squeezed]
     text = "".join(squeezed)
     starts = list(accumulate(map(len, squeezed), initial=0))
     for phrase in phrases if _OURS.search(text) else ():

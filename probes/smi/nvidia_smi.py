@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
-from probes.smi import output_kinds
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -33,4 +32,6 @@ FORMS = OutputForms(
 
 def parse(text: str) -> Document:
     """Return the parsed text, with or without surrounding text; kind "unknown" if there is no output. Never raises."""
-    return output_kinds.parse_output(_NAMES, text)
+    from probes.smi.output_kinds import parse_output  # a text of another tool needs the forms alone
+
+    return parse_output(_NAMES, text)

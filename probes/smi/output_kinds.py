@@ -20,7 +20,7 @@ from probes.smi.pasted_output import PastedOutput, SmiTool, clean_output
 # Kind, words of which the text must contain one (a cheap test), and the parser, which returns None for another kind.
 # The most distinctive formats are first; errors come after all formats with devices, a log without any marks is last.
 KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | None]], ...] = (
-    ("xml", ("smi", "ixml"), xml_output.parse_xml),
+    ("xml", ("<",), xml_output.parse_xml),
     ("query-text", ("smi log", "product name", "gpu uuid", "driver version"), query_text_output.parse_query_text),
     ("table", ("|",), table_output.parse_table),
     ("topo", ("gpu",), topology_output.parse_topology),
@@ -38,7 +38,8 @@ KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | Non
 def parse_output(tool: SmiTool, text: str) -> Document:
     """Return the document of the first format that matches, else of kind `unknown`."""
     paste = clean_output(tool, text)
+    text = paste.lowercase_text
     for _, words, parse_kind in KINDS:
-        if any(word in paste.lowercase_text for word in words) and (document := parse_kind(paste)):
+        if any(map(text.__contains__, words)) and (document := parse_kind(paste)):
             return document
     return Document(tool.name, "unknown")

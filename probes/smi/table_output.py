@@ -38,6 +38,7 @@ class _TableState:
     """The data read so far; `section` is head, devices, mig or processes."""
 
     head: list[tuple[str, ...]] = field(default_factory=list)
+    layout: _Layout | None = None  # of the head so far
     section: str = ""
     in_head: bool = False
     after_rule: bool = False
@@ -95,11 +96,13 @@ def is_other_vendor(paste: PastedOutput, rows: list[str]) -> bool:
     return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _find_banners(rows))
 
 
-class _RowForm(NamedTuple):
+@dataclass(frozen=True, eq=False)  # compared by identity, which is fast
+class _RowForm:
     """What a row is by its text alone, whatever its digits.
 
     `title` is the section that it begins, `has_index` whether an index is before its first inner bar; `shapes` are its
-    cells with zeros for all digits, `begins` is whether the first one begins with an index.
+    cells with zeros for all digits, `begins` is whether the first one begins with an index.  The cells of the last row
+    end with their bars.
     """
 
     is_rule: bool = False
@@ -109,28 +112,27 @@ class _RowForm(NamedTuple):
     shapes: tuple[str, ...] = ()
     begins: bool = False
     is_filled: bool = False
+    is_last: bool = False
 
 
 @lru_cache(maxsize=4096)  # a watch log repeats its rows
-def _classify_row(row: str, drop_open: bool) -> tuple[_RowForm, tuple[str, ...]]:
-    """Return the row's form, and its cells."""
-    form = _classify_shape(row.translate(table_cells.ZEROS), drop_open)
-    return form, () if form.is_rule else tuple(split_cells(row, drop_open=drop_open))
+def _classify_row(row: str, is_last: bool) -> _RowForm:
+    return _classify_shape(row.translate(table_cells.ZEROS), is_last)
 
 
 @lru_cache(maxsize=1024)
-def _classify_shape(row: str, drop_open: bool) -> _RowForm:
+def _classify_shape(row: str, is_last: bool) -> _RowForm:
     if _is_rule(row):
         return _RowForm(is_rule=True)
-    parts = tuple(split_cells(row, drop_open=drop_open))
+    parts = tuple(split_cells(row, drop_open=is_last))
     begins = _FIRST.match("|" + "|".join(parts) + "|") is not None
     title, is_head, has_index = _parse_title(row), bool(_HEAD.match(row)), bool(_FIRST.match(row))
-    return _RowForm(False, title, is_head, has_index, parts, begins, any(map(str.strip, parts)))
+    return _RowForm(False, title, is_head, has_index, parts, begins, any(map(str.strip, parts)), is_last)
 
 
 def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, last: bool) -> None:
     row = line.text
-    form, parts = _classify_row(row, last)
+    form = _classify_row(row, last)
     if form.is_rule:
         reading.in_head = reading.in_head and "=" not in row
         reading.after_rule = True
@@ -143,11 +145,12 @@ def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, las
         if not reading.head and _SECOND_HEAD.match(row):  # words of the first row are cut, or the row is lost
             reading.head.append(table_cells.DEFAULT_HEAD[paste.tool.name][0])
         reading.head.append(tuple(split_cells(row)))
+        reading.layout = None
     elif reading.in_head and not (reading.section == "devices" and form.has_index):
         _read_head_row(reading, row)
     else:
         reading.in_head = False
-        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, line, form, parts)
+        _READ_ROW.get(reading.section or "devices", _read_device_row)(reading, paste, line, form)
     reading.after_rule = False
 
 
@@ -165,6 +168,7 @@ def _read_head_row(reading: _TableState, row: str) -> None:
         reading.process_head += " " + row.strip("| ")
     elif reading.section == "devices":
         reading.head.append(tuple(split_cells(row)))
+        reading.layout = None
 
 
 def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
@@ -174,14 +178,30 @@ def split_cells(row: str, *, drop_open: bool = False) -> list[str]:
     return parts[:-1] if drop_open or not parts[-1].strip() else parts
 
 
-def _read_device_row(
-    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
-) -> None:
-    head = reading.head or table_cells.DEFAULT_HEAD[paste.tool.name]
-    if len(parts) == 1 and not reading.head:
-        return _read_process_row(reading, paste, line, form, parts)
+@dataclass(frozen=True, eq=False)  # compared by identity, which is fast
+class _Layout:
+    """The rows of a head; `usual` are those that the tool prints, where they have as many cells."""
+
+    rows: tuple[tuple[str, ...], ...]
+    usual: tuple[tuple[str, ...], ...]
+
+
+@lru_cache(maxsize=256)
+def _make_layout(rows: tuple[tuple[str, ...], ...], tool: str) -> _Layout:
+    """Return the layout of a head, or the tool's usual one without a head."""
+    usual = table_cells.DEFAULT_HEAD.get(tool, ())
+    rows = rows or usual
+    same = [len(usual) >= len(rows) and len(usual[at]) == len(row) for at, row in enumerate(rows)]
+    return _Layout(rows, tuple(usual[at] if same[at] else () for at in range(len(rows))))
+
+
+def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
+    head = reading.layout or _make_layout(tuple(reading.head), paste.tool.name)
+    reading.layout = head
+    if len(form.shapes) == 1 and not reading.head:
+        return _read_process_row(reading, paste, line, form)
     if _begins_device(reading, head, form):
-        if len(parts) < len(head[0]):
+        if len(form.shapes) < len(head.rows[0]):
             return None  # truncated before the first row was complete: not a device
         reading.devices.append(({}, {}))
         reading.row = 0
@@ -189,12 +209,10 @@ def _read_device_row(
         return None
     else:
         reading.row += 1
-        if _is_third_row(tuple(head), form.shapes):  # at any position
+        if _is_third_row(head, form.shapes):  # at any position
             reading.row = max(reading.row, 2)
-    if reading.row < len(head):
-        usual = table_cells.DEFAULT_HEAD.get(paste.tool.name, ())
-        is_usual = len(usual) >= len(head) and len(usual[reading.row]) == len(head[reading.row])
-        row = _read_cells(head[reading.row], usual[reading.row] if is_usual else (), parts, form.shapes)
+    if reading.row < len(head.rows):
+        row = _read_cells(head, reading.row, line.text, form)
         cells, values = reading.devices[-1]
         cells.update(row.texts)
         values.update(row.values)
@@ -211,11 +229,11 @@ class _RowCells(NamedTuple):
     unread: tuple[tuple[str, str], ...] = ()
 
 
-@lru_cache(maxsize=4096)
-def _read_cells(
-    heading: tuple[str, ...], usual: tuple[str, ...], parts: tuple[str, ...], shapes: tuple[str, ...]
-) -> _RowCells:
-    places = table_cells.find_places(heading, usual, shapes)
+@lru_cache(maxsize=4096)  # a watch log repeats its rows
+def _read_cells(head: _Layout, number: int, row: str, form: _RowForm) -> _RowCells:
+    """Return what a row has below this row of the head."""
+    heading, usual, parts = head.rows[number], head.usual[number], split_cells(row, drop_open=form.is_last)
+    places = table_cells.find_places(heading, usual, form.shapes)
     if places is not None:
         texts = {name: parts[at][begin:end] if begin >= 0 else None for name, at, begin, end in places}
         return _RowCells(texts, device_cells.read_values(texts))
@@ -229,35 +247,36 @@ def _read_cells(
     return _RowCells(texts, device_cells.read_values(texts), tuple(unread))
 
 
-def _begins_device(reading: _TableState, head: Sequence[tuple[str, ...]], form: _RowForm) -> bool:
+def _begins_device(reading: _TableState, head: _Layout, form: _RowForm) -> bool:
     """Return whether this is a device's first row: by its index; if that is unreadable, by its place or its values."""
     if form.begins or not form.is_filled:
         return form.begins
-    if len(form.shapes) != len(head[0]):
+    if len(form.shapes) != len(head.rows[0]):
         return False
     if reading.after_rule and reading.head:
         return True
-    following = reading.row + 1
-    if reading.devices and following < len(head) and table_cells.fits_heading(head[following], form.shapes):
-        return False
-    return _is_most_like_first(tuple(head), form.shapes)
+    return _is_most_like_first(head, form.shapes, reading.row + 1 if reading.devices else len(head.rows))
 
 
 @lru_cache(maxsize=4096)
-def _is_most_like_first(head: tuple[tuple[str, ...], ...], parts: tuple[str, ...]) -> bool:
-    """Return whether more cells have the forms of a first row's columns than those of any other row."""
-    return table_cells.count_values(head[0], parts) > max(
-        (table_cells.count_values(row, parts) for row in head[1:]), default=0
+def _is_most_like_first(head: _Layout, parts: tuple[str, ...], following: int) -> bool:
+    """Return whether more cells have the forms of a first row's columns than those of any other row, and not all have
+    those of the row that should follow."""
+    if following < len(head.rows) and table_cells.fits_heading(head.rows[following], parts):
+        return False
+    return table_cells.count_values(head.rows[0], parts) > max(
+        (table_cells.count_values(row, parts) for row in head.rows[1:]), default=0
     )
 
 
 @lru_cache(maxsize=4096)
-def _is_third_row(head: tuple[tuple[str, ...], ...], parts: tuple[str, ...]) -> bool:
+def _is_third_row(head: _Layout, parts: tuple[str, ...]) -> bool:
     """Return whether this is a row with an empty left cell, not a second row that lost its values there."""
-    if not parts or parts[0].strip() or len(head) < 2:
+    rows = head.rows
+    if not parts or parts[0].strip() or len(rows) < 2:
         return bool(parts) and not parts[0].strip()
-    third = head[2] if len(head) > 2 else [""] * len(head[1])
-    return _has_third_form(tuple(zip(head[1], third, parts, strict=False)), len(head) > 2)
+    third = rows[2] if len(rows) > 2 else [""] * len(rows[1])
+    return _has_third_form(tuple(zip(rows[1], third, parts, strict=False)), len(rows) > 2)
 
 
 def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> bool:
@@ -269,15 +288,12 @@ def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> b
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
 
-def _read_mig_row(
-    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
-) -> None:
-    reading.mig += process_rows.parse_mig_row(parts)
+def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
+    reading.mig += process_rows.parse_mig_row(split_cells(line.text, drop_open=form.is_last))
 
 
-def _read_process_row(
-    reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm, parts: tuple[str, ...]
-) -> None:
+def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
+    parts = split_cells(line.text, drop_open=form.is_last)
     head, cell = reading.process_head, parts[0] if len(parts) == 1 else ""
     if row := process_rows.parse_process_row(head, cell) or process_rows.parse_damaged_row(head, cell):
         reading.processes.append(row)

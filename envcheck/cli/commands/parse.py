@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -65,9 +65,10 @@ def parse(words: tuple[str, ...], fields: str | None, strict: bool, as_document:
 
     tool, file = _choose_tool_and_file(words)
     parsers = load_parsers()
-    text, left_out = _read_input(file, make_splitter(parsers))
+    splitter = make_splitter(parsers)
+    text, left_out = _read_input(file, splitter)
     named = _add_field_names(text, fields, tool, parsers) if fields else text
-    document = note_left_out(parse_paste(named, parsers, tool), left_out)
+    document = note_left_out(parse_paste(named, parsers, tool, splitter), left_out)
     as_document = as_document or not sys.stdout.isatty()
     if document.kind == "unknown":
         _report_nothing(document, text, tool, parsers, as_document)
@@ -169,7 +170,7 @@ def _render_json(value: Any, outer: str) -> str:
     if type(value) not in _CONTAINERS or not value:
         return encode_basestring(value) if type(value) is str else _make_encoder("").encode(value)
     inner = f"{outer}  "
-    if _CONTAINERS.isdisjoint(map(type, value.values() if type(value) is dict else value)):
+    if _is_flat(value.values() if type(value) is dict else value):
         text = _make_encoder(inner).encode(value)
         return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}"
     if type(value) is dict:
@@ -185,7 +186,12 @@ def _render_json(value: Any, outer: str) -> str:
 
 def _is_flat_object(value: Any) -> bool:
     """Return whether the value is a dictionary with values, none of which has values of its own."""
-    return type(value) is dict and bool(value) and _CONTAINERS.isdisjoint(map(type, value.values()))
+    return type(value) is dict and bool(value) and _is_flat(value.values())
+
+
+def _is_flat(values: Iterable[Any]) -> bool:
+    """Return whether none of the values has values of its own."""
+    return _CONTAINERS.isdisjoint(map(type, filter(None, values)))
 
 
 @functools.cache
