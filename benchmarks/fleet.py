@@ -1,7 +1,7 @@
-"""What `envcheck doctor --hosts` costs beside clush, and what judging a thousand recorded hosts does.
+"""What `envcheck doctor --hosts` costs beside clush, and what judging ten thousand recorded hosts does.
 
 python -m benchmarks.fleet hosts [8 32]        as root: hosts are network namespaces with a real sshd each
-python -m benchmarks.fleet replay [1000]       recordings of 16-card machines, three of them odd
+python -m benchmarks.fleet replay [10000]      recordings of 16-card machines, three of them odd
 
 What is aimed at is 1.5 x clush running `true` on all, plus the slowest host's own doctor.  All hosts share this
 machine's cores, so that this one is measured as it is under that load: all are asked at once without ssh, for an
@@ -150,13 +150,13 @@ def replay(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         well = recorded()
         for number in range(1, count + 1):
-            path = Path(folder) / f"node{number:04d}.json"
+            path = Path(folder) / f"node{number:05d}.json"
             if number in ODD:
                 path.write_text(recorded(ODD[number]))
             else:
                 path.write_text(other(well, number))
         argv = [sys.executable, "-m", "envcheck", "doctor", "--replay", folder]
-        for more in ((), ("--json",)):
+        for more in ((), ("--json-lines",)):  # --json keeps all hosts, and is for a few hundred
             clock, used = timed([*argv, *more], dict(os.environ))
             # the largest child so far: the recordings were made by far smaller ones
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -181,6 +181,6 @@ def recorded(*wishes: str) -> str:
 if __name__ == "__main__":
     what, *sizes = [*sys.argv[1:], "hosts"][: len(sys.argv[1:]) or 1]
     if what == "replay":
-        replay(int(sizes[0]) if sizes else 1000)
+        replay(int(sizes[0]) if sizes else 10_000)
     else:
         hosts([int(size) for size in sizes] or [8, 32])

@@ -43,25 +43,31 @@ def count_usable_cores() -> int:
 def run_in_workers(
     work: Callable[[int], Result], count: int, processes: int, ended: Callable[[], None] = lambda: None
 ) -> dict[int, Result]:
-    """Yield numbers below `count` with the result of the work, except those that a killed process left undone.
+    """Return numbers below `count` with the result of the work, except those that a killed process left undone.
 
     `ended` is called after each.
     """
+    found: dict[int, Result] = {}
+    for at, result in iterate_results(work, count, processes):
+        found[at] = result
+        ended()
+    return found
+
+
+def iterate_results(work: Callable[[int], Result], count: int, processes: int) -> Iterator[tuple[int, Result]]:
+    """Yield the result of the work for each number below `count` as soon as it is there, in any order; numbers that a
+    killed process left undone are missing."""
     from multiprocessing.connection import Connection, wait
 
-    found: dict[int, Result] = {}
     with _start_workers(work, count, processes) as workers:
         waiting = [worker.answers for worker in workers]
         while waiting:
             for answers in wait(waiting):
                 assert isinstance(answers, Connection)
                 try:
-                    found.update([answers.recv()])
+                    yield answers.recv()
                 except (EOFError, OSError):
                     waiting.remove(answers)
-                else:
-                    ended()
-    return found
 
 
 @contextlib.contextmanager

@@ -71,6 +71,16 @@ class FleetEvaluator:
             name, tuple(self._findings.setdefault(f, f) for f in findings), shared, kept, None, own_read(facts)
         )
 
+    @property
+    def keeps_facts(self) -> bool:
+        """Whether hosts keep their facts, for reports that show them."""
+        return self._keep
+
+    def share_parts(self, host: JudgedHost) -> JudgedHost:
+        """Return a host that another process judged, with findings and values stored once."""
+        findings = tuple(self._findings.setdefault(f, f) for f in host.findings)
+        return replace(host, findings=findings, values={n: self._share_values(v) for n, v in host.values.items()})
+
     def _share_values(self, values: consistency.Values) -> consistency.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
 

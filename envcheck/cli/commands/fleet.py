@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.cli.doctor_options import HostsReportOptions, ReplayOptions
 from envcheck.cli.options import FleetOptions
-from envcheck.core.errors import UsageError
-from envcheck.core.messages import _, verbatim
+from envcheck.core.messages import _
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding, Question
     from envcheck.fleet.evaluate import FleetEvaluator, JudgedHost
@@ -25,6 +22,7 @@ def diagnose_hosts(
     request: HostsReportOptions | ReplayOptions, site: SiteSettings, judge: Callable[[Facts], list[Finding]]
 ) -> int:
     """Check all hosts or recordings, compare them, write the report; return the exit code."""
+    from envcheck.cli import recordings
     from envcheck.cli.commands import fleet_peers, report_output
     from envcheck.fleet import evaluate
     from envcheck.report import formats
@@ -41,7 +39,7 @@ def diagnose_hosts(
     if request.json_lines:
         return _stream_hosts(request, site, bench)
     hosts = (
-        _judge_recordings(request.replay, bench)
+        recordings.judge_folder(request.replay, bench)
         if isinstance(request, ReplayOptions)
         else ask_each_host(request, bench.judge_output, site.questions)
     )
@@ -56,6 +54,7 @@ def _stream_hosts(request: HostsReportOptions | ReplayOptions, site: SiteSetting
     """Print a document for each host as soon as it is judged, and keep none; return the worst exit code."""
     import click
 
+    from envcheck.cli import recordings
     from envcheck.core import language
     from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED
     from envcheck.core.facts import Facts
@@ -65,15 +64,21 @@ def _stream_hosts(request: HostsReportOptions | ReplayOptions, site: SiteSetting
     language.use_program_language()
     codes: set[int] = set()
 
+    def render(host: JudgedHost) -> tuple[str, int]:
+        report = HostReport(host.findings, Facts(), host.name, host.has_answered)
+        return document.render_host_line(report), exit_code(host.findings, request.strict)
+
     def show(host: JudgedHost) -> None:
-        click.echo(
-            document.render_host_line(HostReport(host.findings, Facts(), host.name, host.has_answered)), nl=False
-        )
-        codes.add(exit_code(host.findings, request.strict))
+        line, code = render(host)
+        click.echo(line, nl=False)
+        codes.add(code)
 
     if isinstance(request, ReplayOptions):
-        for path in _list_recordings(request.replay):
-            show(_judge_recording(path, bench))
+        for line, code in recordings.judge_each(
+            request.replay, lambda path: render(recordings.judge_file(path, bench))
+        ):
+            click.echo(line, nl=False)
+            codes.add(code)
     else:
         ask_each_host(request, lambda output: show(bench.judge_output(output)), site.questions)
     return next((code for code in (CHECK_FAILED, UNDETERMINED) if code in codes), SUCCESS)
@@ -107,35 +112,3 @@ def ask_each_host(
         return [made[name].result() for name in names]
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _judge_recordings(folder: Path, bench: FleetEvaluator) -> list[JudgedHost]:
-    from envcheck.collect import snapshot as recording
-
-    paths = _list_recordings(folder)
-    found = [_judge_recording(path, bench) for path in paths]
-    if not any(host.has_answered for host in found):
-        recording.load_snapshot(paths[0])  # raises: a folder without any recording is a wrong option
-    return found
-
-
-def _list_recordings(folder: Path) -> list[Path]:
-    """Each NAME.json in the folder is the recording of a host."""
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise UsageError(
-            _("{folder} contains no recordings", folder=folder),
-            verbatim("envcheck snapshot --hosts node[01-08] --output-dir FOLDER"),
-        )
-    return paths
-
-
-def _judge_recording(path: Path, bench: FleetEvaluator) -> JudgedHost:
-    """Return the host of a recording; one that cannot be read is a finding, not the end of all others."""
-    from envcheck.collect import snapshot as recording
-
-    try:
-        answers, device = recording.load_snapshot(path)
-    except UsageError as err:
-        return bench.judge_unreadable(path.stem, err.message, err.next_step)
-    return bench.judge_answers(path.stem, answers, device)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from envcheck.cli import recordings
 from envcheck.cli.main import main
 from envcheck.collect import snapshot
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
+from envcheck.explain import workers
 
 
 @pytest.fixture
@@ -57,3 +61,35 @@ def test_json_lines_need_several_hosts(folder: Path) -> None:
 
     assert isinstance(single.exception, UsageError) and "--json-lines" in str(single.exception)
     assert isinstance(broken.exception, UsageError) and "a.json" in str(broken.exception)
+
+
+def test_recordings_are_judged_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results come in the order of the names, also of recordings that a killed process left undone."""
+    here, names = os.getpid(), [f"node{number:04}" for number in range(5 * recordings.CHUNK)]
+    for name in names:
+        (tmp_path / f"{name}.json").write_text("{}")
+    monkeypatch.setattr(workers, "count_usable_cores", lambda: 2)
+
+    def judge(path: Path) -> tuple[str, int]:
+        if path.stem == names[recordings.CHUNK + 3] and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return path.stem, os.getpid()
+
+    found = list(recordings.judge_each(tmp_path, judge))
+
+    assert [name for name, _ in found] == names
+    assert len({pid for _, pid in found}) > 1 and dict(found)[names[recordings.CHUNK]] == here
+    assert {pid for _, pid in recordings.judge_each(tmp_path, judge, is_parallel=False)} == {here}
+
+
+def test_several_processes_find_what_one_finds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report and the lines of many recordings are the same with one process and with two."""
+    for number in range(4, 4 + 2 * recordings.CHUNK):
+        (folder / f"node{number:02}.json").write_text((folder / "node01.json").read_text())
+
+    def run(cores: int, *more: str) -> str:
+        monkeypatch.setattr(workers, "count_usable_cores", lambda: cores)
+        return CliRunner().invoke(main, ["doctor", "--replay", str(folder), *more], standalone_mode=False).output
+
+    for more in ((), ("--json-lines",)):
+        assert run(1, *more) == run(2, *more) != ""
