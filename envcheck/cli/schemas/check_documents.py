@@ -200,7 +200,7 @@ class DiagnosisValues(Keys):
     evidence: list[LogLine] = key("First matching lines.")
 
 
-class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "sources", "rank", "end")):
+class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "sources", "rank", "end", "is_cut")):
     raised_in: str | None = key("Innermost frame of the traceback; null if unknown.")
     called_from: str | None = key("Outermost frame of the traceback; null if unknown.")
 
