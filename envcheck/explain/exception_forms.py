@@ -20,6 +20,7 @@ REPEATING = {
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
+_DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
 
 
@@ -76,10 +77,16 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
         there = entry.needs.search(around) if entry.needs else None
         if entry.needs and there is None:
             continue
-        if form == _MISSING_KEY and any(_DATA_CODE.search(_drop_folders(frame)) for frame in raised.frames[-3:]):
+        if form == _MISSING_KEY and _is_of_data(raised, values):
             return _load_form(_MISSING_COLUMN), {"key": found["key"].strip("'\"")}
         return entry, found.groupdict(default="") | (there.groupdict(default="") if there else {})
     return _load_form(_UNKNOWN), {}
+
+
+def _is_of_data(raised: RaisedException, values: dict[str, str]) -> bool:
+    """Return whether code that prepares data, or a line that takes a part of a batch, raised the exception."""
+    of_data = any(_DATA_CODE.search(_drop_folders(frame)) for frame in raised.frames[-3:])
+    return of_data or bool(_DATA_PART.search(values.get("source", "")))
 
 
 def _find_owner(name: str, source: str) -> str:

@@ -43,6 +43,8 @@ class _SeenLine:
 
     def find_entries(self, line: bytes) -> tuple[str, ...] | None:
         """Return the entries; None for codes that were not seen before."""
+        if line == self.line:
+            return self.names
         its = extract_codes(line)
         if its in self.others:
             return self.others[its]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 LOOKED_AT = 1 << 13  # bytes at the start of a file
 _WIDE_SHARE = 0.4  # of the bytes at one parity are NUL in UTF-16 of mostly Latin text
+# Printable ASCII and line ends, general and Chinese punctuation, Chinese characters, full-width forms.
+_PLAIN = re.compile("[\t\n\r -~\u2000-\u206f\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_PLAIN_SHARE = 0.95
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07")) + b"\x7f"
 _CONTROL_SHARE = 0.05
 _MAGIC = {
@@ -33,7 +38,13 @@ def detect_wide(first: bytes) -> str | None:
         return "utf-16-le"
     if even.count(0) > _WIDE_SHARE * len(even) and odd.count(0) < 0.05 * len(odd):
         return "utf-16-be"
-    return None
+    return next((code for code in ("utf-16-le", "utf-16-be") if _is_plain_text(part, code)), None)
+
+
+def _is_plain_text(part: bytes, code: str) -> bool:
+    """Return whether nearly all characters are those of Latin or Chinese text, with line ends."""
+    text = part[: len(part) // 2 * 2].decode(code, "replace")
+    return "\n" in text and len(_PLAIN.findall(text)) > _PLAIN_SHARE * len(text)
 
 
 def describe_binary(first: bytes) -> str | None:

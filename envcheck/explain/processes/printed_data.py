@@ -1,4 +1,4 @@
-"""Samples of a data set that a program prints: they may quote errors, but report none; pure."""
+"""Samples of a data set and source that a program prints: they may quote errors, but report none; pure."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ _RECORD = re.compile(
     rb"^(?:(?!rror|xception|FATAL|fail).){0,120}?[{\[]\s{0,4}['\"](?:instruction|input|output|text|messages|content|prompt|conversations|query|response"
     rb"|question|answer|chosen|rejected|role)['\"]\s{0,3}:"
 )
+# Python source: a statement by its keyword, and what else such a line may be.
+_STATEMENT = re.compile(
+    rb"^\s{0,40}(?:(?:assert|raise|return) \S|(?:from \S{1,80} )?import \w"
+    rb"|(?:if|elif|for|while|with) .{1,300}:\s{0,9}(?:#|$)|(?:else|try|finally):|except\b.{0,99}:\s{0,9}(?:#|$)"
+    rb"|(?:def|class) \w{1,80}[(:]|(?:print|warnings\.warn)\()"
+)
+_SOURCE = re.compile(
+    rb"^\s{0,40}(?:#|@\w|\w[\w.]{0,80}(?:\[[^\[\]]{0,80}\])? (?:[-+*/|]?=) \S|\w[\w.]{0,80}\(.{0,300}\)\s{0,9}(?:#|$))"
+)
+_FRAME = re.compile(rb'File "[^"]{1,400}", line \d{1,9}')  # a traceback shows the source line below
 
 
 class SampleReader:
@@ -39,7 +49,7 @@ class SampleReader:
     def is_printed_data(self, at: int) -> bool:
         """Return whether the line is part of a sample that was printed."""
         line = self._lines[at]
-        if _RECORD.match(line[:WIDTH]):
+        if _RECORD.match(line[:WIDTH]) or self._is_source(at):
             return True
         if _ENDS.search(line[:200]):
             return False
@@ -54,3 +64,21 @@ class SampleReader:
             self._caption = at
         elif _ENDS.search(head):
             self._caption = -LOOK_BACK
+
+    def _is_source(self, at: int) -> bool:
+        """Return whether the line and one next to it are source that was printed, at least one a plain statement."""
+        line = self._lines[at][:WIDTH]
+        is_statement = bool(_STATEMENT.match(line))
+        if not is_statement and not _SOURCE.match(line):
+            return False
+        before, after = self._find_text(at, -1), self._find_text(at, 1)
+        if _FRAME.search(before):
+            return False
+        return any(_STATEMENT.match(one) or (is_statement and _SOURCE.match(one)) for one in (before, after))
+
+    def _find_text(self, at: int, step: int) -> bytes:
+        """Return the next line with text in a direction, at most three lines away."""
+        for place in range(at + step, at + 4 * step, step):
+            if 0 <= place < len(self._lines) and self._lines[place].strip():
+                return self._lines[place][:WIDTH]
+        return b""

@@ -14,10 +14,16 @@ WIDTH = 600  # bytes of such a line
 KEPT = 3  # steps that must follow an error before it counts as survived: other ranks print their last one later
 _STEP_WORDS = (b"loss", b"it/s", b"s/it", b"iteration", b"step")
 _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Completed", b"after training is done",
-              b"End time of running main", b"raining finished", b"exits successfully", b"nd of training")  # fmt: skip
+              b"End time of running main", b"raining finished", b"exits successfully", b"nd of training",
+              b"Trainer.fit` stopped: `max_", b"ENDING TIMING RUN AT", b'"success"', b"inished training",
+              b"inished Training", b"raining done", b"raining complete")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
-    rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted|finished)\b(?! (?:steps?|with err|\d))"
+    rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
+    rb"|^(?:\W|\d){0,40}[Ff]inished [Tt]raining\b(?! (?:steps?|with err|\d|epoch|batch|iteration))"
+    rb"|Trainer\.fit` stopped: `max_(?:epochs|steps|time)|^(?:\d{1,6}: )?ENDING TIMING RUN AT \d"
+    # MLPerf's log of a run that reached its target
+    rb"|:::MLLOG .{0,400}(?:\"status\": \"success\"|\"status\", \"value\": \"success\")"
     rb"|\[after training is done\]|End time of running main|Process \d{1,9} exits successfully"
 )
 # tqdm of a training: bars with another caption are of preparations, but move as well.

@@ -345,6 +345,16 @@ def test_utf_16_without_a_mark(tmp_path: Path, encoding: str) -> None:
     assert list_names(explainer.explain_files([path])) == ["memory.card"]
 
 
+@pytest.mark.parametrize("encoding", ("utf-16-le", "utf-16-be"))
+def test_utf_16_without_a_mark_in_chinese(tmp_path: Path, encoding: str) -> None:
+    """Most of its characters have no zero byte."""
+    path = tmp_path / "a.log"
+    head = "训练开始：读取模型配置与数据集\n正在预处理训练数据，请稍候\n" * 9
+    path.write_bytes(f"{head}{OOM}\n".encode(encoding))
+
+    assert list_names(explainer.explain_files([path])) == ["memory.card"]
+
+
 @pytest.mark.parametrize("start", (b"\x7fELF\x02", b"PK\x03\x04", bytes(range(32)) * 9))
 def test_binary_files_are_refused(tmp_path: Path, start: bytes) -> None:
     """Weights, archives and programs are no logs, whatever text they contain."""

@@ -110,7 +110,24 @@ FINISHED = [
     "{'train_runtime': 12.5, 'train_samples_per_second': 8.1, 'train_steps_per_second': 1.2, 'train_loss': 0.9}",
     "[after training is done] datetime: 2025-10-11 16:00:00",
     "[2025-10-11 16:00:00,000] [    INFO] - Training completed.",
+    "`Trainer.fit` stopped: `max_steps=90` reached.",
+    "3: ENDING TIMING RUN AT 2024-04-26 11:16:49 PM",
+    ':::MLLOG {"time_ms": 1, "event_type": "INTERVAL_END", "key": "run_stop", "metadata": {"status": "success"}}',
+    ':::MLLOG {"time_ms": 1, "event_type": "POINT_IN_TIME", "key": "status", "value": "success", "metadata": {}}',
 ]
+NOT_FINISHED = [
+    "Finished training epoch 3",
+    "Training done 12 of 90 steps",
+    ':::MLLOG {"time_ms": 1, "event_type": "INTERVAL_END", "key": "run_stop", "metadata": {"status": "aborted"}}',
+]
+
+
+@pytest.mark.parametrize("line", NOT_FINISHED)
+def test_line_that_is_no_end(line: str, tmp_path: Path) -> None:
+    """An error before such a line is a failure: the training did not end there."""
+    (tmp_path / "train.log").write_text("\n".join([*STEPS, *KEY_ERROR, line]) + "\n")
+
+    assert run_explain(str(tmp_path / "train.log")).returncode == 1
 
 
 @pytest.mark.parametrize("line", FINISHED)
@@ -158,6 +175,8 @@ SAMPLES = {
     ],
     "record": ["{{'instruction': 'explain', 'input': '{quoted}', 'output': 'x'}}"],
     "swift": ["[INFO:swift] [INPUT] <user> explain this", "{quoted}", "[INFO:swift] [LABELS_IDS] [-100]"],
+    "source": ["if size > free:", "    raise OutOfMemoryError('{quoted}')", "size = read_size(path)"],
+    "comment": ["import torch", "# {quoted}", "", "def train(size):"],
 }
 
 
