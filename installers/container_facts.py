@@ -249,10 +249,10 @@ def _derive_plan(
 
 
 def _add_site(found: JobContainer, site: SiteAccess) -> JobContainer:
-    """Return the container with the site's mounts and variables; a mount of the recipe keeps its place."""
-    taken = {mount.target for mount in found.spec.mounts}
+    """Return the container with the site's mounts and variables; a mount that the recipe has already is one of both."""
+    taken = {(mount.source, mount.target) for mount in found.spec.mounts}
     offered = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
-    more = tuple(mount for mount in offered if mount.target not in taken)
+    more = tuple(mount for mount in offered if (mount.source, mount.target) not in taken)
     variables = {**found.spec.environment, **site.environment}
     names = (*(mount.target for mount in more), *site.environment)
     spec = replace(found.spec, mounts=(*found.spec.mounts, *more), environment=variables, site=names)

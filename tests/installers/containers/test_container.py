@@ -12,6 +12,7 @@ import pytest
 from envcheck.core import errors
 from installers.containers.compare import ContainerAction, compare_container, decide_action
 from installers.containers.inspect_document import EngineDefaults
+from installers.recipes.recipe import Mount
 from installers.targets.container_errors import explain_error
 from tests.installers.containers.container_helpers import SPEC, ContainerScene, make_scene
 
@@ -241,3 +242,17 @@ def test_sentences(said: str, message: str) -> None:
 
     assert found == message
     assert next_step
+
+
+def test_two_mounts_of_one_target_are_an_obstacle(tmp_path: Path) -> None:
+    """The engine refuses such a container only after the pull; the plan names target and sources."""
+    scene = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    assert scene.recipe.container
+    mounts = (Mount(".", "/workspace"), Mount("/srv/data", "/workspace/"))
+    twice = replace(scene, recipe=replace(scene.recipe, container=replace(scene.recipe.container, mounts=mounts)))
+
+    plain, refused = (each.draw_plan().obstacles for each in (scene, twice))
+
+    assert "several mounts" not in " ".join(obstacle.why for obstacle in plain)
+    why = f"/workspace in the container is the target of several mounts: {scene.work}, /srv/data"
+    assert refused[0].why == why
