@@ -11,6 +11,7 @@ import pytest
 
 from envcheck.core import errors
 from installers.containers.compare import ContainerAction, compare_container, decide_action
+from installers.containers.host_paths import PathKind, plan_container
 from installers.containers.inspect_document import EngineDefaults
 from installers.recipes.recipe import Mount
 from installers.targets.container_errors import explain_error
@@ -242,6 +243,21 @@ def test_sentences(said: str, message: str) -> None:
 
     assert found == message
     assert next_step
+
+
+def test_missing_kernel_folders_name_the_packages_of_the_kernel(tmp_path: Path) -> None:
+    """/lib/modules is no part of a vendor's driver, which was the former advice."""
+    scene = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    found = scene.draw_plan()
+    there = {mount.source: PathKind.FOLDER for mount in found.spec.mounts} | dict.fromkeys(
+        (device.split(":")[0] for device in found.spec.devices), PathKind.FILE
+    )
+    del there["/lib/modules"]
+
+    (obstacle,) = plan_container(scene.recipe, found.container, "image", there).obstacles
+
+    assert obstacle.why.startswith("/lib/modules does not exist on this host")
+    assert "linux-image" in obstacle.remedy and "driver" not in obstacle.remedy
 
 
 def test_two_mounts_of_one_target_are_an_obstacle(tmp_path: Path) -> None:
