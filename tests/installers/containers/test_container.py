@@ -13,6 +13,7 @@ from envcheck.core import errors
 from installers.containers.compare import ContainerAction, compare_container, decide_action
 from installers.containers.host_paths import PathKind, plan_container
 from installers.containers.inspect_document import EngineDefaults
+from installers.recipes.container_spec import SITE_LABEL, read_site_label
 from installers.recipes.recipe import Mount
 from installers.targets.container_errors import explain_error
 from tests.installers.containers.container_helpers import SPEC, ContainerScene, make_scene
@@ -243,6 +244,18 @@ def test_sentences(said: str, message: str) -> None:
 
     assert found == message
     assert next_step
+
+
+@pytest.mark.parametrize(
+    ("label", "names"), [('["/data", "A"]', {"/data", "A"}), ("", set()), ("no JSON", set()), ('{"a": 1}', set())]
+)
+def test_a_container_tells_what_the_site_added(label: str, names: set[str]) -> None:
+    """The label names mounts and variables of the site; a label that is not ours names none."""
+    spec = replace(SPEC, recipe="little", site=("/data", "A"))
+
+    assert read_site_label(spec.labels) == {"/data", "A"}
+    assert read_site_label({SITE_LABEL: label}) == names
+    assert SITE_LABEL not in replace(SPEC, recipe="little").labels
 
 
 def test_missing_kernel_folders_name_the_packages_of_the_kernel(tmp_path: Path) -> None:
