@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan import host_facts
-from installers.recipes.container_spec import SITE_LABEL
+from installers.recipes.container_spec import read_site_label
 from installers.recipes.recipe import Mount, Recipe, RecipeImage
 from installers.software import sources
 from installers.software.builds import BuildSite
@@ -249,10 +248,10 @@ def _derive_plan(
 
 
 def _add_site(found: JobContainer, site: SiteAccess) -> JobContainer:
-    """Return the container with the site's mounts and variables; a mount of the recipe keeps its place."""
-    taken = {mount.target for mount in found.spec.mounts}
+    """Return the container with the site's mounts and variables; a mount that the recipe has already is one of both."""
+    taken = {(mount.source, mount.target) for mount in found.spec.mounts}
     offered = (Mount(m.source, m.target, m.read_only) for m in site_access.list_container_mounts(site))
-    more = tuple(mount for mount in offered if mount.target not in taken)
+    more = tuple(mount for mount in offered if (mount.source, mount.target) not in taken)
     variables = {**found.spec.environment, **site.environment}
     names = (*(mount.target for mount in more), *site.environment)
     spec = replace(found.spec, mounts=(*found.spec.mounts, *more), environment=variables, site=names)
@@ -267,7 +266,7 @@ def _read_container_site(recipe: Recipe, client: docker.DockerClient) -> SiteAcc
     assert recipe.container
     there = lifecycle.inspect_container(client.api, recipe.container.name) or {}
     config = there.get("Config") or {}
-    names = json.loads((config.get("Labels") or {}).get(SITE_LABEL) or "[]")
+    names = read_site_label(config.get("Labels") or {})
     mounts = tuple(
         SiteMount(str(m["Source"]), str(m["Destination"]), not m.get("RW", True))
         for m in there.get("Mounts") or ()

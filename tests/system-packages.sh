@@ -13,6 +13,7 @@ need dockerd docker.io
 need docker-registry docker-registry
 need podman podman
 need newuidmap uidmap
+need rootlesskit rootlesskit
 need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2

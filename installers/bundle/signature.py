@@ -21,13 +21,13 @@ def signature_path(bundle: Path) -> Path:
 
 
 def check_key(key: Path) -> None:
-    """Raise UsageError if there is no such key, before hours are spent on the bundle."""
+    """Raise UsageError if the file is no SSH key, before hours are spent on the bundle."""
+    advice = _("name a private key, or a public one whose private key is in ssh-agent")
     if not key.is_file():
-        raise UsageError(
-            _("--sign {key}: no such file", key=key),
-            _("name a private key, or a public one whose private key is in ssh-agent"),
-        )
-    _require_tool(process.run_command((TOOL, "-Y", "check-novalidate"), timeout_s=60))
+        raise UsageError(_("--sign {key}: no such file", key=key), advice)
+    shown = _require_tool(process.run_command((TOOL, "-l", "-f", str(key)), timeout_s=60))  # its fingerprint
+    if shown.status:
+        raise UsageError(_("--sign {key}: not an SSH key", key=key), advice)
 
 
 def sign_bundle(bundle: Path, key: Path) -> Path:

@@ -201,4 +201,9 @@ def describe_skipped(recipe: Recipe, state: WeightsState, supply: Supply) -> Ite
         what = _("{repository} ({size_gib:g} GiB)", repository=what, size_gib=size)
     elif state.path:
         what = _("{repository} at {path}", repository=what, path=state.path)
-    yield _("weights of {what}: pass --fetch-weights to download them, or --weights DIR to use your own", what=what)
+    yield _(
+        "weights of {what}: download them with `envcheck provision --recipe {recipe} --fetch-weights`, "
+        "or use your own with --weights DIR",
+        what=what,
+        recipe=recipe.name,
+    )

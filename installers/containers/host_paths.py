@@ -46,8 +46,29 @@ def plan_container(recipe: Recipe, found: JobContainer, image: str, kinds: Mappi
     """Return the plan for a container of `image` (a name with digest, or an id); `kinds` has the existing paths."""
     pinned = replace(found, spec=replace(found.spec, image=image))
     folders = tuple(source for source in found.own_folders if source not in kinds)
-    obstacles = (*_check_sources(recipe, pinned, kinds), *_check_devices(recipe, pinned, kinds))
+    obstacles = (
+        *_check_targets(pinned.spec),
+        *_check_sources(recipe, pinned, kinds),
+        *_check_devices(recipe, pinned, kinds),
+    )
     return ContainerPlan(pinned, folders, obstacles)
+
+
+def _check_targets(spec: ContainerSpec) -> Iterator[Obstacle]:
+    """Two mounts cannot have one target: the engine would refuse the container after the pull."""
+    sources: dict[str, list[str]] = {}
+    for mount in spec.mounts:
+        sources.setdefault(posixpath.normpath(mount.target), []).append(mount.source)
+    for target, several in sources.items():
+        if len(several) > 1:
+            yield Obstacle(
+                _(
+                    "{target} in the container is the target of several mounts: {sources}",
+                    target=target,
+                    sources=join(", ", several),
+                ),
+                _("remove all but one from the recipe and from [site] of envcheck.toml"),
+            )
 
 
 def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:

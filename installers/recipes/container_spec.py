@@ -83,6 +83,15 @@ class ContainerSpec:
         return {RECIPE_LABEL: self.recipe, DIGEST_LABEL: self.digest, **of_site} if self.recipe else {}
 
 
+def read_site_label(labels: Mapping[str, str]) -> frozenset[str]:
+    """Return the names that `ContainerSpec.site` put into the labels; empty if there are none, or not ours."""
+    try:
+        found = json.loads(labels.get(SITE_LABEL) or "[]")
+    except ValueError:
+        return frozenset()
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+
 def build_spec(container: RecipeContainer, image: str, folder: str) -> ContainerSpec:
     """Return the container as the recipe describes it, without host facts; relative sources start at `folder`."""
     return ContainerSpec(

@@ -184,7 +184,9 @@ def plan_build(build: RecipeBuild, state: BuildState) -> UnmetRequirement | Sati
     if state.whole:
         return SatisfiedRequirement(_("{name}, built from source", name=build.name))
     size = int((build.space_gib or 1) * 1024)
-    undo = verbatim(f"pip uninstall {build.name}" if build.installs else f"rm {build.checkout}/{build.yields}")
+    undo = verbatim(
+        f"pip uninstall {build.name}" if build.installs else f"rm {shlex.quote(build.checkout)}/{build.yields}"
+    )
     if state.refused:
         remedy = _("use a bundle from the machine that built it (envcheck bundle), or omit --locked")
         return UnmetRequirement(

@@ -7,6 +7,7 @@ finds the mark continues its own work.  git's output is redacted, and hooks of t
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
@@ -98,7 +99,8 @@ def plan_clone(checkout: Checkout, clone: CloneState) -> UnmetRequirement | Sati
     """Return the clone as a plan step: satisfied or not."""
     where, ref = checkout.directory, checkout.ref[:12] if COMMIT.fullmatch(checkout.ref) else checkout.ref
     what = _("clone {url} at {ref} into {where}", url=redact_text(checkout.url), ref=ref, where=where)
-    undo = verbatim(f"rm -r {where}" if clone.is_absent or clone.making else f"git -C {where} checkout {clone.commit}")
+    path = shlex.quote(where)
+    undo = verbatim(f"rm -r {path}" if clone.is_absent or clone.making else f"git -C {path} checkout {clone.commit}")
     if refusal := explain_refusal(checkout, clone):
         return UnmetRequirement(what, NOTHING, NOTHING, NOTHING, obstacle=refusal[0], remedy=refusal[1])
     if not clone.making and clone.commit and clone.commit == clone.wanted:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from envcheck.core.messages import Message, verbatim
+from envcheck.core.messages import Message
 from installers.bundle import offline
 from installers.containers import lifecycle
 from installers.plan.requirement import UnmetRequirement
@@ -21,7 +21,7 @@ from installers.state import journal
 from installers.state.journal import Entry
 from installers.steps import checkout_undo
 from installers.steps.shell_script import ScriptTarget
-from installers.steps.target_state import DesiredState, TargetState
+from installers.steps.target_state import DesiredState, TargetState, locate_command
 from installers.steps.work import StepContext
 
 KNOWN = 200  # maximum number of recorded files that a build creates in a clone
@@ -46,9 +46,7 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
         need = checkouts.plan_clone(checkout, current.sources.clones.get(checkout.directory, CloneState()))
         if isinstance(need, UnmetRequirement):
             title, why, changes, undo = need.step_words
-            if current.container_name and undo:  # its paths are those in the container
-                undo = verbatim(f"docker exec {current.container_name} {undo}")
-            yield CloneCheckout(title, why, changes, undo, need.size_mib, checkout=checkout)
+            yield CloneCheckout(title, why, changes, locate_command(undo, current), need.size_mib, checkout=checkout)
 
 
 def apply(step: CloneCheckout, work: StepContext) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
         if seen.there_bytes
         else _("not downloaded yet"),
         _("stores files in {where}", where=where),
-        verbatim(f"rm -r {seen.host}") if seen.host else _("not needed"),
+        verbatim(f"rm -r {shlex.quote(str(seen.host))}") if seen.host else _("not needed"),
         left,
         weights=seen,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, verbatim
 from installers.plan.requirement import UnmetRequirement
 from installers.plan.step import Step
 from installers.recipes.recipe import RecipeBuild
@@ -17,7 +17,7 @@ from installers.software.builds import BuildState
 from installers.state.journal import Entry
 from installers.steps import checkout
 from installers.steps.shell_script import ScriptTarget, fill_word, quote_double
-from installers.steps.target_state import DesiredState, TargetState
+from installers.steps.target_state import DesiredState, TargetState, locate_command
 from installers.steps.work import StepContext
 
 _VERSION = 'import sys; print("%d.%d" % sys.version_info[:2])'
@@ -48,7 +48,12 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
     for build in builds.list_builds(desired.recipe, desired.role):
         need = builds.plan_build(build, current.sources.builds.get(build.name, BuildState("")))
         if isinstance(need, UnmetRequirement):
-            yield BuildSource(*need.step_words, need.size_mib, build=build)
+            title, why, changes, undo = need.step_words
+            if build.installs and undo:
+                undo = verbatim(f"{current.packages_place.python} -m {undo}")
+            else:
+                undo = locate_command(undo, current)
+            yield BuildSource(title, why, changes, undo, need.size_mib, build=build)
 
 
 def apply(step: BuildSource, work: StepContext) -> Message:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from envcheck.core.facts import Facts
-from envcheck.core.messages import Message
+from envcheck.core.messages import Message, verbatim
 from envcheck.core.model import Finding
 from installers.bundle.sources import Supply
 from installers.bundle.weights_plan import WeightsState
@@ -39,6 +39,13 @@ class DesiredState:
     facts: Facts | None = None
     findings: tuple[Finding, ...] = ()
     image: str | None = None
+
+
+def locate_command(command: Message, current: TargetState) -> Message:
+    """Return a command about paths of the target as it is run on this host: in the container, if there is one."""
+    return (
+        verbatim(f"docker exec {current.container_name} {command}") if current.container_name and command else command
+    )
 
 
 @dataclass(frozen=True)

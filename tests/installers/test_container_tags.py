@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from installers.locks import lockfile
 from tests.installers.images import image_parts
 from tests.installers.images.engine_parts import DockerEngine, LocalRegistry
 from tests.installers.provision_helpers import serve_index, write_wheel
@@ -53,6 +54,21 @@ def box(
         engine.run_docker("rm", "-f", made.name, check=False)
         for each in engine.run_docker("image", "ls", "-q", "--no-trunc", image, check=False).stdout.split():
             engine.run_docker("image", "rm", "--force", each, check=False)
+
+
+@pytest.mark.extended
+def test_an_image_of_another_registry_is_locked_by_digest(box: TaggedContainerCommand) -> None:
+    """The engine has the image of a mirror: the container names it by id, the lock by the digest of that pull."""
+    digest = box.push_image(b"mirrored")
+    mirror = box.image.replace("127.0.0.1", "localhost")
+    box.engine.run_docker("pull", "--quiet", mirror)
+    lock = box.folder / "made.lock"
+    done = box.run_command("--yes", "--lock", str(lock))
+    box.engine.run_docker("image", "rm", "--force", mirror, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    image = lockfile.load_lock(lock).image
+    assert image and (image.reference, image.digest, image.id) == (box.image, digest, "")
 
 
 def test_a_tag_that_moved(box: TaggedContainerCommand) -> None:

@@ -112,9 +112,15 @@ def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
     assert said["obstacle"] == next(iter(said["obstacles"]), None)
     assert [hand["why"].rpartition(";")[0] for hand in said["manual_steps"]] == OLD_DRIVER.get(name, [])
     doubts = [f"this container is not verified on hardware; if it sees no device: envcheck provision --recipe {name}"]
-    assert [words.partition(" --as")[0] for words in said["notes"]] == (
-        doubts if name in BOXED and name not in AS_DOCUMENTED else []
-    )
+    notes = [words.partition(" --as")[0] for words in said["notes"]]
+    of_image = [words for words in notes if words.startswith("the image ")]
+    places = [words for words in notes if words.startswith("this set-up prefers ")]
+    others = [words for words in notes if words not in (*of_image, *places)]
+    assert others == (doubts if name in BOXED and name not in AS_DOCUMENTED else [])
+    assert bool(places) is (name not in BOXED)
+    assert [words for words in of_image if words.startswith("the image contains ")] == of_image[: name in BOXED]
+    too_old = "the image is documented with driver 4.3.8; 4.3.0 is installed. Install driver 4.3.8 or newer"
+    assert [words.startswith(too_old) for words in of_image[1:]] == ([True] if name == "ernie-21b-iluvatar" else [])
 
 
 def read_container(name: str, home: Path, *more: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.compat import image_versions, version_findings
+from envcheck.core import versions
 from envcheck.core.check import Check, job_check
 from envcheck.core.derived.image_names import extract_image_tag
 from envcheck.core.derived.key_value import driver_version
@@ -55,6 +56,8 @@ def check_image_versions(facts: Facts) -> Iterator[Finding]:
         yield skipped_because("job.device")
     elif driver is None:
         yield unknown(_("cannot determine the version of the {what}", what=_("driver")))
+    elif wanted.driver_minimum and versions.is_at_least(driver, wanted.driver_minimum) is False:
+        yield skipped_because("job.driver")  # the newer driver that the recipe requires decides
     else:
         upgrade = f"envcheck provision --recipe {wanted.recipe} --install-driver FILE.run"
         own = image_versions.judge_driver(contents, v, driver, upgrade)

@@ -34,6 +34,20 @@ def test_signed_by_us(signed: tuple[Path, Path]) -> None:
     assert signature.verify_signature(*signed) == "release@example.org"
 
 
+@pytest.mark.parametrize("text", ["", "no key\n", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n"])
+def test_a_file_that_is_no_key_is_refused_at_once(text: str, tmp_path: Path) -> None:
+    """One sentence, before the bundle is made; a private and a public key are accepted."""
+    (tmp_path / "bad").write_text(text)
+    key = make_key(tmp_path, "ours")
+
+    with pytest.raises(UsageError) as refused:
+        signature.check_key(tmp_path / "bad")
+
+    assert refused.value.message == f"--sign {tmp_path}/bad: not an SSH key"
+    signature.check_key(key)
+    signature.check_key(key.with_suffix(".pub"))
+
+
 def spoil(how: str, bundle: Path, signers: Path, folder: Path) -> None:
     """Do what an attacker could."""
     if how == "changed":

@@ -11,7 +11,10 @@ import pytest
 
 from envcheck.core import errors
 from installers.containers.compare import ContainerAction, compare_container, decide_action
+from installers.containers.host_paths import PathKind, plan_container
 from installers.containers.inspect_document import EngineDefaults
+from installers.recipes.container_spec import SITE_LABEL, read_site_label
+from installers.recipes.recipe import Mount
 from installers.targets.container_errors import explain_error
 from tests.installers.containers.container_helpers import SPEC, ContainerScene, make_scene
 
@@ -241,3 +244,44 @@ def test_sentences(said: str, message: str) -> None:
 
     assert found == message
     assert next_step
+
+
+@pytest.mark.parametrize(
+    ("label", "names"), [('["/data", "A"]', {"/data", "A"}), ("", set()), ("no JSON", set()), ('{"a": 1}', set())]
+)
+def test_a_container_tells_what_the_site_added(label: str, names: set[str]) -> None:
+    """The label names mounts and variables of the site; a label that is not ours names none."""
+    spec = replace(SPEC, recipe="little", site=("/data", "A"))
+
+    assert read_site_label(spec.labels) == {"/data", "A"}
+    assert read_site_label({SITE_LABEL: label}) == names
+    assert SITE_LABEL not in replace(SPEC, recipe="little").labels
+
+
+def test_missing_kernel_folders_name_the_packages_of_the_kernel(tmp_path: Path) -> None:
+    """/lib/modules is no part of a vendor's driver, which was the former advice."""
+    scene = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    found = scene.draw_plan()
+    there = {mount.source: PathKind.FOLDER for mount in found.spec.mounts} | dict.fromkeys(
+        (device.split(":")[0] for device in found.spec.devices), PathKind.FILE
+    )
+    del there["/lib/modules"]
+
+    (obstacle,) = plan_container(scene.recipe, found.container, "image", there).obstacles
+
+    assert obstacle.why.startswith("/lib/modules does not exist on this host")
+    assert "linux-image" in obstacle.remedy and "driver" not in obstacle.remedy
+
+
+def test_two_mounts_of_one_target_are_an_obstacle(tmp_path: Path) -> None:
+    """The engine refuses such a container only after the pull; the plan names target and sources."""
+    scene = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    assert scene.recipe.container
+    mounts = (Mount(".", "/workspace"), Mount("/srv/data", "/workspace/"))
+    twice = replace(scene, recipe=replace(scene.recipe, container=replace(scene.recipe.container, mounts=mounts)))
+
+    plain, refused = (each.draw_plan().obstacles for each in (scene, twice))
+
+    assert "several mounts" not in " ".join(obstacle.why for obstacle in plain)
+    why = f"/workspace in the container is the target of several mounts: {scene.work}, /srv/data"
+    assert refused[0].why == why

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import cast
 import pytest
 
 from envcheck.payload import pyz
+from tests.installers.containers.user_parts import make_user
 from tests.installers.images.engine_parts import WRAPPER, DockerEngine, LocalRegistry, make_scratch, require_engine
 from tests.installers.provision_helpers import serve_index, wait_until, write_wheel
 from tests.installers.test_container_provision import ContainerCommand
@@ -59,30 +58,6 @@ def test_provision_repeat_undo(podman: DockerEngine, python_image: str, tmp_path
     assert undone.returncode == 0, undone.stderr
     assert cast("str", podman.run_docker("ps", "-aq").stdout) == ""
     assert podman.run_docker("images", "-q").stdout == ""
-
-
-USER = "envcheck-rootless"
-
-
-@contextlib.contextmanager
-def make_user() -> Iterator[pwd.struct_passwd]:
-    """An ordinary user with subordinate ids, removed at the end with the processes that Podman leaves."""
-    remove_user()
-    subprocess.run(["useradd", "--create-home", USER], check=True, capture_output=True)
-    try:
-        yield pwd.getpwnam(USER)
-    finally:
-        remove_user()
-
-
-def remove_user() -> None:
-    with contextlib.suppress(KeyError):
-        number = pwd.getpwnam(USER).pw_uid
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if folder.stat().st_uid == number:
-                    os.kill(int(folder.name), signal.SIGKILL)
-        subprocess.run(["userdel", "--remove", "--force", USER], capture_output=True, check=False)
 
 
 def run_as(

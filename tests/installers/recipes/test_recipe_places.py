@@ -11,6 +11,7 @@ from envcheck.core.facts import Facts
 from envcheck.job.container_privileges import JobContainer, derive_container
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
+from installers.container_provisioner import ContainerProvisioner
 from installers.recipes import catalogue, loader
 from installers.recipes.recipe import CONTAINER, HOST, Recipe, is_preferred, narrow_to_role
 from launch.backends.k8s.image_choice import choose_image
@@ -112,6 +113,21 @@ def test_a_container_gets_nvidia_cards_by_cdi_or_by_the_runtime() -> None:
     assert derive(cdi=("nvidia.com/gpu=0",), runtimes=("nvidia",)).spec.cdi == ("nvidia.com/gpu=0",)
     by_runtime = derive(runtimes=("nvidia",)).spec
     assert (by_runtime.runtime, by_runtime.environment["NVIDIA_VISIBLE_DEVICES"]) == ("nvidia", "0")
+
+
+def test_undo_hints_of_a_container_are_run_in_it() -> None:
+    """Clones and builds are at paths of the container: the hints of the plan start with docker exec."""
+    job = resolve(JobRequest(recipe="ernie-21b-hetero-container", node_role="iluvatar"), OURS, Facts())
+    plan = ContainerProvisioner(job.recipe, Path("/nowhere"), "iluvatar", facts=Facts()).make_current_plan()
+    undo = {step.name: [str(each.undo) for each in plan.steps if each.name == step.name] for step in plan.steps}
+
+    assert undo["clone"][0] == "docker exec envcheck-ernie-21b-hetero rm -r /workspace/ERNIE"
+    assert undo["build"] == [
+        "docker exec envcheck-ernie-21b-hetero python3 -m pip uninstall paddlepaddle",
+        "docker exec envcheck-ernie-21b-hetero rm"
+        " /workspace/PaddleCustomDevice/Paddle/third_party/flagcx/build/lib/libflagcx.so",
+        "docker exec envcheck-ernie-21b-hetero python3 -m pip uninstall paddle-iluvatar-gpu",
+    ]
 
 
 @pytest.mark.parametrize(
