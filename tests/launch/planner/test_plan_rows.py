@@ -35,6 +35,8 @@ def test_any_cell_is_answered(cells: dict[str, str]) -> None:
 
     assert answer["predicted_verdict"] in (planner.FITS, planner.NOT, planner.UNTOLD)
     assert answer["predicted_gib"] or answer["note"]
+    if answer["predicted_gib"]:
+        assert float(answer["low_gib"]) <= float(answer["predicted_gib"]) <= float(answer["high_gib"])
 
 
 @settings(max_examples=100, deadline=None)
