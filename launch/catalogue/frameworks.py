@@ -127,10 +127,16 @@ class Framework:
     sources: Mapping[str, str]
 
 
+def _merge_tables(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the keys of `own`; a source of a number that is replaced goes with it."""
+    kept = {key: text for key, text in base.get("sources", {}).items() if key not in own}
+    return {**base, **own, "sources": {**kept, **own.get("sources", {})}}
+
+
 def _build_framework(
     name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]
 ) -> Framework:
-    merged = {**base, **own}
+    merged = _merge_tables(base, own)
     styles = {key: kernels[merged.pop(key)] for key in ("kernels", "compiled", "selective")}
     merged.pop("like", None)
     return load_own_part(Framework, FILE, merged, name, name=name, **styles)
@@ -154,7 +160,7 @@ def load_frameworks() -> Mapping[str, Framework]:
     for name, own in tables.items():
         base = dict(tables["common"])
         if "like" in own:
-            base |= tables[own["like"]] | {"names": []}
+            base = _merge_tables(base, tables[own["like"]]) | {"names": []}
         built[name] = _build_framework(name, own, base, kernels)
     return built
 
