@@ -66,6 +66,7 @@ class Framework:
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
+    `loss_half`: loss of a model that computes it from 16-bit logits, under fp16 without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
