@@ -32,6 +32,7 @@ KNOWN = {
     "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
     "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
     "params_total", "tied", "mlp_kind", "mla",
+    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
 }  # fmt: skip
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
 

@@ -92,6 +92,21 @@ def use_fsdp2(f: Framework) -> Framework:
     return replace(f, watches_inputs=False, accumulates_whole=False)
 
 
+def size_buckets(f: Framework, row: Row) -> Framework:
+    """Return the framework with the row's sizes of a DeepSpeed configuration, in entries.
+
+    `reduce_bucket_size` is that of the buffers of gradients: two of them under ZeRO-1 and 2 (overlap_comm), and under
+    ZeRO-3 one of gathered parameters as well.
+    """
+    sizes: dict[str, Any] = {
+        "gathered": parse_number(row, "stage3_max_live_parameters", f.gathered),
+        "subgroup": parse_number(row, "sub_group_size", f.subgroup),
+    }
+    if bucket := parse_number(row, "reduce_bucket_size"):
+        sizes |= {"reduce": 2 * bucket, "bucket": 2 * bucket}
+    return replace(f, **sizes)
+
+
 def parse_layout(row: Row) -> ParallelLayout:
     """Return the degrees of the row; a missing card count follows from dp, else from ASSUMED_CARDS."""
     tp, pp, cp = (max(1, parse_integer(row, key, 1)) for key in ("tp", "pp", "cp"))
@@ -222,7 +237,7 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
 
 def build_row_job(row: Row) -> PlannedJob:
     """Return the job of a row; UsageError if it is invalid."""
-    f = find_row_framework(row)
+    f = size_buckets(find_row_framework(row), row)
     kind = row.get("seq_kind") or ""
     device = devices.find_device(row.get("device") or "")
     away, share = parse_offload(row)
