@@ -59,6 +59,7 @@ MECHANISMS = (
     Fitted("axolotl.lift", 4.0, ("axolotl-examples",)),
     Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
+    Fitted("loop.loss", 12.0, ("universal-trainer",)),
 )
 
 
