@@ -46,7 +46,7 @@ MECHANISMS = (
     Fitted("litgpt.loads_whole", False, ("litgpt-tables",)),
     Fitted("*.quantised_inputs", False, ("litgpt-tables",)),
     Fitted("torchtune.fused_step", (), ("torchtune",)),
-    Fitted("qwen.loss_half", 0.0, ("qwen-readme",)),
+    Fitted("*.loss_half", 12.0, ("qwen-readme",)),
     Fitted("swift1.loss", 12.0, ("swift-bench",)),
     Fitted("*.watches_inputs", False, ("fms-acceleration", "fsdp-qlora")),
     Fitted("*.lift", 2.0, ("fms-acceleration", "unsloth-context", "universal-trainer")),
@@ -59,6 +59,7 @@ MECHANISMS = (
     Fitted("axolotl.lift", 4.0, ("axolotl-examples",)),
     Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
+    Fitted("loop.loss", 12.0, ("universal-trainer",)),
 )
 
 

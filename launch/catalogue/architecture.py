@@ -33,6 +33,7 @@ class Moe:
     fp32_weights: bool = False
     vision_experts: int = 0
     vision_ffn: int = 0
+    fused_tensors: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Model:
     `qk_norm_whole`: over all heads together, not per head.  `caps_logits`, `caps_scores`: soft capping,
     cap x tanh(x / cap).  `fp32_scale`: norms multiply by their scale in fp32 (Gemma).  `some_windows`: only some layers
     have a sliding window.  `foreign`: the kind of layers that is not modelled, "" if all are.
+    `half_logits`: its code computes the loss from the 16-bit logits, without a copy in fp32.
     """
 
     name: Given[str]
@@ -110,6 +112,7 @@ class Model:
     mla: Mla | None = None
     vision_params: int = 0
     foreign: str = ""
+    half_logits: bool = False
     published_params: Annotated[int | None, FileKey("params")] = None
     hub_id: str = ""
     source: str = ""
@@ -195,6 +198,12 @@ class Model:
     def head(self) -> ParameterCounts:
         """The output matrix, whether or not it shares the embedding's storage."""
         return ParameterCounts(self.vocab * (self.hidden + self.head_bias))
+
+    @cached_property
+    def largest_tensor(self) -> int:
+        """Parameters of the largest tensor: embedding, MLP matrix, or the experts of a layer in one."""
+        experts = self.moe.experts * 2 * self.hidden * self.moe.ffn if self.moe and self.moe.fused_tensors else 0
+        return max(self.vocab * self.hidden, self.ffn * self.hidden, experts)
 
     @cached_property
     def final_norm(self) -> ParameterCounts:

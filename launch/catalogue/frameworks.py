@@ -66,6 +66,7 @@ class Framework:
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
+    `loss_half`: loss of a model that computes it from 16-bit logits, under fp16 without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
@@ -127,10 +128,16 @@ class Framework:
     sources: Mapping[str, str]
 
 
+def _merge_tables(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the keys of `own`; a source of a number that is replaced goes with it."""
+    kept = {key: text for key, text in base.get("sources", {}).items() if key not in own}
+    return {**base, **own, "sources": {**kept, **own.get("sources", {})}}
+
+
 def _build_framework(
     name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]
 ) -> Framework:
-    merged = {**base, **own}
+    merged = _merge_tables(base, own)
     styles = {key: kernels[merged.pop(key)] for key in ("kernels", "compiled", "selective")}
     merged.pop("like", None)
     return load_own_part(Framework, FILE, merged, name, name=name, **styles)
@@ -154,7 +161,7 @@ def load_frameworks() -> Mapping[str, Framework]:
     for name, own in tables.items():
         base = dict(tables["common"])
         if "like" in own:
-            base |= tables[own["like"]] | {"names": []}
+            base = _merge_tables(base, tables[own["like"]]) | {"names": []}
         built[name] = _build_framework(name, own, base, kernels)
     return built
 

@@ -22,7 +22,7 @@ def attention_adapters(job: PlannedJob) -> SavedActivations:
         modules = 1 if job.kernels.shared_qkv or job.framework.fused_adapters else 2 if targets == "qv" else 3
         whole = each * modules * m.hidden
     out = targets in ("all-linear", "attn")
-    return SavedActivations(whole=whole + C * job.adapter.rank * (modules + out), divided=each * m.out_size * out)
+    return _split_copies(job, whole, C * job.adapter.rank * (modules + out), each * m.out_size * out)
 
 
 def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
@@ -34,8 +34,17 @@ def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     moe = m.moe if moe_layer else None
     width = m.ffn if not moe else moe.active * moe.ffn + moe.shared_ffn
     copies = 1 if not moe else moe.active + bool(moe.shared_ffn)
-    whole = each * ups * copies * m.hidden + C * job.adapter.rank * (ups + 1) * copies
-    return SavedActivations(whole=whole, divided=each * width)
+    return _split_copies(job, each * ups * copies * m.hidden, C * job.adapter.rank * (ups + 1) * copies, each * width)
+
+
+def _split_copies(job: PlannedJob, inputs: float, between: float, divided: float) -> SavedActivations:
+    """Return the activations of adapters, whose input is gathered first under sequence parallelism.
+
+    The adapters of Megatron's frameworks keep the gathered input for the gradient of the first factor
+    (megatron.core and NeMo, ParallelLinearAdapter).
+    """
+    gathered = job.sequence_parallel and "dist_opt" in job.framework.sharded
+    return SavedActivations(whole=between + inputs * (not gathered), fixed=inputs * gathered, divided=divided)
 
 
 def autocast_copy_bytes(job: PlannedJob, params: float) -> float:

@@ -30,6 +30,6 @@ def loss_bytes(job: PlannedJob) -> float:
     if job.fused_loss:
         head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
         return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
-    plain = f.loss_half if f.loss_half and job.half and job.sharding.startswith("zero") else f.loss
+    plain = f.loss_half if job.model.half_logits and job.half and job.sharding.startswith("zero") else f.loss
     plain += C * job.model.caps_logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

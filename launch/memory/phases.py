@@ -88,6 +88,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 (mark("recomputed layer"), p.working),
                 (mark("layer gradients"), p.gradient),
                 (mark("watched inputs"), p.watched),
+                (mark("unit gradients"), p.unit_gradients),
             ),
         ),
         Phase(
@@ -187,6 +188,7 @@ COMING = (
     mark("recomputed layer"),
     mark("layer gradients"),
     mark("watched inputs"),
+    mark("unit gradients"),
     mark("gathered layers"),
     mark("unpacked matrix"),
 )

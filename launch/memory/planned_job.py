@@ -91,7 +91,8 @@ class PlannedJob:
     preference pairs, a frozen second model (DPO, KTO).  `memory_gib`: size of a card.  `varying_lengths`: samples are
     not packed; `length_known` False: `seq_len` is only a maximum.  `meter`: the reading to predict, allocated, reserved
     or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
-    moments exist.  `assumed`: notes on values that were not given.
+    moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
+    (launch/memory/open_inputs.py).
     """
 
     model: Model
@@ -127,6 +128,7 @@ class PlannedJob:
     last_rank: bool = False
     first_iteration: bool = False
     assumed: tuple[str, ...] = field(default=())
+    open_inputs: frozenset[str] = frozenset()
 
     @cached_property
     def kernels(self) -> Kernels:

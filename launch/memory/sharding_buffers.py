@@ -12,11 +12,12 @@ C = 2.0
 def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of gathered parameters: ZeRO-3 2 min(N, live parameters), FSDP 2 (units x block + root unit).
 
-    The root unit is embedding and head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
+    ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  The root unit is embedding and
+    head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
     unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
     """
     if job.sharding == "zero3":
-        return C * min(holding.total, job.framework.gathered)
+        return C * min(holding.total, max(job.framework.gathered, float(job.model.largest_tensor)))
     if job.sharding == "fsdp" and job.layout.pp > 1 and job.framework.pipelined_shards:
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
@@ -24,6 +25,22 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> f
         units = each * job.framework.units * block + C * (holding.embedding + holding.head)
         return min(C * holding.total, units) + accumulated_gradient_bytes(job, holding)
     return 0.0
+
+
+def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
+
+    The gradients of the root unit (embedding and head) exist from the start of the backward pass to its end, those of a
+    block until they are reduced: 2 bytes each.  The second FSDP copies them into a buffer in the type of the reduction
+    (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).  With whole gradients between micro
+    batches the gradients themselves are counted there.
+    """
+    if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
+        return 0.0
+    whole = accumulated_gradient_bytes(job, holding) > 0
+    gradients = 0.0 if whole else C * (block + holding.embedding + holding.head)
+    copied = 0.0 if job.framework.watches_inputs else job.framework.gradient * block
+    return gradients + copied
 
 
 def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:

@@ -37,6 +37,7 @@ class StageParts:
     subgroup: float
     unpacked: float
     scratch: float = 0.0
+    unit_gradients: float = 0.0
     watched: float = 0.0
 
 
@@ -171,6 +172,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         subgroup=sharding_buffers.subgroup_bytes(job, trained),
         unpacked=quantised.unpacked_matrix_bytes(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
         scratch=scratch,
+        unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
     )
 

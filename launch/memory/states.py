@@ -93,9 +93,13 @@ def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> 
 def moment_bytes(optimizer: str, weight: float, master: float) -> float:
     """Return the bytes of moments per parameter: Adam's two in fp32 with a master copy, else in the weight's type."""
     both = 8.0 if master or weight == 4.0 else 2 * weight
+    if "paged" in optimizer:
+        return 0.0  # managed memory outside the framework's allocator, which moves to the host under pressure
     if "8bit" in optimizer:
-        return 0.0 if "paged" in optimizer else 2.03  # one byte each and 1/64 of scales (bitsandbytes)
-    if "low precision" in optimizer or "bf16" in optimizer:
+        both = 2.03  # one byte each and 1/64 of scales (bitsandbytes)
+    elif "4bit" in optimizer:
+        both = 1.06  # half a byte each and 1/32 of scales (torchao: an fp32 scale for 128 values)
+    elif "low precision" in optimizer or "bf16" in optimizer:
         return 4.0
     if "galore" in optimizer:
         return both / 4  # moments of a low-rank projection (arXiv 2403.03507): rank about a quarter of the width

@@ -14,7 +14,16 @@ from launch.memory import GIB
 from launch.memory.planned_job import ParallelLayout
 from launch.planner import UNTOLD, row_models, row_words, table_rows, verdict
 
-COLUMNS = ("id", "predicted_gib", "predicted_static_gib", "predicted_verdict", "deciding", "note")
+COLUMNS = (
+    "id",
+    "predicted_gib",
+    "low_gib",
+    "high_gib",
+    "predicted_static_gib",
+    "predicted_verdict",
+    "deciding",
+    "note",
+)
 NEEDED = ("model", "method", "cards", "tp", "pp", "sharding", "seq_len", "micro_batch")
 KNOWN = {
     *NEEDED, *row_models.SIZES, *row_models.EXPERTS, "id", "framework", "device", "device_mem_gib", "lora_rank",
@@ -23,6 +32,7 @@ KNOWN = {
     "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
     "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
     "params_total", "tied", "mlp_kind", "mla",
+    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
 }  # fmt: skip
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
 
@@ -93,9 +103,12 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
         }
     odd = [*row_words.list_unknown_words(row)]
     notes = [*odd, *row_words.list_unlisted_names(row)]
+    low, high = verdict.reading_interval(answer, table_rows.parse_regime(row))
     return {
         "id": row.get("id", ""),
         "predicted_gib": f"{answer.reading_gib:.3f}",
+        "low_gib": f"{low:.3f}",
+        "high_gib": f"{high:.3f}",
         "predicted_static_gib": f"{answer.standing / GIB:.3f}",
         "predicted_verdict": UNTOLD if odd else answer.verdict,
         "deciding": answer.deciding_label,

@@ -46,8 +46,9 @@ QUANTS = {
     "hqq-int4": "hqq-int4",
 }  # fmt: skip
 OPTIMIZERS = (
-    "adamw", "adam", "adamw8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw", "adamw_torch",
-    "adamw_torch_fused", "adamw_bf16", "adafactor", "lion", "muon", "sgd", "galore_adamw", "galore_adamw_8bit",
+    "adamw", "adam", "adamw4bit", "adamw8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw",
+    "adamw_torch", "adamw_torch_fused", "adamw_bf16", "adafactor", "lion", "muon", "sgd", "galore_adamw",
+    "galore_adamw_8bit",
 )  # fmt: skip
 # Names of the matrices in checkpoints: Llama's, and those of families that fuse them (PaddleFormers, Qwen, ChatGLM,
 # InternLM2, GPT-NeoX, GPT-2, Phi-3, Baichuan).

@@ -14,7 +14,7 @@ from launch.catalogue import devices, frameworks, hub_cache, model_config, model
 from launch.catalogue.architecture import Model
 from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
-from launch.memory import quantised
+from launch.memory import open_inputs, quantised
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.states import moment_bytes
 from launch.planner import layout_rules, option_words
@@ -147,6 +147,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         optimizer=optimizer,
         meter="smi",
         assumed=tuple(assumed),
+        open_inputs=frozenset(name for name in open_inputs.NAMES if asked.get(name) is None),
     )
     job = replace(job, assumed=(*assumed, *devices.assumed_links(job.device, machine.cards)))
     check_contradictions(asked, method, machine, trains_all)

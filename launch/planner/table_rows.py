@@ -15,6 +15,7 @@ from envcheck.core.messages import _
 from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
+from launch.memory import intervals, open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
@@ -36,6 +37,7 @@ BYTES = {
     "fp8": 1.0, "int8": 1.0,
 }  # fmt: skip
 HALF = ("fp16", "float16", "half")
+COLUMN_OF_INPUT = {"fused_loss": "fused_ce", "offload_share": "offload", "buckets": "reduce_bucket_size"}
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
 
@@ -88,6 +90,21 @@ def use_fsdp2(f: Framework) -> Framework:
     it reduces gradients after every micro batch.
     """
     return replace(f, watches_inputs=False, accumulates_whole=False)
+
+
+def size_buckets(f: Framework, row: Row) -> Framework:
+    """Return the framework with the row's sizes of a DeepSpeed configuration, in entries.
+
+    `reduce_bucket_size` is that of the buffers of gradients: two of them under ZeRO-1 and 2 (overlap_comm), and under
+    ZeRO-3 one of gathered parameters as well.
+    """
+    sizes: dict[str, Any] = {
+        "gathered": parse_number(row, "stage3_max_live_parameters", f.gathered),
+        "subgroup": parse_number(row, "sub_group_size", f.subgroup),
+    }
+    if bucket := parse_number(row, "reduce_bucket_size"):
+        sizes |= {"reduce": 2 * bucket, "bucket": 2 * bucket}
+    return replace(f, **sizes)
 
 
 def parse_layout(row: Row) -> ParallelLayout:
@@ -191,6 +208,13 @@ def parse_targets(row: Row, model: Model) -> str:
         return "all-linear"
 
 
+def parse_regime(row: Row) -> str:
+    """Return the regime of the row's reading (launch/memory/intervals.py)."""
+    meter = parse_meter(row)
+    exact = meter == "reserved" and "coarse" not in (row.get("metric") or "")
+    return intervals.TENSORS if meter == "allocated" else intervals.RESERVED if exact else intervals.OTHER
+
+
 def parse_training(row: Row, model: Model) -> dict[str, Any]:
     """Return the fields of `PlannedJob` for method, adapters, quantised base and preference training."""
     method = (row.get("method") or "full").lower()
@@ -213,7 +237,7 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
 
 def build_row_job(row: Row) -> PlannedJob:
     """Return the job of a row; UsageError if it is invalid."""
-    f = find_row_framework(row)
+    f = size_buckets(find_row_framework(row), row)
     kind = row.get("seq_kind") or ""
     device = devices.find_device(row.get("device") or "")
     away, share = parse_offload(row)
@@ -250,5 +274,8 @@ def build_row_job(row: Row) -> PlannedJob:
         meter=parse_meter(row),
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
+        open_inputs=frozenset(
+            name for name in open_inputs.NAMES if not (row.get(COLUMN_OF_INPUT.get(name, name)) or "").strip()
+        ),
         **parse_training(row, model),
     )

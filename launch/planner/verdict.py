@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _, fill
-from launch.memory import GIB, meter, phases, quantised, uncertainty
+from launch.memory import GIB, intervals, meter, open_inputs, phases, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_trained_params
 from launch.planner.card_memory import CardMemory
 
 PINNED_FACTOR = 1.5
+LEAST_SPREAD = 0.02  # of the need: smaller changes by inputs that were not given are not shown
 FITS, NOT, UNTOLD = "fits", "does-not-fit", "unknown"
 
 
@@ -51,6 +53,17 @@ class LaunchPlan:
         return self.shown.total / GIB
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """The need of tensors in bytes between which 90 % of the readings of left-out sources would lie.
+
+        With the needs for other values of inputs that were not given.
+        """
+        factors, need = intervals.find_residuals(self.job), self.deciding.total
+        spreads = tuple(list_open_spreads(self))
+        low = min(factors.low * need, *(one.low for one in spreads), need)
+        return low, max(factors.high * need, *(one.high for one in spreads), need)
+
+    @property
     def outside(self) -> tuple[tuple[str, float], ...]:
         """Memory of the card beside the tensors in the deciding phase: workspace, cache, context, use when idle."""
         return phases.apply_meter(replace(self.job, meter="smi"), self.deciding).terms[len(self.deciding.terms) :]
@@ -85,6 +98,56 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
         host=host_memory_bytes(job),
         disk=disk_bytes(job),
     )
+
+
+def reading_interval(plan: LaunchPlan, regime: str) -> tuple[float, float]:
+    """Return the interval of `LaunchPlan.reading_gib` in GiB, at most the card for what fits on it.
+
+    It holds the readings of published sources (launch/memory/intervals.py), and the predictions for other values of
+    inputs that were not given.
+    """
+    job, factors = plan.job, intervals.find_residuals(plan.job, regime)
+    others = [evaluate_job(other).reading_gib for _one, some in open_inputs.list_alternatives(job) for other in some]
+    low, high = (min(plan.reading_gib * factors.low, *others, plan.reading_gib),
+                 max(plan.reading_gib * factors.high, *others, plan.reading_gib))  # fmt: skip
+    return low, min(high, job.memory_gib) if plan.reading_gib < job.memory_gib else high
+
+
+@dataclass(frozen=True)
+class OpenSpread:
+    """Tensors of the fullest card in bytes over the other values of an input that was not given."""
+
+    what: Message
+    settings: str
+    low: float
+    high: float
+
+
+def list_open_spreads(plan: LaunchPlan) -> Iterator[OpenSpread]:
+    """Yield the inputs that were not given and change the need by more than 2 %."""
+    need = plan.deciding.total
+    for one, others in open_inputs.list_alternatives(plan.job):
+        needs = [find_peak(other) for other in others]
+        low, high = min(need, *needs), max(need, *needs)
+        if high - low > LEAST_SPREAD * need:
+            yield OpenSpread(one.what, one.settings, low, high)
+
+
+def find_peak(job: PlannedJob) -> float:
+    """Return the peak of tensors of the fullest card, bytes."""
+    return max(p.total for stage in list_stages(job) for p in phases.list_phases(job, stage))
+
+
+def find_limit(job: PlannedJob, need: float, high: float) -> float | None:
+    """Return the bytes of tensors that a reading seldom exceeds (launch/memory/intervals.py); None without evidence.
+
+    At least `high`, and the need for any other value of an input that was not given.
+    """
+    factor = intervals.find_limit_factor(job)
+    if factor is None:
+        return None
+    others = (find_peak(other) for _one, some in open_inputs.list_alternatives(job) for other in some)
+    return max(high, factor * need, *others)
 
 
 def does_fit(job: PlannedJob) -> bool:
@@ -164,11 +227,19 @@ def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding
     if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
         return UNTOLD, _("PEFT copies modules to save before sharding; published attempts ran out of memory")
     if high <= usable:
+        need, limit = deciding.total, find_limit(job, deciding.total, high)
+        if limit is None or limit > usable:
+            return FITS, _(
+                "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB",
+                where=where,
+                need_gib=need / GIB,
+                usable_gib=usable / GIB,
+            )
         return FITS, _(
             "{where} needs {need_gib:.1f}, up to {high_gib:.1f} of {usable_gib:.1f} GiB",
             where=where,
-            need_gib=deciding.total / GIB,
-            high_gib=high / GIB,
+            need_gib=need / GIB,
+            high_gib=limit / GIB,
             usable_gib=usable / GIB,
         )
     open_term = (

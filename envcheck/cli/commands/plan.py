@@ -101,8 +101,8 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
         default="auto",
         show_default=True,
         shell_complete=shell_completion.complete_from(list_hardware),
-        metavar="VENDOR|CARD",
-        help="Vendor (npu, iluvatar, nvidia, xpu, cpu) or card: 910b3, bi-v150, h20, 4090, ...",
+        metavar="|".join(device_names()),
+        help="Device type; envcheck plan also takes a card, such as 910b3 or 4090.",
     )
     cards: int | None = option(
         "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",

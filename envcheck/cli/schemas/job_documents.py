@@ -48,6 +48,18 @@ class PlanHeadroom(Keys):
     min_cards_options: str = key("Options for that number of devices; empty if it is the current one.")
 
 
+class PlanInterval(Keys):
+    low: int = key("Lower end, bytes.")
+    high: int = key("Upper end, bytes.")
+
+
+class PlanOpenInput(Keys):
+    name: str = key("The input that was not given.")
+    settings: str = key("Options and keys that settle it.")
+    low_bytes: int = key("Smallest peak of one device over its values, bytes.")
+    high_bytes: int = key("Largest peak of one device over its values, bytes.")
+
+
 class PlanChange(Keys):
     options: str = key("Options to add to the command.")
     description: str = key("What changes.")
@@ -85,6 +97,7 @@ class PlanDocument(Keys, like=OutcomeDocument):
     layout: PlanLayout = optional_key("Parallel layout of the job.")
     peak: PlanPeak = optional_key("Phase and pipeline stage with the highest peak.")
     need_bytes: PlanNeed = optional_key("Peak memory of one device.")
+    interval_bytes: PlanInterval = optional_key("Bounds within which 9 of 10 published readings lie.")
     usable_bytes: int = optional_key("Memory of one device that tensors can use, bytes.")
     other_bytes: dict[str, int] = optional_key("Other memory of one device by use, such as context, bytes.")
     meter_bytes: int = optional_key("Peak that the memory meter of the job shows on one device, bytes.")
@@ -92,6 +105,7 @@ class PlanDocument(Keys, like=OutcomeDocument):
     disk_bytes_per_node: int = optional_key("Disk space on each node, bytes.")
     cards: list[PlanCard] = optional_key("Each device of this machine; empty for described hardware.")
     assumed: list[str] = optional_key("Assumptions that the options do not state.")
+    open_inputs: list[PlanOpenInput] = optional_key("Inputs that were not given and change the peak.")
     phases: list[PlanPhase] = optional_key("Memory of one device in each phase and pipeline stage.")
     headroom: PlanHeadroom = optional_key("Limits within which the job still fits; only if it fits.")
     changes: list[PlanChange] = optional_key(

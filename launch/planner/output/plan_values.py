@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from envcheck.core.version import SCHEMA_VERSION
-from launch.planner import LaunchPlan, card_verdicts, speed
+from launch.planner import LaunchPlan, card_verdicts, speed, verdict
 from launch.planner.advice import Headroom, LayoutChange
 from launch.planner.output.terminal_text import Point
 from launch.planner.reductions import format_options
@@ -27,6 +27,7 @@ def build_plan_document(plan: LaunchPlan, more: dict[str, Any] | None = None) ->
         "layout": {"tp": x.tp, "pp": x.pp, "vpp": x.vpp, "ep": x.ep, "cp": x.cp, "cards": x.cards},
         "peak": {"phase": plan.deciding.name, "stage": plan.deciding.stage},
         "need_bytes": {"minimum": round(plan.low), "expected": round(plan.deciding.total), "maximum": round(plan.high)},
+        "interval_bytes": dict(zip(("low", "high"), map(round, plan.interval), strict=True)),
         "usable_bytes": round(plan.usable),
         "other_bytes": {name: round(size) for name, size in plan.outside},
         "meter_bytes": round(plan.shown.total),
@@ -34,6 +35,10 @@ def build_plan_document(plan: LaunchPlan, more: dict[str, Any] | None = None) ->
         "disk_bytes_per_node": round(plan.disk),
         "cards": card_verdicts.list_card_values(plan),
         "assumed": list(j.assumed),
+        "open_inputs": [
+            {"name": one.what, "settings": one.settings, "low_bytes": round(one.low), "high_bytes": round(one.high)}
+            for one in verdict.list_open_spreads(plan)
+        ],
         "phases": [
             {"phase": p.name, "stage": p.stage, "bytes": {name: round(size) for name, size in p.terms if size}}
             for p in plan.phases

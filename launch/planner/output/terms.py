@@ -55,6 +55,9 @@ TERMS = {
     mark("recomputed layer"): MemoryTerm("R", "#b07aa1", _("recomputed activations of one layer"), KORTHIKANTI),
     mark("layer gradients"): MemoryTerm("D", "#d37295", _("gradients of one module's activations"), SAVED),
     mark("watched inputs"): MemoryTerm("H", "#bcbd22", _("2 h per token and layer, with adapters"), SHARDED),
+    mark("unit gradients"): MemoryTerm(
+        "N", "#a0cbe8", _("unsharded gradients of FSDP's working unit, and the input of their reduction"), SHARDED
+    ),
     mark("logits and loss"): MemoryTerm("L", "#9c755f", _("bytes x tokens x V/T on the last stage"), LOSS),
     mark("gathered layers"): MemoryTerm("X", "#86bcb6", _("2 bytes x parameters held unsharded"), SHARDED),
     mark("communication buckets"): MemoryTerm("B", "#bab0ac", _("2 bytes x bucket entries"), DEEPSPEED),

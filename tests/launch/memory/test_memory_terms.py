@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from launch.catalogue import frameworks, models
+from launch.catalogue import devices, frameworks, models
 from launch.catalogue.architecture import Model
 from launch.memory import (
     GIB,
     activations,
+    adapter_activations,
     adapters,
     loss,
     meter,
@@ -23,6 +24,7 @@ from launch.memory import (
 )
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts
+from launch.memory.states import moment_bytes
 from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
 
 KNOWN = frameworks.load_frameworks()
@@ -244,3 +246,62 @@ def test_usable_memory_of_a_910b() -> None:
     asked = make_job("300b", 8, 16)
 
     assert meter.usable_bytes(asked) / GIB == pytest.approx(58.6, abs=0.3)
+
+
+def test_fsdp_holds_the_working_units_gradients() -> None:
+    """Full training under FSDP holds the unsharded gradients of a block and of the root unit in the backward pass.
+
+    The second FSDP copies those of the block for their reduction; adapters, and other schemes, hold none.
+    """
+    f = frameworks.load_frameworks()["generic"]
+    model = models.load_model("llama-3-8b")
+    job = PlannedJob(
+        model=model, framework=f, device=devices.find_device("A100"), memory_gib=80, layout=ParallelLayout(cards=8),
+        sharding="fsdp", grad_accum=1,
+    )  # fmt: skip
+    block, ends = model.layer_params(0).total, 2 * model.vocab * model.hidden
+    held = build_stage_parts(job, 0).unit_gradients
+    second = build_stage_parts(replace(job, framework=replace(f, watches_inputs=False)), 0).unit_gradients
+
+    assert held == pytest.approx(2 * (block + ends), rel=1e-4)
+    assert second == pytest.approx(held + f.gradient * block, rel=1e-4)
+    assert build_stage_parts(replace(job, sharding="zero3"), 0).unit_gradients == 0
+    assert build_stage_parts(replace(job, method="lora", adapter=Adapter(8)), 0).unit_gradients == 0
+
+
+def test_zero3_gathers_the_largest_tensor() -> None:
+    """A tensor with all experts of a layer is gathered whole, although it has more entries than live parameters."""
+    model = models.load_model("gpt-oss-120b")
+    job = PlannedJob(
+        model=model, framework=frameworks.load_frameworks()["generic"], device=devices.find_device("A100"),
+        memory_gib=80, layout=ParallelLayout(cards=8), sharding="zero3",
+    )  # fmt: skip
+
+    assert model.largest_tensor == 128 * 2 * 2880 * 2880 > 2e9
+    assert build_stage_parts(job, 0).gathered == 2 * model.largest_tensor
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "size"),
+    [("adamw", 4.0), ("adamw8bit", 2.03), ("adamw4bit", 1.06), ("paged_adamw_32bit", 0.0), ("paged_adamw8bit", 0.0),
+     ("galore_adamw", 1.0), ("galore_adamw_8bit", 2.03 / 4), ("lion", 2.0)],
+)  # fmt: skip
+def test_moments_of_optimizers(optimizer: str, size: float) -> None:
+    """Bytes of moments per 16-bit parameter; paged optimizers hold theirs outside the allocator, GaLore a quarter."""
+    assert moment_bytes(optimizer, 2.0, 0.0) == pytest.approx(size)
+
+
+def test_adapters_keep_the_gathered_input() -> None:
+    """With sequence parallelism Megatron's adapters keep their input for the whole sequence, others their part."""
+    known, model = frameworks.load_frameworks(), models.load_model("llama-3-8b")
+    sizes = {}
+    for name in ("megatron", "generic"):
+        job = PlannedJob(
+            model=model, framework=known[name], device=devices.find_device("A100"), memory_gib=80, method="lora",
+            layout=ParallelLayout(tp=4, cards=4), sequence_parallel=True, adapter=Adapter(8, "qkv"),
+        )  # fmt: skip
+        kept = adapter_activations.attention_adapters(job)
+        sizes[name] = (kept.bytes_on_card(4, True), kept.bytes_on_card(1, False))
+
+    assert sizes["megatron"][0] > 0.9 * sizes["megatron"][1]
+    assert sizes["generic"][0] == pytest.approx(sizes["generic"][1] / 4)

@@ -280,7 +280,7 @@ def test_rows(tmp_path: Path) -> None:
     lines = (tmp_path / "out.csv").read_text().splitlines()
 
     assert done.returncode == 0
-    assert lines[1].split(",")[3] == "does-not-fit"
+    assert lines[1].split(",")[5] == "does-not-fit"
     assert "cards is 'many'" in lines[2]
     assert "unknown" in lines[3]
 

@@ -1,0 +1,84 @@
+"""Inputs that change the memory of a job and were not given: what they can be, and which option or key settles them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from envcheck.core.messages import Message, _
+from launch.memory.planned_job import PlannedJob
+
+NAMES = ("grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share")
+
+
+@dataclass(frozen=True)
+class OpenInput:
+    """`settings`: options and keys that settle the input; `others`: the job with other values of it."""
+
+    name: str
+    what: Message
+    settings: str
+    others: Callable[[PlannedJob], tuple[PlannedJob, ...]]
+
+
+def _accumulate(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """More micro batches per step; a single one, in which gradients need not exist beside the activations."""
+    return tuple(replace(job, grad_accum=count) for count in (1, max(2, job.layout.pp)))
+
+
+def _change_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    return (replace(job, fused_loss=not job.fused_loss),) if job.framework.fused_chunk else ()
+
+
+def _change_targets(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    if job.trains_all:
+        return ()
+    return tuple(replace(job, adapter=replace(job.adapter, targets=name)) for name in ("qv", "all-linear"))
+
+
+def _fuse_optimizer(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """torch's AdamW without temporaries: fused=True or foreach=False."""
+    return (replace(job, framework=replace(job.framework, step=0.0)),) if job.framework.step else ()
+
+
+def _expand_segments(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    return (replace(job, expandable=not job.expandable),)
+
+
+def _size_buckets(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """Buckets of h^2 entries, as transformers' "auto" sets them (integrations/deepspeed.py)."""
+    if not job.sharding.startswith("zero"):
+        return ()
+    square = float(job.model.hidden**2)
+    sizes = replace(job.framework, bucket=2 * square, reduce=square, gathered=max(square, job.framework.gathered / 10))
+    return (replace(job, framework=sizes),)
+
+
+def _share_offload(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """Half of the states: Megatron-LM's optimizer offload takes a fraction."""
+    if "optimizer" not in job.offload or "dist_opt" not in job.framework.sharded or job.framework.reload:
+        return ()
+    return (replace(job, offload_share=0.5),)
+
+
+INPUTS = {
+    one.name: one
+    for one in (
+        OpenInput("grad_accum", _("micro-batches per step"), "--grad-accum", _accumulate),
+        OpenInput("fused_loss", _("loss implementation"), "--fused-loss, --no-fused-loss", _change_loss),
+        OpenInput("lora_targets", _("LoRA targets"), "--lora-targets", _change_targets),
+        OpenInput("optimizer", _("optimizer variant"), "--optimizer adamw_torch_fused", _fuse_optimizer),
+        OpenInput(
+            "expandable_segments", _("allocator"), "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", _expand_segments
+        ),
+        OpenInput("buckets", _("DeepSpeed's buckets"), "stage3_max_live_parameters, reduce_bucket_size", _size_buckets),
+        OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
+    )
+}
+
+
+def list_alternatives(job: PlannedJob) -> Iterator[tuple[OpenInput, tuple[PlannedJob, ...]]]:
+    """Yield the inputs of the job that were not given and can differ, each with the job with other values."""
+    for name, one in INPUTS.items():
+        if name in job.open_inputs and (others := tuple(other for other in one.others(job) if other != job)):
+            yield one, others

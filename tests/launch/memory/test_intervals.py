@@ -1,0 +1,91 @@
+"""Intervals of predictions: factors from published readings, and inputs that were not given."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import memory_intervals
+from launch.catalogue import frameworks
+from launch.memory import intervals, open_inputs
+from launch.memory.planned_job import ParallelLayout, PlannedJob
+from launch.planner import job_table, machines, resolve, verdict
+
+MEASURED = Path(memory_intervals.__file__).with_name("measured")
+A100 = machines.build_described_machine("a100", 8, 80)
+
+
+def make_job(**asked: object) -> PlannedJob:
+    return resolve.build_planned_job(A100, "llama-3-8b", "full", {"sharding": "fsdp", "seq_len": 2048, **asked})
+
+
+def test_factors_are_plausible() -> None:
+    """Each regime and framework has factors around 1, from a number of readings, in the order low, high, limit."""
+    for group in ("regimes", "frameworks"):
+        for name, one in intervals.load_residuals(group).items():
+            assert 0.5 < one.low <= 1 <= one.high <= one.limit < 3, name
+            assert one.readings >= memory_intervals.LEAST and one.sources >= 1 and 0 <= one.obeyed <= 1
+    assert set(intervals.load_residuals("regimes")) == set(intervals.REGIMES)
+
+
+def test_frameworks_have_their_own_factors() -> None:
+    """A framework with readings has factors of its own, any other those of the regime."""
+    job, known = make_job(), frameworks.load_frameworks()
+    own = intervals.find_residuals(replace(job, framework=known["fused-ops"]))
+
+    assert own == intervals.load_residuals("frameworks")["fused-ops-tensors"]
+    assert intervals.find_residuals(job) == intervals.load_residuals("regimes")["tensors"]
+
+
+def test_most_readings_are_inside() -> None:
+    """At least 90 % of the published readings that are in the repository lie in the interval of their row."""
+    inside = []
+    for name in ("published.csv", "published2.csv"):
+        with (MEASURED / name).open(newline="") as file:
+            for row in csv.DictReader(file):
+                if (
+                    row["kind"] == "measured"
+                    and row["peak_gib"]
+                    and row["seq_kind"] != "cap"
+                    and row["quality"] in "AB"
+                ):
+                    answer = job_table.predict_row({**row, "peak_gib": "", "static_gib": "", "verdict": ""})
+                    inside.append(float(answer["low_gib"]) <= float(row["peak_gib"]) <= float(answer["high_gib"]))
+
+    assert len(inside) > 150 and sum(inside) >= 0.9 * len(inside)
+
+
+def test_open_inputs_widen_the_interval() -> None:
+    """Gradient accumulation that was not given widens the interval of FSDP by unsharded gradients."""
+    given, asked = verdict.evaluate_job(make_job(grad_accum=1)), verdict.evaluate_job(make_job())
+    spreads = {one.settings: one for one in verdict.list_open_spreads(asked)}
+
+    assert "--grad-accum" in spreads and "--grad-accum" not in {
+        one.settings for one in verdict.list_open_spreads(given)
+    }
+    assert spreads["--grad-accum"].high - asked.deciding.total > 1.9 * 8e9
+    assert asked.interval[1] >= spreads["--grad-accum"].high > given.interval[1]
+
+
+@pytest.mark.parametrize("name", open_inputs.NAMES)
+def test_each_input_can_be_settled(name: str) -> None:
+    """Every input names an option or key; one that was given is not listed."""
+    job = replace(make_job(), open_inputs=frozenset({name}), sharding="zero3", layout=ParallelLayout(cards=8))
+
+    assert open_inputs.INPUTS[name].settings
+    assert [one.name for one, _others in open_inputs.list_alternatives(job)] in ([name], [])
+    assert not [*open_inputs.list_alternatives(replace(job, open_inputs=frozenset()))]
+
+
+def test_up_to_is_a_limit_that_readings_obey() -> None:
+    """ "up to" is at least the need for any other value of an open input, and missing without evidence or room."""
+    roomy, tight = make_job(), replace(make_job(), memory_gib=26.0)
+    answer = verdict.evaluate_job(roomy)
+    limit = verdict.find_limit(roomy, answer.deciding.total, answer.high)
+
+    assert limit is not None and limit >= max(one.high for one in verdict.list_open_spreads(answer))
+    assert "up to" in f"{answer.reason}"
+    assert "up to" not in f"{verdict.evaluate_job(tight).reason}"
