@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
 from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
 from envcheck.core.messages import _
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import find_family_options
 from envcheck.lint.rules.training.program_options import find_new_name
+from envcheck.scripts.known_programs import find_config_program
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
 _ALWAYS = frozenset(
@@ -244,9 +246,14 @@ def _read_number(entry: ConfigEntry | None) -> int | None:
 
 
 def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
-    """Find numbers such as 1e-5, which YAML 1.1 reads as text because the point is missing."""
+    """Find numbers such as 1e-5, which YAML 1.1 reads as text because the point is missing.
+
+    OmegaConf, pydantic and ms-swift's command line read them as numbers; LLaMA-Factory only since it has OmegaConf.
+    """
     for config in context.configs:
-        if config.block.kind != "yaml":
+        row = find_config_program(config)
+        reads = config.family == "swift" or (row is not None and bool(_NUMERIC_PARSERS.search(row.parser)))
+        if config.block.kind != "yaml" or (reads and config.family != "llamafactory"):
             continue
         for entry in config.entries:
             if entry.kind == "str" and entry.values and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", entry.values[0]):
@@ -260,14 +267,12 @@ def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
                     "PyYAML reads {values} as text because the decimal point is missing; some trainers reject it",
                     values=entry.values[0],
                 )
-                yield warn(
-                    place,
-                    seen,
-                    _("Write {fixed}.", fixed=fixed),
-                    TextFix(((entry.value_start, entry.value_end, fixed),)),
-                )
+                fix = TextFix(((entry.value_start, entry.value_end, fixed),))
+                build = note if row is None or reads else warn
+                yield replace(build(place, seen, _("Write {fixed}.", fixed=fixed)), fix=fix)
 
 
+_NUMERIC_PARSERS = re.compile("OmegaConf|Hydra|pydantic")
 _TEMPLATES = (("llama-3", ("llama3", "mllama")), ("qwen", ("qwen",)), ("gemma", ("gemma",)), ("glm-4", ("glm",)))
 _ANY = ("default", "empty", "alpaca", "chatml", "vanilla", "fewshot", "intern")
 
