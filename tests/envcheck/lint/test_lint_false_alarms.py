@@ -165,6 +165,11 @@ SOUND = {
     "an empty line in quoted options": 'ARGS="--lr 1 \\\n\n --swiglu"\ntorchrun --nproc_per_node 8 train.py $ARGS\n',
     "a template to fill in": "DATA=<path to the data (jsonl)>\ntorchrun --nproc_per_node 8 train.py --data $DATA\n",
     "the file of node 0": "NNODES=2 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=4 swift sft --model a\n",
+    "an address to fill in": 'M="master node ip"\nA="--nnodes 2 --node_rank 0 --nproc_per_node 8 --master_addr $M '
+    '--master_port 6000"\ntorchrun $A train.py --lr 1\n',
+    "a path to fill in": "DATA=<PATH_OF_DATA> \\ \n  (e.g., /a.json)\nMORE=<PATH>\npython a.py \\\n  --func b\n",
+    "nodes by the scheduler": 'torchrun --nnodes ${SLURM_NNODES:-"1"} --nproc_per_node 8 --node_rank ${R:-0} '
+    "--master_addr ${M:-a} pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4\n",
     "nodes in a file": "accelerate launch --config_file examples/nodes.yaml --machine_rank 1 train.py --model a\n",
 }
 

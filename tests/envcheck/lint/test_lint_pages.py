@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.cli.docs.lint_page import page
-from envcheck.core import documentation
+from envcheck.lint import rule_pages
 from envcheck.lint.rule_pages import find_rule_page
 from envcheck.lint.rule_table import RULES
 from tests.envcheck.report import sarif_schema
@@ -50,7 +50,7 @@ def test_links(script: str) -> None:
 
 def test_links_to_the_site(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the address of the site in the package's metadata, links are URLs, and SARIF has them as helpUri."""
-    monkeypatch.setattr(documentation, "_find_site", lambda: SITE)
+    monkeypatch.setattr(rule_pages, "_find_site", lambda: SITE)
     document = json.loads(run_lint(script, "--sarif"))
     (rule,) = document["runs"][0]["tool"]["driver"]["rules"]
 

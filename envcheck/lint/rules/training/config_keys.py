@@ -49,14 +49,33 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                 yield fail(place, _("cannot parse the configuration: {error}", error=config.error), do)
 
 
+# What reads a configuration of these kinds and rejects a key that it has twice; other parsers take the last one.
+_REJECTING = {
+    "llamafactory": "OmegaConf",
+    "llamafactory-v1": "OmegaConf",
+    "torchtune": "OmegaConf",
+    "verl": "OmegaConf",
+    "compose": "Docker Compose",
+    "deepspeed": "DeepSpeed",
+}
+
+
 def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
+        parser = _REJECTING.get(config.family, "")
         for entry in config.doubled:
-            yield fail(
-                _make_key_place(entry),
-                _("{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name),
-                _("Keep only the intended one."),
-            )
+            if parser:
+                seen = _("{name} appears twice: {parser} rejects the file", name=entry.name, parser=parser)
+                yield fail(_make_key_place(entry), seen, _("Keep only the intended one."))
+                continue
+            first = next((e for e in config.entries if (e.path, e.name) == (entry.path, entry.name)), entry)
+            if first.values == entry.values and entry.kind != "map":
+                seen = _("{name} appears twice with the same value", name=entry.name)
+            else:
+                seen = _(
+                    "{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name
+                )
+            yield warn(_make_key_place(entry), seen, _("Keep only the intended one."))
 
 
 def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
