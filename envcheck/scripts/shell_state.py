@@ -59,6 +59,7 @@ class ShellState:
         )
 
     def assign_value(self, name: str, value: ShellValue) -> None:
+        """Set the value of a variable."""
         self.values[name] = value
         self._changed.add(name)
 
@@ -68,10 +69,12 @@ class ShellState:
             self.assign_value(name, value)
 
     def export_name(self, name: str) -> None:
+        """Export a variable, which may have no value yet."""
         self.exported.add(name)
         self._changed.add(name)
 
     def unset_name(self, name: str) -> None:
+        """Remove a variable, and its export."""
         self.values.pop(name, None)
         self.exported.discard(name)
         self._changed.add(name)

@@ -158,11 +158,25 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
             )
             if before.endswith(b"\\") or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
+            if not script.block.is_script and not _follows_program(before):
+                continue  # options that a document lists, without their command
             seen = _(
                 "{word} starts a command: the backslash at the end of the previous line is missing",
                 word=first.text[:60],
             )
             yield fail(first, seen, _("End the previous line with a backslash."))
+
+
+_STARTED = re.compile(
+    rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|bash|sh|docker|podman|srun|sbatch|mpirun|swift|megatron|vllm|"
+    rb"[\w-]+-cli|erniekit|axolotl|trl|xtuner|tune|\S+\.(?:sh|py))(?=\s|$)"
+)
+
+
+def _follows_program(before: bytes) -> bool:
+    """Whether the line above a block's option starts a program."""
+    words = before.rpartition(b"\n")[2].split()
+    return any(_STARTED.fullmatch(word) for word in words[:4])
 
 
 def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
@@ -192,7 +206,8 @@ def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
             )
             quoted = _is_within_quotes(text, match.start())
             if not quoted:
-                yield fail(place, seen, _("Write {named}.", named=named), replace_span(place, plain))
+                sure = dash or script.block.is_script  # a document's block may be no shell
+                yield warn_or_fail(sure, place, seen, _("Write {named}.", named=named), replace_span(place, plain))
 
 
 def _find_heredoc(script: ShellScript, offset: int) -> tuple[ShellCommand, Heredoc] | None:
