@@ -18,6 +18,8 @@ from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.lint.linter import LintResult, exit_code
+from envcheck.lint.rule_pages import find_rule_page
+from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.report import Style, safe
 from envcheck.report.summary import add_parentheses, count_status
 
@@ -26,9 +28,11 @@ _COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36", Status.O
 MOST_LINES = 8  # further places of an equal finding that are named
 
 
-def as_text(result: LintResult, style: Style, strict: bool = False) -> str:
-    lines = [line for same in _group_equal(result) for line in _render_remark(result, same, style)]
-    return "\n".join([*_render_readings(result, style), *lines, *_render_summary(result, style, strict)]) + "\n"
+def as_text(result: LintResult, style: Style, strict: bool = False, name: str = "") -> str:
+    """Return the result of a file; `name` is shown for it, by default the last part of its path."""
+    shown = safe(name or ("-" if result.source.name == "-" else result.source.name.rpartition("/")[2]))
+    lines = [line for same in _group_equal(result) for line in _render_remark(result, same, style, shown)]
+    return "\n".join([*_render_readings(result, style, shown), *lines, *_render_summary(result, style, strict)]) + "\n"
 
 
 MOST_READINGS = 4  # of a file that are named
@@ -53,22 +57,21 @@ _KINDS = {
 }
 
 
-def _render_readings(result: LintResult, style: Style) -> Iterator[str]:
+def _render_readings(result: LintResult, style: Style, name: str) -> Iterator[str]:
     """The first lines: what the file was read as, and what was not checked; silence must not look like a pass."""
     if not result.readings:
         return
     read = [describe_reading(reading) for reading in result.readings]
     unchecked = list(dict.fromkeys(part for reading in result.readings for part in reading.unchecked))
-    name = "-" if result.source.name == "-" else result.source.name.rpartition("/")[2]
     yield from _wrap_text(
-        translate(_("{name} read as: {programs}", name=safe(name), programs=_join_some(read))), "", style.width
+        translate(_("{name} read as: {programs}", name=name, programs=join_some(read))), "", style.width
     )
     if unchecked:
-        yield from _wrap_text(translate(_("not checked: {parts}", parts=_join_some(unchecked))), "", style.width)
+        yield from _wrap_text(translate(_("not checked: {parts}", parts=join_some(unchecked))), "", style.width)
     yield ""
 
 
-def _join_some(parts: list[Message]) -> Message:
+def join_some(parts: list[Message]) -> Message:
     """The first parts, and how many more there are."""
     shown = join("; ", parts[:MOST_READINGS])
     more = len(parts) - MOST_READINGS
@@ -93,14 +96,13 @@ def label_severity(severity: Status) -> Message:
     return _WORDS[severity]
 
 
-def _render_remark(result: LintResult, same: list[Remark], style: Style) -> Iterator[str]:
+def _render_remark(result: LintResult, same: list[Remark], style: Style, name: str) -> Iterator[str]:
     remark = same[0]
     line, column = result.source.find_position(remark.start)
     word = translate(_WORDS[remark.severity])
     shown = f"\033[{_COLOURS[remark.severity]}m{word}\033[0m" if style.colour else word
-    name = "-" if result.source.name == "-" else result.source.name.rpartition("/")[2]
     origin = " (shellcheck)" if remark.origin != "envcheck" else ""
-    yield f"{shown} {safe(name)}:{line}:{column} {remark.rule}{origin}"
+    yield f"{shown} {name}:{line}:{column} {remark.rule}{origin}"
     end_line, end_column = result.source.find_position(remark.end)
     text = quote_source_line(result, remark)
     width = (end_column if end_line == line else len(text) + 1) - column
@@ -112,7 +114,17 @@ def _render_remark(result: LintResult, same: list[Remark], style: Style) -> Iter
         more = ", ..." if len(same) > MOST_LINES + 1 else ""
         told = _("{count} times: also in lines {lines}", count=len(same), lines=lines + more)
         yield from _wrap_text(translate(told), "  ", style.width)
+    if style.is_verbose:
+        yield from _describe_rule(remark.rule, style)
     yield ""
+
+
+def _describe_rule(name: str, style: Style) -> Iterator[str]:
+    """What the rule verifies, and its page."""
+    rule = RULES_BY_NAME.get(name)
+    if rule is not None:
+        yield from _wrap_text(translate(rule.says), f"  {translate(_('rule: '))}", style.width)
+    yield f"  {translate(_('see: '))}{find_rule_page(name)}"
 
 
 def quote_source_line(result: LintResult, remark: Remark) -> str:
@@ -196,8 +208,12 @@ def _describe_nothing(result: LintResult) -> Message:
 
 
 def as_json(result: LintResult, strict: bool) -> str:
-    document = {
-        "schema": SCHEMA_VERSION,
+    return json.dumps({"schema": SCHEMA_VERSION, **make_document(result, strict)}, indent=1, ensure_ascii=False)
+
+
+def make_document(result: LintResult, strict: bool) -> dict[str, Any]:
+    """Return the result of a file for programs."""
+    return {
         "file": result.source.name,
         "device": result.device or None,
         "read": result.read,
@@ -208,7 +224,6 @@ def as_json(result: LintResult, strict: bool) -> str:
         "findings": [_make_remark_object(result, remark) for remark in result.remarks],
         "waived": [_make_remark_object(result, remark) for remark in result.waived],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def _make_reading_object(reading: Reading) -> dict[str, Any]:
@@ -246,4 +261,5 @@ def _make_remark_object(result: LintResult, remark: Remark) -> dict[str, Any]:
         "remedy": remark.remedy,
         "fix": remark.fix is not None,
         "origin": remark.origin,
+        "page": find_rule_page(remark.rule),
     }

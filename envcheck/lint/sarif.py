@@ -11,6 +11,7 @@ from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.lint.linter import LintResult
 from envcheck.lint.render_remarks import describe_reading, quote_source_line
+from envcheck.lint.rule_pages import find_rule_page
 from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.report.sarif_log import write_log
 
@@ -41,13 +42,19 @@ def _name_source(result: LintResult) -> str:
 
 
 def _make_rule_object(name: str) -> dict[str, Any]:
+    page = find_rule_page(name)
+    link = {"helpUri": page} if "://" in page else {}  # the standard: an absolute URI
     rule = RULES_BY_NAME.get(name)
     if rule is None:  # shellcheck's
-        return {"id": name, "helpUri": f"https://www.shellcheck.net/wiki/{name.rpartition('.')[2]}"}
+        return {"id": name, **link}
     return {
         "id": name,
         "shortDescription": {"text": rule.says},
-        "help": {"text": f"{rule.says} Source: {rule.source}."},
+        **link,
+        "help": {
+            "text": f"{rule.says} Source: {rule.source}. See {page}.",
+            "markdown": f"{rule.says}\n\nSource: {rule.source}. [Documentation]({page})",
+        },
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 

@@ -92,7 +92,8 @@ def parse_yaml_tree(text: str) -> tuple[Node | None, ParseProblem | None]:
         return None, ParseProblem(_("nested too deeply"))
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
-        words = " ".join(str(getattr(err, "problem", None) or err).split())[:160]
+        problem, where = str(getattr(err, "problem", None) or err), str(getattr(err, "context", None) or "")
+        words = " ".join((where.partition(";")[0] if problem == "second occurrence" else problem).split())[:160]
         return None, ParseProblem(words, mark.index if mark else 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellWord
+from envcheck.scripts.layered_environment import LayeredEnvironment
 
 LONGEST = 1 << 16  # maximum characters of a known value; A=$A$A, forty times, would be a terabyte
 MOST = 4096  # maximum words of a command
@@ -31,17 +32,52 @@ class ShellValue:
 
 @dataclass
 class ShellState:
-    """Variables, options and folder of a shell; a subshell works on a copy."""
+    """Variables, options and folder of a shell; a subshell works on a copy.
+
+    `values` and `exported` change by the methods alone, which note what changed for the environment of the next
+    command.
+    """
 
     values: dict[str, ShellValue] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
     shell: set[str] = field(default_factory=set)
     arguments: tuple[ShellWord, ...] | None = None  # of the current function, None: unknown
     cwd: str = ""
+    _environment: LayeredEnvironment = field(default_factory=lambda: LayeredEnvironment({}))
+    _changed: set[str] = field(default_factory=set)  # names since the last environment
 
     def copy(self) -> ShellState:
         """Return a copy, for a subshell."""
-        return ShellState(dict(self.values), set(self.exported), set(self.shell), self.arguments, self.cwd)
+        return ShellState(
+            dict(self.values),
+            set(self.exported),
+            set(self.shell),
+            self.arguments,
+            self.cwd,
+            self._environment,
+            set(self._changed),
+        )
+
+    def assign_value(self, name: str, value: ShellValue) -> None:
+        """Set the value of a variable."""
+        self.values[name] = value
+        self._changed.add(name)
+
+    def declare_name(self, name: str, value: ShellValue) -> None:
+        """Assign the value if the variable has none."""
+        if name not in self.values:
+            self.assign_value(name, value)
+
+    def export_name(self, name: str) -> None:
+        """Export a variable, which may have no value yet."""
+        self.exported.add(name)
+        self._changed.add(name)
+
+    def unset_name(self, name: str) -> None:
+        """Remove a variable, and its export."""
+        self.values.pop(name, None)
+        self.exported.discard(name)
+        self._changed.add(name)
 
     def merge_states(self, others: list[ShellState]) -> None:
         """Set the state to what holds after each of the branches; values that differ are unknown."""
@@ -53,6 +89,7 @@ class ShellState:
             given = next(value for value in found if value is not None)
             same = all(value is not None and are_equal(value, given) for value in found)
             merged[name] = given if same else given.unknown
+        self._environment, self._changed = LayeredEnvironment({}), set(names)
         self.values = merged
         self.exported = set().union(*(each.exported for each in others))
         self.shell = set.intersection(*(each.shell for each in others))
@@ -60,9 +97,17 @@ class ShellState:
         self.arguments = first.arguments if len(arguments) == 1 else None
         self.cwd = first.cwd if all(each.cwd == first.cwd for each in others) else UNKNOWN
 
-    def list_exported(self) -> dict[str, ShellWord]:
+    def list_exported(self) -> LayeredEnvironment:
         """Return the exported variables with their values."""
-        return {name: self.values[name].word for name in self.exported if name in self.values}
+        if self._changed:
+            own = {name: self.values[name].word if self._is_exported(name) else None for name in self._changed}
+            if any(word is not None or name in self._environment for name, word in own.items()):
+                self._environment = LayeredEnvironment(own, self._environment)
+            self._changed = set()
+        return self._environment
+
+    def _is_exported(self, name: str) -> bool:
+        return name in self.exported and name in self.values
 
 
 def are_equal(one: ShellValue, other: ShellValue) -> bool:

@@ -93,6 +93,11 @@ def make_source(name: str, raw: bytes) -> SourceFile:
     return SourceFile(name, raw)
 
 
+def is_dockerfile(name: str) -> bool:
+    """Return whether a file of this name is a Dockerfile."""
+    return _DOCKERFILE.fullmatch(name) is not None
+
+
 def detect_kind(source: SourceFile, asked: str = "") -> str:
     """Return bash, yaml, json, dockerfile or document: as requested, or by file extension, or by content."""
     suffix = Path(source.name).suffix.lower()
@@ -100,7 +105,7 @@ def detect_kind(source: SourceFile, asked: str = "") -> str:
         return asked
     if suffix in _CONFIGS:
         return _CONFIGS[suffix]
-    if _DOCKERFILE.fullmatch(Path(source.name).name) and suffix not in _DOCUMENTS:
+    if is_dockerfile(Path(source.name).name) and suffix not in _DOCUMENTS:
         return "dockerfile"
     head = source.raw.lstrip(b"\xef\xbb\xbf \t\r\n")
     if suffix in _DOCUMENTS:

@@ -124,7 +124,7 @@ def _read_program_job(
             takes = "=" not in word.text and not flag and word.text not in launcher.modules
             if launcher.name == "python":
                 takes = False
-        elif not word.many:
+        elif not word.many and not _is_rest_of_value(rest, cut):
             break
     program = rest[cut] if cut < len(rest) else None
     own = [replace(word, text=launcher.short.get(word.text, word.text)) for word in rest[:cut]]
@@ -141,6 +141,20 @@ def _read_program_job(
         open=_has_unknown_words([*own, *after]),
         at=at,
     )
+
+
+_BARE = re.compile(r"[A-Za-z_]+")
+
+
+def _is_rest_of_value(rest: Sequence[ShellWord], at: int) -> bool:
+    """Whether a word is the rest of an option's value with blanks, such as "the master's address": a template to fill
+    in.  The program, a file, comes later, after more options.
+    """
+    if not _BARE.fullmatch(rest[at].text) or at == 0 or rest[at - 1].text in ("-m", "--module"):
+        return False
+    later = [word.text for word in rest[at + 1 :]]
+    program = next((n for n, text in enumerate(later) if text.endswith(".py")), 0)
+    return any(text.startswith("--") for text in later[:program])
 
 
 def _expand_abbreviation(launcher: Launcher, given: GivenOption) -> GivenOption:

@@ -232,7 +232,7 @@ class WordReader:
         bound = name in self.state.values
         if "=" in guard and not bound:
             start, end = self.locate_node(node)
-            self.state.values[name] = ShellValue(ShellWord(given, start, end, soft=True))
+            self.state.assign_value(name, ShellValue(ShellWord(given, start, end, soft=True)))
         if bound and got:
             return got, soft
         return given, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from envcheck.core.messages import _
 if TYPE_CHECKING:
     from envcheck.core.lint.target_machine import TargetMachine
     from envcheck.lint.linter import LintResult
+    from envcheck.report import Style
 
 KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 
@@ -30,7 +31,7 @@ class ListRulesOptions(options.JsonOption):
 
 @dataclass(frozen=True, kw_only=True)
 class LintOptions(options.JsonOption, options.DeviceOption):
-    file: str = argument(type=click.Path(), required=False, default="", metavar="[FILE|-]")
+    files: tuple[str, ...] = argument(type=click.Path(), nargs=-1, metavar="FILE|DIR|- ...")
     replay: Path | None = options.replay_option()
     kind: str | None = option(
         "--kind", type=click.Choice(KINDS, case_sensitive=False), metavar="KIND",
@@ -40,6 +41,7 @@ class LintOptions(options.JsonOption, options.DeviceOption):
     fixes: bool = flag("--write-fixed", help="Write a corrected copy and show the diff.", excludes=("as_json", "sarif"))
     sarif: bool = flag("--sarif", help="Print one SARIF 2.1.0 document on standard output.", excludes=("as_json",))
     no_shellcheck: bool = flag("--no-shellcheck", help="Skip bash and shellcheck.")
+    verbose: bool = flag("--verbose", "-v", help="Show the complete output.", excludes=("as_json", "sarif"))
 
 
 @command(
@@ -47,36 +49,42 @@ class LintOptions(options.JsonOption, options.DeviceOption):
     short_help="Find mistakes in launch scripts and training configurations.",
 )  # fmt: skip
 def lint(request: ListRulesOptions | LintOptions) -> int:
-    """Find the lines of a file that will fail on this machine, or do something unintended.
+    """Find the lines of files that will fail on this machine, or do something unintended.
 
     Reads launch scripts (bash), scripts in documents (Markdown, reStructuredText), training YAML, DeepSpeed JSON,
-    compose files and Dockerfiles.  The file is neither run nor changed.  To ignore a rule, write
-    "# envcheck: ignore RULE" on the line or above it.
+    compose files and Dockerfiles.  Of a folder, scripts and configurations of known programs are read.  The files are
+    neither run nor changed.  To ignore a rule, write "# envcheck: ignore RULE" on the line or above it.
 
-    Exit code 0: no failures. 1: a rule failed. 2: usage error. 3: a rule could not decide, or the file contains nothing
-    that envcheck knows.
+    Exit code 0: no failures. 1: a rule failed. 2: usage error, or a file cannot be read. 3: a rule could not decide, or
+    a file contains nothing that envcheck knows. Of several files, the worst counts: 1, then 2, then 3.
 
     \b
     envcheck lint run.sh                         check for this machine
+    envcheck lint run.sh train.yaml configs/     check files, and all of a folder
     envcheck lint README.md --device npu         check code blocks, for Ascend
     envcheck lint run.sh --replay snapshot.json  check for a recorded machine
     envcheck lint train.yaml --write-fixed       also write a corrected copy
     envcheck lint docker-compose.yml             check services and their commands
     cat run.sh | envcheck lint - --sarif
     """
-    from envcheck.lint import linter, render_remarks
-    from envcheck.scripts import source_file
-
     if isinstance(request, ListRulesOptions):
         print_document({"rules": _list_rules()}) if request.as_json else click.echo(_render_rules())
         return 0
-    file = request.file
-    if not file:
+    if not request.files:
         raise UsageError(_("lint needs a file"), _("for example: envcheck lint run.sh, or use - for standard input"))
-    if request.fixes and file == "-":
-        raise UsageError(_("--write-fixed needs a file, not standard input"), _("specify a file"))
+    single = len(request.files) == 1 and not Path(request.files[0]).is_dir()
+    if request.fixes and not (single and request.files[0] != "-"):
+        raise UsageError(_("--write-fixed needs one file, not standard input"), _("specify a file"))
+    return _lint_file(request, request.files[0]) if single else _lint_files(request)
+
+
+def _lint_file(request: LintOptions, file: str) -> int:
+    from envcheck.lint import linter, render_remarks
+    from envcheck.scripts import source_file
+
     read = source_file.read_source(file)
-    machine = _build_target(request)
+    folder = Path(file).absolute().parent if file != "-" else None
+    machine = replace(_build_target(request), folder=folder)
     result = linter.lint_source(read, machine, request.device, request.kind or "", not request.no_shellcheck)
     if request.sarif:
         from envcheck.lint.sarif import write_sarif
@@ -85,11 +93,32 @@ def lint(request: ListRulesOptions | LintOptions) -> int:
     elif request.as_json:
         click.echo(render_remarks.as_json(result, request.strict))
     else:
-        from envcheck.report import screen
-
-        click.echo(render_remarks.as_text(result, screen.detect_style(), request.strict), nl=False)
+        click.echo(render_remarks.as_text(result, _detect_style(request), request.strict), nl=False)
         _write_fixed_copy(file, result) if request.fixes else None
     return linter.exit_code(result, request.strict)
+
+
+def _lint_files(request: LintOptions) -> int:
+    from envcheck.lint import files, render_run
+
+    listed = files.list_files(request.files)
+    machine = _build_target(request)
+    run = files.lint_files(listed, machine, request.device, request.kind or "", not request.no_shellcheck)
+    if request.sarif:
+        from envcheck.lint.sarif import write_sarif
+
+        click.echo(write_sarif([each.result for each in run.results if each.result is not None]), nl=False)
+    elif request.as_json:
+        click.echo(render_run.run_as_json(run, request.strict))
+    else:
+        click.echo(render_run.run_as_text(run, _detect_style(request), request.strict), nl=False)
+    return run.find_exit_code(request.strict)
+
+
+def _detect_style(request: LintOptions) -> Style:
+    from envcheck.report import screen
+
+    return replace(screen.detect_style(), is_verbose=request.verbose)
 
 
 def _write_fixed_copy(file: str, result: LintResult) -> None:
@@ -112,16 +141,13 @@ def _build_target(request: LintOptions) -> TargetMachine:
     from envcheck.collect.host.answers import SYSROOT
     from envcheck.core.lint.target_machine import TargetMachine
 
-    folder = Path(request.file).absolute().parent if request.file != "-" else None
     if request.replay:
         from envcheck.cli.commands import collect_facts
 
         found = collect_facts.read_recording(request.replay, request.device)
-        return TargetMachine(lambda: found, folder=folder)
+        return TargetMachine(lambda: found)
     sysroot = os.environ.get(SYSROOT)
-    return TargetMachine(
-        _collect_facts, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None
-    )
+    return TargetMachine(_collect_facts, live=not sysroot, root=Path(sysroot, "root") if sysroot else None)
 
 
 def _collect_facts() -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from envcheck.cli.docs.markdown_table import NOTE, PUBLISHED, cell, code, link, source, table
+from envcheck.core.lint.rule import LintRule
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context.name_tables import FOLDER
 from envcheck.lint.render_remarks import name_severity
@@ -38,16 +39,23 @@ def read_page() -> LintPage:
 
 
 def page() -> str:
-    """Return the page: the head, a table for each area, and which traps of the published set-ups are found."""
+    """Return the page: the head, a section for each rule, and which traps of the published set-ups are found."""
     text = read_page()
     lines = [NOTE, "", text.head.format(count=len(RULES)).strip()]
     for area, rules in groupby(RULES, key=lambda rule: rule.area):
-        lines += ["", f"## {area}", "", text.areas[area], ""]
-        rows = [
-            (f"`{rule.name}`", name_severity(rule.severity), cell(rule.says), source(rule.source)) for rule in rules
-        ]
-        lines += table(("rule", "worst severity", "requirement", "source"), rows)
+        lines += ["", f"## {area}", "", text.areas[area]]
+        lines += [line for rule in rules for line in _section(rule)]
     return "\n".join([*lines, "", *_traps(text)]) + "\n"
+
+
+def _section(rule: LintRule) -> list[str]:
+    """A rule, below the anchor to which findings link."""
+    facts = (
+        f"- Worst severity: {name_severity(rule.severity)}",
+        f"- Source: {source(rule.source)}",
+        f"- Waive it: `# envcheck: ignore {rule.name}`",
+    )
+    return ["", f'<a id="{rule.name}"></a>', "", f"### `{rule.name}`", "", cell(rule.says), "", *facts]
 
 
 def _traps(text: LintPage) -> list[str]:

@@ -267,6 +267,7 @@ class RemarkValues(Keys):
     remedy: str = key("How to fix it; may be empty.")
     fix: bool = key("Whether `--write-fixed` fixes it.")
     origin: str = key("Tool that found it: envcheck or shellcheck.")
+    page: str = key("Documentation of the rule: a URL, or a file of the source tree.")
 
 
 class ReadingValues(Keys):
@@ -286,6 +287,20 @@ class LintDocument(Keys, like=OutcomeDocument):
     findings: list[RemarkValues] = key("Issues, in the order of the file.")
     waived: list[RemarkValues] = key("Issues that a comment in the file waives.")
     job: JobValues | None = key("The job of the recipe that the script was generated from; null for none.")
+
+
+class FileLintValues(Keys, like=LintDocument, without=("schema",)):
+    """The result of one of several files."""
+
+
+class UnreadableFile(Keys, like=OutcomeDocument, without=("schema",)):
+    file: str = key("File that cannot be read.")
+
+
+class LintFilesDocument(Keys, like=OutcomeDocument):
+    files: list[FileLintValues] = key("Results of the files, in the order of the command line.")
+    unreadable: list[UnreadableFile] = key("Files that cannot be read; may be empty.")
+    skipped: int = key("Files of the folders that belong to no known program.")
 
 
 class SimulatedMachine(Keys):
@@ -318,5 +333,6 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "explain": ("envcheck explain --json", ExplainDocument, {}),
     "explain-list": ("envcheck explain --list --json", EntriesDocument, {}),
     "lint": ("envcheck lint --json", LintDocument, {}),
+    "lint-files": ("envcheck lint FILE FILE --json", LintFilesDocument, {}),
     "simulate": ("envcheck simulate --list --json", SimulateDocument, {}),
 }

@@ -171,7 +171,8 @@ def find_wrong_visible_lists(context: LintContext) -> Iterator[Remark]:
                 "the entry {shown!r} is not a number: the runtime silently ignores the rest of the list", shown=shown
             )
             numbers = filter(None, re.split(r"[,;\s\uff0c\u3001]+", text))  # a Chinese comma, too
-            yield fail(assign, seen, verbatim(f"{assign.name}={','.join(map(_expand_range, numbers))}"))
+            sure = not (context.document and re.fullmatch(r"[A-Za-z_]+", text))  # a value to fill in
+            yield warn_or_fail(sure, assign, seen, verbatim(f"{assign.name}={','.join(map(_expand_range, numbers))}"))
         elif twice:
             yield fail(
                 assign,

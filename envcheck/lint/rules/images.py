@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, unknown_here, warn
+from envcheck.core.lint.remark_builders import fail, unknown_here, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import ENGINES
 from envcheck.core.messages import _
@@ -34,7 +34,9 @@ def find_other_image(context: LintContext) -> Iterator[Remark]:
                     "the repository",
                     like=like,
                 )
-            yield fail(image, seen, _("Run {like}.", like=like))
+            same = like.partition(":")[0] == image.text.partition(":")[0]
+            other = context.document and same  # documents list a tag for each kind of card
+            yield warn_or_fail(not other, image, seen, _("Run {like}.", like=like))
 
 
 def _rate_similarity(one: str, other: str) -> float:

@@ -76,7 +76,7 @@ def _find_relative_targets(container: ScriptContainer) -> Iterator[Remark]:
     for word in () if container.service else container.list_option_values("-v", "--volume"):
         parts = word.text.split(":")
         target = parts[min(1, len(parts) - 1)]
-        if word.is_known and target and not target.startswith("/") and "\\" not in word.text:
+        if word.is_known and target and not target.startswith(("/", "$")) and "\\" not in word.text:
             seen = _(
                 "{value}: docker rejects a mount whose path in the container is not absolute", value=word.text[:60]
             )

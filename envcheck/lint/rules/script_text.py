@@ -70,7 +70,7 @@ def find_crlf(context: LintContext) -> Iterator[Remark]:
 def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         for match in _CONTINUED.finditer(script.block.raw):
-            if not _is_inert(script, match.start()):
+            if not _is_inert(script, match.start()) and not _is_template_line(script.block.raw, match.start(1)):
                 place = _make_place(script, match.start(1) - 1, match.end(1))
                 seen = _(
                     "a space follows the backslash: the command ends here, and the next line is a separate command"
@@ -78,6 +78,16 @@ def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
                 yield fail(
                     place, seen, _("Make the backslash the last character of the line."), replace_span(place, "\\")
                 )
+
+
+_PLACEHOLDER = re.compile(rb"<[A-Za-z][^<>\n;&|]{0,120}>")  # a value to fill in: <path to the data>
+
+_OPEN_PLACEHOLDER = re.compile(rb"=<[A-Za-z][^<>\n;&|]{0,120}>[ \t]*\\?[ \t]*\r?$", re.MULTILINE)
+
+
+def _is_template_line(raw: bytes, at: int) -> bool:
+    """Whether the line holds a value to fill in, so that what follows it is no command yet."""
+    return _PLACEHOLDER.search(raw, raw.rfind(b"\n", 0, at) + 1, at) is not None
 
 
 def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
@@ -140,17 +150,33 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
     for script, command in context.find_commands():
         first = command.words[0]
         if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
+            if _OPEN_PLACEHOLDER.search(script.block.raw):
+                continue  # a template: the > of a value to fill in redirects to the next line
             before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
             alone = (
                 not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()
             )
             if before.endswith(b"\\") or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
+            if not script.block.is_script and not _follows_program(before):
+                continue  # options that a document lists, without their command
             seen = _(
                 "{word} starts a command: the backslash at the end of the previous line is missing",
                 word=first.text[:60],
             )
             yield fail(first, seen, _("End the previous line with a backslash."))
+
+
+_STARTED = re.compile(
+    rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|bash|sh|docker|podman|srun|sbatch|mpirun|swift|megatron|vllm|"
+    rb"[\w-]+-cli|erniekit|axolotl|trl|xtuner|tune|\S+\.(?:sh|py))(?=\s|$)"
+)
+
+
+def _follows_program(before: bytes) -> bool:
+    """Whether the line above a block's option starts a program."""
+    words = before.rpartition(b"\n")[2].split()
+    return any(_STARTED.fullmatch(word) for word in words[:4])
 
 
 def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
@@ -180,7 +206,8 @@ def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
             )
             quoted = _is_within_quotes(text, match.start())
             if not quoted:
-                yield fail(place, seen, _("Write {named}.", named=named), replace_span(place, plain))
+                sure = dash or script.block.is_script  # a document's block may be no shell
+                yield warn_or_fail(sure, place, seen, _("Write {named}.", named=named), replace_span(place, plain))
 
 
 def _find_heredoc(script: ShellScript, offset: int) -> tuple[ShellCommand, Heredoc] | None:
@@ -231,7 +258,8 @@ def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
                 at = starts[min(line, len(starts)) - 1]
                 end = script.block.raw.find(b"\n", at)
                 place = _make_place(script, at, end if end > at else at + 1)
-                blank = re.search(rb"<[A-Za-z][^<>\n;&|]{0,120}>", script.block.raw[at : end if end > at else None])
+                above = script.block.raw.rfind(b"\n", 0, max(0, at - 1)) + 1
+                blank = _PLACEHOLDER.search(script.block.raw[above : end if end > at else None])
                 if blank:  # a template to fill in
                     do = _("Replace {decode} with your own value.", decode=blank[0].decode())
                     yield warn(place, _("bash syntax error: {error}", error=words), do)

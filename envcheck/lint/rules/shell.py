@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord, TextFix
 from envcheck.core.lint.wrappers import program_name, strip_wrappers
 from envcheck.core.messages import _
@@ -84,8 +84,10 @@ def find_url_as_command(context: LintContext) -> Iterator[Remark]:
 
 def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
     yield from find_spaced_export(context)
-    for _unused, command in context.find_commands():
+    for script, command in context.find_commands():
         words = command.words
+        if not script.block.is_script and _is_other_language(script.block.raw):
+            continue
         if (
             len(words) > 1
             and words[1].text[:1] == "="
@@ -95,11 +97,25 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
         ):
             if words[0].text in ("test", "[", "expr", "export"):
                 continue
-            yield fail(
+            sure = script.block.is_script or any(each.name in _SHELL_WORDS for each in script.commands)
+            yield warn_or_fail(
+                sure,
                 words[0],
                 _("spaces around =: bash runs the command {command}", command=words[0].text),
                 _("Write {variable}=... without spaces.", variable=words[0].text),
             )
+
+
+_OTHER_LANGUAGE = re.compile(
+    rb"(?m)^\s*(?:import \w|from \S+ import |def \w+\(|class \w|print\(|[}\])]"
+    rb"|\w+ = (?:[\[{(\"']|\w[\w.]*[(\[]|True|False|None))"
+)
+_SHELL_WORDS = frozenset(["cd", "export", "source", "pip", "pip3", "python", "python3", "bash", "sh", "git", "docker"])
+
+
+def _is_other_language(raw: bytes) -> bool:
+    """Whether a block of a document is Python or a configuration, whatever its label."""
+    return _OTHER_LANGUAGE.search(raw) is not None or len(re.findall(rb"(?m)^\s*\w+ = ", raw)) > 1
 
 
 _EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")

@@ -37,7 +37,7 @@ def record_assignment(
     if not prefix:
         walk.set_variable(name, value)
         if exported:
-            walk.state.exported.add(name)
+            walk.state.export_name(name)
     walk.script.assigns.append(made)
     return made
 
@@ -76,14 +76,14 @@ def visit_declaration(walk: ShellWalk, node: Node) -> None:
             if exported:
                 _export_name(walk, read_text(child), child)
             elif word != "readonly":
-                walk.state.values.setdefault(read_text(child), ShellValue(ShellWord("", *walk.locate_node(child))))
+                walk.state.declare_name(read_text(child), ShellValue(ShellWord("", *walk.locate_node(child))))
         elif child.type not in ("comment", "word"):
             walk.script.opaque |= child.type == "command_substitution"  # export $(cat .env) may set any name
             walk.make_reader(walk.script.uses).read_value(child)
 
 
 def _export_name(walk: ShellWalk, name: str, node: Node) -> None:
-    walk.state.exported.add(name)
+    walk.state.export_name(name)
     value = walk.state.values.get(name)
     if value is not None:
         walk.script.assigns.append(VariableAssignment(name, value.word, *walk.locate_node(node), True))
@@ -95,5 +95,4 @@ def visit_unset(walk: ShellWalk, node: Node) -> None:
         name = read_text(child)
         if not name.startswith("-"):
             walk.script.unset.append(ShellWord(name, *walk.locate_node(child)))
-            walk.state.values.pop(name, None)
-            walk.state.exported.discard(name)
+            walk.state.unset_name(name)

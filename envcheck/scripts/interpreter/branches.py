@@ -107,7 +107,7 @@ def visit_loop(walk: ShellWalk, node: Node) -> None:
     """Visit a loop; variables that change in it are unknown."""
     before = walk.state.copy()
     for name in _find_assigned_names(node) & set(walk.state.values):  # it differs in the second iteration
-        walk.state.values[name] = walk.state.values[name].unknown
+        walk.state.assign_value(name, walk.state.values[name].unknown)
     for child in node.named_children:
         if child.type == "variable_name":
             walk.set_variable(read_text(child), ShellValue(ShellWord(UNKNOWN, *walk.locate_node(child))))

@@ -20,6 +20,7 @@ from envcheck.scripts.interpreter.assignments import record_assignment
 from envcheck.scripts.interpreter.nested_shells import walk_eval, walk_nested_shell
 from envcheck.scripts.interpreter.shell_builtins import apply_builtin
 from envcheck.scripts.interpreter.shell_walk import ShellWalk
+from envcheck.scripts.layered_environment import LayeredEnvironment
 from envcheck.scripts.shell_grammar import read_text
 from envcheck.scripts.shell_state import MOST
 
@@ -93,11 +94,7 @@ def record_command(
         words=tuple(words[:MOST]),
         start=start,
         end=end,
-        environment={
-            **walk.state.list_exported(),
-            **{each.name: each.word for each in prefixes},
-            **_read_env_assignments(words),
-        },
+        environment=_make_environment(walk, prefixes, words),
         uses=tuple(uses),
         redirects=(*redirects, *own),
         heredocs=(*heredocs, *more),
@@ -119,6 +116,15 @@ def record_command(
         walk_nested_shell(walk, made)
         if made.name == "eval":
             walk_eval(walk, made)
+
+
+def _make_environment(
+    walk: ShellWalk, prefixes: Iterable[VariableAssignment], words: list[ShellWord]
+) -> LayeredEnvironment:
+    """What the shell exports, and what stands before the command: FOO=1 command, env FOO=1 command."""
+    exported = walk.state.list_exported()
+    own = {**{each.name: each.word for each in prefixes}, **_read_env_assignments(words)}
+    return LayeredEnvironment(own, exported) if own else exported
 
 
 def _read_env_assignments(words: list[ShellWord]) -> dict[str, ShellWord]:

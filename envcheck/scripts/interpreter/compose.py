@@ -139,9 +139,9 @@ def _read_started_shell(
     state = ShellState()
     state.cwd = UNKNOWN
     for name, value, word in container.environment:
-        state.values[name] = ShellValue(ShellWord(value, word.start, word.end, soft=word.soft))
+        state.assign_value(name, ShellValue(ShellWord(value, word.start, word.end, soft=word.soft)))
         if name not in RUNTIME_VARIABLES:  # read by the runtime only, which passes the devices
-            state.exported.add(name)
+            state.export_name(name)
     pieces, argv = ShellPieces(), list[str]()
     for name in ("entrypoint", "command"):
         if name in fields:

@@ -42,7 +42,7 @@ def read_dockerfile(block: SourceBlock) -> DockerfileBuild:
     """Return the images, scripts and containers of a Dockerfile."""
     build = DockerfileBuild()
     for name in _GIVEN:
-        build.arguments.values[name] = ShellValue(ShellWord(UNKNOWN, block.map_to_file(0), block.map_to_file(0)))
+        build.arguments.assign_value(name, ShellValue(ShellWord(UNKNOWN, block.map_to_file(0), block.map_to_file(0))))
     build.state = build.arguments.copy()
     for number, instruction in enumerate(split_instructions(block)):
         handler = _READERS.get(instruction.name)
@@ -74,12 +74,12 @@ def _apply_arg(build: DockerfileBuild, given: Instruction) -> None:
     for name, default in re.findall(rb"([A-Za-z_]\w*)(=)?", raw)[:1]:
         state = build.state if build.containers else build.arguments
         if not default:
-            state.values.setdefault(name.decode(), ShellValue(ShellWord(UNKNOWN, given.start, given.end)))
+            state.declare_name(name.decode(), ShellValue(ShellWord(UNKNOWN, given.start, given.end)))
             continue
         build.add_shell(given.make_pieces(), given.start, state)
         value = state.values.get(name.decode())
         if value is not None:
-            state.values[name.decode()] = ShellValue(replace(value.word, soft=True))
+            state.assign_value(name.decode(), ShellValue(replace(value.word, soft=True)))
     if not build.containers:
         build.state = build.arguments.copy()
 

@@ -45,8 +45,8 @@ def _add_container_variables(state: ShellState, command: ShellCommand) -> ShellS
     """Add the variables that docker run -e passes."""
     for container in find_containers([(ShellScript(SourceBlock("bash", b"", ((0, 0),))), command)]):
         for name, value, word in container.environment:
-            state.values[name] = ShellValue(ShellWord(value, word.start, word.end, soft=word.soft))
-            state.exported.add(name)
+            state.assign_value(name, ShellValue(ShellWord(value, word.start, word.end, soft=word.soft)))
+            state.export_name(name)
     return state
 
 

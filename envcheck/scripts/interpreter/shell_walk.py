@@ -125,7 +125,7 @@ class ShellWalk:
 
     def set_variable(self, name: str, value: ShellValue) -> None:
         """Set a variable in the state, and record its name."""
-        self.state.values[name] = value
+        self.state.assign_value(name, value)
         self.script.names.add(name)
 
     def enter_function(self, name: str, arguments: tuple[ShellWord, ...] | None) -> None:

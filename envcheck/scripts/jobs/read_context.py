@@ -21,6 +21,7 @@ from envcheck.scripts.vendor_words import load_vendor_words
 # Training commands of a file that the rules judge: each rule compares them with all lines of their scripts, so this
 # bounds the work.  The longest published launch script has nine.
 MOST_JOBS = 100
+_CLEAR = 3  # times more signs of one vendor than of the next, and a document is for its cards
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 
 
@@ -45,7 +46,7 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
     jobs = _collect_jobs(scripts, tuple(read), machine)
     if device == "auto":
         by_machine = machine if jobs and not document else TargetMachine()
-        device = _guess_vendor(_join_code(scripts, tuple(read), described), by_machine)
+        device = _guess_vendor(_join_code(scripts, tuple(read), described), by_machine, document)
     return LintContext(
         file,
         scripts,
@@ -83,11 +84,11 @@ def _join_code(
     return "\n".join([re.sub(r"(?m)^[^\S\n]*#.*$", "", raw), *images])
 
 
-def _guess_vendor(code: str, machine: TargetMachine) -> str:
+def _guess_vendor(code: str, machine: TargetMachine, document: bool) -> str:
     """The vendor by the words of the code.
 
     If there are several or none, it is that of the machine: a training that names no devices uses those of the machine,
-    if they are of one vendor.
+    if they are of one vendor.  A document about the cards of several vendors is for none of them.
     """
     signs = {
         name: words.signs for name, words in load_vendor_words().items() if words.signs
@@ -96,6 +97,8 @@ def _guess_vendor(code: str, machine: TargetMachine) -> str:
     signed = [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name]]
     if len(signed) == 1:
         return signed[0]
+    if document and signed and scores[signed[0]] < _CLEAR * scores[signed[1]]:
+        return ""
     found = machine.vendors or ()
     one = found[0] if len(found) == 1 else ""
     return one if not signed or one in signed else signed[0]

@@ -12,6 +12,7 @@ from envcheck.core.messages import _, verbatim
 from envcheck.vendors.ascend import VENDOR
 
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
+_OWN_IMAGE = re.compile(r"npu|ascend|cann")
 _MOUNTS = (*VENDOR.driver_mounts, "/etc/ascend_install.info")
 
 
@@ -52,6 +53,9 @@ def find_cuda_container(context: LintContext) -> Iterator[Remark]:
     if context.device != VENDOR.name:
         return
     for container in context.containers:
+        image = container.image.text.lower() if container.image is not None else ""
+        if context.document and not _OWN_IMAGE.search(image):
+            continue  # a document shows the containers of other cards, too
         for word in container.list_option_values("--gpus"):
             seen = _("--gpus works for NVIDIA GPUs only: it passes no NPU to the container")
             yield fail(

@@ -95,6 +95,7 @@ COMMANDS = (
     ("solve", "", ("solve", "--device", "npu", "--driver", "25.0.rc1", "--json")),
     ("solve", "", ("solve", "--device", "nvidia", "--driver", "550.54.15", "--json")),
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
+    ("lint-files", "", ("lint", str(ROOT / "tests/data/lint/strange"), "no-such-file", "--json")),
 )
 # An image is fetched; two runs are compared; the others are tried in test_pyz, test_fleet, test_fleet_provision and
 # test_fleet_train.

@@ -287,7 +287,7 @@ def test_a_word_of_any_length(words: tuple[str, ...], capsys: pytest.CaptureFixt
     [
         (("explain", ""), "FILE|RUN|TEXT|CODE ..."),
         (("explain", "SIGKILL", ""), "FILE|RUN|TEXT|CODE ..."),
-        (("lint", ""), "FILE|-"),
+        (("lint", ""), "FILE|DIR|- ..."),
         (("schema", ""), "DOCUMENT"),
         (("recipes", "show", ""), "NAME"),
         (("runs", "--runs", "", "show", "latest"), "--runs"),

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from envcheck.cli import main
 from envcheck.cli.docs.lint_page import read_page
-from envcheck.core.lint.script_model import SourceFile
+from envcheck.core.lint.script_model import Remark, SourceFile
 from envcheck.lint import fix, linter
 from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.scripts import source_file
@@ -160,9 +160,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert codes == {0: 0, 1: 1, 3: 0}
     assert read_exit_code(run_lint(str(tmp_path / "3.sh"), "--strict")) == 3
     assert [read_exit_code(run_lint(str(tmp_path / "warn.sh"), *more)) for more in ([], ["--strict"])] == [0, 3]
-    assert [
-        read_exit_code(run_lint(*argv)) for argv in ([], ["/no/such"], [str(tmp_path)], ["-", "--write-fixed"])
-    ] == [2, 2, 2, 2]
+    assert [read_exit_code(run_lint(*argv)) for argv in ([], ["/no/such"], ["-", "--write-fixed"])] == [2, 2, 2]
     assert read_exit_code(run_lint(str(tmp_path / "1.sh"), "--json", "--sarif")) == 2
 
 
@@ -385,6 +383,24 @@ def test_shellcheck_is_taken_along(tmp_path: Path) -> None:
         for each in json.loads(run_lint(str(script), "--json", "--no-shellcheck").stdout)["findings"]
         if each["origin"] == "shellcheck"
     ]
+
+
+def test_shellcheck_does_not_get_what_is_nested_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take a gigabyte and many seconds; the script is reported as partly unchecked."""
+    from envcheck.lint.context import shell_checkers
+
+    asked: list[object] = []
+
+    def record(block: object) -> list[Remark]:
+        asked.append(block)
+        return []
+
+    monkeypatch.setattr(shell_checkers, "run_shellcheck", record)
+    texts = (b"#!/bin/bash\n" + b"(" * depth + b"true" + b")" * depth + b"\n" for depth in (2, 3000))
+    remarks = [linter.lint_source(source_file.make_source("a.sh", text)).remarks for text in texts]
+
+    assert len(asked) == 1
+    assert [[remark.rule for remark in each] for each in remarks] == [[], ["shell.syntax"]]
 
 
 def test_start_is_quick() -> None:

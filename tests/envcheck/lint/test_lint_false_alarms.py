@@ -165,6 +165,11 @@ SOUND = {
     "an empty line in quoted options": 'ARGS="--lr 1 \\\n\n --swiglu"\ntorchrun --nproc_per_node 8 train.py $ARGS\n',
     "a template to fill in": "DATA=<path to the data (jsonl)>\ntorchrun --nproc_per_node 8 train.py --data $DATA\n",
     "the file of node 0": "NNODES=2 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=4 swift sft --model a\n",
+    "an address to fill in": 'M="master node ip"\nA="--nnodes 2 --node_rank 0 --nproc_per_node 8 --master_addr $M '
+    '--master_port 6000"\ntorchrun $A train.py --lr 1\n',
+    "a path to fill in": "DATA=<PATH_OF_DATA> \\ \n  (e.g., /a.json)\nMORE=<PATH>\npython a.py \\\n  --func b\n",
+    "nodes by the scheduler": 'torchrun --nnodes ${SLURM_NNODES:-"1"} --nproc_per_node 8 --node_rank ${R:-0} '
+    "--master_addr ${M:-a} pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4\n",
     "nodes in a file": "accelerate launch --config_file examples/nodes.yaml --machine_rank 1 train.py --model a\n",
 }
 
@@ -175,3 +180,32 @@ def test_examples_of_trainers_do_not_fail(name: str) -> None:
     result = linter.lint_source(SourceFile("run.sh", f"#!/bin/bash\n{SOUND[name]}".encode()), others=False)
 
     assert [remark.seen for remark in result.remarks if remark.severity is Status.FAIL] == []
+
+
+BLOCKS = {
+    "options without their command": "Add these:\n\n```bash\n--lora-r 16 \\\n--lora-fusion\n--lora-alpha 32\n```\n",
+    "options below an assignment": '```bash\nexport A=1\n--tokenizer-name-or-path "$A"\n```\n',
+    "Python with a wrong label": "```bash\nimport torch\ndevice = torch.device(0)\ncd a\n```\n",
+    "settings with a wrong label": "```bash\nmodel_class = opt\ncheckpoint = a\ncd a\n```\n",
+    "containers of several vendors": "```bash\ndocker run --gpus all a/b:1 true\ndocker run --device /dev/davinci0 "
+    "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc a/b:1-npu npu-smi info\n```\n",
+    "a device to fill in": "```bash\nCUDA_VISIBLE_DEVICES=idx python a.py\n```\n",
+    "tags of several cards": "```bash\ndocker pull a/factory:latest-910b\ndocker run --rm a/factory:latest true\n```\n",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_fragments_in_documents_do_not_fail(name: str) -> None:
+    """Blocks that nobody runs as they are, or that are no shell, are no failure."""
+    result = linter.lint_source(SourceFile("page.md", BLOCKS[name].encode()), others=False)
+
+    assert [remark.seen for remark in result.remarks if remark.severity is Status.FAIL] == []
+
+
+def test_commands_in_documents_still_fail() -> None:
+    """A command whose continuation is missing, and an assignment with spaces beside commands, are failures."""
+    text = "```bash\ncd a\ntorchrun train.py\n--lr 1\nsteps = 5\n```\n"
+    result = linter.lint_source(SourceFile("page.md", text.encode()), others=False)
+    failed = {remark.rule for remark in result.remarks if remark.severity is Status.FAIL}
+
+    assert {"shell.orphan_option", "shell.spaced_assignment"} <= failed

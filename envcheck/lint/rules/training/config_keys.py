@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
 from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
 from envcheck.core.messages import _
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import find_family_options
 from envcheck.lint.rules.training.program_options import find_new_name
+from envcheck.scripts.known_programs import find_config_program
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
 _ALWAYS = frozenset(
@@ -47,14 +49,33 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                 yield fail(place, _("cannot parse the configuration: {error}", error=config.error), do)
 
 
+# What reads a configuration of these kinds and rejects a key that it has twice; other parsers take the last one.
+_REJECTING = {
+    "llamafactory": "OmegaConf",
+    "llamafactory-v1": "OmegaConf",
+    "torchtune": "OmegaConf",
+    "verl": "OmegaConf",
+    "compose": "Docker Compose",
+    "deepspeed": "DeepSpeed",
+}
+
+
 def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
+        parser = _REJECTING.get(config.family, "")
         for entry in config.doubled:
-            yield fail(
-                _make_key_place(entry),
-                _("{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name),
-                _("Keep only the intended one."),
-            )
+            if parser:
+                seen = _("{name} appears twice: {parser} rejects the file", name=entry.name, parser=parser)
+                yield fail(_make_key_place(entry), seen, _("Keep only the intended one."))
+                continue
+            first = next((e for e in config.entries if (e.path, e.name) == (entry.path, entry.name)), entry)
+            if first.values == entry.values and entry.kind != "map":
+                seen = _("{name} appears twice with the same value", name=entry.name)
+            else:
+                seen = _(
+                    "{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name
+                )
+            yield warn(_make_key_place(entry), seen, _("Keep only the intended one."))
 
 
 def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
@@ -244,9 +265,14 @@ def _read_number(entry: ConfigEntry | None) -> int | None:
 
 
 def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
-    """Find numbers such as 1e-5, which YAML 1.1 reads as text because the point is missing."""
+    """Find numbers such as 1e-5, which YAML 1.1 reads as text because the point is missing.
+
+    OmegaConf, pydantic and ms-swift's command line read them as numbers; LLaMA-Factory only since it has OmegaConf.
+    """
     for config in context.configs:
-        if config.block.kind != "yaml":
+        row = find_config_program(config)
+        reads = config.family == "swift" or (row is not None and bool(_NUMERIC_PARSERS.search(row.parser)))
+        if config.block.kind != "yaml" or (reads and config.family != "llamafactory"):
             continue
         for entry in config.entries:
             if entry.kind == "str" and entry.values and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", entry.values[0]):
@@ -260,14 +286,12 @@ def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
                     "PyYAML reads {values} as text because the decimal point is missing; some trainers reject it",
                     values=entry.values[0],
                 )
-                yield warn(
-                    place,
-                    seen,
-                    _("Write {fixed}.", fixed=fixed),
-                    TextFix(((entry.value_start, entry.value_end, fixed),)),
-                )
+                fix = TextFix(((entry.value_start, entry.value_end, fixed),))
+                build = note if row is None or reads else warn
+                yield replace(build(place, seen, _("Write {fixed}.", fixed=fixed)), fix=fix)
 
 
+_NUMERIC_PARSERS = re.compile("OmegaConf|Hydra|pydantic")
 _TEMPLATES = (("llama-3", ("llama3", "mllama")), ("qwen", ("qwen",)), ("gemma", ("gemma",)), ("glm-4", ("glm",)))
 _ANY = ("default", "empty", "alpaca", "chatml", "vanilla", "fewshot", "intern")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
-from envcheck.core.lint.remark_builders import fail, unknown, warn
+from envcheck.core.lint.remark_builders import fail, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name
@@ -25,6 +25,7 @@ SEP = ("sep_parallel_degree", "sep_parallel_size", "sequence_parallel_size")
 EP = ("expert_parallel_degree", "expert_model_parallel_size")
 # Without a number of processes, these launchers use all visible devices.
 _TAKE_ALL = ("", "paddle.distributed.launch", "erniekit", "paddleformers-cli", "deepspeed")
+_SIZES = ("nodes", "processes", "world")  # roles of launcher values; a default can be replaced from outside
 Degree = tuple[GivenOption, int]
 
 
@@ -79,7 +80,8 @@ def _judge_product(job: TrainingJob, degrees: list[Degree], each: int) -> Remark
             each=each,
             processes=nodes * each,
         )
-        return fail(place, seen, _("Use degrees whose product divides {nodes}.", nodes=nodes * each))
+        sure = not any(value.soft for role in _SIZES if (value := job.find_launch_value(role)) is not None)
+        return warn_or_fail(sure, place, seen, _("Use degrees whose product divides {nodes}.", nodes=nodes * each))
     if product < each:
         seen = _("{degrees} does not divide the {each} devices of this host", degrees=words, each=each)
         return fail(place, seen, _("Use degrees whose product divides {each}.", each=each))

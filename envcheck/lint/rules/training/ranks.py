@@ -110,7 +110,7 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
         worked_out = told is not None and (
             _has_place_within(told, early) or (gets_same_arguments_everywhere(job) and _OF_TASK.fullmatch(told.raw))
         )
-        if told is not None and job.node_count != 1 and worked_out:
+        if told is not None and job.node_count != 1 and worked_out and not _assigns_ranks_itself(job):
             seen = _("the first node's shell expands this before srun: each node uses rank 0")
             do = _("Use srun bash -c '...' in single quotes, so each node's shell expands it.")
             yield warn_or_fail(is_multi_node(job), told, seen, do)

@@ -1,0 +1,107 @@
+"""Several files and folders in one run: which files are linted, and the result of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.messages import _
+from envcheck.lint.linter import LintResult, exit_code, lint_source
+from envcheck.scripts import source_file
+
+# Of a folder; other files are linted if they are named.
+SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
+MOST_FILES = 5000
+_PASSED_OVER = ("node_modules", "__pycache__", "site-packages")
+_WORST_FIRST = (1, 2, 3, 0)  # exit codes: failed, unreadable, undetermined, fine
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file to lint; `found`: in a folder, so that it may be no script or configuration of a training."""
+
+    name: str
+    found: bool = False
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """The result of a file, or why it cannot be read."""
+
+    name: str
+    result: LintResult | None = None
+    error: EnvcheckError | None = None
+
+    def find_exit_code(self, strict: bool) -> int:
+        return exit_code(self.result, strict) if self.result is not None else 2
+
+
+@dataclass(frozen=True)
+class LintRun:
+    """All results, in the order of the command line; `skipped`: files of folders that are of no known program."""
+
+    results: tuple[FileResult, ...]
+    skipped: int = 0
+
+    def find_exit_code(self, strict: bool) -> int:
+        """Return the worst exit code of the files; 3 if there are none."""
+        codes = {each.find_exit_code(strict) for each in self.results}
+        return next((code for code in _WORST_FIRST if code in codes), 3)
+
+
+def list_files(names: Iterable[str]) -> list[ListedFile]:
+    """Return the named files, and those in named folders, each once; UsageError for more than MOST_FILES."""
+    found: dict[str, ListedFile] = {}
+    for name in names:
+        listed = _walk_folder(name) if name != "-" and Path(name).is_dir() else [ListedFile(name)]
+        for each in listed:
+            found[each.name] = ListedFile(each.name, each.found and found.get(each.name, each).found)
+            if len(found) > MOST_FILES:
+                raise UsageError(
+                    _("more than {limit} files", limit=MOST_FILES), _("name a folder with fewer scripts, or files")
+                )
+    return list(found.values())
+
+
+def _walk_folder(name: str) -> Iterator[ListedFile]:
+    """The scripts and configurations below a folder, by name; hidden folders and those of packages are left out."""
+    for folder, folders, files in os.walk(name):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
+        for file in sorted(files):
+            if file.lower().endswith(SUFFIXES) or source_file.is_dockerfile(file):
+                yield ListedFile(str(Path(folder, file)), found=True)
+
+
+def lint_files(
+    files: Sequence[ListedFile],
+    machine: TargetMachine,
+    device: str = "auto",
+    kind: str = "",
+    others: bool = True,
+) -> LintRun:
+    """Lint the files one after the other; the facts of the machine are collected once for all of them."""
+    share = _collect_once(machine)
+    results, skipped = [], 0
+    for file in files:
+        folder = Path(file.name).absolute().parent if file.name != "-" else None
+        try:
+            source = source_file.read_source(file.name)
+            result = lint_source(source, replace(machine, gather=share, folder=folder), device, kind, others)
+        except EnvcheckError as err:
+            skipped += file.found
+            results += [] if file.found else [FileResult(file.name, error=err)]
+            continue
+        if file.found and not (result.read and result.known):
+            skipped += 1
+        else:
+            results.append(FileResult(file.name, result))
+    return LintRun(tuple(results), skipped)
+
+
+def _collect_once(machine: TargetMachine) -> Callable[[], Facts] | None:
+    return (lambda: machine.facts or Facts()) if machine.gather is not None else None

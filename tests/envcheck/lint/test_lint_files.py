@@ -1,0 +1,147 @@
+"""Several files and folders in one run: which are read, the result of each, and the exit code of all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from envcheck.cli import main
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.lint import files
+from tests.envcheck.report import sarif_schema
+
+GOOD = "#!/bin/bash\necho\n"
+BAD = "#!/bin/bash\na = 5\n"
+KNOWN = "stage: sft\nfinetuning_type: lora\n"
+
+
+def run_lint(*argv: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(main.main, ["lint", "--no-shellcheck", *argv], input=text, standalone_mode=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project: a good and a bad script, a training, and files of other programs."""
+    texts = {
+        "good.sh": GOOD,
+        "deep/bad.sh": BAD,
+        "deep/train.yaml": KNOWN,
+        "deep/other.yaml": "name: a\n",
+        "package.json": "{}",
+        "readme.txt": "words\n",
+        "Dockerfile": "FROM ubuntu:22.04\n",
+        ".git/hooks/x.sh": BAD,
+        "node_modules/a/x.sh": BAD,
+    }
+    for name, text in texts.items():
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "p" / name).write_text(text)
+    return tmp_path / "p"
+
+
+def list_names(result: Result, folder: Path) -> list[str]:
+    return [str(Path(each["file"]).relative_to(folder)) for each in json.loads(result.stdout)["files"]]
+
+
+def test_a_folder(folder: Path) -> None:
+    """Its scripts, Dockerfiles and configurations of known programs are linted; the others are counted."""
+    result = run_lint(str(folder), "--json")
+
+    assert list_names(result, folder) == ["Dockerfile", "good.sh", "deep/bad.sh", "deep/train.yaml"]
+    assert json.loads(result.stdout)["skipped"] == 2
+    assert result.return_value == json.loads(result.stdout)["exit_code"] == 1
+
+
+def test_named_files_are_linted_whatever_they_are(folder: Path) -> None:
+    """A file that is named, and its folder too, is linted once; of an unknown program it is undetermined."""
+    other = str(folder / "deep/other.yaml")
+    result = run_lint(str(folder / "deep"), other, other, "--json")
+
+    assert sorted(list_names(result, folder)) == ["deep/bad.sh", "deep/other.yaml", "deep/train.yaml"]
+    assert json.loads(result.stdout)["skipped"] == 0
+
+
+CODES = (
+    (("good.sh", "deep/train.yaml"), 0),
+    (("good.sh", "deep/other.yaml"), 3),
+    (("good.sh", "deep/other.yaml", "no-such-file"), 2),
+    (("good.sh", "deep/bad.sh", "no-such-file"), 1),
+)
+
+
+@pytest.mark.parametrize(("names", "code"), CODES)
+def test_the_worst_exit_code(names: tuple[str, ...], code: int, folder: Path) -> None:
+    """A failure is worse than an unreadable file, and that worse than what is undetermined."""
+    assert run_lint(*(str(folder / name) for name in names)).return_value == code
+
+
+def test_an_empty_folder_is_undetermined(tmp_path: Path) -> None:
+    """Nothing was checked, which is no pass."""
+    result = run_lint(str(tmp_path), "--json")
+
+    assert (result.return_value, json.loads(result.stdout)["exit_code"]) == (3, 3)
+    assert "no script or configuration found" in json.loads(result.stdout)["error"]
+
+
+def test_text(folder: Path) -> None:
+    """Findings carry the path, a file without any is one line, and the last line counts files."""
+    shown = run_lint(str(folder / "good.sh"), str(folder / "deep/bad.sh"), str(folder / "none")).stdout
+    words = " ".join(shown.split())
+
+    assert f"FAIL {folder}/deep/bad.sh:2:1 shell.spaced_assignment" in words
+    assert f"{folder}/good.sh: no issues found" in words
+    assert f"{folder}/none: not checked:" in words
+    assert "3 files checked, 1 file failed, 1 file cannot be read, 1 file without failures" in words
+
+
+def test_standard_input_among_files(folder: Path) -> None:
+    """- is read as one of the files."""
+    result = run_lint("-", str(folder / "good.sh"), "--json", text="a = 5\n")
+
+    assert [each["file"] for each in json.loads(result.stdout)["files"]] == ["-", str(folder / "good.sh")]
+    assert result.return_value == 1
+
+
+def test_one_sarif_log(folder: Path) -> None:
+    """The findings of all files are in one log, and each file says what it was read as."""
+    document = json.loads(run_lint(str(folder), "--sarif").stdout)
+    (run,) = document["runs"]
+    places = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]}
+
+    assert sarif_schema.list_sarif_errors(document) == []
+    assert f"{folder}/deep/bad.sh" in places
+    assert len(run["invocations"][0]["toolExecutionNotifications"]) == 4
+
+
+def test_a_corrected_copy_needs_one_file(folder: Path) -> None:
+    """--write-fixed with several files, or a folder, is refused."""
+    for names in ([folder], [folder / "good.sh", folder / "deep/bad.sh"]):
+        assert isinstance(run_lint(*map(str, names), "--write-fixed").exception, UsageError)
+
+
+def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with too many files is refused in a sentence."""
+    monkeypatch.setattr(files, "MOST_FILES", 3)
+
+    assert isinstance(run_lint(str(folder)).exception, UsageError)
+
+
+def test_facts_are_collected_once(folder: Path) -> None:
+    """The machine is asked once for all files, and not at all if no rule needs it."""
+    asked = []
+
+    def gather() -> Facts:
+        asked.append(1)
+        return Facts()
+
+    texts = [folder / f"{number}.sh" for number in range(3)]
+    for path in texts:
+        path.write_text("#!/bin/bash\nexport NCCL_SOCKET_IFNAME=eth0\ntorchrun --nproc_per_node 8 train.py\n")
+    files.lint_files(files.list_files(map(str, texts)), TargetMachine(gather, live=True), others=False)
+
+    assert asked == [1]
