@@ -66,7 +66,7 @@ def _describe_place(recipe: Recipe) -> Iterator[Message]:
 def _describe_image(desired: DesiredState, current: TargetState) -> Iterator[Message]:
     image = desired.image if current.container_name else None
     if contents := image_versions.find_image_versions(image) if image else None:
-        yield _("the image contains {contents}", contents=image_versions.describe_contents(contents))
+        yield _("the image contains {contents}", contents=image_versions.list_versions(contents))
 
 
 def plan_by_hand(recipe: Recipe, folder: Path, driver: str | None, architecture: str) -> Plan:

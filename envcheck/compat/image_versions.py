@@ -19,8 +19,13 @@ def find_image_versions(image: str) -> ImageVersions | None:
 
 def describe_contents(image: ImageVersions) -> Message:
     """Return the versions in the image, with source and date: CANN 8.0.RC1, Python 3.10 (Paddle's pages, 2024-12)."""
-    held = [f"{version_findings.component_title(name)} {version}" for name, version in image.holds.items()]
-    return _("{versions} ({source}, {date})", versions=join(", ", held), source=_cite_source(image), date=image.date)
+    held = list_versions(image)
+    return _("{versions} ({source}, {date})", versions=held, source=_cite_source(image), date=image.date)
+
+
+def list_versions(image: ImageVersions) -> Message:
+    """Return the versions in the image: CANN 8.0.RC1, Python 3.10."""
+    return join(", ", [f"{version_findings.component_title(name)} {version}" for name, version in image.holds.items()])
 
 
 def judge_driver(image: ImageVersions, v: VendorFacts, driver: str, upgrade: str) -> Finding:
