@@ -33,11 +33,13 @@ class ShortKeyCatalogue(gettext.GNUTranslations):
     """A catalogue with short keys; those behind it may have whole ones."""
 
     def gettext(self, message: str) -> str:
+        """Return the translation, else the message."""
         key = shorten_key(message)
         found = super().gettext(key)
         return super().gettext(message) if found == key else found
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        """Return the translation for n things, else the message of that number."""
         key = shorten_key(msgid1)
         found = super().ngettext(key, key, n)
         return super().ngettext(msgid1, msgid2, n) if found == key else found
