@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.collect.snapshot import load_snapshot
+from launch.runs import run_index
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "data" / "recorded"
@@ -39,3 +40,40 @@ def test_every_version_is_there() -> None:
     """A released version has recordings of at least three vendors."""
     assert all(len(list(folder.glob("*.json"))) >= 3 for folder in RECORDED.iterdir())
     assert (RECORDED / "0.1").is_dir()
+
+
+RUNS = RECORDED / "0.1" / "runs"
+FINISHED, FAILED = "20261129-110041-train-1bed", "20261129-110046-train-0b78"
+
+
+def run_on_records(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", *words]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_records_of_runs_are_read() -> None:
+    """Each record of an earlier version is a run with its end and its losses."""
+    runs = {run.id: run for run in run_index.list_runs(RUNS)}
+
+    assert {name: run.state for name, run in runs.items()} == {FINISHED: "finished", FAILED: "failed"}
+    assert {name: run.said["exit"]["code"] for name, run in runs.items()} == {FINISHED: 0, FAILED: 5}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (("runs", "--runs", str(RUNS)), 0, FAILED),
+        (("runs", "--runs", str(RUNS), "--json"), 0, FINISHED),
+        (("runs", "show", FINISHED, "--runs", str(RUNS)), 0, "0.625"),
+        (("runs", "show", FAILED, "--runs", str(RUNS), "--json"), 0, "out of memory"),
+        (("runs", "compare", FINISHED, FAILED, "--runs", str(RUNS)), 0, FAILED),
+        (("explain", str(RUNS / FAILED)), 1, "out of memory"),
+        (("explain", str(RUNS / FINISHED)), 0, "finished"),
+    ],
+)
+def test_records_of_runs_are_shown(words: tuple[str, ...], code: int, expected: str) -> None:
+    """Commands that read records take those of an earlier version."""
+    done = run_on_records(*words)
+
+    assert (done.returncode, expected in done.stdout) == (code, True), done.stdout + done.stderr

@@ -22,6 +22,7 @@ import tomli
 
 from envcheck.cli.help_screen import EXAMPLE
 from envcheck.cli.translate_help import split_paragraphs
+from envcheck.core.language.gettext_catalogue import COMPILED, shorten_key
 
 ROOT = Path(__file__).parents[2]
 MAPPING = "babel.cfg"
@@ -176,17 +177,35 @@ def update_catalogues(root: Path = ROOT) -> None:
 
 
 def compile_catalogues(root: Path = ROOT) -> None:
-    """Write each catalogue's .mo beside it, where it is older than the .po."""
+    """Write each catalogue's compiled form next to it, where it is older than the .po."""
+    import lzma
+
     from babel.messages.mofile import write_mo
 
     for path in root.glob(CATALOGUES):
-        compiled = path.with_suffix(".mo")
+        compiled = path.with_name(COMPILED)
         if compiled.exists() and compiled.stat().st_mtime >= path.stat().st_mtime:
             continue
         part = compiled.with_suffix(f".{os.getpid()}.part")  # several test runs may do so at once
-        with part.open("wb") as file:
-            write_mo(file, read_catalogue(path))
+        with lzma.open(part, "wb", preset=9 | lzma.PRESET_EXTREME) as file:
+            write_mo(file, _shorten_keys(read_catalogue(path)))
         part.replace(compiled)
+
+
+def _shorten_keys(catalogue: Catalog) -> Catalog:
+    """Return the catalogue as the reader expects it; ValueError if two messages have the same key."""
+    from babel.messages.catalog import Catalog
+
+    dates = {"creation_date": catalogue.creation_date, "revision_date": catalogue.revision_date}  # not today's
+    short = Catalog(locale=catalogue.locale, charset=catalogue.charset, **dates)
+    for message in catalogue:
+        if not message.id or message.fuzzy or not message.string:
+            continue
+        key = shorten_key(message.id[0] if message.pluralizable else message.id)
+        if key in short:
+            raise ValueError(f"two messages have the key {key!r}: {message.id!r}")
+        short.add((key, "") if message.pluralizable else key, message.string)
+    return short
 
 
 if __name__ == "__main__":

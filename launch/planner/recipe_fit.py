@@ -94,7 +94,9 @@ def judge_plan(plan: LaunchPlan, name: str, method: str) -> JobFit:
     """Return the verdict of a plan; unless the job fits, with the smallest change and a command for details."""
     fits, vendor = FITS[plan.verdict], VENDORS.get(plan.job.device.vendor)
     if plan.parted:
-        words = _("Disable MIG to train on whole cards; use `envcheck plan --memory-gib` for the size of an instance.")
+        words = _(
+            "Disable MIG to train on whole cards; use `envcheck plan` with --memory-gib for the size of an instance."
+        )
         commands = vendor.commands.get("uuids", ()) if vendor else ()
         return JobFit(None, _("planner: {reason}", reason=plan.reason), diagnose(words, *commands))
     remedy = None if fits else diagnose(describe_smallest_change(plan), format_plan_command(plan, name, method))

@@ -138,7 +138,11 @@ def find_run(name: str, runs: Path | None) -> Run:
     known = list_runs(runs)
     if not known:
         raise UsageError(
-            _("no runs found"), _("start one with `envcheck train`, or set the folder of the runs with --runs DIR")
+            _("no runs found"),
+            _(
+                "start one, for example: envcheck train --model tiny --method lora --provision; "
+                "or set the folder of the runs with --runs DIR"
+            ),
         )
     if name == "latest":
         return known[0]

@@ -43,7 +43,9 @@ def _list_summary_values(run: Run) -> dict[str, Any]:
 def as_table(runs: Sequence[Run], width: int) -> str:
     """Return the runs as a table; below 80 columns without method and loss."""
     if not runs:
-        return translate(_("No runs yet. Start one with `envcheck train`."))
+        return translate(
+            _("No runs yet. Start one, for example: envcheck train --model tiny --method lora --provision")
+        )
     heads = [translate(head) for head in (_("run"), _("state"), _("method"), _("duration"), _("loss"))]
     rows = [
         heads,

@@ -175,7 +175,10 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
     if (
         request.model is None and request.recipe is None and own_job is None
     ):  # a job must be named, even if only one matches: it takes hours
-        next_step = _("Add --model NAME, --recipe NAME, a file or a command; envcheck recipes lists the recipes.")
+        next_step = _(
+            "for example: envcheck train --model tiny --method lora --provision; other recipes: envcheck recipes; "
+            "choose one for this folder: envcheck init"
+        )
         raise UsageError(_("no model or recipe specified"), next_step)
     if isinstance(request, HostsTrainOptions):
         return _train_hosts(request)

@@ -140,6 +140,7 @@ FOREIGN = {
     ),
     *("--ckpt_dir", "--adapters", "--load_dataset_config", "--load_data_args"),
     *("--rm", "--device", "--user", "--group-add", "--pid", "--platform", "--push"),  # of docker
+    "--from",  # of uvx
 }
 
 
