@@ -59,6 +59,7 @@ def _check_and_train(request: TrainRequest) -> int:
     request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve_job(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
+    restart_run.refuse_several_nodes(request, job)
     auto = request.rank is None and job.method.rank is None
     if job.own is None:
         request = own.resolve_node(request, job.method, facts.network)
