@@ -143,8 +143,8 @@ def collect_context(
             recipe, job, made, device, facts, runs, port if leads else None, request.resume_path
         )
     )
-    if resolved.own:
-        sight = replace(sight, free_bytes=measure_output_disk(resolved.own))
+    if resolved.own and (free_bytes := measure_output_disk(resolved.own)) is not None:
+        sight = replace(sight, free_bytes=free_bytes)
     lock, lock_error = (
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )
