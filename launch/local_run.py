@@ -60,6 +60,7 @@ def _check_and_train(request: TrainRequest) -> int:
     request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve_job(request, recipes, facts)
     refuse_talk(job.recipe, job.method)
+    restart_run.refuse_several_nodes(request, job)
     auto = request.rank is None and job.method.rank is None
     if job.own is None:
         request = own.resolve_node(request, job.method, facts.network)
@@ -147,8 +148,8 @@ def collect_context(
             recipe, job, made, device, facts, runs, port if leads else None, request.resume_path
         )
     )
-    if resolved.own:
-        sight = replace(sight, free_bytes=measure_output_disk(resolved.own))
+    if resolved.own and (free_bytes := measure_output_disk(resolved.own)) is not None:
+        sight = replace(sight, free_bytes=free_bytes)
     lock, lock_error = (
         (None, NOTHING) if resolved.own else context.read_lockfile(interpreter_folder(request, recipe), recipe.name)
     )

@@ -36,7 +36,7 @@ from envcheck.report import safe, screen
 from envcheck.report.summary import describe_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
-from launch import gates, resume_run
+from launch import gates, restart_run, resume_run
 from launch.dry_run_notes import DryRunNotes, collect_notes, render_notes
 from launch.local_run import collect_context_only
 from launch.own_job_facts import resolve_job
@@ -70,6 +70,7 @@ def preview_run(request: TrainRequest) -> int:
     recipes = catalogue.load_all(request.recipes)
     request = resume_run.add_resume_option(request, recipes, facts)
     job = resolve_job(request, recipes, facts)
+    restart_run.refuse_several_nodes(request, job)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))

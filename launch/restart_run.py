@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck.core.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.explain import Diagnosis, catalogue
+from envcheck.job.definition import Job
 from launch.run import diagnose_failure, record, run_text
 from launch.run.launcher import TrainingEnd
 from launch.runs import run_index
@@ -28,6 +29,21 @@ class RunOutcome:
     code: int
     fault: Message = NOTHING
     has_checkpoint: bool = False
+
+
+def refuse_several_nodes(request: TrainRequest, job: Job) -> None:
+    """Raise UsageError for --restart of a job on several nodes: the nodes are fixed, so that no faulty one is left out.
+
+    The launcher of a user's own job may accept fewer nodes by itself (torchrun --nnodes 1:4), which counts as one.
+    """
+    if request.restart and job.method.nodes > 1:
+        raise UsageError(
+            _(
+                "--restart cannot leave out a faulty node: the job needs all of its {count} nodes",
+                count=job.method.nodes,
+            ),
+            _("remove --restart; after a fault, continue on other nodes with --resume RUN"),
+        )
 
 
 def find_fault(end: TrainingEnd, diagnoses: Sequence[Diagnosis]) -> Message:

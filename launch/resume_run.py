@@ -31,12 +31,12 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
     if request.resume is None:
         return request
     run = run_index.find_run(request.resume, None if request.resume == "latest" else _find_folder(request))
-    if request.own_job is not None:
+    if request.own_job is not None and request.own_job.is_script:
         paths = list_checkpoints(run.folder / "output")
         if not paths:
             raise _make_no_checkpoint_error(run.id)
         raise UsageError(
-            _("envcheck does not change the command of a job of your own"),
+            _("{file} is a script: envcheck cannot add the checkpoint to its command", file=request.own_job.source),
             _("give it its own option for the checkpoint: {path}", path=paths[-1]),
         )
     job = resolve(request, recipes, facts)
@@ -60,7 +60,7 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
     option = find_resume_option(job.recipe.framework, (*job.method.launcher, *job.method.arguments))
     if option is None:
         raise UsageError(
-            _("envcheck knows no resume option of {framework}", framework=job.recipe.framework),
+            _("envcheck knows no resume option of {framework}", framework=job.recipe.framework or _("this program")),
             _("pass it after --, for example -- --resume_from_checkpoint DIR"),
         )
     path = choose_checkpoint(run, job.recipe)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +18,14 @@ from launch.run import diagnose_failure, loss_plot, record, run_text, states
 from launch.run.launcher import TrainingEnd
 from launch.run.trackers import list_trackers
 from launch.runs.request_note import read_note
+
+
+def _takes_checkpoint(own: Mapping[str, Any] | None) -> bool:
+    """Whether `train --resume` can add an option to the command: not to a script, nor for an unknown program."""
+    if own is None:
+        return True
+    framework = own["values"].get("framework", {}).get("value")
+    return bool(framework) and not str(own["source"]).endswith((".sh", ".bash"))
 
 
 def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
@@ -42,7 +52,5 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
         )
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
     if end.how != states.SUCCEEDED and read_note(run).words:
-        own = begun.get("own") or {}
-        is_script = str(own.get("source")).endswith((".sh", ".bash"))  # takes no resume option
-        run_text.print_continuation(run.name, bool(end.outputs) and not is_script)
+        run_text.print_continuation(run.name, bool(end.outputs) and _takes_checkpoint(begun.get("own")))
     return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

@@ -154,8 +154,12 @@ def _split_words(requested: str) -> list[str]:
     for word in requested.replace(" ", "").split(","):
         first, dash, last = word.partition("-")
         if first.isdecimal() and (not dash or last.isdecimal()) and _NUMBERS.fullmatch(word):
-            numbers = range(int(first), int(last or first) + 1)
-            words += [str(number) for number in numbers[: MOST + 1]] or [word]
+            if int(last or first) < int(first):
+                raise UsageError(
+                    _("--devices {value}: {first} is greater than {last}", value=word, first=first, last=last),
+                    _("for example --devices {last}-{first}", first=first, last=last),
+                )
+            words += [str(number) for number in range(int(first), int(last or first) + 1)[: MOST + 1]]
         elif _NAME.fullmatch(word):
             words.append(word)
         else:

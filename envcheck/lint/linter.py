@@ -69,9 +69,8 @@ def lint_source(
     found = list(_apply_rules(made))
     if others:
         for script in made.scripts:
-            if (
-                script.block.is_script and script.block.kind == "bash" and not script.cut
-            ):  # too deep for shellcheck, too
+            # shellcheck needs exponential time for deeply nested brackets.
+            if script.block.is_script and script.block.kind == "bash" and not script.cut:
                 found += [
                     remark
                     for remark in shell_checkers.run_shellcheck(script.block)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BEHIND = re.compile(rb"(?m)(<<-?[ \t]*(['\"]?)[A-Za-z_]\w*\2[^\n#'\"]{0,200})&(?=[ \t]*$)")  # cat <<X &
+_BRACKETS = re.compile(rb"[][(){}]")
 _NEWLINE = re.compile(rb"(?<!\\)\n")
 _TRIES, _LARGE = 4, 1 << 18  # bytes; the longest launch script seen has 40 kB
 EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
@@ -73,6 +74,15 @@ def _iterate_nodes(root: Node) -> Iterator[Node]:
             back = True
         else:
             return
+
+
+def measure_nesting(raw: bytes) -> int:
+    """Return how many brackets are open at the same time at most, quoted ones included; takes linear time."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(raw):
+        depth = max(0, depth + (1 if found[0] in b"([{" else -1))
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def read_text(node: Node) -> str:

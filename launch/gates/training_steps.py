@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.messages import _, join, ngettext
 from envcheck.core.model import Finding, Status, manual
+from installers.recipes.own_recipe import find_own_job
 from launch.gates.context import GateContext
 from launch.gates.results import build_finding, build_not_applicable
 from launch.rendering.argument_rows import parse_rows
@@ -14,6 +15,7 @@ IDLE_SHARE = 0.5  # largest accepted share of time in which a pipeline stage is 
 def check_steps(s: GateContext) -> Finding:
     """The warm-up ends before the training; warns if no checkpoint or evaluation happens before the end."""
     most, warm = s.job.steps.get("max"), s.job.steps.get("warmup")
+    is_own = find_own_job(s.recipe) is not None  # whose command takes no --set
     if most is None:
         return build_not_applicable("gate.steps", _("the job is limited by epochs, not by steps"))
     if warm is not None and warm >= most:
@@ -22,10 +24,13 @@ def check_steps(s: GateContext) -> Finding:
             warm=warm,
             most=most,
         )
+        steps = max(1, most // 20) if most > 1 else 0
         words = _(
             "Use 1 to 10 % of the steps for the warm-up (--set warmup_steps={steps}), or train for more steps.",
-            steps=max(1, most // 20) if most > 1 else 0,
+            steps=steps,
         )
+        if is_own:
+            words = _("Set {steps} warm-up steps in the job (1 to 10 % of all), or train for more steps.", steps=steps)
         return build_finding("gate.steps", False, seen, manual(words))
     never = [_NEVER[name] for name in _NEVER if s.job.steps.get(name, 0) > most]
     total = ngettext("{count} step", "{count} steps", most)
@@ -34,6 +39,8 @@ def check_steps(s: GateContext) -> Finding:
     if never:
         seen = _("{steps}: {never}", steps=seen, never=join(" and ", never))
     words = _("Use --set save_steps=N or --set eval_steps=N if this is not intended.")
+    if is_own:
+        words = _("Set a smaller interval in the job if this is not intended.")
     return build_finding("gate.steps", not never, seen, manual(words), bad=Status.WARN)
 
 
@@ -62,4 +69,6 @@ def check_pipeline_bubble(s: GateContext) -> Finding:
         "batch grows accordingly.",
         stages=3 * (stages - 1),
     )
+    if find_own_job(s.recipe) is not None:
+        words = _("Set {count} gradient accumulation steps in the job: idle time 25 %.", count=3 * (stages - 1))
     return build_finding("gate.bubble", idle <= IDLE_SHARE, seen, manual(words), bad=Status.WARN)

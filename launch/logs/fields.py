@@ -8,8 +8,10 @@
      iteration      122/  250000 | elapsed time per iteration (ms): 86545.2 | lm loss: 2.504220E+00 | grad norm: 0.231 |
                                                                                                    Megatron, MindSpeed
     Step 3 | loss:1.2 lr:0.0001 tokens_per_second_per_gpu:812.5 peak_memory_reserved:11.2                  torchtune
+    Epoch [1/5], Step [20/100], Loss: 2.31                   step 20 loss 2.31                       loops of users' own
 
-All are pairs of a name and a number; the name is the text between the previous number and the colon.
+All are pairs of a name and a number; the name is the text between the previous number and the colon.  Without a colon
+only steps, epochs and the loss are read.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ _VALUE = re.compile(
     rf"[:=]\s{{0,8}}['\"]?(?:[a-z][\w.]{{0,20}}\()?({_NUMBER})(?:\s{{0,8}}/\s{{0,8}}(\d{{1,12}}))?(?!\w)", re.IGNORECASE
 )
 _LEAD = re.compile(r"\A.*(?:[,|{}\[\];]|: | - |\d\s|\b[A-Z]{3,}\s)", re.DOTALL)  # text before a name
-_NUMBERED = re.compile(r"\b(?:iteration\s{1,12}(\d{1,12})\s?/\s{0,12}(\d{1,12})|step (\d{1,12}) \|)", re.IGNORECASE)
+_NUMBERED = re.compile(
+    r"\b(?:iteration|iter|step)(?:\s{1,12}|\s?\[)(\d{1,12})(?:\s?/\s{0,12}(\d{1,12}))?(?=[\s|,:;)\]-]|$)", re.IGNORECASE
+)
+_EPOCH = re.compile(r"\bepoch(?:\s|\s?\[)(\d{1,9}(?:\.\d{1,9})?)(?=[\s|,:;)\]/-]|$)", re.IGNORECASE)
+_BARE_LOSS = re.compile(rf"(?:^|[|,;:)\]-]\s{{0,4}}|\d\s{{1,4}})loss\s{{1,4}}({_NUMBER})(?![\w.])", re.IGNORECASE)
+# A line that has nothing but the loss.
+_ONLY_LOSS = re.compile(rf"loss\s{{0,4}}[:=]?\s{{0,4}}{_NUMBER}", re.IGNORECASE)
 
 # Name in the log → (field, factor to its unit).  PaddleFormers' trainer divides its memory by 2**30 and its older
 # gpu_max_memory_reserved by 2**20; torchtune's statistics and LLaMA-Factory's vram_reserved are GiB.
@@ -66,9 +74,13 @@ def parse_fields(text: str) -> dict[str, float]:
     """Return the numbers of a line by field of TrainingStep, and `steps_per_s`; the first value of a field counts."""
     found: dict[str, float] = {}
     if numbered := _NUMBERED.search(text):
-        found["step"] = float(numbered[1] or numbered[3])
+        found["step"] = float(numbered[1])
         if numbered[2]:
             found["of"] = float(numbered[2])
+    if epoch := _EPOCH.search(text):
+        found["epoch"] = float(epoch[1])
+    if loss := _BARE_LOSS.search(text):
+        found["loss"] = float(loss[1].replace("_", ""))
     at = 0
     for value in _VALUE.finditer(text):
         name, factor = FIELDS.get(_extract_name(text[at : value.start()]), ("", 1.0))
@@ -78,6 +90,11 @@ def parse_fields(text: str) -> dict[str, float]:
         if name == "step" and value[2]:
             found.setdefault("of", float(value[2]))
     return found
+
+
+def has_only_loss(text: str) -> bool:
+    """Whether the text is the training loss and nothing else: 'loss: 2.31'."""
+    return _ONLY_LOSS.fullmatch(text) is not None
 
 
 def to_whole_number(value: float | None) -> int | None:

@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import replace
 
-from launch.logs.fields import parse_fields, strip_control, to_whole_number
+from launch.logs.fields import has_only_loss, parse_fields, strip_control, to_whole_number
 from launch.logs.training_step import TrainingStep
 
 INFORMATIVE_IF_NAN = (
@@ -26,8 +26,9 @@ _PLAN_LINES = {
 # 25%|##5   | 3/12 [00:00<00:00, 29.11it/s], optionally after Train:, TrainProcess: or torchtune's 1|3|Loss: 2.5:
 _BAR = re.compile(
     r"^(?:(?:Train\w{0,20}|\d{1,9}\|\d{1,12}\|Loss: ([^ ]{1,40})): )?\s{0,3}\d{1,3}%\|[^|]{0,400}\| "
-    r"(\d{1,12})/(\d{1,12}) \[[^]]{0,80}\]?"
+    r"(\d{1,12})/(\d{1,12}) (\[[^]]{0,200}\]?)"
 )
+_LOSS_IN_BAR = re.compile(r", ?loss ?[=:] ?([^, \]]{1,40})", re.IGNORECASE)  # tqdm's set_postfix
 # Not torch's warnings ([rank1]:[W1121 10:48:48.58 reducer.cpp:1529] ...): C++ writes them in pieces, so that the step
 # of another rank may be on the same line.
 _RANK = re.compile(r"^\[?(?:rank|default)[ _]?(\d{1,6})\]?: ?(?!\[[A-Z]\d{4} )", re.IGNORECASE)
@@ -39,7 +40,7 @@ def parse_step_line(line: str) -> TrainingStep | None:
         return None
     text = strip_control(line)
     found = parse_fields(text)
-    if "loss" not in found or (len(found) == 1 and not text.startswith("{")):
+    if "loss" not in found or (len(found) == 1 and not text.startswith("{") and not has_only_loss(text)):
         return None
     return _build_step(found)
 
@@ -81,7 +82,8 @@ class LogReader:
     def _accept_step(self, step: TrainingStep, line: str) -> list[TrainingStep]:
         rank = _RANK.match(line)
         self.rank = self.rank or (rank[1] if rank else "")
-        if self.rank != (rank[1] if rank else "") or step == self.last:
+        is_repeated = step == self.last or (step.step is not None and repr(step) == repr(self.last))  # NaN != NaN
+        if self.rank != (rank[1] if rank else "") or is_repeated:
             return []
         self.last, self.of = step, step.of or self.of
         number = self._step_from_epoch(step) if step.step is None else step.step
@@ -101,7 +103,9 @@ class LogReader:
         if self.of is not None and int(bar[3]) != self.of:
             return after
         self.of, self.at = int(bar[3]), int(bar[2])
-        inside = parse_step_line(f"step: {bar[2]}, loss: {bar[1]}, of") if bar[1] else None
+        postfix = _LOSS_IN_BAR.search(bar[4])
+        loss = bar[1] or (postfix[1] if postfix else "")
+        inside = parse_step_line(f"step: {bar[2]}, loss: {loss}, of") if loss else None
         return [*self.flush_waiting(), *(self._accept_step(inside, "") if inside else []), *after]
 
     def _read_plan_line(self, line: str) -> None:

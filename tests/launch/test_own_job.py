@@ -375,3 +375,31 @@ def test_own_command_that_fails(tmp_path: Path) -> None:
 
     assert done.returncode == 5, done.stderr
     assert read_record(tmp_path)["exit"] == {"code": 5, "status": 7}
+
+
+RESTARTS = (
+    ("torchrun --nnodes 2 --node_rank 0 --master_addr node1 train.py --max_steps 1 --lr 0.1", 2),
+    ("torchrun --nnodes 1:2 --rdzv_endpoint node1:29500 train.py --max_steps 1 --lr 0.1", 0),
+)
+
+
+@pytest.mark.parametrize(("text", "code"), RESTARTS, ids=("fixed", "elastic"))
+def test_restart_of_several_nodes(run_on: Run, programs: Path, text: str, code: int) -> None:
+    """--restart is refused where a faulty node cannot be left out; an elastic launcher leaves it out itself."""
+    (programs / "run.sh").write_text(text)
+    result = run_on("atlas-800t-a2", "train", "run.sh", "--restart", "1", "--dry-run")
+
+    if code:
+        assert isinstance(result.exception, UsageError)
+        assert "all of its 2 nodes" in str(result.exception.message)
+    else:
+        assert not isinstance(result.exception, UsageError)
+
+
+def test_restart_is_of_this_machine(run_on: Run, programs: Path) -> None:
+    """A scheduler requeues jobs itself."""
+    words = ("--recipe", "ernie-300b-npu", "--method", "sft", "--on", "slurm", "--restart", "1", "--dry-run")
+    result = run_on("atlas-800t-a2", "train", *words)
+
+    assert isinstance(result.exception, UsageError)
+    assert "not with --on slurm" in str(result.exception.message)

@@ -198,6 +198,11 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
             _("--resume works only on this machine, not with --on {backend}", backend=request.on),
             _("pass the framework's own option after --"),
         )
+    if request.on != backends.LOCAL and request.restart:
+        raise UsageError(
+            _("--restart works only on this machine, not with --on {backend}", backend=request.on),
+            _("use the scheduler's own option to requeue failed jobs"),
+        )
     if (backend := backends.load_session(request.on)) is not None:
         return backend.train(wish, own, backends.PreviewOptions(request.dry_run, request.as_script, write))
     if write is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.lint.script_model import ShellScript, ShellWord, SourceBlock, VariableUse
 from envcheck.scripts import shell_grammar
-from envcheck.scripts.shell_grammar import DEPTH, read_text
+from envcheck.scripts.shell_grammar import DEPTH, measure_nesting, read_text
 from envcheck.scripts.shell_state import ShellState, ShellValue
 from envcheck.scripts.word_reader import WordReader
 
@@ -60,6 +60,7 @@ class ShellWalk:
         self.visit_node(root)
         for name in sorted(set(self.bodies) - self.called):
             self.enter_function(name, None)
+        self.script.cut |= measure_nesting(self.block.raw) > DEPTH
         self.script.names |= _find_arithmetic_names(self.block.raw) | _find_named_by_shell(self.block.raw)
         if root.has_error:
             self._collect_errors(root, 0)

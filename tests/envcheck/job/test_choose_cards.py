@@ -62,6 +62,7 @@ def test_requested_cards(machine: str, on_machine: Enter) -> None:
     [
         (("--devices", "8,9"), "--devices: npu-smi lists no device 8"),
         (("--devices", "4,4"), "--devices names device 4 twice"),
+        (("--devices", "7-4"), "--devices 7-4: 7 is greater than 4"),
         (("--devices", "4,5,6"), "1 x 3 = 3 cards; tensor 2 needs a multiple of 2"),
         (("--devices", "x"), "--devices x: expected numbers of devices, UUIDs, or 'auto'"),
         (("--devices", "4-5", "--cards-per-node", "4"), "--devices names 2 devices, but --cards-per-node is 4"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from envcheck.core.facts import Facts
+from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import linter
+from envcheck.lint.context import shell_checkers
 from envcheck.scripts import shell_grammar, source_file
 
 TRAIN = "torchrun --nproc_per_node 8 train.py"
@@ -55,3 +57,28 @@ def test_no_byte_moves() -> None:
     kinds = [(child.type, child.start_byte) for child in shell_grammar.parse_shell(raw).named_children]
 
     assert [raw[at:][:2] for kind, at in kinds if kind != "comment"] == [b"a=", b"c=", b"fo", b"rc", b"[["]
+
+
+NESTED = {
+    "arithmetic": "x=$((" + "(" * 500 + "1" + ")" * 500 + "))",
+    "subshells": "(" * 500 + "true" + ")" * 500,
+    "expansions": "x=" + "${a:-" * 500 + "1" + "}" * 500,
+    "unclosed": "true\n" + "(" * 500,
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=NESTED)
+def test_deeply_nested_scripts_are_bounded(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nests deeper than any real script is not given to shellcheck, whose time doubles with each level; the
+    result is not clean."""
+    monkeypatch.setattr(shell_checkers, "run_shellcheck", lambda _block: pytest.fail("shellcheck was started"))
+    file = SourceFile("run.sh", f"#!/bin/bash\n{text}\n".encode())
+    found = linter.lint_source(file, TargetMachine())
+
+    assert "shell.syntax" in {remark.rule for remark in found.remarks}
+
+
+def test_brackets_are_counted() -> None:
+    """Closed ones do not add up, and unopened ones do not hide others."""
+    assert shell_grammar.measure_nesting(b"a() { b=(1 2); (c); }" * 100) == 2
+    assert shell_grammar.measure_nesting(b"case x in a) b;; esac ((1))") == 2

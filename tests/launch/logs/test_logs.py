@@ -116,6 +116,14 @@ LINES = [
     ("{'eval_loss': '4.7', 'eval_runtime': '0.0046', 'epoch': '0.67'}", None),
     ("{'train_runtime': '0.3', 'train_loss': '4.774', 'epoch': '1'}", None),
     ("validation loss: 3.5, step: 2", None),
+    ("step 5 loss nan", TrainingStep(math.nan, 5)),
+    ("Step 5/60: loss=2.5 lr=0.1", TrainingStep(2.5, 5, of=60, learning_rate=0.1)),
+    ("epoch 1 iter 5 | loss: 2.5 | time 0.1", TrainingStep(2.5, 5, epoch=1)),
+    ("Epoch [1/5], Step [20/100], Loss: 2.5", TrainingStep(2.5, 20, of=100, epoch=1)),
+    ("loss: 2.5", TrainingStep(2.5)),
+    ("training loss = 2.5", None),  # an average, by its name
+    ("eval step 5 eval loss 2.5", None),
+    ("step 5 of the loss 3 times", None),
     ("the loss: 3 of us", None),
     ("[   DEBUG] - scale_loss                    : 32768, step: 3", None),
     ("a loss of time", None),
@@ -141,6 +149,19 @@ def test_bars_of_torchtune_hold_the_loss() -> None:
     )
 
     assert [(step.step, step.of, step.loss) for step in read_steps(bars)] == [(1, 10, 2.5), (2, 10, 2.25)]
+
+
+def test_bars_of_users_hold_the_loss() -> None:
+    """tqdm's postfix is read, also if the loss is no number."""
+    reader = LogReader()
+    steps = [
+        step
+        for number, loss in ((1, "2.5"), (2, "nan"), (2, "nan"))
+        for step in reader.feed_line(f" {number}0%|#   | {number}/10 [00:01<00:09,  1.2it/s, lr=0.1, loss={loss}]")
+    ]
+
+    assert [(step.step, step.of) for step in steps] == [(1, 10), (2, 10)]
+    assert steps[0].loss == 2.5 and math.isnan(steps[1].loss)
 
 
 def test_other_bars_do_not_number_steps() -> None:

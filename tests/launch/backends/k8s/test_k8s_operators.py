@@ -232,15 +232,15 @@ def test_unfit_operators_are_refused() -> None:
 @pytest.mark.parametrize(
     ("body", "state"),
     [
-        ({"conditions": [{"type": "Complete", "status": "True"}]}, status.FINISHED),
-        ({"conditions": [{"type": "Completed", "status": "True"}]}, status.FINISHED),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, status.SUCCEEDED),
+        ({"conditions": [{"type": "Completed", "status": "True"}]}, status.SUCCEEDED),
         ({"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}, status.FAILED),
         ({"conditions": [{"type": "Suspended", "status": "False"}]}, status.PENDING),
         ({"replicatedJobsStatus": [{"name": "master", "active": 1}]}, status.RUNNING),
         ({"state": {"phase": "Running"}}, status.RUNNING),
         ({"state": {"phase": "Pending"}}, status.PENDING),
         ({"state": {"phase": "Terminated", "message": "a pod failed"}}, status.FAILED),
-        ({"state": {"phase": "Completed"}}, status.FINISHED),
+        ({"state": {"phase": "Completed"}}, status.SUCCEEDED),
     ],
 )
 def test_states_of_all_operators_are_read(body: dict[str, Any], state: str) -> None:
