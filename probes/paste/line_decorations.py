@@ -13,6 +13,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice, pairwise
 
 from envcheck.core.tool_text import INPUT_LIMIT, LINE_LIMIT, strip_escapes
@@ -21,7 +22,7 @@ from probes.paste.collapsed_tables import expand_collapsed_rows
 SHARE = 0.6  # of the lines that have the same decoration
 SAMPLE = 1000  # lines of which the share is taken
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
-_MONTH = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?"  # of syslog and journalctl
+_MONTH = r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,6})?"  # of syslog and journalctl
 _UNIT = r"[\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?:"  # behind it: the host, the unit and its process
 _PROCESS = r"[\w.-]{1,64} [\w./@-]{1,64}\[\d{1,8}\]:"
 _KLOG = r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,8}\d{1,8} [\w.-]{1,60}:\d{1,6}\]"
@@ -37,7 +38,7 @@ _TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \
 _PREFIX = re.compile(rf"[ \t]*(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
 # What no tool prints: a single line is enough.
 _CERTAIN = re.compile(
-    rf"[ \t]*(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:]))?"
+    rf"[ \t]*(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
     r"|(?:INFO|DEBUG|NOTICE):(?=[ \t]))"
 )
@@ -57,7 +58,7 @@ _REMARK = re.compile(r"[ \t]{0,80}(?:#{1,3}|//+|;+|%+)[ \t]")
 _LEAST_REMARKS = 3
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
 _MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
-_PREFIXED_BORDER = re.compile(r"([^|+\n]{1,80}(?:\|[ \t])?)[+|](?:-{4}|={4})")
+_PREFIXED_BORDER = re.compile(r"([^|+\n]{1,80}?(?:\|[ \t])?)(?:[+|](?:-{4}|={4})|-{20})")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
 
@@ -84,7 +85,9 @@ def strip_decorations(text: str) -> str:
 
 def _strip_answered(lines: list[str]) -> list[str]:
     """Return the lines without the marks of a quoted mail or issue, which most lines have."""
-    return [_ANSWERED.sub("", line, count=1) for line in lines] if _is_common(lines, _ANSWERED) else lines
+    full = list(islice(filter(str.strip, lines), 2))
+    is_quoted = _is_common(lines, _ANSWERED) if len(full) > 1 else any(map(_ANSWERED.match, full))
+    return [_ANSWERED.sub("", line, count=1) for line in lines] if is_quoted else lines
 
 
 def _strip_remarks(lines: list[str]) -> list[str]:
@@ -154,11 +157,21 @@ def _strip_prefixed_tables(lines: list[str]) -> list[str]:
 def _strip_common(lines: list[str], pattern: re.Pattern[str], least: int = 2) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
     sample = _take_sample(lines)
-    found = Counter(_prefix_shape(match[0]) for line in sample if (match := pattern.match(line)))
-    shape = max(found, key=lambda one: (_count_lines(one, found), -len(one)), default="")
-    if not shape or _count_lines(shape, found) < max(least, SHARE * len(sample)):
-        return lines
-    return _cut_prefix(lines, _compile_shape(shape))
+    prefixes = [match[0] for line in sample if (match := pattern.match(line))]
+    enough = max(least, SHARE * len(sample))
+    for shapes in (map(_prefix_shape, prefixes), (cut for prefix in prefixes for cut in _list_cuts(prefix, pattern))):
+        found = Counter(shapes)
+        shape = max(found, key=lambda one: (_count_lines(one, found), len(one)), default="")
+        if shape and _count_lines(shape, found) >= enough:
+            return _cut_prefix(lines, _compile_shape(shape))
+    return lines
+
+
+def _list_cuts(prefix: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Yield the longest shorter prefix of the same form: in short texts, each line may go on with other words."""
+    words = prefix.split()
+    cuts = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    yield from islice((_prefix_shape(cut) for cut in cuts if pattern.fullmatch(cut)), 1, 2)
 
 
 def _cut_prefix(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
