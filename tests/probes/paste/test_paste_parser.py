@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,7 +176,7 @@ def test_commands_and_hosts_of_prompts() -> None:
     ]
 
 
-DECORATIONS = {
+DECORATIONS: dict[str, Callable[[str], str]] = {
     "crlf": lambda text: text.replace("\n", "\r\n"),
     "host": lambda text: "".join(f"node1: {line}\n" for line in text.splitlines()),
     "mpirun": lambda text: "".join(f"[1,0]<stdout>:{line}\n" for line in text.splitlines()),
