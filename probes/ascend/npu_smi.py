@@ -5,6 +5,15 @@ from __future__ import annotations
 from envcheck.core.model import Document
 from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.output_restarts import (
+    has_lesser_begin,
+    has_new_key,
+    has_other_block,
+    has_other_words,
+    has_other_words_behind,
+    is_first,
+    is_second,
+)
 
 __all__ = ["FORMS", "TOOL", "parse"]
 
@@ -17,8 +26,6 @@ _FIELD_BEGINS = (
     *("vnpu-mode", "Process id"),
 )
 _WATCH = r"N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\)"
-_FILES = r"/usr/local/Ascend/\S+\s*$|(?:Version|package_name|UserName|address_\d+)=\S"
-_FILE_BEGINS = ("/usr/local/Ascend/", "Version=", "package_name=", "UserName=", "address_")
 _ERRORS = (
     r"DrvMng\w+ failed|dcmi (?:module|init)|There is no NPU|This device does not support querying|Get \w+ failed"
     rf"|{SHELL}(?:npu-smi|hccn_tool): [A-Za-z]"
@@ -29,29 +36,47 @@ FORMS = OutputForms(
     program_words=("smi", "hccn", "npu-list", "scend", "version."),
     own=(
         FirstLine("info", r"[ \t]*(?:\|\s*)?npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
-        FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", begins=("NPU",), repeats=True),
+        FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", begins=("NPU",), repeats=True, restart=is_second),
         FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s", begins=("NPU ID",)),
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
-        FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True),
-        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, other_block=True),
-        FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True),
+        FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
+        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
+        FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True, restart=has_new_key),
+        FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
         FirstLine(
             "hccn",
-            r"\s*(?:\[dev(?:ice)?[ _]?(?:id)?[ :]*\d"
-            r"|(?:default gateway|link status|net health status|optical info)\s*:)",
-            begins=("[dev", "default gateway", "link status", "net health status", "optical info"),
+            r"\s*(?:default gateway|link status|net health status|optical info)\s*:",
+            begins=("default gateway", "link status", "net health status", "optical info"),
             repeats=True,
+            restart=has_other_words,
         ),
         FirstLine(
             "lspci",
             r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators: Huawei",
             ("accelerators: Huawei",),
             repeats=True,
+            restart=has_lesser_begin,
         ),
-        FirstLine("file", rf"\s*(?:{_FILES})", begins=_FILE_BEGINS, extends=True),
-        FirstLine("error", rf"\s*(?:{_ERRORS})", ("smi: ", "hccn_tool: "), begins=_ERROR_BEGINS, repeats=True),
+        FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True),
+        FirstLine("file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True),
+        FirstLine("file", r"\s*UserName=\S", begins=("UserName=",)),
+        FirstLine(
+            "file",
+            r"\s*/usr/local/Ascend/\S+\s*$",
+            begins=("/usr/local/Ascend/",),
+            repeats=True,
+            restart=has_other_words,
+        ),
+        FirstLine(
+            "error",
+            rf"\s*(?:{_ERRORS})",
+            ("smi: ", "hccn_tool: "),
+            begins=_ERROR_BEGINS,
+            repeats=True,
+            restart=has_other_words_behind(r"\s*DrvMng"),
+        ),
     ),
     hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",
 )

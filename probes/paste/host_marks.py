@@ -32,6 +32,7 @@ _SOURCE = re.compile(
     r"|\[(?P<process>\d{1,5},\d{1,5})\]<std(?:out|err)>: ?"
     rf"|\((?P<actor>\w{{1,80}} pid=\d{{1,8}}(?:, ip=(?P<ip>{_ADDRESS}))?)\)(?: |$)"
 )
+_CERTAIN = {"process", "actor"}  # kinds of sources of which a single line is enough
 _PART = re.compile(r"(?:[gnx]pu|card|chip|die|dev|link|nic|eth|mlx|rank|port|slot|bank)", re.IGNORECASE)  # of a machine
 _TITLE = re.compile(
     rf"\s*(?:({_NAME}) \| (?:CHANGED|SUCCESS|FAILED|UNREACHABLE)!? ?(?:\| rc=\d+ )?(?:>>|=>)"
@@ -71,7 +72,7 @@ def separate_hosts(text: str) -> list[HostText]:
         return whole
     full = list(filter(str.strip, lines))
     found = Counter(_name_source(match) for line in full if (match := _SOURCE.match(line)))
-    least = 1 if _are_numbered(found) else _LINES
+    least = 1 if _are_numbered(found) or {kind for kind, _ in found} <= _CERTAIN else _LINES
     sources = {source for source, count in found.most_common(HOSTS_LIMIT) if count >= least}
     if not sources or sum(found[source] for source in sources) < _SHARE * len(full):
         return whole

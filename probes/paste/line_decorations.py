@@ -13,7 +13,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import islice, pairwise
 
 from envcheck.core.tool_text import INPUT_LIMIT, LINE_LIMIT, strip_escapes
 from probes.paste.collapsed_tables import expand_collapsed_rows
@@ -21,10 +22,25 @@ from probes.paste.collapsed_tables import expand_collapsed_rows
 SHARE = 0.6  # of the lines that have the same decoration
 SAMPLE = 1000  # lines of which the share is taken
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
-_LEVEL = r"\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)\]?(?![A-Za-z])(?: {0,2}-)?"
-_HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:))"
-_PREFIX = re.compile(
-    rf"[ \t]*(?:(?:{_STAMP}|\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{{1,60}}\]|{_LEVEL}|{_HOST}|- )[ \t]?){{1,4}}"
+_MONTH = r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,6})?"  # of syslog and journalctl
+_UNIT = r"[\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?:"  # behind it: the host, the unit and its process
+_PROCESS = r"[\w.-]{1,64} [\w./@-]{1,64}\[\d{1,8}\]:"
+_KLOG = r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,8}\d{1,8} [\w.-]{1,60}:\d{1,6}\]"
+_LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
+_LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
+_BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
+_HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
+_SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
+_LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
+_TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
+_SOURCE = rf"{_LEVEL}|{_LOGGER}|{_BRACKETS}"
+_TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
+_PREFIX = re.compile(rf"[ \t]*(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
+# What no tool prints: a single line is enough.
+_CERTAIN = re.compile(
+    rf"[ \t]*(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
+    r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
+    r"|(?:INFO|DEBUG|NOTICE):(?=[ \t]))"
 )
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""\A[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
@@ -37,9 +53,12 @@ _LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
 )  # not "[ms]", a unit
+_ANSWERED = re.compile(r"[ \t]{0,80}>(?:[ \t]?>){0,8}(?:[ \t]|$)")
+_REMARK = re.compile(r"[ \t]{0,80}(?:#{1,3}|//+|;+|%+)[ \t]")
+_LEAST_REMARKS = 3
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
-_SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t])"  # the prefix of docker compose
 _MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
+_PREFIXED_BORDER = re.compile(r"([^|+\n]{1,80}?(?:\|[ \t])?)(?:[+|](?:-{4}|={4})|-{20})")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
 
@@ -58,9 +77,26 @@ def strip_decorations(text: str) -> str:
         text = text.replace('\\"', '"')
     lines = given = text.split("\n")
     strip_comment = (_strip_comment,) if any(sign.search(text) for sign in _COMMENT_SIGNS) else ()
-    for strip in (_strip_added, *strip_comment, _strip_quotes, _strip_numbers, _strip_prefixes, expand_collapsed_rows):
+    steps = (_strip_answered, _strip_added, _strip_remarks, *strip_comment, _strip_quotes, _strip_numbers)
+    for strip in (*steps, _strip_prefixes, _strip_prefixed_tables, expand_collapsed_rows):
         lines = strip(lines)
     return text if lines is given else "\n".join(lines)
+
+
+def _strip_answered(lines: list[str]) -> list[str]:
+    """Return the lines without the marks of a quoted mail or issue, which most lines have."""
+    full = list(islice(filter(str.strip, lines), 2))
+    is_quoted = _is_common(lines, _ANSWERED) if len(full) > 1 else any(map(_ANSWERED.match, full))
+    return [_ANSWERED.sub("", line, count=1) for line in lines] if is_quoted else lines
+
+
+def _strip_remarks(lines: list[str]) -> list[str]:
+    """Return the lines without the mark of a comment that all lines have; a prompt alone may look like one."""
+    full = list(filter(str.strip, lines))
+    found = _REMARK.match(full[0]) if len(full) >= _LEAST_REMARKS else None
+    if not found or not all(line.startswith((found[0], found[0].rstrip())) for line in full):
+        return lines
+    return [line.removeprefix(found[0].rstrip()).removeprefix(" ") for line in lines]
 
 
 def _strip_added(lines: list[str]) -> list[str]:
@@ -103,19 +139,52 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
-    return _strip_common(lines, _PREFIX)
+    full = list(islice(filter(str.strip, lines), 2))
+    return _strip_common(lines, _PREFIX if len(full) > 1 else _CERTAIN, least=len(full))
 
 
-def _strip_common(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
+def _strip_prefixed_tables(lines: list[str]) -> list[str]:
+    """Return the lines without the prefixes of those tables that have one before their borders."""
+    likely = (line for line in lines if line[:1] not in ("|", "+", "") and ("----" in line or "====" in line))
+    found = [match[1] for line in likely if (match := _PREFIXED_BORDER.match(line))]
+    shapes = {_prefix_shape(prefix) for prefix in found if _MARK.fullmatch(prefix) or _PREFIX.fullmatch(prefix)}
+    prefixes = [_compile_shape(shape) for shape in shapes - {""}]
+    for prefix in prefixes:
+        lines = _cut_prefix(lines, prefix)
+    return lines
+
+
+def _strip_common(lines: list[str], pattern: re.Pattern[str], least: int = 2) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
     sample = _take_sample(lines)
-    found = Counter(_prefix_shape(match[0]) for line in sample if (match := pattern.match(line)))
-    shape = max(found, key=lambda one: (_count_lines(one, found), -len(one)), default="")
-    if not shape or _count_lines(shape, found) < max(2, SHARE * len(sample)):
-        return lines
+    prefixes = [match[0] for line in sample if (match := pattern.match(line))]
+    enough = max(least, SHARE * len(sample))
+    for shapes in (map(_prefix_shape, prefixes), (cut for prefix in prefixes for cut in _list_cuts(prefix, pattern))):
+        found = Counter(shapes)
+        shape = max(found, key=lambda one: (_count_lines(one, found), len(one)), default="")
+        if shape and _count_lines(shape, found) >= enough:
+            return _cut_prefix(lines, _compile_shape(shape))
+    return lines
+
+
+def _list_cuts(prefix: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Yield the longest shorter prefix of the same form: in short texts, each line may go on with other words."""
+    words = prefix.split()
+    cuts = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    yield from islice((_prefix_shape(cut) for cut in cuts if pattern.fullmatch(cut)), 1, 2)
+
+
+def _cut_prefix(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
+    """Return the lines without the prefix, and without the blank behind it if all have one."""
+    rests = [line[found.end() :] if (found := prefix.match(line)) else None for line in lines]
+    is_glued = any(rest and not rest[0].isspace() for rest in rests)
+    return [line if rest is None else rest if is_glued else rest[1:] for line, rest in zip(lines, rests, strict=True)]
+
+
+def _compile_shape(shape: str) -> re.Pattern[str]:
+    """Return the pattern of a prefix with any numbers in it."""
     parts = (re.escape(word).replace("0", r"\d{1,40}") for word in shape.split())
-    prefix = re.compile(r"[ \t]{0,80}" + r"[ \t]{1,20}".join(parts) + r"[ \t]?")
-    return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
+    return re.compile(r"[ \t]{0,80}" + r"[ \t]{1,20}".join(parts))
 
 
 def _prefix_shape(prefix: str) -> str:

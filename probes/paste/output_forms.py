@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from probes.paste.output_restarts import Restart
+
 SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
 
 
@@ -16,8 +18,7 @@ class FirstLine:
     Each match contains one of `words`, or begins with one of `begins` behind blanks, bars, quotes and number signs, so
     that only such lines are tried; without any, all lines are tried.
     `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.  A
-    line that repeats begins another output where its words are other ones (`other_words`: a message below a message),
-    or the key below it (`other_block`: the answer to another question about a device).
+    line that repeats begins another output nevertheless where the rule `restart` finds so.
     """
 
     form: str
@@ -25,8 +26,7 @@ class FirstLine:
     words: tuple[str, ...] = ()
     repeats: bool = False
     extends: bool = False
-    other_words: bool = False
-    other_block: bool = False
+    restart: Restart | None = None
     begins: tuple[str, ...] = ()
 
 

@@ -174,7 +174,7 @@ def _join_answers(
 
 
 def _name_group(document: Document) -> tuple[str, str, bool]:
-    return document.tool, document.host, document.kind in _JOINED_KINDS
+    return document.tool, document.host, document.kind in _JOINED_KINDS and bool(document.command)
 
 
 def _choose_tool(part: TextPart, parsers: Mapping[str, ToolParser], usual: str) -> str:

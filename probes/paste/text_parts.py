@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from probes.paste.host_marks import (
@@ -23,6 +23,7 @@ from probes.paste.host_marks import (
 )
 from probes.paste.marked_lines import LineMarks, find_marked_lines, make_marks
 from probes.paste.output_forms import FirstLine, OutputForms
+from probes.paste.output_restarts import BLOCK_HEAD
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -42,9 +43,6 @@ _DATE = re.compile(
 )
 _XML_HEAD = re.compile(r"\s*<[?!]")
 _PREAMBLE = 3  # lines
-_BLOCK_HEAD = 6  # lines: the device, its chips, a blank line, the first key
-_COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list
-_NUMBERS = re.compile(r"\S*\d\S*")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -120,7 +118,8 @@ class PartSplitter:
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start := self._match_start(line):
                 tools, first = self._starts[start.lastgroup or ""]
-                is_other = _begins_other(first, parts[-1].lines, line, lines[at + 1 : at + _BLOCK_HEAD])
+                above, below = parts[-1].lines[bool(parts[-1].command) :], lines[at + 1 : at + BLOCK_HEAD]
+                is_other = first.restart is not None and first.restart(above, line, below)
                 self._begin_output(parts, at, line, tools, replace(first, repeats=False) if is_other else first)
             parts[-1].lines.append(line)
         parts[-1].lines += lines[done:]
@@ -183,27 +182,6 @@ class PartSplitter:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
-
-
-def _begins_other(first: FirstLine, above: Sequence[str], line: str, below: Sequence[str]) -> bool:
-    """Return whether a line that may repeat begins another output: see FirstLine."""
-    if first.other_words:
-        begun = next(filter(str.strip, above), "")
-        return bool(begun) and _NUMBERS.sub("0", begun.strip()) != _NUMBERS.sub("0", line.strip())
-    key, own = _find_block_key(below), _find_block_key(above)
-    if not first.other_block or key is None or own in (None, *_COUNTS):
-        return False
-    same = re.compile(first.pattern)
-    begin = next((at for at, each in enumerate(above) if same.match(each)), None)
-    if begin is None:
-        return key != "Chip ID"
-    return _find_block_key(above[begin + 1 :][:_BLOCK_HEAD]) not in (None, key)
-
-
-def _find_block_key(lines: Iterable[str]) -> str | None:
-    """Return the first key of a block, without the lines that all blocks have."""
-    keys = (line.partition(":")[0].strip() for line in lines if ":" in line)
-    return next((key for key in keys if key != "Chip Count"), None)
 
 
 def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> LineMarks | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.output_restarts import has_other_words
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -16,10 +17,13 @@ FORMS = OutputForms(
     program_words=("smi",),
     own=(
         FirstLine("table", r".{0,60}?\|\s*(?:IX-ML|IX-?SMI)\s*:?.{0,80}Version", ("IX-ML", "SMI")),
+        FirstLine(
+            "table", r"[ \t]*\|\s*\d{1,3}\s+Iluvatar\s", ("Iluvatar",), repeats=True
+        ),  # of a table without a head
         FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
         FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True),
         FirstLine("xml", r"\s*<ix\w{0,8}smi_log>", ("smi",)),
-        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", ("smi",), repeats=True),
+        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", ("smi",), repeats=True, restart=has_other_words),
     ),
     shared=SHARED_FORMS,
     follows="nvidia-smi",

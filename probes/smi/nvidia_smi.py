@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.output_restarts import has_other_words
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -23,6 +24,7 @@ FORMS = OutputForms(
             rf"\s*NVIDIA-SMI (?:has failed|couldn)|{SHELL}nvidia-smi: [A-Za-z]",
             ("SMI", "smi"),
             repeats=True,
+            restart=has_other_words,
         ),
     ),
     shared=SHARED_FORMS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.paste.output_forms import FirstLine
+from probes.paste.output_restarts import has_other_width, has_other_words, has_other_words_behind
 
 _FIELDS = (
     r"index|name|uuid|pci\.\w+|gpu_(?:name|uuid|bus_id)|timestamp|driver_version|memory\.\w+|pid|utilization\.\w+"
@@ -22,6 +23,7 @@ _DEVICE_ERROR_BEGINS = ("Unable to determine the", "No devices were found")
 _READING = r"\d+(?:\.\d+)?(?:C|W|%|MiB)"
 _CELL = r"[^,\"]{1,80}"
 _EVIDENCE = r"(?:\d+(?:\.\d+)? (?:MiB|MHz|W|%)|\[N/A\]|0x[0-9A-Fa-f]{16}|GPU-[0-9a-f]{8}-[^,]{1,40})"
+_EVIDENT_ROW = rf"\d{{1,3}}, (?:{_CELL}, )*?{_EVIDENCE}(?:, {_CELL})*\s*$"
 _EVIDENCE_WORDS = (" MiB", " MHz", " W", " %", "[N/A]", "0x", "GPU-")
 DRIVER_LINE = FirstLine("query-text", r"\s*Driver Version   *:", begins=("Driver Version  ",), repeats=True)
 SHARED_FORMS = (
@@ -30,9 +32,15 @@ SHARED_FORMS = (
     FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", begins=("gpu", "Date", "Time"), repeats=True),
     FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", begins=("GPU ",), repeats=True),
     FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
-    FirstLine("csv", rf"\d{{1,3}}, (?:{_CELL}, )*?{_EVIDENCE}(?:, {_CELL})*\s*$", _EVIDENCE_WORDS, repeats=True),
+    FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width),
     DRIVER_LINE,
     FirstLine("log", rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$", ("MiB",), repeats=True),
-    FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, other_words=True),
-    FirstLine("error", rf"\s*(?:{_DEVICE_ERRORS})", begins=_DEVICE_ERROR_BEGINS, repeats=True),
+    FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, restart=has_other_words),
+    FirstLine(
+        "error",
+        rf"\s*(?:{_DEVICE_ERRORS})",
+        begins=_DEVICE_ERROR_BEGINS,
+        repeats=True,
+        restart=has_other_words_behind(r"\s*Unable to determine the device handle"),
+    ),
 )

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,12 @@ def test_two_outputs_give_their_two_documents(first: tuple[str, str], second: tu
 
 
 TABLE = read_recording("nvidia_smi/table/a100x8_535.txt")
+HEADLESS = """\
++-------------------------------+----------------------+----------------------+
+| 4    Iluvatar BI-V100         | 00000000:1E:00.0     | 1500MHz   1200MHz    |
+| 0%   32C   P0    55W / 250W   | 513MiB / 32768MiB    | 0%        Default    |
++-------------------------------+----------------------+----------------------+
+"""
 USAGES = "NPU ID  : 0\nChip Count  : 1\n\nHBM Capacity(MB)  : 32768\nHBM Usage Rate(%)  : 5\nChip ID  : 0\n"
 
 
@@ -73,11 +80,27 @@ USAGES = "NPU ID  : 0\nChip Count  : 1\n\nHBM Capacity(MB)  : 32768\nHBM Usage R
         ),
         ((USAGES, "NPU ID  : 0\nHealth  : OK\nError Code  : NA\n"), ["usages", "health"]),
         ((USAGES, USAGES.replace(": 0\nChip Count", ": 1\nChip Count")), ["usages"]),
+        (("Total Count : 1\n\nNPU ID : 0\nChip Count : 1\n", "vnpu-mode : docker\n"), ["list", "vnpu-mode"]),
+        (("Health Status : OK\nError Code : NA\n", "Fault Event Count : 0\n"), ["health", "fault-event"]),
+        (("link status: DOWN\n", "net health status: Success\n"), ["hccn", "hccn"]),
+        (
+            ("There is no NPU card on this server.\n", "Get ipconf failed, because no ip was preset there!\n"),
+            ["error", "error"],
+        ),
+        (
+            ("DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)\n", "dcmi module initialize failed. ret is -8005\n"),
+            ["error"],
+        ),
+        (("0, NVIDIA GB10, 1 MiB\n", "0, 297.37, [N/A], 638\n1, 289.76, [N/A], 638\n"), ["csv", "csv"]),
+        ((TABLE, HEADLESS), ["table", "table"]),
         ((TABLE, "37C 74W 0MiB 32768MiB 0%\n40C 114W 28653MiB 32768MiB 94%\n"), ["table", "log"]),
         ((TABLE, "0, 297.37, [N/A]\n1, 289.76, [N/A]\n"), ["table", "csv"]),
         ((TABLE, "Driver Version      : 5.0.21.16\nXPU-RT Version      : 10.2\n"), ["table", "query-text"]),
     ],
-    ids=["messages", "answers", "one answer for two devices", "readings", "rows without a head", "first lines of -q"],
+    ids=[
+        *("messages", "answers", "one answer for two devices", "behind a list", "keys", "ports", "errors", "one error"),
+        *("widths", "names", "readings", "rows without a head", "first lines of -q"),
+    ],
 )
 def test_outputs_without_a_head_stay_apart(texts: tuple[str, str], kinds: list[str]) -> None:
     """Messages, answers about a device and rows without a head begin outputs where they are below another one."""
@@ -153,7 +176,7 @@ def test_commands_and_hosts_of_prompts() -> None:
     ]
 
 
-DECORATIONS = {
+DECORATIONS: dict[str, Callable[[str], str]] = {
     "crlf": lambda text: text.replace("\n", "\r\n"),
     "host": lambda text: "".join(f"node1: {line}\n" for line in text.splitlines()),
     "mpirun": lambda text: "".join(f"[1,0]<stdout>:{line}\n" for line in text.splitlines()),
@@ -167,6 +190,22 @@ DECORATIONS = {
     ),
     "comment": lambda text: "".join(f"    # {line}\n" if "|" in text else f"{line}\n" for line in text.splitlines()),
     "compose": lambda text: "".join(f"web_1  | {line}\n" for line in text.splitlines()),
+    "ranks": lambda text: "".join(f"[rank0]: {line}\n" for line in text.splitlines()),
+    "level": lambda text: "".join(f"INFO: {line}\n" for line in text.splitlines()),
+    "root logger": lambda text: "".join(f"INFO:root:{line}\n" for line in text.splitlines()),
+    "logger": lambda text: "".join(
+        f"2026-11-29 10:00:{at % 60:02},123 - root - INFO - {line}\n" for at, line in enumerate(text.splitlines())
+    ),
+    "journal": lambda text: "".join(
+        f"Nov {at % 30:2} 10:00:00 host unit[123]: {line}\n" for at, line in enumerate(text.splitlines(), 1)
+    ),
+    "container log": lambda text: "".join(
+        f"2026-11-29T10:00:00.{at:09}Z stdout F {line}\n" for at, line in enumerate(text.splitlines())
+    ),
+    "kernel log": lambda text: "".join(
+        f"I1129 10:00:00.{at:06}       1 main.go:12] {line}\n" for at, line in enumerate(text.splitlines())
+    ),
+    "answered": lambda text: "".join(f"> > {line}\n" for line in text.splitlines()),
     "stamped": lambda text: "".join(f"2026-11-27T10:00:00.123Z {line}\n" for line in text.splitlines()),
     "pod": lambda text: "".join(f"[pod/train-0/main] {line}\n" for line in text.splitlines()),
     "lost colours": lambda text: "".join(f"^[[32m{line}^[[0m\n" for line in text.splitlines()),
@@ -185,6 +224,57 @@ def test_decorations_change_nothing(tool: str, name: str, decoration: str) -> No
     found = parse_paste(DECORATIONS[decoration](text), TOOLS)
 
     assert (found.tool, found.devices) == (tool, parse_paste(text, TOOLS).devices)
+
+
+CORPORA = [Path(__file__).parents[4] / "shared" / name for name in ("corpus", "corpus-kunlunxin")]
+RECORDINGS = sorted(
+    file
+    for root in (DATA, *CORPORA)
+    for file in root.glob("*smi/*/*" if root == DATA else "*/*")
+    if file.suffix in (".txt", ".xml", ".csv")
+)
+PREFIXES = ("ranks", "level", "journal", "container log", "kernel log", "answered", "stamped", "pod", "compose")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_prefixed_recordings_are_read_like_the_plain_ones(prefix: str) -> None:
+    """Every recording, of one line or of thousands, gives the same document with a prefix before each line."""
+    differing = []
+    for file in RECORDINGS:
+        text = file.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
+        plain = parse_paste(text, TOOLS)
+        found = parse_paste(DECORATIONS[prefix](text.removesuffix("\n")), TOOLS)
+        if without_place(found) != without_place(plain):
+            differing.append(file.name)
+
+    assert differing == []
+
+
+def test_a_prefixed_table_among_plain_outputs() -> None:
+    """A prefix that only one of several outputs has is no content either."""
+    tables = [read_recording(name) for _, name in BEGUN if "/table/" in name]
+    alone = [parse_paste(text, TOOLS).devices for text in tables]
+
+    for at, text in enumerate(tables):
+        pasted = "\n".join([*tables[:at], DECORATIONS["ranks"](text), *tables[at + 1 :]])
+
+        assert [part.devices for part in parse_paste(pasted, TOOLS).parts] == alone
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR: Option noheader is not recognized. Please run 'nvidia-smi -h' for help.\n",
+        "[ERROR][XPURT] Initialize default context for dev -1 fail\n",
+        "bash: npu-smi: command not found\n",
+    ],
+)
+def test_a_message_keeps_its_first_words(text: str) -> None:
+    """In a single line, a level or a program's name is the message, also behind a time."""
+    alone = parse_paste(text, TOOLS)
+
+    assert alone.error and alone.error.message == text.strip()
+    assert parse_paste(f"2026-11-29T10:00:00.5Z stdout F {text}", TOOLS) == alone
 
 
 def test_a_table_behind_a_long_log() -> None:
