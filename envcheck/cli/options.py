@@ -140,7 +140,7 @@ class DeviceOption(Request):
         show_default=True,
         shell_complete=shell_completion.complete_from(shell_completion.list_devices),
         metavar="|".join(device_names()),
-        help="Device type; envcheck plan also takes a card, such as 910b3 or 4090.",
+        help="Device type, or in plan a card: 910b3, h200, 4090.",
     )
 
 

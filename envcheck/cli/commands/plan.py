@@ -102,7 +102,7 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
         show_default=True,
         shell_complete=shell_completion.complete_from(list_hardware),
         metavar="|".join(device_names()),
-        help="Device type; envcheck plan also takes a card, such as 910b3 or 4090.",
+        help="Device type, or in plan a card: 910b3, h200, 4090.",
     )
     cards: int | None = option(
         "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",

@@ -122,7 +122,7 @@ CASES: dict[str, Case] = {
     "python.libstdcxx": ("npu", change_collector("loader", standard={"path": "/c/lib/libstdc++.so.6", "gives": "3.4.19"}), WARN, change_collector("loader", wants={}), change_collector("loader", standard=None)),
     "python.openmp": ("npu", change_host(architecture="aarch64"), WARN, drop_collectors("loader"), garble_collectors("loader")),
     "python.import_without_driver": ("npu", change_vendor(nodes=(), devices=()), WARN, change_packages(torch_npu=None), apply_changes(change_vendor(nodes=(), devices=()), change_packages(torch="git"))),
-    "job.script": ("npu", make_job_change(script=replace(SCRIPT, mistakes=(verbatim("q.sh:2: no master"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unread=verbatim("no grammar"), unread_remedy=verbatim("pip install x")))),
+    "job.script": ("npu", make_job_change(script=replace(SCRIPT, mistakes=(verbatim("q.sh:2: MASTER_ADDR"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unread=verbatim("tree-sitter-bash"), unread_remedy=verbatim("pip install x")))),
     "job.programs": ("npu", make_job_change(script=replace(SCRIPT, absent=(verbatim("torchrun is not in PATH"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unsure=(verbatim("conda activate"),)))),
     "job.image_pinned": ("npu", make_job_change(image="quay.io/ascend/cann"), WARN, make_job_change(image=None), make_job_change(image="quay.io/a b")),
     "job.image_versions": ("npu", apply_changes(make_job_change(image=SWIFT), change_document(driver_version="24.1.0")), FAIL, make_job_change(image=None), apply_changes(make_job_change(image=SWIFT), change_document(driver_version="?"))),
