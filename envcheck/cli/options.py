@@ -238,14 +238,19 @@ class HostsOptions(Request):
         return bool(self.hosts or self.hostfile)
 
 
+def host_timeout_option(default_s: float) -> Any:
+    """Return the field of the time limit for each host."""
+    return option(
+        "--host-timeout", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=default_s, show_default=True,
+        metavar="SECONDS", help="Time limit for each host.", needs=OVER_SSH,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions(HostsOptions, DeviceOption):
     """Options that select hosts, parallelism and timeouts."""
 
-    host_timeout_s: float = option(
-        "--host-timeout", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=120, show_default=True,
-        metavar="SECONDS", help="Time limit for each host.", needs=OVER_SSH,
-    )  # fmt: skip
+    host_timeout_s: float = host_timeout_option(120)
 
 
 @dataclass(frozen=True, kw_only=True)
