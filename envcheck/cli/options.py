@@ -11,7 +11,7 @@ import click
 
 from envcheck.cli import shell_completion
 from envcheck.cli.number_types import Seconds, WholeNumber
-from envcheck.cli.option_groups import OptionGroup
+from envcheck.cli.option_groups import GroupedOption, OptionGroup
 from envcheck.cli.requests import Request, flag, option
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
@@ -299,7 +299,7 @@ class StartOptions(EnvironmentOption, DryRunOption):
         help="Start even if this preflight check fails.",
     )  # fmt: skip
     because: tuple[str, ...] = option(
-        "--because", group=OptionGroup.PREFLIGHT, multiple=True, metavar="REASON",
+        "--because", group=OptionGroup.PREFLIGHT, multiple=True, metavar="REASON", is_prose=True,
         help="Reason for --waive; it is recorded.",
     )  # fmt: skip
 
@@ -315,6 +315,6 @@ class JsonOption(Request):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 recipes_option = click.option(
-    "--recipes", "recipes_folder", type=click.Path(), callback=read_path, metavar="DIR",
+    "--recipes", "recipes_folder", cls=GroupedOption, type=click.Path(), callback=read_path, metavar="DIR",
     help="Folder with your own recipes; they override ours.",
 )  # fmt: skip
