@@ -312,8 +312,8 @@ def measure_growth(found: FoundPattern) -> str:
                 next(itertools.islice(make_hostile_texts(found, size), number, None)) for size in (MIDDLE, LONG)
             )
             took = _time_method(compiled, method, long, LONG_S)
-            before = _time_method(compiled, method, middle, 0.0) if took > LONG_S else 0.0
-            if took > LONG_S and (before >= GIVE_UP_S or took / before > LINEAR):
+            before = _time_method(compiled, method, middle, 0.0) if LONG_S < took < GIVE_UP_S else 0.0
+            if took >= GIVE_UP_S or (before and took / before > LINEAR):
                 return f"{method} on {short[:30]!r}...: {before:.3f} s for {MIDDLE} characters, {took:.2f} s for {LONG}"
     return ""
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
+SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
 
 
 @dataclass(frozen=True)

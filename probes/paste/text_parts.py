@@ -42,7 +42,7 @@ _XML_HEAD = re.compile(r"\s*<[?!]")
 _PREAMBLE = 3  # lines
 _BLOCK_HEAD = 6  # lines: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list
-_NUMBERS = re.compile(r"\S*\d\S*")
+_NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
