@@ -31,7 +31,7 @@ SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split", "scanner"}
 SHORT, MIDDLE, LONG = 2_000, 4_000, 16_000  # characters
 SHORT_S, LONG_S = 0.0008, 0.04  # a linear pattern needs a hundredth of it
 LINEAR = 7.0  # how many times as long LONG takes as MIDDLE: 4 if linear, 16 if quadratic
-GIVE_UP_S = 2.0
+GIVE_UP_S = 6.0  # a pattern with a large constant needs 2 s for LONG
 MOST_BODIES = 8
 LOOKS = re.compile(r"\\\\[dswSDWb]|\(\?[:<!=P]|\[\^|\.[*+]|\][*+?{]")
 _constants: Any = re._constants  # type: ignore[attr-defined]
