@@ -1,13 +1,16 @@
 """`python -m envcheck`, and the installed command."""
 
+import os
 import signal
+
+INTERRUPTED = 130  # envcheck.core.errors, which is not imported yet
 
 
 def run() -> None:
-    """Ctrl-C while the first libraries are read ends it without a traceback; there is nothing to clean up yet."""
+    """Ctrl-C while the first libraries are read ends it without a word; there is nothing to clean up yet."""
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from envcheck.cli.main import entry
 
     if ours:

@@ -29,16 +29,22 @@ def write_job(request: TrainRequest, folder: Path) -> list[str]:
     """Write the files of the job and return their paths; --yes overwrites different files."""
     job = resolve(request, catalogue.load_all(request.recipes), collect_facts_here(request), folder=HERE)
     made = build_files(render_job(job, fill_values(request, job.recipe, None)), job.method)
-    try:
-        write_files(folder, made, request.yes)
-    except OSError as err:
-        words = _("cannot write to {folder}: {reason}", folder=folder, reason=describe_os_error(err))
-        raise EnvcheckError(words, _("choose a writable folder with --write")) from None
+    write_files(folder, made, request.yes)
     return [str(folder / name) for name in made]
 
 
 def write_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
-    """Write name → text into the folder; UsageError, before any change, for different existing files unless `over`."""
+    """Write name → text into the folder; UsageError, before any change, for different existing files unless `over`.
+
+    EnvcheckError if the folder cannot be written to."""
+    try:
+        _write_new_files(folder, made, over)
+    except OSError as err:
+        words = _("cannot write to {folder}: {reason}", folder=folder, reason=describe_os_error(err))
+        raise EnvcheckError(words, _("choose a writable folder with --write")) from None
+
+
+def _write_new_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
     differ = [name for name, text in made.items() if _read_existing(folder / name) not in (None, text)]
     if differ and not over:
         raise UsageError(

@@ -31,7 +31,7 @@ SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split", "scanner"}
 SHORT, MIDDLE, LONG = 2_000, 4_000, 16_000  # characters
 SHORT_S, LONG_S = 0.0008, 0.04  # a linear pattern needs a hundredth of it
 LINEAR = 7.0  # how many times as long LONG takes as MIDDLE: 4 if linear, 16 if quadratic
-GIVE_UP_S = 2.0
+GIVE_UP_S = 6.0  # a pattern with a large constant needs 2 s for LONG
 MOST_BODIES = 8
 LOOKS = re.compile(r"\\\\[dswSDWb]|\(\?[:<!=P]|\[\^|\.[*+]|\][*+?{]")
 _constants: Any = re._constants  # type: ignore[attr-defined]
@@ -312,8 +312,8 @@ def measure_growth(found: FoundPattern) -> str:
                 next(itertools.islice(make_hostile_texts(found, size), number, None)) for size in (MIDDLE, LONG)
             )
             took = _time_method(compiled, method, long, LONG_S)
-            before = _time_method(compiled, method, middle, 0.0) if took > LONG_S else 0.0
-            if took > LONG_S and (before >= GIVE_UP_S or took / before > LINEAR):
+            before = _time_method(compiled, method, middle, 0.0) if LONG_S < took < GIVE_UP_S else 0.0
+            if took >= GIVE_UP_S or (before and took / before > LINEAR):
                 return f"{method} on {short[:30]!r}...: {before:.3f} s for {MIDDLE} characters, {took:.2f} s for {LONG}"
     return ""
 

@@ -10,13 +10,15 @@ from tests.pattern_growth import FoundPattern, measure_growth
 SAMPLES = 40  # one in so many patterns in the gate
 
 
-@pytest.mark.parametrize("pattern", [r"(?m)^\s*x", r"\d+%", r"(?:a|a)*b", r"(a+)+b", r"\s*=\s*\s*$"])
+@pytest.mark.parametrize("pattern", [r"(?m)^\s*x", r"\d+%", r"(?:a|a)*b", r"(a+)+b", r"\s*=\s*\s*$", r"\S*\d\S*"])
 def test_slow_patterns_are_found(pattern: str) -> None:
     """Patterns that grow faster than their text are found."""
     assert measure_growth(FoundPattern("here", pattern, 0)) != ""
 
 
-@pytest.mark.parametrize("pattern", [r"(?m)^[^\S\n]*x", r"(?<!\d)\d+%", r"[a-z]+(?:,[a-z]+)*", r".{0,40}x"])
+@pytest.mark.parametrize("pattern", [
+    r"(?m)^[^\S\n]*x", r"(?<!\d)\d+%", r"[a-z]+(?:,[a-z]+)*", r".{0,40}x", r"(?<!\S)[^\s\d]*\d\S*",
+])  # fmt: skip
 def test_linear_patterns_are_accepted(pattern: str) -> None:
     """Patterns that are linear, also with a bounded repeat, are not reported."""
     assert measure_growth(FoundPattern("here", pattern, 0)) == ""

@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
-from envcheck.core.messages import mark
+from envcheck.core.errors import UsageError
+from envcheck.core.messages import _, mark
+from envcheck.core.paths import has_control_characters
+from envcheck.core.secrets import redact_text
 
 
 class OptionGroup(Enum):
@@ -27,18 +30,45 @@ class OptionGroup(Enum):
     GENERAL = mark("General options")
 
 
+LINE_ENDS = str.maketrans("\t\r\n", "   ")
 ORDER = {group: n for n, group in enumerate(OptionGroup)}
 
 
 class GroupedOption(click.Option):
-    """An option with its group; `is_common`: `--help` shows it even if the command has many options."""
+    """An option with its group; `is_common`: `--help` shows it even if the command has many options.
+
+    Its values have no control characters: they become parts of scripts, of manifests and of lines on a terminal.
+    `is_prose`: it takes sentences, in which lines may end.
+    """
 
     def __init__(
-        self, words: list[str], *, group: OptionGroup = OptionGroup.GENERAL, is_common: bool = False, **more: Any
+        self,
+        words: list[str],
+        *,
+        group: OptionGroup = OptionGroup.GENERAL,
+        is_common: bool = False,
+        is_prose: bool = False,
+        **more: Any,
     ) -> None:
         super().__init__(words, **more)
         self.group = group
         self.is_common = is_common
+        self.is_prose = is_prose
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value in the option's type; UsageError for control characters."""
+        for text in value if isinstance(value, (list, tuple)) else (value,):
+            bare = text.translate(LINE_ENDS) if isinstance(text, str) and self.is_prose else text
+            if isinstance(bare, str) and has_control_characters(bare):
+                raise UsageError(
+                    _(
+                        "{option}: {value!r} contains control characters",
+                        option=self.opts[0],
+                        value=redact_text(bare)[:80],
+                    ),
+                    _("remove them"),
+                )
+        return super().type_cast_value(ctx, value)
 
 
 def find_group(param: click.Parameter) -> OptionGroup:

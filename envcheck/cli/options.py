@@ -11,7 +11,7 @@ import click
 
 from envcheck.cli import shell_completion
 from envcheck.cli.number_types import Seconds, WholeNumber
-from envcheck.cli.option_groups import OptionGroup
+from envcheck.cli.option_groups import GroupedOption, OptionGroup
 from envcheck.cli.requests import Request, flag, option
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
@@ -248,14 +248,19 @@ class HostsOptions(Request):
         return bool(self.hosts or self.hostfile)
 
 
+def host_timeout_option(default_s: float) -> Any:
+    """Return the field of the time limit for each host."""
+    return option(
+        "--host-timeout", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=default_s, show_default=True,
+        metavar="SECONDS", help="Time limit for each host.", needs=OVER_SSH,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions(HostsOptions, DeviceOption):
     """Options that select hosts, parallelism and timeouts."""
 
-    host_timeout_s: float = option(
-        "--host-timeout", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=120, show_default=True,
-        metavar="SECONDS", help="Time limit for each host.", needs=OVER_SSH,
-    )  # fmt: skip
+    host_timeout_s: float = host_timeout_option(120)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +309,7 @@ class StartOptions(EnvironmentOption, DryRunOption):
         help="Start even if this preflight check fails.",
     )  # fmt: skip
     because: tuple[str, ...] = option(
-        "--because", group=OptionGroup.PREFLIGHT, multiple=True, metavar="REASON",
+        "--because", group=OptionGroup.PREFLIGHT, multiple=True, metavar="REASON", is_prose=True,
         help="Reason for --waive; it is recorded.",
     )  # fmt: skip
 
@@ -320,6 +325,6 @@ class JsonOption(Request):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 recipes_option = click.option(
-    "--recipes", "recipes_folder", type=click.Path(), callback=read_path, metavar="DIR",
+    "--recipes", "recipes_folder", cls=GroupedOption, type=click.Path(), callback=read_path, metavar="DIR",
     help="Folder with your own recipes; they override ours.",
 )  # fmt: skip

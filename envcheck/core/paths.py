@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.home_folder import DATA_VARIABLE, HOME_VARIABLE, find_envcheck_home
 from envcheck.core.messages import _
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 IMPOSSIBLE_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def parse_path(text: str, what: str) -> Path:
     """Return a path from user input with ~ expanded; `what` names the option or key. UsageError if it is not a path."""
-    if not text.strip() or "\0" in text:
+    if not text.strip() or has_control_characters(text):
         raise UsageError(
-            _("{what}: not a path", what=what) if text.strip() else _("{what}: empty path", what=what),
+            _("{what}: {path!r} contains control characters", what=what, path=text[:80])
+            if text.strip()
+            else _("{what}: empty path", what=what),
             _("specify a path, or remove the option"),
         )
     try:
@@ -30,6 +34,12 @@ def parse_path(text: str, what: str) -> Path:
         ) from None
     require_possible_path(str(path), what)
     return path
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether a text has characters that end a line, move the cursor or change the direction of writing: no name needs
+    them, and in a script or on a terminal they are instructions."""
+    return _CONTROL.search(text) is not None
 
 
 def require_possible_path(text: str, what: str) -> None:

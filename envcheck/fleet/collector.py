@@ -113,7 +113,9 @@ def _define_handlers() -> tuple[Any, Any, Any]:
             if sname == "stderr":
                 self.output.add_error_line(msg)
                 return
-            answer = self.output.add_output_line(msg)[1]
+            word, answer = self.output.add_output_line(msg)
+            if word or answer is not None:
+                self.output.heard_s = time.monotonic() - self.began
             if self.output.unreadable:
                 worker.abort()
             if answer is None or self.output.answers is not None:

@@ -207,26 +207,21 @@ def _check_limits(output: HostOutput) -> Finding | None:
             ),
             words,
         )
-    if output.hung:
-        program = _("the collector") if output.words else _("ssh or a login script")
-        words = diagnose(
-            _(
-                "Find the process that hangs on the host (a stale mount, a tool in state D), or "
-                "increase --host-timeout."
-            ),
-            f"ssh {shlex.quote(output.host)} ps -eo pid,stat,etimes,args",
-        )
-        return _build_finding(
-            output,
-            FAIL,
-            _(
-                "no response within {elapsed_s:.0f} s: {program} did not finish",
-                elapsed_s=output.elapsed_s,
-                program=program,
-            ),
-            words,
-        )
-    return None
+    return _describe_deadline(output) if output.hung else None
+
+
+def _describe_deadline(output: HostOutput) -> Finding:
+    """The deadline ended the host: it was slow if it still sent results, else it hung."""
+    processes = f"ssh {shlex.quote(output.host)} ps -eo pid,stat,etimes,args"
+    if output.is_slow:
+        slow = _("slow: not finished within {elapsed_s:.0f} s, but at work until then", elapsed_s=output.elapsed_s)
+        return _build_finding(output, FAIL, slow, manual(_("Increase --host-timeout, or decrease --fanout.")))
+    program = _("the collector") if output.words else _("ssh or a login script")
+    words = _("Find the process that hangs on the host (a stale mount, a tool in state D), or increase --host-timeout.")
+    seen = _(
+        "no response within {elapsed_s:.0f} s: {program} did not finish", elapsed_s=output.elapsed_s, program=program
+    )
+    return _build_finding(output, FAIL, seen, diagnose(words, processes))
 
 
 def _match_ssh_message(output: HostOutput) -> Finding | None:

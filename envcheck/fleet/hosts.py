@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envcheck.core.errors import UsageError, describe_os_error
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _
 
 if TYPE_CHECKING:
     from ClusterShell.NodeSet import NodeSet
@@ -35,9 +35,19 @@ def resolve_hosts(sets: Iterable[str], hostfile: str | None = None, exclude: Ite
         raise UsageError(_("the host sets are empty"), NEXT)
     names = [str(name) for name in found]
     for name in names:
-        if not _NAME.fullmatch(name):
-            raise UsageError(_("{name!r} is not a valid host name", name=name[:80]), NEXT)
+        if not _NAME.fullmatch(name) or name.count(":") == 1:  # two or more: an IPv6 address
+            raise UsageError(_("{name!r} is not a valid host name", name=name[:80]), _advise_on_name(name))
     return names
+
+
+def _advise_on_name(name: str) -> Message:
+    """Return where ssh takes user and port from: `root@node1` and `node1:2222` are written for other tools."""
+    found = re.fullmatch(r"(?:([\w.-]+)@)?([A-Za-z0-9_][\w.-]*)(?::(\d+))?", name, re.ASCII)
+    if not found:
+        return NEXT
+    settings = [f"{word} {value}" for word, value in (("User", found[1]), ("Port", found[3])) if value]
+    words = ", ".join([f"Host {found[2]}", *settings])
+    return _("use {host}; user and port belong in ~/.ssh/config: {settings}", host=found[2], settings=words)
 
 
 def _parse_sets(texts: Iterable[str]) -> NodeSet:

@@ -19,6 +19,7 @@ from envcheck.payload.remote_collector import MARK
 BYTES_LIMIT = 8 << 20  # of both streams of a host; the answers of 16 cards have 100 KB when compressed
 ANSWER_LIMIT = 8 << 20  # bytes of one answer, uncompressed
 LINES_LIMIT = 20_000  # each is parsed while other hosts wait
+SILENCE_S = 25.0  # more than the time limit of each question
 TEXT_LIMIT = 4096  # characters kept of other output
 _MARK = MARK.encode() + b" "
 
@@ -28,6 +29,7 @@ class HostOutput:
     """What a host sent; `words` are the marked words that show its progress; `answers` are None until complete.
 
     `status` is the exit status, None if unknown; `hung`: the deadline ended it; `flood`: it exceeded a limit.
+    `heard_s`: seconds from the start to the last marked line, None without one.
     """
 
     host: str
@@ -40,10 +42,19 @@ class HostOutput:
     hung: bool = False
     flood: bool = False
     elapsed_s: float = 0.0
+    heard_s: float | None = None
     began_at: float = 0.0  # local time when its ssh started
     offset: clocks.ClockOffset | None = None
     lines: int = 0
     _parts: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the host still reported work when the deadline ended it: it needs more time, and does not hang.
+
+        No question takes longer than SILENCE_S, so that a host that is silent for longer hangs."""
+        silent_s = self.elapsed_s - (self.heard_s or 0.0)
+        return self.hung and self.heard_s is not None and silent_s < min(SILENCE_S, self.elapsed_s / 2)
 
     def add_output_line(self, line: bytes) -> tuple[str, Answer | None]:
         """Add a line; return the marked word in it, else "", and the answer that it completes."""

@@ -213,6 +213,7 @@ def _define_handlers(
                 self.outcome.output.add_output_line(msg)
             else:
                 word, _unused, rest = msg[len(_MARK) :].partition(b" ")
+                self.outcome.output.heard_s = time.monotonic() - self.began
                 self._word(worker, word, rest.decode("utf-8", "replace"))
 
         def _word(self, worker: Any, word: bytes, rest: str) -> None:
@@ -223,6 +224,8 @@ def _define_handlers(
             elif word == b"err":
                 outcome.last = [*outcome.last, rest[:4096]][-12:]
                 on_line(outcome.host, rest[:4096])
+            elif word == b"busy":
+                return
             elif word == b"exit":
                 outcome.code = parse_exit_code(rest)
             else:

@@ -14,11 +14,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from envcheck.payload.unpack import ATTACHMENTS, PYZ, UnpackedFolder, find_unpacked, remove_unused, unpack_payload
 
 LINE_BYTES = 65536
+BEAT_S, BUSY_TICKS = 5.0, 2  # a command that only waits needs no tick (10 ms) in that time
 one_at_a_time = threading.Lock()
 
 
@@ -49,6 +51,7 @@ def main(asked: dict[str, Any]) -> None:
     _send_words(asked, "begun")
     pairs = ((child.stdout, "out"), (child.stderr, "err"))
     relays = [threading.Thread(target=_relay_lines, args=(asked, *pair)) for pair in pairs]
+    threading.Thread(target=_report_work, args=(asked, child.pid), daemon=True).start()
     threading.Thread(target=_obey_input, args=(child, asked["grace_s"]), daemon=True).start()
     for thread in relays:
         thread.start()
@@ -92,6 +95,28 @@ def _give_up(asked: dict[str, Any], word: str, why: str = "") -> NoReturn:
 def _relay_lines(asked: dict[str, Any], stream: IO[bytes], word: str) -> None:
     for line in iter(lambda: stream.readline(LINE_BYTES), b""):
         _write_line(asked, word.encode(), line.rstrip(b"\n"))
+
+
+def _report_work(asked: dict[str, Any], session: int) -> None:
+    """Write "busy" as long as the command uses processor time: the control host then knows a slow one from one that
+    hangs."""
+    used = 0
+    while True:
+        time.sleep(BEAT_S)
+        before, used = used, _count_ticks(session)
+        if used - before >= BUSY_TICKS:
+            _send_words(asked, "busy")
+
+
+def _count_ticks(session: int) -> int:
+    """Return the processor time of all processes of a session, with ended children that were waited for."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                total += sum(map(int, fields[11:15]))
+    return total
 
 
 def _obey_input(child: subprocess.Popen[bytes], grace_s: float) -> None:

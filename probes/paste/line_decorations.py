@@ -35,10 +35,11 @@ _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between da
 _TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
 _SOURCE = rf"{_LEVEL}|{_LOGGER}|{_BRACKETS}"
 _TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
-_PREFIX = re.compile(rf"[ \t]*(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
+_INDENT = r"[ \t]{0,80}"
+_PREFIX = re.compile(rf"{_INDENT}(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
 # What no tool prints: a single line is enough.
 _CERTAIN = re.compile(
-    rf"[ \t]*(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
+    rf"{_INDENT}(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
     r"|(?:INFO|DEBUG|NOTICE):(?=[ \t]))"
 )
@@ -57,7 +58,7 @@ _ANSWERED = re.compile(r"[ \t]{0,80}>(?:[ \t]?>){0,8}(?:[ \t]|$)")
 _REMARK = re.compile(r"[ \t]{0,80}(?:#{1,3}|//+|;+|%+)[ \t]")
 _LEAST_REMARKS = 3
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
-_MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
+_MARK = re.compile(rf"{_INDENT}(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _PREFIXED_BORDER = re.compile(r"([^|+\n]{1,80}?(?:\|[ \t])?)(?:[+|](?:-{4}|={4})|-{20})")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from probes.paste.output_restarts import Restart
 
-SHELL = r"[ \t]*(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
+SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
 
 
 @dataclass(frozen=True)

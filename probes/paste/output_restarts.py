@@ -13,7 +13,7 @@ Restart = Callable[[Sequence[str], str, Sequence[str]], bool]
 BLOCK_HEAD = 6  # lines below: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list, with their number
 _HEADS = ("NPU ID", "Chip ID", "Chip Count", "Card ID", "Chip Name", *_COUNTS)  # keys that name a device
-_NUMBERS = re.compile(r"\S*\d\S*")
+_NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 
 
 def has_other_words(above: Sequence[str], line: str, below: Sequence[str]) -> bool:

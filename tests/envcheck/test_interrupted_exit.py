@@ -57,3 +57,31 @@ def test_signal_within_a_finalizer_is_not_lost(tmp_path: Path, name: str, code: 
     done = subprocess.run([sys.executable, "-m", "ended"], cwd=tmp_path, capture_output=True, text=True, timeout=50)
 
     assert (done.returncode, done.stderr) == (code, "envcheck: interrupted\n" if code == 130 else "")
+
+
+EARLY = """
+import os, signal, sys
+from envcheck import __main__
+
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            exec("")
+
+sys.meta_path.insert(0, Stop())
+sys.argv = ["envcheck", "doctor", "--device", "cpu"]
+__main__.run()
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["envcheck.cli.main", "click", "envcheck.cli.commands.doctor", "envcheck.collect.facts"]
+)
+def test_an_interrupt_during_imports_is_silent(tmp_path: Path, name: str) -> None:
+    """Ctrl-C while a module is read, first or later, ends with 130 and without a traceback."""
+    (tmp_path / "ended.py").write_text(EARLY.format(name=name))
+
+    done = subprocess.run([sys.executable, "-m", "ended"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr in ("", "envcheck: interrupted\n"), done.stdout) == (130, True, ""), done

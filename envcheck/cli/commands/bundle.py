@@ -12,7 +12,7 @@ import click
 
 from envcheck.cli import options, site_settings
 from envcheck.cli.json_document import print_document
-from envcheck.cli.option_groups import OptionGroup
+from envcheck.cli.option_groups import GroupedOption, OptionGroup
 from envcheck.cli.requests import command, convert_request, option
 from envcheck.core.language import translate
 from envcheck.core.messages import _, fill
@@ -110,8 +110,8 @@ def bundle(request: BundleOptions) -> int:
 
 @click.command(short_help="Write envcheck as one executable file.")
 @click.option(
-    "--output", "-o", default="envcheck.pyz", show_default=True, metavar="FILE", help="File to write.",
-    type=click.Path(path_type=Path),
+    "--output", "-o", cls=GroupedOption, default="envcheck.pyz", show_default=True, metavar="FILE",
+    help="File to write.", type=click.Path(path_type=Path),
 )  # fmt: skip
 @options.json_option
 def pyz(output: Path, as_json: bool) -> int:

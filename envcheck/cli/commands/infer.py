@@ -32,7 +32,7 @@ class InferOptions(
         help="Folder with weights, instead of a run.",
     )  # fmt: skip
     ask: str | None = option(
-        "--ask", group=OptionGroup.RUN, is_common=True, metavar="QUESTION",
+        "--ask", group=OptionGroup.RUN, is_common=True, metavar="QUESTION", is_prose=True,
         help="Ask one question, print the answer and exit.",
     )  # fmt: skip
     answer_timeout_s: float = option(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from envcheck.cli.option_groups import GroupedOption
 from envcheck.core import language, suggestions
 from envcheck.core.messages import NOTHING, Message, _, fill, join, ngettext
 from envcheck.vendors import VENDORS
@@ -40,6 +41,7 @@ DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 @click.argument("words", metavar="[TOOL] [FILE|-]", nargs=-1)
 @click.option(
     "--fields",
+    cls=GroupedOption,
     metavar="NAMES",
     help="Names of the columns of a CSV without a header.",
 )

@@ -11,6 +11,7 @@ import click
 
 from envcheck.cli import options, usage_errors
 from envcheck.cli.json_document import print_document
+from envcheck.cli.option_groups import GroupedOption
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
@@ -45,7 +46,13 @@ def _read_runs_folder(_ctx: click.Context, param: click.Parameter, value: str | 
 
 
 runs_folder_option = click.option(
-    "--runs", "folder", type=click.Path(), callback=_read_runs_folder, metavar="DIR", help="Folder of the runs."
+    "--runs",
+    "folder",
+    cls=GroupedOption,
+    type=click.Path(),
+    callback=_read_runs_folder,
+    metavar="DIR",
+    help="Folder of the runs.",
 )
 
 

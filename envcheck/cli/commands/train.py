@@ -83,6 +83,7 @@ class HostsTrainOptions(options.HostsOptions, TrainOptions):
     """Training with one node on each of several hosts."""
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
+    host_timeout_s: float = options.host_timeout_option(300)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,7 +159,7 @@ def _list_paths(config: ConfigBlock, start: int) -> tuple[str, ...]:
     raw = config.block.raw[max(0, start - config.block.map_to_file(0)) :]
     until = re.search(rb"^[A-Za-z_]", raw, re.MULTILINE)
     inner = raw[: until.start()] if until else raw
-    found = re.findall(rb"^\s*(?:-\s*)?path:\s*(\S+)", inner, re.MULTILINE)
+    found = re.findall(rb"^[^\S\n]*(?:-[^\S\n]*)?path:[^\S\n]*(\S+)", inner, re.MULTILINE)
     return tuple(text.decode("utf-8", "replace").strip("\"'") for text in found)
 
 

@@ -125,7 +125,7 @@ def _place_script_lines(request: TrainRequest, options: K8sOptions, groups: tupl
         yield "export MASTER_ADDR"
     if any("interfaces" in build_command(request, part).missing for part in groups):
         yield "# Network interface with the address of this pod."
-        yield f'SOCKET_IFNAMES=$({groups[0].recipe.interpreter} -c {shlex.quote(INTERFACE)} "$HOST_ADDR")'
+        yield f'SOCKET_IFNAMES=$({shlex.quote(groups[0].recipe.interpreter)} -c {shlex.quote(INTERFACE)} "$HOST_ADDR")'
         yield "export SOCKET_IFNAMES"
 
 
@@ -144,8 +144,8 @@ def render_gate_script(request: TrainRequest, part: PodGroup) -> str:
         "#!/usr/bin/env bash",
         "# Preflight checks of this pod; if one fails, the job ends with its report.",
         "# Rank and master of the training are unset: the checks would report them as leftovers of another job.",
-        f'{part.recipe.interpreter} -c {shlex.quote(UNPACK)} "$KIT_DIGEST" || exit',
-        f"env -u NODE_RANK -u MASTER_ADDR {part.recipe.interpreter} {KIT} \\",
+        f'{shlex.quote(part.recipe.interpreter)} -c {shlex.quote(UNPACK)} "$KIT_DIGEST" || exit',
+        f"env -u NODE_RANK -u MASTER_ADDR {shlex.quote(part.recipe.interpreter)} {KIT} \\",
         f"  train --gates {' '.join(filter(None, (*words, several)))} \\",
         f'  --runs "${{RUN_DIR%/*}}"{behind}',
         "code=$?",

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from envcheck.core import errors
-from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
+from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
@@ -38,6 +38,10 @@ LOCAL_ONLY_OPTIONS = (
     "gates",
     "provision",
     "dashboard",
+    "on_event",
+    "webhook",
+    "metrics_file",
+    "restart",
     "no_stop",
     "limits",
     "stop",
@@ -157,10 +161,6 @@ def _write_manifests(
     """Write all manifests for `kubectl create -f FOLDER`. `kubectl apply` would fail: it copies each object into an
     annotation, whose limit is 256 KiB."""
     texts = {"envcheck.yaml": manifests.render_yaml(payload_documents), "job.yaml": manifests.render_yaml(documents)}
-    try:
-        job_files.write_files(folder, texts, over)
-    except OSError as err:
-        words = _("cannot write to {folder}: {reason}", folder=folder, reason=describe_os_error(err))
-        raise EnvcheckError(words, _("choose a writable folder with --write")) from None
+    job_files.write_files(folder, texts, over)
     click.echo("\n".join(str(folder / name) for name in texts))
     return errors.SUCCESS

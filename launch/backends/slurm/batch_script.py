@@ -86,10 +86,8 @@ def _options_array_name(plan: SlurmPlan, number: int) -> str:
 def _command_lines(plan: SlurmPlan) -> Iterator[str]:
     for component in plan.components:
         yield f"# Command that {component.role or 'each'} launcher runs, for reference:"
-        yield from (
-            f"#   {row}"
-            for row in fold_lines([" ".join(map(shell_quote, row)) for row in format_lines(component.command)])
-        )
+        rows = fold_lines([" ".join(map(shell_quote, row)) for row in format_lines(component.command)])
+        yield from (f"#   {line}" for row in rows for line in row.splitlines())  # a value may have several lines
 
 
 def _master_lines(plan: SlurmPlan) -> Iterator[str]:

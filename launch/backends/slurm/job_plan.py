@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, ngettext
+from envcheck.core.paths import has_control_characters
 from envcheck.job.command import TrainingCommand, render_job
 from envcheck.job.command_values import fill_values
 from envcheck.job.definition import Job
@@ -82,6 +83,11 @@ def build_plan(
                     len(jobs),
                 ),
             )
+    if has_control_characters(str(run)) or set(str(run)) & set('"\\'):  # part of an #SBATCH line
+        raise UsageError(
+            _("the path of the run folder has quotes, backslashes or control characters: {run!r}", run=str(run)[:200]),
+            _("choose another folder with --runs"),
+        )
     components = tuple(_build_component(request, options, rows, job, n) for n, job in enumerate(jobs))
     first = jobs[0].method
     name = "-".join(filter(None, (jobs[0].recipe.name, first.method, first.variant)))

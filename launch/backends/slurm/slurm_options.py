@@ -56,6 +56,7 @@ NEXT = {
     "--gres": _("use the format of `sinfo -o %G`, for example --gres npu:16 or --gres gpu:h200:8"),
     "--sbatch": _("use --OPTION=VALUE, for example --sbatch --constraint=a2 --sbatch --reservation=mine"),
 }
+_ON_NODES = _("the run is on the nodes; `envcheck runs show --json` has its state")
 REFUSED = {
     "rank": _("Slurm assigns the ranks"),
     "master": _("the first node of the job is the master"),
@@ -64,6 +65,7 @@ REFUSED = {
     "node_role": _("one job has all roles"),
     "provision": _("it would provision this machine, not the nodes; use `envcheck provision --hosts`"),
     "dashboard": _("the devices are not in this machine; follow the steps with `envcheck runs follow`"),
+    **dict.fromkeys(("on_event", "webhook", "metrics_file", "restart"), _ON_NODES),
     "gates": _("each job runs the preflight checks on its nodes first"),
 }
 
@@ -71,8 +73,7 @@ REFUSED = {
 def refuse_unsupported_options(request: TrainRequest) -> None:
     """Raise UsageError for options of `envcheck train` that have no effect in a Slurm job."""
     for name, why in REFUSED.items():
-        value = getattr(request, name)
-        if value is not None and value is not False:  # rank 0 was given, too
+        if getattr(request, name) != getattr(TrainRequest, name):  # rank 0 was given, too
             raise UsageError(
                 _("--{option} cannot be used with --on slurm: {why}", option=name.replace("_", "-"), why=why),
                 _("remove the option"),

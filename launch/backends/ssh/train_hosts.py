@@ -44,7 +44,6 @@ from launch.targets.train_request import TrainRequest
 
 # Values that each host sets, or that have a default there.
 SET_ON_HOSTS = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
-CHECKS_S = 300.0  # time limit for the preflight checks of a host
 # After one host failed, the others get this long to end by themselves with their own report; then they are stopped.
 OTHERS_S = (15.0, 18.0)
 STATE_LABELS = {  # other states are printed as they are
@@ -60,7 +59,8 @@ QUOTE_PREFIXES = ("  |", "    $")  # of lines with tool output or commands, whic
 class NodesRequest:
     """`words` are the options for each host, `said` is their text as the user typed it; `carried` are files in them.
 
-    Preflight checks and starts run on `fanout` hosts at a time; started hosts run together.
+    Preflight checks and starts run on `fanout` hosts at a time, the checks for `host_timeout_s` at most; started hosts
+    run together.
     """
 
     hosts: tuple[str, ...]
@@ -70,6 +70,7 @@ class NodesRequest:
     master: str = ""
     runs: str = "runs"
     fanout: int = 64
+    host_timeout_s: float = 300.0
     forget: bool = False
     as_json: bool = False
     gates: bool = False
@@ -128,7 +129,9 @@ def train_on_hosts(request: NodesRequest) -> int:
     stops = runner.StopRequests()
     found = {
         did.host: node_outcome.parse_gates(did)
-        for did in runner.run_commands(request.build_order("--gates", deadline_s=CHECKS_S), _ignore_line, stops=stops)
+        for did in runner.run_commands(
+            request.build_order("--gates", deadline_s=request.host_timeout_s), _ignore_line, stops=stops
+        )
     }
     has_failed = any(f.status is Status.FAIL for findings in found.values() for f in findings)
     if stops.count:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from dataclasses import replace
 
 import pytest
 
 from envcheck.core import language
+from envcheck.core.errors import UsageError
 from envcheck.core.model import Finding, Status
-from envcheck.fleet import evaluate
+from envcheck.fleet import connectivity, evaluate, hosts
+from envcheck.fleet.output import HostOutput
+from envcheck.payload import relay
 from envcheck.report import Style, formats
 
 FINE, DEAD = Finding("host.memory", Status.OK, "512 GiB"), Finding("fleet.reach", Status.FAIL, "nobody listens")
@@ -58,3 +64,49 @@ def test_in_chinese(answering: list[bool]) -> None:
 
     words = " ".join((lines[0], lines[2])).replace("envcheck doctor", "")
     assert not any(word in words for word in ("answer", "host", "well", "fit"))
+
+
+@pytest.mark.parametrize(("elapsed_s", "heard_s", "words"), [
+    (120.0, 118.0, "slow: not finished within 120 s, but at work until then"),
+    (120.0, 60.0, "no response within 120 s: the collector did not finish"),
+    (25.0, 20.0, "slow: not finished within 25 s, but at work until then"),
+    (25.0, 1.0, "no response within 25 s: the collector did not finish"),
+    (25.0, None, "no response within 25 s: ssh or a login script did not finish"),
+])  # fmt: skip
+def test_a_slow_host_is_not_one_that_hangs(elapsed_s: float, heard_s: float | None, words: str) -> None:
+    """A host that still sent results at the deadline is slow, and the option for it is named; a silent one hangs."""
+    said = ["clock 1"] if heard_s is not None else []
+    found = connectivity.judge_answer(HostOutput("node1", said, hung=True, elapsed_s=elapsed_s, heard_s=heard_s))
+
+    assert (found.seen, found.status) == (words, Status.FAIL)
+    assert found.remedy and "--host-timeout" in found.remedy.words
+
+
+def test_the_relay_counts_the_time_of_the_whole_command() -> None:
+    """A command that works uses ticks, also in its children; one that waits uses none."""
+    words = ["sh", "-c", "exec >&- ; while :; do :; done & sleep 300"]
+    with subprocess.Popen(words, start_new_session=True) as child:
+        try:
+            while relay._count_ticks(child.pid) < 2 * relay.BUSY_TICKS:
+                assert child.poll() is None
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+    with subprocess.Popen(["sleep", "300"], start_new_session=True) as child:
+        try:
+            assert relay._count_ticks(child.pid) <= relay.BUSY_TICKS
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize(("name", "advice"), [
+    ("root@node1", "use node1; user and port belong in ~/.ssh/config: Host node1, User root"),
+    ("node1:2222", "use node1; user and port belong in ~/.ssh/config: Host node1, Port 2222"),
+    ("ops@node1:22", "use node1; user and port belong in ~/.ssh/config: Host node1, User ops, Port 22"),
+    ("root@@node1", "use node[01-08], node1,node2 or @group; nodeset -e expands a host set"),
+])  # fmt: skip
+def test_users_and_ports_are_explained(name: str, advice: str) -> None:
+    """ssh's configuration has them; the next step shows the lines for it."""
+    with pytest.raises(UsageError) as err:
+        hosts.resolve_hosts([name])
+
+    assert err.value.next_step == advice

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envcheck import checks
 from envcheck.core.facts import Disk, Facts, SystemFacts
 from envcheck.core.model import Finding, Status, Topology
 from envcheck.core.units import GIB
-from envcheck.report import bars, formats, page_hosts, palette, topology
+from envcheck.report import DoctorReport, HostReport, bars, formats, page_hosts, palette, topology
 from envcheck.report.page_labels import get_labels
 from tests.envcheck.report import host_reports
 from tests.envcheck.report.report_helpers import FAULTY, make_doctor_report, make_hostile_report, make_machine_report
@@ -471,3 +472,15 @@ def test_colour_blind_people_see_states(scheme: str, blind: str) -> None:
     close = [(one, other) for one, other in pairs if measure_distance(seen[one], seen[other]) < 9]
 
     assert close == []
+
+
+@pytest.mark.slow
+def test_failing_hosts_with_many_cards_are_light() -> None:
+    """A page of 32 hosts of 16 cards, all of which fail, takes less than 10 kB per host: healthy cards are one short
+    line each."""
+    failing = [host for host in host_reports.make_large_report().hosts if not page_hosts.is_healthy(host)]
+    hosts = tuple(HostReport(tuple(checks.run_checks(h.facts)), h.facts, h.name) for h in failing)
+    page = formats.render("html", DoctorReport(hosts))
+
+    assert len(hosts) == 32 and len(page.encode()) < 320_000
+    assert page.count('<tr><th scope="row">Device 15</th>') == 32

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import EnvcheckError, UsageError
+from launch import job_files
 from launch.backends.k8s import session
 from launch.backends.ssh import train_hosts
 from launch.targets.train_request import TrainRequest
@@ -83,6 +84,12 @@ def test_a_job_for_hosts(request_: TrainRequest, hosts: int, words: str) -> None
         train_hosts.check_job(request_, names)
 
     assert words in err.value.message
+
+
+def test_a_folder_that_cannot_be_made_is_named() -> None:
+    """--write of a script or of manifests into /proc is an error with the folder, not a bug of envcheck."""
+    with pytest.raises(EnvcheckError, match="cannot write to /proc/x: "):
+        job_files.write_files(Path("/proc/x"), {"job.sbatch": ""}, over=False)
 
 
 def test_one_host_gets_no_rank() -> None:
