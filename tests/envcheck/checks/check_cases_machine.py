@@ -123,7 +123,7 @@ CASES: dict[str, Case] = {
     "python.openmp": ("npu", change_host(architecture="aarch64"), WARN, drop_collectors("loader"), garble_collectors("loader")),
     "python.import_without_driver": ("npu", change_vendor(nodes=(), devices=()), WARN, change_packages(torch_npu=None), apply_changes(change_vendor(nodes=(), devices=()), change_packages(torch="git"))),
     "job.script": ("npu", make_job_change(script=replace(SCRIPT, mistakes=(verbatim("q.sh:2: MASTER_ADDR"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unread=verbatim("tree-sitter-bash"), unread_remedy=verbatim("pip install x")))),
-    "job.programs": ("npu", make_job_change(script=replace(SCRIPT, absent=(verbatim("torchrun is not in PATH"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unsure=(verbatim("conda activate"),)))),
+    "job.programs": ("npu", make_job_change(script=replace(SCRIPT, absent=(verbatim("torchrun"),))), FAIL, make_job_change(script=None), make_job_change(script=replace(SCRIPT, unsure=(verbatim("q.sh:3: conda"),)))),
     "job.image_pinned": ("npu", make_job_change(image="quay.io/ascend/cann"), WARN, make_job_change(image=None), make_job_change(image="quay.io/a b")),
     "job.image_versions": ("npu", apply_changes(make_job_change(image=SWIFT), change_document(driver_version="24.1.0")), FAIL, make_job_change(image=None), apply_changes(make_job_change(image=SWIFT), change_document(driver_version="?"))),
     "job.image_chips": ("npu", make_job_change(image="quay.io/ascend/cann:8.5.0-a3-py311"), FAIL, make_job_change(image=None), apply_changes(make_job_change(image="quay.io/a:1-a3"), change_devices(name=None))),
