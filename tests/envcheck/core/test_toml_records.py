@@ -179,7 +179,7 @@ RAW = {
     "installers/recipes/loader.py", "launch/catalogue/devices.py", "launch/catalogue/frameworks.py",
     "launch/catalogue/models.py", "launch/rendering/user_options.py", "launch/rendering/validate.py",
     "installers/bundle/build_requirements.py", "envcheck/explain/exceptions/raised_place.py",
-    "launch/catalogue/framework_options.py",
+    "launch/catalogue/framework_options.py", "launch/memory/intervals.py",
 }  # fmt: skip
 
 
