@@ -55,7 +55,7 @@ def test_records_of_runs_are_read() -> None:
     """Each record of an earlier version is a run with its end and its losses."""
     runs = {run.id: run for run in run_index.list_runs(RUNS)}
 
-    assert {name: run.state for name, run in runs.items()} == {FINISHED: "finished", FAILED: "failed"}
+    assert {name: run.state for name, run in runs.items()} == {FINISHED: "succeeded", FAILED: "failed"}
     assert {name: run.said["exit"]["code"] for name, run in runs.items()} == {FINISHED: 0, FAILED: 5}
 
 
@@ -69,7 +69,7 @@ def test_records_of_runs_are_read() -> None:
         (("runs", "show", FAILED, "--runs", str(RUNS), "--json"), 0, "out of memory"),
         (("runs", "compare", FINISHED, FAILED, "--runs", str(RUNS)), 0, FAILED),
         (("explain", str(RUNS / FAILED)), 1, "out of memory"),
-        (("explain", str(RUNS / FINISHED)), 0, "finished"),
+        (("explain", str(RUNS / FINISHED)), 0, "succeeded"),
     ],
 )
 def test_records_of_runs_are_shown(words: tuple[str, ...], code: int, expected: str) -> None:
