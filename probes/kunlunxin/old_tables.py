@@ -30,6 +30,7 @@ _VERSION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ONLY_VERSIONS = re.compile(r"^\s{0,40}Runtime Version: \S{1,20}\s{0,8}\n\s{0,40}Driver Version: \S", re.MULTILINE)
+_TITLES = ("DEVICES", "VIDEO", "PROCESSES")
 _RULE = re.compile(r"\s{0,80}[|+]?-{8,}[-+|]{0,400}\s{0,4}$")
 
 
@@ -71,9 +72,9 @@ def parse_old_tables(paste: PastedOutput) -> Document | None:
 def _read_rows(rows: Sequence[str]) -> _OldTables:
     tables = _OldTables()
     for at, row in enumerate(rows):
-        cells = [cell.strip() for cell in row[:ROW_LIMIT].strip().removeprefix("|").removesuffix("|").split("|")]
+        cells = _split_cells(row)
         labels = [old_columns.normalize_label(cell) for cell in cells]
-        if old_columns.is_head(labels) and not _PAIR.search(row):
+        if _is_head(row, labels):
             if tables.devices and old_columns.is_device_head(labels):
                 break  # the next table of a loop
             tables.head, tables.is_headed = labels, True
@@ -86,6 +87,14 @@ def _read_rows(rows: Sequence[str]) -> _OldTables:
             tables.devices += devices
             tables.is_cut = tables.is_cut or (bool(devices) and not tables.head)
     return tables
+
+
+def _split_cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row[:ROW_LIMIT].strip().removeprefix("|").removesuffix("|").split("|")]
+
+
+def _is_head(row: str, labels: list[str]) -> bool:
+    return old_columns.is_head(labels) and not _PAIR.search(row)
 
 
 def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Device, ...]:
@@ -148,6 +157,10 @@ def _is_wrapped_rule(line: str, following: str, width: int) -> bool:
 
 
 def _is_closed(lines: Sequence[str]) -> bool:
-    """Return whether a rule follows the last row."""
+    """Return whether a rule follows the last row, two rules a head without rows, and no title of another table."""
     last_row = max((at for at, line in enumerate(lines) if line.lstrip().startswith("| ")), default=-1)
-    return any(map(_RULE.match, lines[last_row + 1 :]))
+    below = lines[last_row + 1 :]
+    labels = [old_columns.normalize_label(cell) for cell in _split_cells(lines[last_row])] if last_row >= 0 else []
+    rules = sum(_RULE.match(line) is not None for line in below)
+    is_titled = any(line.strip() in _TITLES for line in below)
+    return rules > bool(labels and _is_head(lines[last_row], labels)) and not is_titled

@@ -345,14 +345,14 @@ def _find_version(label: str, head: str) -> str | None:
 def _is_truncated(reading: _TableState, rows: list[str]) -> bool:
     """Return whether the header is missing, the last line is cut, or no border closes the rows.
 
-    A process table may end after its header, if there are no processes.
+    A border of `=` closes a head, and one below another border opens a table: neither is the end of an output.
     """
     last = rows[-1]
     if not reading.head or not reading.devices or last[-1] not in "|+":
         return True
-    if not _is_rule(last):
+    if not _is_rule(last) or "=" in last or reading.in_head:
         return True
-    if "=" in last:
-        return reading.section != "processes"
+    if _is_rule(rows[-2]) and "=" not in rows[-2]:
+        return True
     border = next((row for row in reversed(rows[:-1]) if _is_rule(row)), last)
     return len(last) < len(border)
