@@ -25,6 +25,7 @@ from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lin
 
 ROW_LIMIT, ROWS_LIMIT = 600, 10_000
 _PAIR = re.compile(r"(\d{1,12})\s{0,4}(?:[MG]i?B)?\s{0,4}/\s{0,4}(\d{1,12})")
+_SIZE = re.compile(r"\d{1,12}\s{0,4}[MG]i?B")
 _VERSION = re.compile(
     r"^[^\S\n]{0,80}(Runtime|Driver) Version[^\S\n]{0,10}[:=][^\S\n]{0,4}v?(\d[\w.]{0,30})",
     re.IGNORECASE | re.MULTILINE,
@@ -100,11 +101,12 @@ def _is_head(row: str, labels: list[str]) -> bool:
 def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Device, ...]:
     """Return the device of a row; none for a row that does not name one."""
     named = old_columns.name_cells(head, cells) if head else old_columns.guess_columns(cells)
+    is_whole = "memory" in named or len(cells) >= len(head) > 0
     memory = _PAIR.search(named.pop("memory", ""))
     if memory:
         named |= {"memory_used_mib": memory[1], "memory_total_mib": memory[2]}
     is_named = named.get("index", "").isdecimal() or old_columns.is_bus_id(named.get("bus_id", ""))
-    if not memory and not (is_named and len(cells) >= len(head) > 0):
+    if not memory and not (is_named and is_whole):
         return ()  # cut before its memory
     if not any(cell_value(named.get(name)) for name in ("bus_id", "node", "name")):
         return ()
@@ -117,7 +119,8 @@ def _read_process(head: list[str], cells: list[str], above: Sequence[Process]) -
     """Return the process of a row; only the first one of a device has its number."""
     cells = [*cells[: len(head) - 1], " | ".join(cells[len(head) - 1 :])]  # a command may have bars
     named = dict(zip(head, cells, strict=False))
-    if not named.get("pid", "").isdecimal():
+    is_whole = len(cells) == len(head) and _SIZE.match(named.get("memory", ""))  # then only the PID cannot be read
+    if not named.get("pid", "").isdecimal() and not is_whole:
         return ()
     number = named.get("devid", "")
     device = int(number) if number.isdecimal() and len(number) < 6 else None

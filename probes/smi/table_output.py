@@ -284,6 +284,9 @@ def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> b
     if any(cell.strip() and not below.strip() for _, below, cell in cells) and has_third:
         return False
     known = [each for each in cells if not each[1].strip() or table_cells.list_names(each[1])]
+    others = [each for each in cells if each not in known]
+    if len(others) > 1 and all(table_cells.count_values([above], [cell]) for above, _, cell in others):
+        return False  # each has the form of its column in the second row
     second = table_cells.count_values([above for above, _, _ in known], [cell for _, _, cell in known])
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
