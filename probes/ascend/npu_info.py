@@ -51,7 +51,6 @@ class _InfoTableState:
     remarks: list[CellRemark] = field(default_factory=list)
     last: int = -1
     rule: TableRow | None = None
-    below: list[TableRow] = field(default_factory=list)  # rules below the last row
     last_form: str = ""  # of the last row: head, idle or data
     rules: int = 0
     doubled: bool = False  # a rule of `=` is among them
@@ -68,27 +67,28 @@ def read_info_table(page: OutputPage) -> Document | None:
         return None
     seen = _InfoTableState()
     gap = False
+    below: list[TableRow] = []  # rules below the last row
     for line in list_rows(page.lines):
         if isinstance(line, TableGap):
-            seen.below.clear()
+            below.clear()
             gap = True  # counts only if the table continues after it, or has started
             seen.truncated |= seen.tabled
         elif line.row.is_rule:
             seen.rule, seen.rules = line.row, seen.rules + 1
             seen.doubled |= line.row.is_double
-            seen.below.append(line.row)
+            below.append(line.row)
             seen.full = max(seen.full, line.row.width)
         else:
             before = seen.tabled
-            seen.below.clear()
+            below.clear()
             seen.last = max(seen.last, line.at)
             _read_row(seen, line, page)
             seen.truncated |= gap and seen.tabled and not before
-    seen.truncated |= _stops_early(seen)
+    seen.truncated |= _stops_early(seen, below)
     return _make_document(seen, page) if seen.tabled or seen.tool else None
 
 
-def _stops_early(seen: _InfoTableState) -> bool:
+def _stops_early(seen: _InfoTableState, below: list[TableRow]) -> bool:
     """Return whether the rows stop before the end of the table, by its rules and its NPUs without processes.
 
     +===========================+===============+====================================================+      the end
@@ -100,10 +100,10 @@ def _stops_early(seen: _InfoTableState) -> bool:
         return True  # a table that names one NPU without processes names each
     if not seen.rules:
         return False
-    if not seen.below:
+    if not below:
         return seen.last_form != "idle"
-    is_opened = len(seen.below) > 1 or seen.work is None
-    return seen.last_form == "head" or (is_opened and seen.doubled and not seen.below[-1].is_double)
+    is_opened = len(below) > 1 or seen.work is None
+    return seen.last_form == "head" or (is_opened and seen.doubled and not below[-1].is_double)
 
 
 def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
