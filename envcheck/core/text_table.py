@@ -21,11 +21,12 @@ _PIECES = 6  # lines into which a terminal may have wrapped one row
 @dataclass(frozen=True)
 class TableRow:
     """One line of a table: `cells` are the texts between the bars; a rule has none.  `closed` is False if the line was
-    cut."""
+    cut; `is_double` is whether it is a rule of `=`."""
 
     cells: tuple[str, ...]
     closed: bool
     width: int = 0
+    is_double: bool = False
 
     @property
     def is_rule(self) -> bool:
@@ -63,7 +64,7 @@ def _separate_dots(line: str) -> Sequence[str]:
 
 @functools.lru_cache(maxsize=64)  # a table repeats the same rule
 def _parse_rule(line: str) -> TableRow | None:
-    return TableRow((), line[-1] in "+|", len(line)) if _RULE.fullmatch(line) else None
+    return TableRow((), line[-1] in "+|", len(line), "=" in line) if _RULE.fullmatch(line) else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -51,7 +51,9 @@ class _InfoTableState:
     remarks: list[CellRemark] = field(default_factory=list)
     last: int = -1
     rule: TableRow | None = None
+    last_form: str = ""  # of the last row: head, idle or data
     rules: int = 0
+    doubled: bool = False  # a rule of `=` is among them
     headed: int = -1  # rules above the last header row
     begun: int = -1  # rules above the pending row
     full: int = 0
@@ -64,22 +66,44 @@ def read_info_table(page: OutputPage) -> Document | None:
     if "|" not in page.body or not (page.has_any(*_SIGNS) or _FIRST_ROW.search(page.body)):
         return None
     seen = _InfoTableState()
-    gap = is_closed = False
+    gap = False
+    below: list[TableRow] = []  # rules below the last row
     for line in list_rows(page.lines):
-        is_closed = not isinstance(line, TableGap) and line.row.is_rule
         if isinstance(line, TableGap):
+            below.clear()
             gap = True  # counts only if the table continues after it, or has started
             seen.truncated |= seen.tabled
         elif line.row.is_rule:
             seen.rule, seen.rules = line.row, seen.rules + 1
+            seen.doubled |= line.row.is_double
+            below.append(line.row)
             seen.full = max(seen.full, line.row.width)
         else:
             before = seen.tabled
+            below.clear()
             seen.last = max(seen.last, line.at)
             _read_row(seen, line, page)
             seen.truncated |= gap and seen.tabled and not before
-    seen.truncated |= seen.rules > 1 and not (is_closed or seen.idle or seen.processes)  # no border below the devices
+    seen.truncated |= _stops_early(seen, below)
     return _make_document(seen, page) if seen.tabled or seen.tool else None
+
+
+def _stops_early(seen: _InfoTableState, below: list[TableRow]) -> bool:
+    """Return whether the rows stop before the end of the table, by its rules and its NPUs without processes.
+
+    +===========================+===============+====================================================+      the end
+    +---------------------------+---------------+----------------------------------------------------+      a beginning
+    +------------------------------------------------------------------------------------------------+      next chip
+    """
+    named = {*seen.idle, *(process.device for process in seen.processes)}
+    if seen.idle and not (seen.remarks or seen.unread) and not {device.npu for device in seen.devices} <= named:
+        return True  # a table that names one NPU without processes names each
+    if not seen.rules:
+        return False
+    if not below:
+        return seen.last_form != "idle"
+    is_opened = len(below) > 1 or seen.work is None
+    return seen.last_form == "head" or (is_opened and seen.doubled and not below[-1].is_double)
 
 
 def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
@@ -93,7 +117,7 @@ def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None
         seen.tool, seen.driver = cell_text(banner["tool"]), cell_text(banner["driver"])
     elif idle := _IDLE.match(text):
         seen.idle.append(int(idle[1]))
-        seen.tabled = True
+        seen.tabled, seen.last_form = True, "idle"
     elif text == "...":
         seen.truncated |= seen.tabled
     elif head is not None:
@@ -104,7 +128,7 @@ def _read_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None
 
 def _apply_header(seen: _InfoTableState, head: ColumnLayout) -> None:
     """Store the layout of a header row, which applies to the rows up to the next header."""
-    seen.tabled, seen.headed = True, seen.rules
+    seen.tabled, seen.last_form, seen.headed = True, "head", seen.rules
     if "pid" in head.keys:
         _close_pending(seen)
         seen.work = head
@@ -125,6 +149,7 @@ def _close_pending(seen: _InfoTableState) -> None:
 
 def _read_data_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage) -> None:
     row = line.row
+    seen.last_form = "data"
     if seen.work and (values := seen.work.read_row(row)) is not None:
         seen.processes.append(npu_columns.make_process(values))
         return

@@ -92,13 +92,26 @@ def _fit(head: Sequence[str], cells: Sequence[str]) -> bool:
 
 
 def guess_columns(cells: Sequence[str]) -> dict[str, str]:
-    """Return the cells of a row without a header by their form: of two sizes the first is the L3 cache's."""
+    """Return the cells of a row without a header by their form: of two sizes the first is the L3 cache's.
+
+    A single size below 1 GiB is the cache's too; the memory is in the cell on its right, which cannot be read.
+    """
     named = {name: cell for cell in cells for name, shape in _SHAPES.items() if shape.match(cell)}
     sizes = [cell for cell in cells if _SIZES.search(cell)]
     if not {"node", "name"} & named.keys():
         return {}  # other tools' rows have bus ids and sizes too
-    if sizes:
+    if len(sizes) == 1 and _is_cache(sizes[0]):
+        if right := cells[cells.index(sizes[0]) + 1 :]:
+            named["memory"] = right[0]
+    elif sizes:
         named["memory"] = sizes[-1]
     if cells and cells[0].isdecimal():
         named["index"] = cells[0]
     return named
+
+
+def _is_cache(size: str) -> bool:
+    """Return whether the total is that of a cache: 16 or 63 MB; devices have 8 GB or more."""
+    found = _SIZES.search(size)
+    total = size[found.end() :].strip() if found else ""
+    return found is not None and total[:1] != "G" and int(found[0].rpartition("/")[2]) < 1024

@@ -25,11 +25,13 @@ from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lin
 
 ROW_LIMIT, ROWS_LIMIT = 600, 10_000
 _PAIR = re.compile(r"(\d{1,12})\s{0,4}(?:[MG]i?B)?\s{0,4}/\s{0,4}(\d{1,12})")
+_SIZE = re.compile(r"\d{1,12}\s{0,4}[MG]i?B")
 _VERSION = re.compile(
     r"^[^\S\n]{0,80}(Runtime|Driver) Version[^\S\n]{0,10}[:=][^\S\n]{0,4}v?(\d[\w.]{0,30})",
     re.IGNORECASE | re.MULTILINE,
 )
 _ONLY_VERSIONS = re.compile(r"^\s{0,40}Runtime Version: \S{1,20}\s{0,8}\n\s{0,40}Driver Version: \S", re.MULTILINE)
+_TITLES = ("DEVICES", "VIDEO", "PROCESSES")
 _RULE = re.compile(r"\s{0,80}[|+]?-{8,}[-+|]{0,400}\s{0,4}$")
 
 
@@ -71,9 +73,9 @@ def parse_old_tables(paste: PastedOutput) -> Document | None:
 def _read_rows(rows: Sequence[str]) -> _OldTables:
     tables = _OldTables()
     for at, row in enumerate(rows):
-        cells = [cell.strip() for cell in row[:ROW_LIMIT].strip().removeprefix("|").removesuffix("|").split("|")]
+        cells = _split_cells(row)
         labels = [old_columns.normalize_label(cell) for cell in cells]
-        if old_columns.is_head(labels) and not _PAIR.search(row):
+        if _is_head(row, labels):
             if tables.devices and old_columns.is_device_head(labels):
                 break  # the next table of a loop
             tables.head, tables.is_headed = labels, True
@@ -88,14 +90,23 @@ def _read_rows(rows: Sequence[str]) -> _OldTables:
     return tables
 
 
+def _split_cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row[:ROW_LIMIT].strip().removeprefix("|").removesuffix("|").split("|")]
+
+
+def _is_head(row: str, labels: list[str]) -> bool:
+    return old_columns.is_head(labels) and not _PAIR.search(row)
+
+
 def _read_device(head: list[str], cells: list[str], position: int) -> tuple[Device, ...]:
     """Return the device of a row; none for a row that does not name one."""
     named = old_columns.name_cells(head, cells) if head else old_columns.guess_columns(cells)
+    is_whole = "memory" in named or len(cells) >= len(head) > 0
     memory = _PAIR.search(named.pop("memory", ""))
     if memory:
         named |= {"memory_used_mib": memory[1], "memory_total_mib": memory[2]}
     is_named = named.get("index", "").isdecimal() or old_columns.is_bus_id(named.get("bus_id", ""))
-    if not memory and not (is_named and len(cells) >= len(head) > 0):
+    if not memory and not (is_named and is_whole):
         return ()  # cut before its memory
     if not any(cell_value(named.get(name)) for name in ("bus_id", "node", "name")):
         return ()
@@ -108,7 +119,8 @@ def _read_process(head: list[str], cells: list[str], above: Sequence[Process]) -
     """Return the process of a row; only the first one of a device has its number."""
     cells = [*cells[: len(head) - 1], " | ".join(cells[len(head) - 1 :])]  # a command may have bars
     named = dict(zip(head, cells, strict=False))
-    if not named.get("pid", "").isdecimal():
+    is_whole = len(cells) == len(head) and _SIZE.match(named.get("memory", ""))  # then only the PID cannot be read
+    if not named.get("pid", "").isdecimal() and not is_whole:
         return ()
     number = named.get("devid", "")
     device = int(number) if number.isdecimal() and len(number) < 6 else None
@@ -148,6 +160,10 @@ def _is_wrapped_rule(line: str, following: str, width: int) -> bool:
 
 
 def _is_closed(lines: Sequence[str]) -> bool:
-    """Return whether a rule follows the last row."""
+    """Return whether a rule follows the last row, two rules a head without rows, and no title of another table."""
     last_row = max((at for at, line in enumerate(lines) if line.lstrip().startswith("| ")), default=-1)
-    return any(map(_RULE.match, lines[last_row + 1 :]))
+    below = lines[last_row + 1 :]
+    labels = [old_columns.normalize_label(cell) for cell in _split_cells(lines[last_row])] if last_row >= 0 else []
+    rules = sum(_RULE.match(line) is not None for line in below)
+    is_titled = any(line.strip() in _TITLES for line in below)
+    return rules > bool(labels and _is_head(lines[last_row], labels)) and not is_titled

@@ -41,7 +41,7 @@ _PREFIX = re.compile(rf"{_INDENT}(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_S
 _CERTAIN = re.compile(
     rf"{_INDENT}(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
-    r"|(?:INFO|DEBUG|NOTICE):(?=[ \t]))"
+    r"|(?:INFO|DEBUG|NOTICE):(?=[ \t])|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,40}:)"  # Python's logging
 )
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
 _QUOTED = re.compile(r"""\A[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")

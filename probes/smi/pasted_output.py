@@ -20,6 +20,7 @@ _SIGN = re.compile(r"[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}(?=\|)")  # befo
 _BARS = {"|", "+"}
 # A line with a sign or blanks before its left bar, or a piece that may belong to the line above it.
 _UNEVEN = re.compile(r"(?m)^(?:[^|+\n].*[|+][^\S\n]*$|[^\S\n]+[|+]|[ \t]{0,80}[.+>*\u2026][ \t.+>*\u2026]{0,8}\|)")
+_EVEN = ("+-", "+=")  # beginnings of rules; these and rows are never uneven, and most lines
 _VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
 
 
@@ -119,7 +120,8 @@ def extract_table_lines(lines: Iterable[str]) -> list[TableLine]:
     kept = list(lines)
     rules = (line for line in kept if "---" in line or "===" in line)
     edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
-    if not edge and not _UNEVEN.search("\n".join(kept)):
+    suspects = [line for line in kept if line[:1] != "|" and line[:2] not in _EVEN]
+    if not edge and not _UNEVEN.search("\n".join(suspects)):
         return [TableLine(at, line.strip()) for at, line in enumerate(kept) if line[:1] in _BARS]
     return _rejoin_rows([_cut_at_edge(line, edge) for line in kept])
 

@@ -284,6 +284,9 @@ def _has_third_form(cells: Sequence[tuple[str, str, str]], has_third: bool) -> b
     if any(cell.strip() and not below.strip() for _, below, cell in cells) and has_third:
         return False
     known = [each for each in cells if not each[1].strip() or table_cells.list_names(each[1])]
+    others = [each for each in cells if each not in known]
+    if len(others) > 1 and all(table_cells.count_values([above], [cell]) for above, _, cell in others):
+        return False  # each has the form of its column in the second row
     second = table_cells.count_values([above for above, _, _ in known], [cell for _, _, cell in known])
     return second <= table_cells.count_values([below for _, below, _ in known], [cell for _, _, cell in known])
 
@@ -345,14 +348,14 @@ def _find_version(label: str, head: str) -> str | None:
 def _is_truncated(reading: _TableState, rows: list[str]) -> bool:
     """Return whether the header is missing, the last line is cut, or no border closes the rows.
 
-    A process table may end after its header, if there are no processes.
+    A border of `=` closes a head, and one below another border opens a table: neither is the end of an output.
     """
     last = rows[-1]
     if not reading.head or not reading.devices or last[-1] not in "|+":
         return True
-    if not _is_rule(last):
+    if not _is_rule(last) or "=" in last or reading.in_head:
         return True
-    if "=" in last:
-        return reading.section != "processes"
+    if _is_rule(rows[-2]) and "=" not in rows[-2]:
+        return True
     border = next((row for row in reversed(rows[:-1]) if _is_rule(row)), last)
     return len(last) < len(border)

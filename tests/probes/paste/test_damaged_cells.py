@@ -13,6 +13,7 @@ import pytest
 
 from envcheck.cli.commands.parse import PARSERS
 from probes.ascend import npu_smi
+from probes.kunlunxin import xpu_smi
 
 DATA = Path(__file__).parents[2] / "data"
 FOLDERS = {
@@ -113,3 +114,37 @@ def test_rows_behind_dots() -> None:
 
     assert npu_smi.parse(dotted).devices == npu_smi.parse(text).devices
     assert npu_smi.parse(dotted).truncated
+
+
+@pytest.mark.parametrize("mask", [*MASKS, "OK*"])
+@pytest.mark.parametrize("name", ["old_r300_processes", "old_k200_error_state", "old_elided_vf", "old_rows_of_grep"])
+def test_one_damaged_cell_of_an_old_table_costs_only_its_value(name: str, mask: str) -> None:
+    """Each cell of devices and processes; the size of the cache never becomes the memory of the device."""
+    text = (DATA / f"xpu_smi/table/{name}.txt").read_text(encoding="utf-8")
+    whole = xpu_smi.parse(text)
+    lines = text.splitlines()
+    spots = [(at, *span) for at, line in enumerate(lines) if "MB |" in line for span in _list_spans(line)]
+
+    for at, begin, end in spots:
+        line = lines[at][:begin] + f" {mask} " + lines[at][end:]
+        damaged = xpu_smi.parse("\n".join([*lines[:at], line, *lines[at + 1 :]]) + "\n")
+
+        assert (len(damaged.devices), len(damaged.processes)) == (len(whole.devices), len(whole.processes))
+        memories = {device.memory_total_mib for device in damaged.devices}
+        assert memories <= {None, *(device.memory_total_mib for device in whole.devices)}
+        assert damaged.truncated == whole.truncated
+
+
+def test_an_empty_left_cell_is_not_a_third_row() -> None:
+    """A second row without its fan, temperature and power keeps memory and use; the third row has the cache's size."""
+    text = (DATA / "xpu_smi/table/p800_watch.txt").read_text(encoding="utf-8")
+    damaged = re.sub(r"(?m)^\| N/A   38C[^|]*\|", lambda found: "|" + " " * (len(found[0]) - 2) + "|", text)
+
+    (first, second), whole = xpu_smi.parse(damaged).devices, xpu_smi.parse(text).devices
+    assert damaged != text
+    assert (first.memory_total_mib, first.memory_used_mib, first.utilization_percent) == (
+        whole[0].memory_total_mib,
+        whole[0].memory_used_mib,
+        whole[0].utilization_percent,
+    )
+    assert (first.temperature_c, first.power_w, second) == (None, None, whole[1])

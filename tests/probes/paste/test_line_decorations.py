@@ -88,3 +88,12 @@ def test_lines_of_one_kind_are_no_decoration() -> None:
     text = "Total : 3 MiB\nUsed : 3 MiB\nFree : 0 MiB\n0 1 2 3\n1 2 3 4\nGPU-1: a\n"
 
     assert strip_decorations(text) == text
+
+
+def test_one_line_of_a_python_log() -> None:
+    """The level and the logger's name are no part of a single line; a line with its own colons loses nothing."""
+    line = "GPU 0: Tesla T4 (UUID: GPU-5a1b2c3d-0000-0000-0000-000000000000)\n"
+
+    assert [strip_decorations(f"{mark}{line}") for mark in ("INFO:root:", "WARNING:my.module:")] == [line, line]
+    assert strip_decorations(line) == line
+    assert strip_decorations("ERROR: no device found\n") == "ERROR: no device found\n"
