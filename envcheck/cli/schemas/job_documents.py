@@ -109,7 +109,7 @@ class PlanDocument(Keys, like=OutcomeDocument):
     phases: list[PlanPhase] = optional_key("Memory of one device in each phase and pipeline stage.")
     headroom: PlanHeadroom = optional_key("Limits within which the job still fits; only if it fits.")
     changes: list[PlanChange] = optional_key(
-        "Changes after which the job fits, the fastest first; only if it does not fit."
+        "Changes after which the job fits, those with the same cards and model first; only if it does not fit."
     )
     published: list[str] = optional_key("Published recipes of this model for such devices.")
     hosts: dict[str, PlanHost] = optional_key("With `--hosts`: the devices by host.")

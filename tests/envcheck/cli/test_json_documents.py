@@ -191,7 +191,7 @@ VERDICTS = (
     ("provision --recipe tiny-cpu --into empty/.. --undo", 2, "result"),
     ("explain nothing that is known", 3, "verdict"),
     ("parse npu-smi garbage", 1, "kind"),
-    ("slurm prolog --config no-such-file", 0, "verdict"),
+    ("slurm prolog", 0, "verdict"),
     ("doctor --hosts nobody.invalid", 1, "findings"),
     ("provision --recipe tiny-cpu --hosts nobody.invalid --dry-run", 1, "hosts"),
     ("train --recipe tiny-cpu --hosts nobody.invalid", 1, "gates"),

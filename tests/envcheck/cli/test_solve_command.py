@@ -43,7 +43,7 @@ def run_solve(*argv: str) -> subprocess.CompletedProcess[str]:
 
 def test_blanks_around_a_driver_do_not_matter() -> None:
     """A version that was copied with its blanks is read, and printed without them."""
-    done = run_solve("--device", "npu", "--driver", " 24.1.rc1\t", "--arch", "x86_64")
+    done = run_solve("--device", "npu", "--driver", " 24.1.rc1  ", "--arch", "x86_64")
 
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "npu, paddle: driver 24.1.rc1, x86_64")
 
