@@ -209,10 +209,13 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     If the job does not fit, the smallest changes that make it fit are listed.  --output draws the plan (.svg or .png);
     with --rows, it is the .csv file to write.
 
+    --device takes a device type, or here also a card: 910b3, h200, 4090.
+
     Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: usage error. 3: unknown.
 
     \b
     envcheck plan --model 21b --method lora    check this machine
+    envcheck plan --model 21b --method lora --device h200 --cards 8
     envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
     envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
     envcheck plan my.yaml                      plan your own job
