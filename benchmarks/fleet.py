@@ -1,4 +1,4 @@
-"""What `envcheck doctor --hosts` costs beside clush, and what judging ten thousand recorded hosts does.
+"""What `envcheck doctor --hosts` costs compared with clush, and what judging ten thousand recorded hosts does.
 
 python -m benchmarks.fleet hosts [8 32]        as root: hosts are network namespaces with a real sshd each
 python -m benchmarks.fleet replay [10000]      recordings of 16-card machines, three of them odd

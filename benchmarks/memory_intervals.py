@@ -35,8 +35,8 @@ LEAST, PULL, WEIGHT = 8, 10, -0.5
 SHARED = "generic"  # a name for many frameworks, which have no residuals in common
 HEADER = """# Factors between which readings lie, relative to predictions (launch/memory/intervals.py).
 # `low`, `high`, `limit`: quantiles {low:.1%}, {high:.1%} and {limit:.1%}; `readings`, `sources`: of quality A and B;
-# `obeyed`: share of the readings of left-out sources that are not above their limit.  Written by
-# python -m benchmarks.memory_intervals.  Left out: {figures}.
+# `inside`, `obeyed`: share of the readings of left-out sources that lie in their interval, and not above their limit.
+# Written by python -m benchmarks.memory_intervals.  Left out: {figures}.
 """
 
 
@@ -181,18 +181,20 @@ def print_report(readings: Sequence[Reading], blind: Sequence[Outcome], plain: S
 
 def write_file(readings: Sequence[Reading], blind: Sequence[Outcome]) -> None:
     regimes, frameworks, _find = build_finder(readings)
-    inside = sum(one.is_inside for one in blind) / len(blind)
+    share = sum(one.is_inside for one in blind) / len(blind)
     width = statistics.median(one.high - one.low for one in blind)
-    figures = f"{inside:.1%} of {len(blind)} readings inside, median width {width:.1%}"
+    figures = f"{share:.1%} of {len(blind)} readings inside, median width {width:.1%}"
     lines = [HEADER.format(low=LOW, high=HIGH, limit=LIMIT, figures=figures)]
     for group, table in (("regimes", regimes), ("frameworks", frameworks)):
         for name, factors in table.items():
             same = [one for one in blind if name in (one.reading.regime, one.reading.key)]
+            inside = sum(one.is_inside for one in same) / len(same)
             obeyed = sum(one.ratio <= one.limit for one in same) / len(same)
             lines.append(
                 f"[{group}.{name}]\nlow = {math.exp(factors.low):.3f}\nhigh = {math.exp(factors.high):.3f}\n"
                 f"limit = {math.exp(factors.limit):.3f}\n"
-                f"readings = {factors.count}\nsources = {factors.sources}\nobeyed = {obeyed:.3f}\n"
+                f"readings = {factors.count}\nsources = {factors.sources}\n"
+                f"inside = {inside:.3f}\nobeyed = {obeyed:.3f}\n"
             )
     FILE.write_text("\n".join(lines), encoding="utf-8")
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -202,6 +203,17 @@ def test_gitlab_jobs(tmp_path: Path, job: str, env: dict[str, str], code: int, r
     assert report in template[job]["artifacts"]["paths"] and (tmp_path / report).stat().st_size > 100
 
 
+def test_gitlab_installs_no_name_of_a_public_index(tmp_path: Path) -> None:
+    """What pip installs has no default; without it the job ends with one sentence, before pip is called."""
+    template = yaml.safe_load((FOLDER / "gitlab" / "envcheck.gitlab-ci.yml").read_text())
+    script = "set -eo pipefail\n" + "\n".join(template[".envcheck"]["before_script"])
+    env = {"PATH": os.environ["PATH"], **template["variables"]}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+
+    assert (template["variables"]["ENVCHECK_PACKAGE"], done.returncode, [*tmp_path.iterdir()]) == ("", 2, [])
+    assert re.fullmatch(r"envcheck: set ENVCHECK_PACKAGE to [^\n]+\n", done.stderr)
+
+
 def load_hooks() -> dict[str, dict[str, Any]]:
     return {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text())}
 
@@ -261,6 +273,10 @@ def test_playbook_runs_the_doctor() -> None:
 
     assert "'doctor'" in check["ansible.builtin.command"]["argv"]
     assert check["failed_when"] == "envcheck_doctor.rc not in [0, 1, 3]"
+    assert play["vars"]["envcheck_folder"].startswith("~/"), "a folder that others could have made is run from"
+    assert {v["mode"] for task in play["tasks"] for v in task.values() if isinstance(v, dict) and "mode" in v} == {
+        "0700"
+    }
     assert all(re.match(r"ansible\.builtin\.\w+$", next(k for k in task if "." in k)) for task in play["tasks"])
 
 
@@ -298,8 +314,7 @@ def test_playbook_on_this_machine(tools: Path, tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     values = {
         "envcheck_pyz": str(tmp_path / "envcheck.pyz"), "envcheck_reports": str(tmp_path / "reports"),
-        "envcheck_folder": str(tmp_path / "there"), "envcheck_python": sys.executable,
-        "ansible_python_interpreter": sys.executable,
+        "envcheck_python": sys.executable, "ansible_python_interpreter": sys.executable,
     }  # fmt: skip
     play = (
         tools / "ansible-playbook",
@@ -311,7 +326,7 @@ def test_playbook_on_this_machine(tools: Path, tmp_path: Path) -> None:
         "-e",
         json.dumps(values),
     )
-    local = {"ANSIBLE_HOME": str(tmp_path / "ansible"), "LC_ALL": "C.UTF-8"}
+    local: dict[str, Any] = {"ANSIBLE_HOME": str(tmp_path / "ansible"), "LC_ALL": "C.UTF-8", "HOME": str(tmp_path)}
     simulated = (ENVCHECK, "simulate", "atlas-800t-a2", "--fault", "link-down=3", "--")
 
     ready = run_tool(ENVCHECK, "simulate", "atlas-800t-a2", "--", *play, **local)
@@ -320,6 +335,7 @@ def test_playbook_on_this_machine(tools: Path, tmp_path: Path) -> None:
     assert ready.returncode == 0, ready.stdout + ready.stderr
     assert broken.returncode == 2 and "not ready (exit code 1)" in broken.stdout, broken.stdout + broken.stderr
     assert "<html" in (tmp_path / "reports" / "localhost.html").read_text()
+    assert stat.S_IMODE((tmp_path / ".cache" / "envcheck" / "ansible").stat().st_mode) == 0o700
 
 
 @pytest.mark.extended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,19 +130,20 @@ ARCHITECTURES = ("x86_64", "aarch64")
 OVER_SSH = ("hosts", "hostfile")
 
 
+def device_option(
+    callback: Callable[[click.Context, click.Parameter, str], str] = _read_device,
+    words: Callable[[], Iterable[str]] = shell_completion.list_devices,
+) -> Any:
+    """Return the field of --device; `callback` reads a value, `words` lists values for the shell's completion."""
+    return option(
+        "--device", group=OptionGroup.JOB, is_common=True, callback=callback, default="auto", show_default=True,
+        shell_complete=shell_completion.complete_from(words), metavar="|".join(device_names()), help="Device type.",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeviceOption(Request):
-    device: str = option(
-        "--device",
-        group=OptionGroup.JOB,
-        is_common=True,
-        callback=_read_device,
-        default="auto",
-        show_default=True,
-        shell_complete=shell_completion.complete_from(shell_completion.list_devices),
-        metavar="|".join(device_names()),
-        help="Device type, or in plan a card: 910b3, h200, 4090.",
-    )
+    device: str = device_option()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from envcheck.vendors import VENDORS, find_data_files
 from launch.catalogue.links import MachineLinks
 
 OTHERS = Path(__file__).with_name("devices.toml")
+# Letters: names without a digit that are as short or shorter are kinds of cards (gpu, gpus, npu, dcu, mlu), not models.
+LONGEST_KIND = 4
 TYPICAL_LINKS = mark(
     "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
     "{net_gbs:g} GB/s between machines (typical for {name})"
@@ -159,7 +161,7 @@ def _strip_vendor(text: str) -> str:
 def _name_unlisted(card: DeviceModel, text: str) -> DeviceModel:
     """Return `card` under the name in `text`, if there is one."""
     own = _strip_vendor(text)[:40]
-    is_name = _has_digit(own) or len(own) > 4
+    is_name = _has_digit(own) or len(own) > LONGEST_KIND
     return replace(card, name=own, figures_of=card.figures_of or card.name) if is_name else card
 
 

@@ -15,14 +15,15 @@ def find_framework_title(framework: str) -> str:
     return str(load_own_table(FILE).get(framework, {}).get("title", framework))
 
 
-def list_framework_options(framework: str, options: Mapping[str, str]) -> list[str]:
+def list_framework_options(framework: str, options: Mapping[str, str], rank: int) -> list[str]:
     """Return the settings of `framework` that have the effect of these options of plan; some may have none.
 
-    An option with several values, as --offload params+optimizer, has one setting for each.
+    `rank` is that of adapters.  An option with several values, as --offload params+optimizer, has one setting for each.
     """
     table: Mapping[str, str] = load_own_table(FILE).get(framework, {})
-    found = (_find_setting(table, name, part) for name, value in options.items() for part in _list_values(name, value))
-    return list(dict.fromkeys(setting for setting in found if setting))
+    parts = ((name, part) for name, value in options.items() for part in _list_values(name, value))
+    found = ((_find_setting(table, name, part), part) for name, part in parts)
+    return list(dict.fromkeys(setting.format(value=part, rank=rank) for setting, part in found if setting))
 
 
 def _list_values(name: str, value: str) -> Iterator[str]:
@@ -31,4 +32,4 @@ def _list_values(name: str, value: str) -> Iterator[str]:
 
 def _find_setting(table: Mapping[str, str], name: str, value: str) -> str:
     tuner = value.rpartition("-")[2].removeprefix("q") if name == "--method" else value  # QLoRA: --quant has the rest
-    return table.get(f"{name} {tuner}", table.get(name, "")).format(value=value)
+    return table.get(f"{name} {tuner}", table.get(name, ""))

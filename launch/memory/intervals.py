@@ -22,17 +22,19 @@ OBEYED = 0.95  # share of the readings of left-out sources that must not exceed 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Factors of a prediction: between `low` and `high` lie 90 % of the readings, `limit` is shown as "up to".
+    """Factors of a prediction: between `low` and `high` lie 9 of 10 readings, `limit` is shown as "up to".
 
-    `readings`, `sources`: their number.  `obeyed`: share of the readings of left-out sources not above `limit`.
+    `readings`, `sources`: their number.  `inside`, `obeyed`: share of the readings of left-out sources that lie between
+    `low` and `high`, and not above `limit`.
     """
 
     low: float
     high: float
     readings: int
     sources: int
-    limit: float = 0.0
-    obeyed: float = 0.0
+    limit: float
+    inside: float
+    obeyed: float
 
 
 @cache

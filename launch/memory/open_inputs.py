@@ -22,7 +22,7 @@ class OpenInput:
 
 
 def _accumulate(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    """More micro batches per step; a single one, in which gradients need not exist beside the activations."""
+    """More micro batches per step; a single one, in which gradients need not exist at the same time as activations."""
     return tuple(replace(job, grad_accum=count) for count in (1, max(2, job.layout.pp)))
 
 

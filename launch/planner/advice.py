@@ -43,14 +43,15 @@ class LayoutChange:
     @property
     def settings(self) -> list[str]:
         """The change as settings of the framework, as far as they are known."""
-        return framework_options.list_framework_options(self.plan.job.framework.name, self.added)
+        job = self.plan.job
+        return framework_options.list_framework_options(job.framework.name, self.added, job.adapter.rank)
 
     @property
     def cost(self) -> tuple[bool, bool, bool, float, int]:
         """Sort key: another method last, another base model, more cards; else by slowdown, without gain by length."""
         slower = max(1.0, self.slower) if "--seq-len" in self.added else self.slower
-        last = (name in self.added for name in ("--method", "--quant", "--cards"))
-        return (*last, round(slower, 2), rank_options(self.added))  # type: ignore[return-value]
+        method, quant, cards = "--method" in self.added, "--quant" in self.added, "--cards" in self.added
+        return method, quant, cards, round(slower, 2), rank_options(self.added)
 
 
 def rank_options(options: Iterable[str]) -> int:

@@ -114,4 +114,4 @@ def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
         correction=note,
     )
     job = replace(plan.job, assumed=(*plan.job.assumed, note))
-    return replace(plan, job=job, low=low, high=high, verdict=verdict, reason=reason)
+    return replace(plan, job=job, low=low, high=high, verdict=verdict, reason=reason, limit=None)

@@ -13,7 +13,8 @@ from launch.planner.option_words import SHARDING_NAMES
 
 # Megatron-LM pads the vocabulary (--make-vocab-size-divisible-by); Paddle's VocabParallelEmbedding fails.
 PADS_VOCABULARY = ("megatron", "megatron-swift", "mindspeed", "neox")
-MAX_VALUES = {"seq_len": 100_000_000, "micro_batch": 65_536, "cards": 1_000_000}
+# Above anything that is trained today; what a job cannot have is refused by its model, as ranks above the hidden size.
+MAX_VALUES = {"seq_len": 100_000_000, "micro_batch": 65_536, "cards": 1_000_000, "lora_rank": 1_000_000}
 
 Names = Mapping[str, str]  # of a value of the job, as its user writes it: tp → --tp
 OPTIONS = (

@@ -55,9 +55,8 @@ def answer_for_machine(machine: PlannedMachine, job: PlannedJob, hint: Message =
     if not machine.parted or plan.verdict == verdict.NOT:
         return plan
     why = _("the card has {memory_gib:.0f} GiB in total, but MIG is enabled", memory_gib=machine.memory_gib)
-    return replace(
-        plan, verdict=verdict.UNTOLD, parted=True, reason=_("{why}. {hint}", why=why, hint=hint) if hint else why
-    )
+    reason = _("{why}. {hint}", why=why, hint=hint) if hint else why
+    return replace(plan, verdict=verdict.UNTOLD, parted=True, reason=reason, limit=None)
 
 
 def place_on_machine(machine: PlannedMachine, job: PlannedJob) -> PlannedJob:

@@ -14,6 +14,7 @@ from launch.catalogue.frameworks import Framework
 FULL = ("full", "sft", "pt", "pretrain", "cpt")
 PREFERENCE = ("dpo", "kto", "orpo", "simpo")
 TUNERS = ("lora", "qlora", "dora")
+ADAPTER_RANK = 32  # of adapters without a given rank, as in the LoRA configurations of ERNIEKit
 # A tuner alone is SFT with that tuner; a stage alone trains the full model.
 METHODS = (
     *FULL,

@@ -10,12 +10,11 @@ from envcheck.core.messages import _, fill, join, mark
 from launch.memory.planned_job import Adapter, PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import layout_rules, verdict
-from launch.planner.option_words import SHARDING_NAMES
+from launch.planner.option_words import ADAPTER_RANK, SHARDING_NAMES
 
 # Order of changes with equal cost: those that keep the samples come before those that shorten them.
 ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
          "--seq-len", "--cards", "--quant", "--method")  # fmt: skip
-ADAPTER_RANK = 32
 SHORTEST = 512  # tokens: shorter samples make it a different job
 OFFLOAD_WORDS = {
     "optimizer": mark("offload the optimizer to the host"),

@@ -238,9 +238,11 @@ def choose_adapter(asked: Mapping[str, Any], model: Model, trains_all: bool, ass
     rank = asked.get("lora_rank")
     targets, note = option_words.parse_targets(asked.get("lora_targets"), model)
     if not rank:
-        rank = 32
+        rank = option_words.ADAPTER_RANK
         assumed.append(
-            _("adapters: rank 32") if asked.get("lora_targets") else _("adapters: rank 32 on all linear layers")
+            _("adapters: rank {rank}", rank=rank)
+            if asked.get("lora_targets")
+            else _("adapters: rank {rank} on all linear layers", rank=rank)
         )
     if note:
         assumed.append(note)

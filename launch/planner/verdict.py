@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _, fill
@@ -23,8 +23,8 @@ class LaunchPlan:
 
     `phases` are tensors only, `shown` is the peak as the job's meter reads it, `deciding` the phase with the peak.
     `usable` is available for tensors, `low` and `high` bound their need.  `standing` remains after a step.  `host` and
-    `disk` are bytes per node.  `cards` are those of a real machine, empty for a described one; `parted`: MIG divides
-    them into instances of unknown size.
+    `disk` are bytes per node.  `limit` is named in the reason as "up to", None if it is not.  `cards` are those of a
+    real machine, empty for a described one; `parted`: MIG divides them into instances of unknown size.
     """
 
     job: PlannedJob
@@ -39,6 +39,7 @@ class LaunchPlan:
     standing: float
     host: float
     disk: float
+    limit: float | None = None
     cards: tuple[CardMemory, ...] = ()
     parted: bool = False
 
@@ -54,14 +55,12 @@ class LaunchPlan:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The need of tensors in bytes between which 90 % of the readings of left-out sources would lie.
+        """The need of tensors in bytes between which published readings lie, as many as `Residuals.inside` has.
 
         With the needs for other values of inputs that were not given.
         """
         factors, need = intervals.find_residuals(self.job), self.deciding.total
-        spreads = tuple(list_open_spreads(self))
-        low = min(factors.low * need, *(one.low for one in spreads), need)
-        return low, max(factors.high * need, *(one.high for one in spreads), need)
+        return widen_bounds(self.job, factors.low * need, factors.high * need, find_peak)
 
     @property
     def outside(self) -> tuple[tuple[str, float], ...]:
@@ -81,7 +80,8 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     low, high = estimate_band(job, all_phases)
     watched = [p for p in all_phases if not job.last_rank or p.stage == job.layout.pp - 1]
     usable = meter.usable_bytes(job)
-    verdict, reason = judge_need(job, low, high, usable, deciding)
+    limit = find_limit(job, deciding.total, high, usable)
+    verdict, reason = judge_need(job, low, high, usable, deciding, limit)
     return LaunchPlan(
         job=job,
         verdict=verdict,
@@ -97,6 +97,7 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
         ),
         host=host_memory_bytes(job),
         disk=disk_bytes(job),
+        limit=limit if verdict == FITS else None,
     )
 
 
@@ -106,11 +107,19 @@ def reading_interval(plan: LaunchPlan, regime: str) -> tuple[float, float]:
     It holds the readings of published sources (launch/memory/intervals.py), and the predictions for other values of
     inputs that were not given.
     """
-    job, factors = plan.job, intervals.find_residuals(plan.job, regime)
-    others = [evaluate_job(other).reading_gib for _one, some in open_inputs.list_alternatives(job) for other in some]
-    low, high = (min(plan.reading_gib * factors.low, *others, plan.reading_gib),
-                 max(plan.reading_gib * factors.high, *others, plan.reading_gib))  # fmt: skip
-    return low, min(high, job.memory_gib) if plan.reading_gib < job.memory_gib else high
+    job, factors, reading = plan.job, intervals.find_residuals(plan.job, regime), plan.reading_gib
+    low, high = widen_bounds(
+        job, reading * factors.low, reading * factors.high, lambda other: evaluate_job(other).reading_gib
+    )
+    return low, min(high, job.memory_gib) if reading < job.memory_gib else high
+
+
+def widen_bounds(
+    job: PlannedJob, low: float, high: float, measure: Callable[[PlannedJob], float]
+) -> tuple[float, float]:
+    """Return the bounds with what is measured of the job for other values of inputs that were not given."""
+    others = [measure(other) for _one, some in open_inputs.list_alternatives(job) for other in some]
+    return min([low, *others]), max([high, *others])
 
 
 @dataclass(frozen=True)
@@ -138,16 +147,17 @@ def find_peak(job: PlannedJob) -> float:
     return max(p.total for stage in list_stages(job) for p in phases.list_phases(job, stage))
 
 
-def find_limit(job: PlannedJob, need: float, high: float) -> float | None:
-    """Return the bytes of tensors that a reading seldom exceeds (launch/memory/intervals.py); None without evidence.
+def find_limit(job: PlannedJob, need: float, high: float, usable: float) -> float | None:
+    """Return the bytes of tensors that a reading seldom exceeds (launch/memory/intervals.py).
 
-    At least `high`, and the need for any other value of an input that was not given.
+    At least `high`, and the need for any other value of an input that was not given.  None without evidence, or if it
+    exceeds `usable`.
     """
     factor = intervals.find_limit_factor(job)
-    if factor is None:
+    if factor is None or high > usable:
         return None
-    others = (find_peak(other) for _one, some in open_inputs.list_alternatives(job) for other in some)
-    return max(high, factor * need, *others)
+    limit = widen_bounds(job, need, max(high, factor * need), find_peak)[1]
+    return limit if limit <= usable else None
 
 
 def does_fit(job: PlannedJob) -> bool:
@@ -211,8 +221,13 @@ def unmodelled_factor(job: PlannedJob) -> float:
     return 2.0 if job.model.foreign else 1.0
 
 
-def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> tuple[str, Message]:
-    """Return the verdict and its reason: FITS if `high` fits, NOT if `low` does not, else UNTOLD."""
+def judge_need(
+    job: PlannedJob, low: float, high: float, usable: float, deciding: Phase, limit: float | None = None
+) -> tuple[str, Message]:
+    """Return the verdict and its reason: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
+
+    `limit`: as `find_limit` returns it, for the reason of FITS.
+    """
     roomy = usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job)
     where = _("{phase} on stage {stage}", phase=fill(deciding.name), stage=deciding.stage)
     if low > roomy:
@@ -227,18 +242,17 @@ def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding
     if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
         return UNTOLD, _("PEFT copies modules to save before sharding; published attempts ran out of memory")
     if high <= usable:
-        need, limit = deciding.total, find_limit(job, deciding.total, high)
-        if limit is None or limit > usable:
+        if limit is None:
             return FITS, _(
                 "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB",
                 where=where,
-                need_gib=need / GIB,
+                need_gib=deciding.total / GIB,
                 usable_gib=usable / GIB,
             )
         return FITS, _(
             "{where} needs {need_gib:.1f}, up to {high_gib:.1f} of {usable_gib:.1f} GiB",
             where=where,
-            need_gib=need / GIB,
+            need_gib=deciding.total / GIB,
             high_gib=limit / GIB,
             usable_gib=usable / GIB,
         )

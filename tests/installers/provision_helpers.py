@@ -218,7 +218,7 @@ class ProvisionCommand:
         )  # fmt: skip
 
     def run_train(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run `envcheck train` on the recipe, with the runs beside the home."""
+        """Run `envcheck train` on the recipe, with the runs next to the home."""
         base = [sys.executable, "-m", "envcheck", "train", "--recipes", str(self.recipes), "--recipe", "little"]
         return subprocess.run(
             [*base, "--method", "lora", "--runs", str(self.home.parent / "runs"), *options],

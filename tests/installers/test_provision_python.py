@@ -16,6 +16,7 @@ from tests.installers.provision_helpers import PackageIndex, ProvisionCommand, s
 
 pytestmark = pytest.mark.real
 OTHER = ("3.10", "3.12", "3.13", "3.11")
+SYSTEM = "/usr/bin:/bin"
 
 
 @pytest.fixture
@@ -31,11 +32,11 @@ def machine(tmp_path: Path, index: PackageIndex) -> ProvisionCommand:
     return ProvisionCommand(tmp_path, index)
 
 
-def find_other_python() -> tuple[str, str]:
-    """Return minor version and path of a Python that is not this one."""
+def find_other_python(absent_from: str = "") -> tuple[str, str]:
+    """Return minor version and path of a Python that is not this one, and of which this search path has none."""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for minor in OTHER:
+    for minor in (minor for minor in OTHER if not shutil.which(f"python{minor}", path=absent_from)):
         found = next(iter(sorted(versions.glob(f"{minor}.*/bin/python3"))), None)
         path = str(found) if found else shutil.which(f"python{minor}")
         if minor != own and path and not subprocess.run([path, "-m", "venv", "-h"], capture_output=True).returncode:
@@ -75,13 +76,11 @@ mkdir -p "$4/bin" "$4/conda-meta" && ln -s {python} "$4/bin/python3"
 @pytest.mark.parametrize(("tool", "text"), [("uv", UV), ("micromamba", CONDA), ("conda", CONDA)])
 def test_a_python_that_is_obtained(tool: str, text: str, machine: ProvisionCommand, tmp_path: Path) -> None:
     """Plan, script and provision get the Python with the same program, and make the environment with it."""
-    minor, path = find_other_python()
+    minor, path = find_other_python(absent_from=SYSTEM)
     (programs := tmp_path / "programs").mkdir()
     (programs / tool).write_text(text.format(python=path, minor=minor))
     (programs / tool).chmod(0o755)
-    env = {"PATH": f"{programs}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}
-    if shutil.which(f"python{minor}", path="/usr/bin:/bin"):
-        pytest.skip(f"this system has Python {minor} of its own")
+    env = {"PATH": f"{programs}:{SYSTEM}", "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}
     words = ("--python", minor)
     shown = machine.run_command("--dry-run", *words, **env)
     script = machine.run_command("--as-script", *words, **env)

@@ -29,8 +29,11 @@ def test_closed_terminal(tmp_path: Path) -> None:
     words = ["--", sys.executable, str(PROGRAM), "--output_dir", "out", "--max_steps", "300"]
     pid, terminal = pty.fork()
     if pid == 0:
-        os.chdir(tmp_path)
-        os.execve(sys.executable, [*TRAIN, *words], make_variables(tmp_path / "home"))
+        try:
+            os.chdir(tmp_path)
+            os.execve(sys.executable, [*TRAIN, *words], make_variables(tmp_path / "home"))
+        finally:  # never a second pytest
+            os._exit(127)
     wait_until(lambda: list(tmp_path.glob("runs/*/run.json")) and is_running(tmp_path), "the start")
     os.close(terminal)
     os.waitpid(pid, 0)

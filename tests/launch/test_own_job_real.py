@@ -17,7 +17,6 @@ from tests.launch.test_train import list_remaining_processes, make_variables
 pytestmark = pytest.mark.extended
 
 HERE = Path(__file__).parent
-# DeepSpeed and what it needs beside torch; its operators are not built.
 LLAMAFACTORY = "llamafactory==0.9.5"
 CONFIGURATION = """\
 ### model
@@ -51,12 +50,13 @@ max_steps: 4
 lr_scheduler_type: cosine
 use_cpu: true
 """
+# DeepSpeed and what it needs besides torch; its operators are not built.
 DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
 
 
 @pytest.fixture(scope="module")
 def deepspeed(torch_environment: Path) -> Path:
-    """A folder with DeepSpeed for the torch environment, kept beside it; a minute the first time."""
+    """A folder with DeepSpeed for the torch environment, kept next to it; a minute the first time."""
     place = torch_environment.with_name("deepspeed")
     if not (place / "complete.txt").exists():
         shutil.rmtree(place, ignore_errors=True)

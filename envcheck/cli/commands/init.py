@@ -19,9 +19,10 @@ from envcheck.settings.site_config import NAME, JobDefaults
 
 USUAL_METHOD = "lora"
 STARTER = """\
-# Settings of envcheck in this folder. docs/how-to/write-a-check.md describes all tables.
+# Settings of envcheck in this folder. "envcheck init --help" shows how to write it; the page "Files and environment
+# variables" of the documentation lists all tables.
 
-# The job of doctor, plan, provision and train if the command line names none.
+# The job of doctor, plan, provision and train if the command line names none: --model, --method and --device.
 [job]
 model = "{model}"
 method = "{method}"
@@ -33,7 +34,7 @@ device = "{device}"
 # reason = "this host has no other disk"
 # expires = 2027-01-31
 
-# Mirrors, proxy and mounts of the site belong in ~/.config/envcheck/envcheck.toml: docs/how-to/site-settings.md
+# Mirrors, proxy and mounts of the site belong in ~/.config/envcheck/envcheck.toml.
 """
 
 

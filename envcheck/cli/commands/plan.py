@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from envcheck.cli import options, shell_completion
+from envcheck.cli import options
 from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Gib, WholeNumber
@@ -93,17 +93,7 @@ class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, opti
     own_job: OwnJob | None = None
     hardware: str = ""  # the card that --device names; `device` is then its vendor
 
-    device: str = option(
-        "--device",
-        group=OptionGroup.JOB,
-        is_common=True,
-        callback=read_hardware,
-        default="auto",
-        show_default=True,
-        shell_complete=shell_completion.complete_from(list_hardware),
-        metavar="|".join(device_names()),
-        help="Device type, or in plan a card: 910b3, h200, 4090.",
-    )
+    device: str = options.device_option(read_hardware, list_hardware)
     cards: int | None = option(
         "--cards", group=OptionGroup.MACHINE, is_common=True, type=NUMBER, metavar="COUNT",
         help="Total number of devices (Iluvatar: dies).", excludes=options.OVER_SSH,
@@ -219,10 +209,13 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     If the job does not fit, the smallest changes that make it fit are listed.  --output draws the plan (.svg or .png);
     with --rows, it is the .csv file to write.
 
+    --device takes a device type, or here also a card: 910b3, h200, 4090.
+
     Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: usage error. 3: unknown.
 
     \b
     envcheck plan --model 21b --method lora    check this machine
+    envcheck plan --model 21b --method lora --device h200 --cards 8
     envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
     envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
     envcheck plan my.yaml                      plan your own job

@@ -135,7 +135,10 @@ def describe_recipe_minimum(job: Job) -> str:
 
 
 def list_published_jobs(planned: PlannedJob, recipes: Path | None) -> list[Offer]:
-    """Return the recipes' training jobs of the same model on the same vendor's cards, those on as many cards first."""
+    """Return the recipes' training jobs of the same model on the same vendor's cards, those on as many cards first.
+
+    Of several with the same method only the first.
+    """
     cards = planned.layout.cards
     found = [
         (recipe, job)
@@ -145,11 +148,11 @@ def list_published_jobs(planned: PlannedJob, recipes: Path | None) -> list[Offer
         and recipe_fit.find_training_method(job)
         and recipe_fit.find_catalogue_model(recipe) == planned.model.name
     ]
-    same = {recipe_fit.find_training_method(job): job for _unused, job in found}  # a method once
-    return sorted(
-        ((recipe, job) for recipe, job in found if job in same.values()),
-        key=lambda offer: (offer[1].nodes * offer[1].processes != cards, offer[0].name),
-    )
+    ordered = sorted(found, key=lambda offer: (offer[1].nodes * offer[1].processes != cards, offer[0].name))
+    first: dict[str | None, Offer] = {}
+    for offer in ordered:
+        first.setdefault(recipe_fit.find_training_method(offer[1]), offer)
+    return list(first.values())
 
 
 def describe_published_jobs(planned: PlannedJob, recipes: Path | None) -> str:

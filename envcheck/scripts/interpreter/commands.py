@@ -121,7 +121,7 @@ def record_command(
 def _make_environment(
     walk: ShellWalk, prefixes: Iterable[VariableAssignment], words: list[ShellWord]
 ) -> LayeredEnvironment:
-    """What the shell exports, and what stands before the command: FOO=1 command, env FOO=1 command."""
+    """What the shell exports, and what precedes the command: FOO=1 command, env FOO=1 command."""
     exported = walk.state.list_exported()
     own = {**{each.name: each.word for each in prefixes}, **_read_env_assignments(words)}
     return LayeredEnvironment(own, exported) if own else exported

@@ -16,9 +16,10 @@ from launch.planner.layout_rules import MAX_VALUES
 _NUMBER = re.compile(r"\d{1,9}(\.0)?")
 _ANY_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 # Values that no training takes outside of 1 to this number.  Degrees are left out: -1 is automatic in Paddle.
+# global_batch: the planner has no limit of its own, it is what _NUMBER reads.
 MOST: Mapping[str, int] = {
     "micro_batch": MAX_VALUES["micro_batch"], "grad_accum": MAX_VALUES["micro_batch"], "seq_len": MAX_VALUES["seq_len"],
-    "lora_rank": 1_000_000, "global_batch": 1_000_000_000,
+    "lora_rank": MAX_VALUES["lora_rank"], "global_batch": 10**9 - 1,
 }  # fmt: skip
 MOST_SHOWN = 40  # characters of a value
 

@@ -96,7 +96,7 @@ def check_job(request: TrainRequest, hosts: Sequence[str]) -> None:
     recipes = catalogue.load_all(request.recipes)
     named = (catalogue.find_recipe(recipes, request.recipe),) if request.recipe else recipes
     count, words = len(hosts), (request.model, request.method, request.device, request.framework)
-    # Node 0 gets its address from ssh's configuration; any name of a host stands for it here.
+    # Node 0 gets its address from ssh's configuration; here any host's name takes its place.
     there = replace(request, nnodes=count)
     there = replace(there, rank=0, master=request.master or hosts[0]) if count > 1 else there
     submission_checks.check_remote_paths(there)

@@ -9,7 +9,7 @@ from envcheck.core import language
 from envcheck.core.language.width import display_width, wrap_text
 from envcheck.core.messages import Message, _, fill, join, ngettext
 from launch.catalogue.framework_options import find_framework_title
-from launch.memory import GIB, meter
+from launch.memory import GIB, intervals, meter
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, card_verdicts, speed, verdict
@@ -49,10 +49,10 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
         context_gib=meter.context_bytes(j) / GIB,
         usable_gib=max(0.0, plan.usable) / GIB,
     )
-    limit = verdict.host_memory_limit(j, plan.host)
+    host_limit = verdict.host_memory_limit(j, plan.host)
     host = (
-        _("computed: {low:.0f} to {high:.0f} GiB of host memory", low=plan.host / GIB, high=limit / GIB)
-        if limit > plan.host
+        _("computed: {low:.0f} to {high:.0f} GiB of host memory", low=plan.host / GIB, high=host_limit / GIB)
+        if host_limit > plan.host
         else _("computed: {host_gib:.0f} GiB of host memory", host_gib=plan.host / GIB)
     )
     per_node = (
@@ -65,6 +65,7 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
         (_("cards"), (kind, *filter(None, [degrees]), *ways)),
         (_("per card"), (per_card,)),
         (_("interval"), (describe_interval(plan),)),
+        *([(_("up to"), (limit,))] if (limit := describe_limit(plan)) else []),
         *([(_("fullest"), (fullest,))] if fullest else []),
         (_("per node"), per_node),
     ]
@@ -73,12 +74,28 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
 
 
 def describe_interval(plan: LaunchPlan) -> Message:
-    """Return the interval of the peak of tensors, as published readings of other sources lie around predictions."""
+    """Return the interval of the peak of tensors, and the share of published readings of left-out sources inside."""
     low, high = plan.interval
+    found = intervals.find_residuals(plan.job)
     return _(
-        "{low:.1f} to {high:.1f} GiB of tensors: 9 of 10 published readings lie within such bounds",
+        "{low:.1f} to {high:.1f} GiB of tensors: {share:.0f} % of {count} published readings lie within such bounds",
         low=low / GIB,
         high=high / GIB,
+        share=100 * found.inside,
+        count=found.readings,
+    )
+
+
+def describe_limit(plan: LaunchPlan) -> Message | None:
+    """Return what the "up to" of the reason is, if it is above the interval; None otherwise."""
+    if plan.limit is None or plan.limit <= plan.interval[1]:
+        return None
+    found = intervals.find_residuals(plan.job)
+    return _(
+        "{limit:.1f} GiB: {share:.0f} % of {count} published readings lie below such a limit",
+        limit=plan.limit / GIB,
+        share=100 * found.obeyed,
+        count=found.readings,
     )
 
 
@@ -162,7 +179,7 @@ def draw_bars(plan: LaunchPlan, width: int = 0) -> list[str]:
     return [*lines, *wrap_lines([key], width)]
 
 
-def _right(text: str, width: int) -> str:
+def _align_right(text: str, width: int) -> str:
     """Return the translated text, aligned to the right in `width` columns."""
     return " " * (width - display_width(text)) + text
 
@@ -255,13 +272,13 @@ def format_search(layouts: Iterable[LayoutResult], width: int = 0) -> list[str]:
     """Return the search as a table; * marks the Pareto front of memory and time, > the requested layout."""
     layouts = tuple(layouts)
     best = find_pareto_front(layouts)
-    step, tensors, verdict = (language.translate(text) for text in (_("step time"), _("tensors"), _("verdict")))
-    head = f"   {_right(step, 10)} {_right(tensors, 10)}  {_pad_text(verdict, 12)} {language.translate(_('options'))}"
+    step, tensors, options = (language.translate(text) for text in (_("step time"), _("tensors"), _("options")))
+    head = f"   {_align_right(step, 10)} {_align_right(tensors, 10)}  {_pad_text(_('verdict'), 12)} {options}"
     lines = [head] if layouts else []
     for one in layouts:
         mark = (">" if one.is_requested else " ") + ("*" if one in best else " ")
-        verdict = _pad_text(MARKS[one.plan.verdict], 12)
-        lines.append(f"{mark} {one.step.total:8.1f} s {peak_gib(one):6.1f} GiB  {verdict} {one.name}")
+        answer = _pad_text(MARKS[one.plan.verdict], 12)
+        lines.append(f"{mark} {one.step.total:8.1f} s {peak_gib(one):6.1f} GiB  {answer} {one.name}")
     legend = [_("*: no other layout is both faster and smaller; >: the layout without --search")] if layouts else []
     notes = map(language.translate, (*legend, *speed.describe_timing(layouts[0].plan.job)))
     return list(wrap_lines([*lines, *(f"  {text}" for text in notes)], width))
@@ -321,13 +338,17 @@ def format_sweep(points: Iterable[Point], width: int = 0) -> list[str]:
     points = list(points)
     head = [language.translate(text) for text in (_("value"), _("tensors"), _("verdict"), _("deciding phase"))]
     most = max((p.deciding.total for _unused, p in points if not isinstance(p, str)), default=1.0)
-    lines = [f"{_right(head[0], 10)} {_right(head[1], 11)}  {_pad_text(head[2], 12)} {head[3]}"] if points else []
+    lines = (
+        [f"{_align_right(head[0], 10)} {_align_right(head[1], 11)}  {_pad_text(head[2], 12)} {head[3]}"]
+        if points
+        else []
+    )
     for value, plan in points:
         if isinstance(plan, str):
             lines.append(f"{value:>10}  {language.translate(_('rejected: {reason}', reason=plan))}")
             continue
         scale = max(most, plan.usable) / (min(40, max(5, width - 68)) if width else 40)
         bar = "#" * round(plan.deciding.total / scale)
-        verdict, where = _pad_text(MARKS[plan.verdict], 12), language.translate(plan.deciding_label)
-        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {verdict} {bar}  {where}")
+        answer, where = _pad_text(MARKS[plan.verdict], 12), language.translate(plan.deciding_label)
+        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {answer} {bar}  {where}")
     return list(wrap_lines(lines, width))

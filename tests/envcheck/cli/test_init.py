@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -15,7 +16,9 @@ import tomli
 from click.testing import Result
 
 from envcheck.core.errors import UsageError
-from envcheck.settings import load_settings
+from envcheck.settings import envcheck_toml, load_settings
+from envcheck.settings.site_config import JobDefaults
+from tests.conftest import ROOT
 from tests.simulated_machines import Enter
 
 GIVEN = ("init", "--model", "tiny", "--method", "lora", "--device", "cpu")
@@ -31,6 +34,7 @@ def test_options_answer_everything(run_on: RunOn, tmp_path: Path) -> None:
         "job": {"model": "ERNIE-4.5-21B-A3B", "method": "lora", "device": "npu"}
     }
     assert load_settings().job.device == "npu"
+    assert ".md" not in (tmp_path / "envcheck.toml").read_text(), "a wheel has no pages"
     assert re.findall(r"^  (envcheck .*?)   ", result.stdout, re.M) == [
         "envcheck doctor", "envcheck provision --fetch-weights", "envcheck train",
     ]  # fmt: skip
@@ -133,3 +137,12 @@ def test_a_wrong_table_is_an_error(run_on: RunOn, tmp_path: Path) -> None:
         result = run_on("cpu", "plan")
 
         assert isinstance(result.exception, UsageError) and wrong in str(result.exception.message)
+
+
+def test_the_reference_has_all_keys() -> None:
+    """docs/reference/files.md lists each table of envcheck.toml, each key of [job], and the options that replace it."""
+    text = (ROOT / "docs/reference/files.md").read_text(encoding="utf-8").partition("## envcheck.toml")[2]
+    tables, keys = dataclasses.fields(envcheck_toml._SettingsFile), dataclasses.fields(JobDefaults)
+
+    assert [f.name for f in tables if not re.search(rf"\[{f.name}\]", text)] == []
+    assert [f.name for f in keys if f"| `{f.name}` |" not in text] == []

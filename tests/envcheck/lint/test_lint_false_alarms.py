@@ -203,7 +203,7 @@ def test_fragments_in_documents_do_not_fail(name: str) -> None:
 
 
 def test_commands_in_documents_still_fail() -> None:
-    """A command whose continuation is missing, and an assignment with spaces beside commands, are failures."""
+    """A command whose continuation is missing, and an assignment with spaces among commands, are failures."""
     text = "```bash\ncd a\ntorchrun train.py\n--lr 1\nsteps = 5\n```\n"
     result = linter.lint_source(SourceFile("page.md", text.encode()), others=False)
     failed = {remark.rule for remark in result.remarks if remark.severity is Status.FAIL}

@@ -57,7 +57,9 @@ STARTS = (
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("table", "expected"), TABLES)
-def test_table_beside_the_script(table: dict[str, Any], expected: list[Status], start: str, tmp_path: Path) -> None:
+def test_table_in_the_folder_of_the_script(
+    table: dict[str, Any], expected: list[Status], start: str, tmp_path: Path
+) -> None:
     """A table for as many processes is right; one with more ranks, a wrong count or an old format fails."""
     (tmp_path / "table.json").write_text(json.dumps(table))
 

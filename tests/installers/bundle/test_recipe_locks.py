@@ -1,4 +1,4 @@
-"""The locks beside the journal: the recipe's own, and the one of a driver that no recipe was named for."""
+"""Locks in the journal's folder: the recipe's own, and the one of a driver that no recipe was named for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BARE = replace(PACKAGED, packages=())
 def test_a_driver_of_no_named_recipe_is_recorded_for_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock is beside the device's records, and a recipe's exported lock lists the file."""
+    """Its lock is in the folder of the device's records, and a recipe's exported lock lists the file."""
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
     machine, own = paths.driver_folder("iluvatar"), paths.environment_folder(BARE.name)
 

@@ -34,6 +34,13 @@ def test_unlisted_cards_keep_their_names(text: str, name: str) -> None:
     assert devices.assumed_card(card) and card.figures_of in f"{devices.assumed_card(card)}"
 
 
+@pytest.mark.parametrize("word", ["GPU", "gpus", "NPU", "DCU", "MLU"])
+def test_kinds_of_cards_are_no_names(word: str) -> None:
+    """A word for any card is not taken for the name of one, a longer word is."""
+    assert devices.find_device(word).name != word.lower()
+    assert devices.find_device("Quadro").name == "quadro"
+
+
 def test_users_name_every_card() -> None:
     """Each listed word and each full name select one card; the figures are complete and plausible."""
     for word in devices.list_device_words():

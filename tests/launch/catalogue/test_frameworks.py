@@ -11,7 +11,7 @@ NUMBER = re.compile(r"[a-z_]+ = -?\d[\d.e]*")
 
 
 def test_every_number_has_an_origin() -> None:
-    """Each number of a framework has its derivation, or the readings that it was fitted to, beside it."""
+    """Each number of a framework has its derivation, or the readings that it was fitted to, on its line."""
     text = frameworks.FILE.read_text(encoding="utf-8")
     lines = text[text.index("[framework.common]") :].splitlines()
     bare = [line for line in lines if NUMBER.fullmatch(line.partition("#")[0].strip()) and "#" not in line]

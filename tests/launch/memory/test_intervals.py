@@ -13,6 +13,7 @@ from launch.catalogue import frameworks
 from launch.memory import intervals, open_inputs
 from launch.memory.planned_job import ParallelLayout, PlannedJob
 from launch.planner import job_table, machines, resolve, verdict
+from launch.planner.output import terminal_text
 
 MEASURED = Path(memory_intervals.__file__).with_name("measured")
 A100 = machines.build_described_machine("a100", 8, 80)
@@ -27,7 +28,8 @@ def test_factors_are_plausible() -> None:
     for group in ("regimes", "frameworks"):
         for name, one in intervals.load_residuals(group).items():
             assert 0.5 < one.low <= 1 <= one.high <= one.limit < 3, name
-            assert one.readings >= memory_intervals.LEAST and one.sources >= 1 and 0 <= one.obeyed <= 1
+            assert one.readings >= memory_intervals.LEAST and one.sources >= 1
+            assert 0.5 < one.inside <= 1 and one.inside <= one.obeyed + 0.1 <= 1.1, name
     assert set(intervals.load_residuals("regimes")) == set(intervals.REGIMES)
 
 
@@ -84,8 +86,35 @@ def test_up_to_is_a_limit_that_readings_obey() -> None:
     """ "up to" is at least the need for any other value of an open input, and missing without evidence or room."""
     roomy, tight = make_job(), replace(make_job(), memory_gib=26.0)
     answer = verdict.evaluate_job(roomy)
-    limit = verdict.find_limit(roomy, answer.deciding.total, answer.high)
+    limit = answer.limit
 
     assert limit is not None and limit >= max(one.high for one in verdict.list_open_spreads(answer))
     assert "up to" in f"{answer.reason}"
-    assert "up to" not in f"{verdict.evaluate_job(tight).reason}"
+    assert "up to" not in f"{verdict.evaluate_job(tight).reason}" and verdict.evaluate_job(tight).limit is None
+
+
+@pytest.mark.parametrize("framework", ["generic", "fused-ops"])
+def test_shares_are_measured_ones(framework: str) -> None:
+    """The rows of interval and limit have the shares of residuals.toml for the job's framework or regime."""
+    job = make_job()
+    answer = verdict.evaluate_job(
+        replace(job, framework=frameworks.load_frameworks()[framework], open_inputs=frozenset())
+    )
+    found = intervals.find_residuals(answer.job)
+    lines = terminal_text.list_headline_lines(answer)
+    (interval,) = [line for line in lines if line.startswith("  interval ")]
+    limits = [line for line in lines if line.startswith("  up to ")]
+
+    assert f"{100 * found.inside:.0f} % of {found.readings} published readings lie within" in interval
+    assert answer.limit is not None and len(limits) == (answer.limit > answer.interval[1]) == 1
+    assert f"{answer.limit / 2**30:.1f} GiB: {100 * found.obeyed:.0f} % of {found.readings} " in limits[0]
+    assert f"up to {answer.limit / 2**30:.1f} of " in lines[0]
+
+
+def test_no_limit_is_explained_that_is_not_printed() -> None:
+    """A limit within the interval, or one that is not in the verdict, has no row."""
+    answer = verdict.evaluate_job(make_job())
+
+    assert terminal_text.describe_limit(replace(answer, limit=None)) is None
+    assert terminal_text.describe_limit(replace(answer, limit=answer.interval[1])) is None
+    assert verdict.evaluate_job(replace(make_job(), memory_gib=2.0)).limit is None

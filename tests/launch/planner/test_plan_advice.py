@@ -15,7 +15,18 @@ from envcheck.core.errors import UsageError
 from envcheck.core.toml_file import load_own_table
 from launch.catalogue import devices, framework_options, frameworks, models
 from launch.memory.planned_job import ParallelLayout, PlannedJob
-from launch.planner import advice, calibration, default_layout, layout_rules, machines, resolve, search, verdict
+from launch.planner import (
+    advice,
+    calibration,
+    default_layout,
+    layout_rules,
+    machines,
+    option_words,
+    reductions,
+    resolve,
+    search,
+    verdict,
+)
 from launch.planner.resolve import PlannedMachine
 from launch.planner.sweep import sweep_option
 from launch.rendering import options
@@ -227,5 +238,22 @@ def test_settings_are_the_frameworks_own() -> None:
         named = {word for text in settings for word in re.findall(r"(?:^|, |--)([a-z_]+)(?=:| (?!file))", text)}
         assert named - {"or"} <= names, named - names
 
-    found = framework_options.list_framework_options("llamafactory", {"--fused-loss": "", "--micro-batch": "1"})
-    assert found == ["enable_liger_kernel: true", "per_device_train_batch_size: 1"]
+    changes = {"--fused-loss": "", "--micro-batch": "1", "--method": "dpo-lora"}
+    assert framework_options.list_framework_options("llamafactory", changes, rank=16) == [
+        "enable_liger_kernel: true",
+        "per_device_train_batch_size: 1",
+        "finetuning_type: lora, lora_rank: 16, lora_target: all",
+    ]
+
+
+def test_rank_of_suggested_adapters_is_the_default_one() -> None:
+    """The settings of a suggested LoRA have the rank with which it was planned, the one of a job without a rank."""
+    machine = machines.build_described_machine("a100", 8, 80)
+    job = resolve.build_planned_job(machine, "llama-3-8b", "full", {"framework": "llamafactory", "seq_len": 2048})
+    asked = resolve.build_planned_job(machine, "llama-3-8b", "lora", {"framework": "llamafactory", "seq_len": 2048})
+    made = next(other for _what, _added, other in reductions.list_tuner_changes(job))
+
+    assert made.adapter.rank == asked.adapter.rank == option_words.ADAPTER_RANK
+    plan = verdict.evaluate_job(made)
+    (settings,) = advice.LayoutChange("", {"--method": "lora"}, plan, 1.0).settings
+    assert f"lora_rank: {made.adapter.rank}," in settings

@@ -73,6 +73,9 @@ def test_device_takes_names_of_cards() -> None:
         for more in (("NVIDIA H20", "--cards", "1"), ("a3",), ("h2000",))
     )
 
+    help_of_plan = run_plan("--help").stdout
+
+    assert "also a card: 910b3, h200, 4090." in help_of_plan and "--device h200 --cards 8" in help_of_plan
     assert "1 x 95.6 GiB nvidia-h20" in one.stdout
     assert "16 x 64 GiB ascend-910c" in node.stdout
     assert wrong.returncode == 2 and "h200" in wrong.stderr

@@ -97,6 +97,17 @@ def test_described_cards_or_degrees_have_no_recipe_job(run_on: Any, more: tuple[
     assert json.loads(done.stdout)["job"] is None
 
 
+def test_published_jobs_on_as_many_cards_come_first(run_on: Any) -> None:
+    """Of each method the recipe's job on as many cards is named, before those on other numbers of cards."""
+    words = ("--model", "300b", "--method", "sft", "--cards", "128", "--device", "npu")
+    named = json.loads(run_on("cpu", "plan", *words, "--json").stdout)["published"]
+    (line,) = [line for line in run_on("cpu", "plan", *words).output.splitlines() if line.startswith("published ")]
+
+    assert line.startswith("published for this model and 128 such cards: ") and line.count("8 nodes with 16 cards") == 2
+    assert "full fine-tuning" in line and "DPO" in line and len(named) == len(set(named)) > 2
+    assert all(one.removeprefix("ernie-300b-npu: ") in " ".join(named[:2]) for one in named if "8 nodes" in one)
+
+
 def test_a_plan_that_cannot_be_made_is_a_document(run_on: Any) -> None:
     """For a model that the planner does not know, the document has the job, the reason and the next step."""
     done = run_on("h200x8", "plan", "--model", "tiny", "--method", "lora", "--json")

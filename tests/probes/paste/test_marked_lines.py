@@ -89,7 +89,7 @@ def test_marked_lines_are_found_like_line_by_line() -> None:
 
 
 def test_lines_that_differ_by_digits_are_searched_once() -> None:
-    """A digit in a mark stands for any digit: the patterns decide."""
+    """A digit in a mark matches any digit: the patterns decide."""
     lines = ["GPU 7: a", "GPU x: a", "n GPU 0: b"]
 
     assert find_marked_lines(lines, make_marks(["GPU 0: "], [])) == [0, 2]

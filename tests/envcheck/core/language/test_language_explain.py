@@ -16,6 +16,7 @@ from envcheck.core.language import width
 from envcheck.explain import catalogue, causality, codes, explainer, localize, render_report
 from envcheck.explain.diagnosis import ExplainReport
 from envcheck.report import Style
+from launch.run import states
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 
 AREAS = sorted({entry.area for entry in catalogue.load_entries()})
@@ -112,20 +113,21 @@ def test_the_catalogue_is_listed_in_chinese(chinese: None, monkeypatch: pytest.M
     assert max(map(width.display_width, lines)) <= 60
 
 
-@pytest.mark.parametrize(
-    "state", ["succeeded", "failed", "deadline", "unstarted", "stopped", "stopped", "refused", "lost"]
-)
-def test_a_run_is_explained_in_chinese(state: str, tmp_path: Path, chinese: None) -> None:
+@pytest.mark.parametrize("how", states.ENDS)
+def test_a_run_is_explained_in_chinese(how: str, tmp_path: Path, chinese: None) -> None:
     """State of the run, first failed rank and stop rule are Chinese; text from the run record is kept."""
     failed = {"rank": 1, "code": 3, "log": "workerlog.1"}
-    stopped = {"name": "watch.health", "seen": "x turned 7", "remedy": {"words": "z"}}
-    (tmp_path / "run.json").write_text(json.dumps({"state": state, "first_failed_worker": failed, "stopped": stopped}))
+    rule = {"name": "watch.health", "seen": "x turned 7", "remedy": {"words": "z"}}
+    record = {**states.list_end_values(how), "first_failed_worker": failed}
+    record["stopped"] = rule if how == states.BY_RULE else None
+    (tmp_path / "run.json").write_text(json.dumps(record))
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "workerlog.1").write_text("bye\n")
     text = CliRunner().invoke(main.main, ["explain", str(tmp_path)], env={"COLUMNS": "400"}).output
 
     assert re.fullmatch(f"运行 {tmp_path.name}：[一-鿿]+；工作进程 1 最先失败，退出码 3", text.splitlines()[0])
-    assert "`envcheck train` 的停止规则终止了该运行。" in text and "x turned 7" in text
+    ruled = "`envcheck train` 的停止规则终止了该运行。" in text and "x turned 7" in text
+    assert ruled is (how == states.BY_RULE)
     assert _english(text) == []
 
 
