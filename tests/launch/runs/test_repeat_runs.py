@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,13 @@ import jsonschema
 import pytest
 
 from envcheck.cli import schemas
+from envcheck.core.messages import _
 from envcheck.core.model import Finding, Status
 from envcheck.explain import diagnose
-from launch import restart_run
+from launch import adopt_run, restart_run
 from launch.rendering import resume_option
+from launch.restart_run import RunOutcome
+from launch.run import record
 from launch.run.launcher import TrainingEnd
 from launch.runs import compare_runs, request_note
 from launch.runs.request_note import RequestNote
@@ -178,3 +183,32 @@ def test_webhooks_are_kept_in_private(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert found == (("https://host/secret",), ())
     assert (mode, kept.exists()) == (0o600, False)
+
+
+def test_the_successor_of_an_adopted_run_is_the_one_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that the user started in the same moment is not noted as its restart."""
+    monkeypatch.setattr(restart_run, "DELAY_S", 0.0)
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+    run = Run(tmp_path / "runs/old", "failed", None, {})
+    request_note.save_note(run.folder, RequestNote(words=("--restart", "1"), typed_in=tmp_path))
+
+    def start_run(name: str, pid: int) -> None:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        record.save_record(tmp_path / "runs" / name, {"pid": pid, "state": "running"})
+
+    with subprocess.Popen(["sleep", "60"]) as supervisor:
+
+        def repeat(_typed_in: Path, _words: Sequence[str]) -> int:
+            start_run("a-users", os.getppid())
+            start_run("b-restart", supervisor.pid)
+            start_run("c-users", os.getppid())
+            return 0
+
+        start_run("old", os.getppid())
+        adopt_run._restart_run(run, RunOutcome(5, _("a lost link"), False), (), repeat)
+        supervisor.kill()
+
+    restarted = json.loads((run.folder / record.NAME).read_text())
+    assert restarted["restarted_as"] == "b-restart"
