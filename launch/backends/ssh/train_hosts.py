@@ -42,8 +42,6 @@ from launch.run import states
 from launch.run.run_text import print_line, print_translated
 from launch.targets.train_request import TrainRequest
 
-# Values that each host sets, or that have a default there.
-SET_ON_HOSTS = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 # After one host failed, the others get this long to end by themselves with their own report; then they are stopped.
 OTHERS_S = (15.0, 18.0)
 STATE_LABELS = {  # other states are printed as they are
@@ -116,7 +114,7 @@ def check_job(request: TrainRequest, hosts: Sequence[str]) -> None:
 def _check_offer(request: TrainRequest, recipes: Sequence[Recipe]) -> None:
     job = resolve(request, recipes, Facts())
     command = render_job(job, fill_values(request, job.recipe, None))
-    submission_checks.check_values(command, SET_ON_HOSTS)
+    submission_checks.check_values(command)
     submission_checks.check_ports(job, command, {}, is_root=True)  # the user on the hosts is ssh's to choose
 
 
