@@ -16,7 +16,7 @@ from envcheck.cli import schemas
 from envcheck.core.messages import _
 from envcheck.core.model import Finding, Status
 from envcheck.explain import diagnose
-from launch import adopt_run, restart_run
+from launch import adopt_run, restart_run, run_end
 from launch.rendering import resume_option
 from launch.restart_run import RunOutcome
 from launch.run import record
@@ -107,6 +107,32 @@ def test_every_trainer_has_its_option() -> None:
     for framework in ("envcheck", "erniekit", "flagcx", "llamafactory", "swift"):
         assert resume_option.find_resume_option(framework), framework
     assert resume_option.find_resume_option("unknown") is None
+
+
+OWN_JOBS = (
+    ("run.sh", "transformers", False),
+    ("start", "transformers", False),  # a script without a suffix
+    ("command", "transformers", True),
+    ("train.yaml", "LLaMA-Factory", True),
+    ("command", "torchtune", False),  # has no such option
+    ("command", None, False),
+)
+
+
+@pytest.mark.parametrize(("source", "framework", "is_offered"), OWN_JOBS)
+def test_resume_is_offered_where_it_can_be_done(source: str, framework: str | None, is_offered: bool) -> None:
+    """What `train --resume` would refuse, because it cannot add an option, is not offered at the end of a run."""
+    own = {"source": source, "values": {"framework": {"value": framework}}}
+
+    assert run_end._takes_checkpoint(RequestNote(), {"own": own, "command": ["python", "train.py"]}) is is_offered
+
+
+@pytest.mark.parametrize(("recipe", "is_offered"), [("ernie-300b-npu", True), ("no-longer-there", False)])
+def test_resume_of_a_recipe(recipe: str, is_offered: bool) -> None:
+    """A recipe's framework has the option; a recipe that is gone cannot be started again."""
+    begun = {"recipe": recipe, "command": ["erniekit", "train"]}
+
+    assert run_end._takes_checkpoint(RequestNote(), begun) is is_offered
 
 
 def test_the_words_of_a_run_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
