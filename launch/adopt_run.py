@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -74,10 +74,19 @@ def _restart_run(run: Run, outcome: RunOutcome, webhooks: Sequence[str], repeat:
     known = {path.name for path in run.folder.parent.iterdir()}
     hooks = [word for url in webhooks for word in ("--webhook", url)]
     code = repeat(note.typed_in, [*hooks, *words])
-    made = [path for path in run.folder.parent.iterdir() if path.name not in known and run_index.read_run(path)]
-    if made:
-        restart_run.note_successor(run.folder, made[0])
+    if successor := _find_successor(run.folder.parent, known):
+        restart_run.note_successor(run.folder, successor)
     return code
+
+
+def _find_successor(runs: Path, known: Collection[str]) -> Path | None:
+    """Return the new run that this process started; the user may have started another one meanwhile."""
+    children = {child.pid for child in psutil.Process().children()}
+    for folder in runs.iterdir():
+        made = run_index.read_run(folder) if folder.name not in known else None
+        if made and made.said.get("pid") in children:
+            return folder
+    return None
 
 
 def _supervise_locked(run: Run, begun: supervisor.StartedCallback) -> RunOutcome:

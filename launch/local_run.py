@@ -218,7 +218,7 @@ def _report_gates(request: TrainRequest, seen: GateContext, found: tuple[Finding
 
     code = report.exit_code(found)
     if request.as_json:
-        state = "refused" if gates.select_closed(found) else "ready"
+        state = states.REFUSED if gates.select_closed(found) else states.READY
         said = {"state": state, "exit": {"code": code, "status": None}, "waived": list(waived)}
         said |= report.summary.describe_outcome(found, code)
         click.echo(

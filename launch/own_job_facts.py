@@ -38,6 +38,7 @@ def resolve_job(
 ) -> Job:
     """Return the job as `resolve` does; that of a user's own with the verdict on its script and its programs.
 
+    For doctor, plan and a training on this machine, which report that verdict; all others call `resolve`.
     `is_here`: the facts are those of this machine, which has the job's files.
     """
     job = resolve(request, recipes, facts, installed, folder)

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import click
 
 from envcheck.core import language
-from envcheck.core.errors import describe_os_error
+from envcheck.core.errors import EnvcheckError, describe_os_error
 from envcheck.core.messages import _
+from envcheck.scripts.jobs.option_names import KITS
+from installers.recipes import catalogue
+from launch.rendering.resume_option import find_resume_option
 from launch.restart_run import RunOutcome, find_fault
 from launch.run import diagnose_failure, loss_plot, record, run_text, states
 from launch.run.launcher import TrainingEnd
 from launch.run.trackers import list_trackers
-from launch.runs.request_note import read_note
+from launch.runs.request_note import RequestNote, read_note
 
 
-def _takes_checkpoint(own: Mapping[str, Any] | None) -> bool:
-    """Whether `train --resume` can add an option to the command: not to a script, nor for an unknown program."""
-    if own is None:
-        return True
-    framework = own["values"].get("framework", {}).get("value")
-    return bool(framework) and not str(own["source"]).endswith((".sh", ".bash"))
+def _takes_checkpoint(note: RequestNote, begun: record.Record) -> bool:
+    """Whether `train --resume` can add an option to the command of the run."""
+    own = begun.get("own")
+    words = [str(word) for word in begun["command"]]
+    if own is not None:
+        title = own["values"].get("framework", {}).get("value")
+        framework = next((kit.planner for kit in KITS.values() if kit.title == title), "")
+        return find_resume_option(framework, words, str(own["source"])) is not None
+    try:
+        recipe = catalogue.find_recipe(catalogue.load_all(note.recipes), begun["recipe"])
+    except EnvcheckError:  # the user's recipe is gone
+        return False
+    return find_resume_option(recipe.framework, words) is not None
 
 
 def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
@@ -51,6 +59,7 @@ def finish_run(run: Path, begun: record.Record, end: TrainingEnd) -> RunOutcome:
             err=True,
         )
     run_text.print_end(run, end, done["checkpoints"], code, diagnoses)
-    if end.how != states.SUCCEEDED and read_note(run).words:
-        run_text.print_continuation(run.name, bool(end.outputs) and _takes_checkpoint(begun.get("own")))
+    note = read_note(run)
+    if end.how != states.SUCCEEDED and note.words:
+        run_text.print_continuation(run.name, bool(end.outputs) and _takes_checkpoint(note, begun))
     return RunOutcome(code, find_fault(end, diagnoses), bool(end.outputs))

@@ -21,7 +21,7 @@ FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown") 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigOption(Request):
-    config: str | None = options.config_option()
+    config: str | None = options.config_option(OptionGroup.CHECKS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,16 +55,10 @@ def method_option() -> Any:
     )  # fmt: skip
 
 
-def site_config_option(**more: Any) -> Any:
+def config_option(group: OptionGroup, **more: Any) -> Any:
+    """Return the field of the settings file: for checks their thresholds and own checks, else the site's sources."""
     return option(
-        "--config", group=OptionGroup.CHECKS, type=click.Path(), metavar="FILE",
-        help="Settings file to use instead of envcheck.toml.", **more,
-    )  # fmt: skip
-
-
-def config_option(**more: Any) -> Any:
-    return option(
-        "--config", group=OptionGroup.MACHINE, type=click.Path(), metavar="FILE",
+        "--config", group=group, type=click.Path(), metavar="FILE",
         help="Settings file to use instead of envcheck.toml.", **more,
     )  # fmt: skip
 
@@ -73,7 +67,7 @@ def config_option(**more: Any) -> Any:
 class SiteOption(Request):
     """The site's settings."""
 
-    config: str | None = site_config_option()
+    config: str | None = config_option(OptionGroup.MACHINE)
 
 
 def skip_option() -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from envcheck.core import workers
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, verbatim
-from envcheck.explain import workers
 
 if TYPE_CHECKING:
     from envcheck.fleet.evaluate import FleetEvaluator, JudgedHost

@@ -36,6 +36,7 @@ class QuestionQueue:
         self._vendors = tuple(VENDORS[name] for name in candidate_vendors(device))
         self._is_certain = device != "auto"
         self._asked: set[str] = set()
+        self.longest_s = 0.0  # the largest time limit of the questions so far
         self._first: tuple[Question, ...] = (*HOST_QUESTIONS, *more)
         listing = (q.key for v in self._vendors for q in (*v.presence_questions, *v.devices))
         self._opening = frozenset(listing)  # only these answers lead to further questions
@@ -64,6 +65,7 @@ class QuestionQueue:
     def _take_unasked(self) -> list[Question]:
         open_ones = {q.key: q for q in self._list_questions() if q.key not in self._asked}
         self._asked |= open_ones.keys()
+        self.longest_s = max([self.longest_s, *(q.timeout_s for q in open_ones.values())])
         return list(open_ones.values())
 
     def _list_questions(self) -> Iterable[Question]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from envcheck.core.messages import NOTHING, Message, _, fill, mark, verbatim
+from envcheck.core.messages import NOTHING, Message, fill, mark
 
 SUCCESS, CHECK_FAILED, USAGE, UNDETERMINED, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 REBOOT_NEEDED = 6
@@ -68,43 +65,3 @@ class StepError(EnvcheckError):
     """A provisioning or launch step failed; the journal records which one."""
 
     code = STEP_FAILED
-
-
-def describe_start_error(program: str, err: OSError, path: str) -> Message:
-    """Return why a program cannot be started, "" if no folder of `path` has it. The system's own message misleads: it
-    says that a program is missing if its interpreter is."""
-    found = _find_program(program, path)
-    is_about_folder = err.filename not in (None, program)  # the working directory is missing, not the program
-    if isinstance(err, FileNotFoundError) and (found is None or is_about_folder):
-        return NOTHING
-    if isinstance(err, PermissionError) and found is None and not is_about_folder:
-        return NOTHING  # a folder of `path` is closed to this user, as root's after su
-    if found is not None and found.is_dir():
-        return _("{path} is a directory", path=found)
-    if found is not None and isinstance(err, FileNotFoundError):
-        interpreter = _read_interpreter(found)
-        if interpreter:
-            return _("the interpreter of {path} does not exist: {interpreter}", path=found, interpreter=interpreter)
-        return _("the loader that {path} needs does not exist", path=found)
-    if err.errno == errno.ENOEXEC:
-        return _("{path} is not a program for this machine (exec format error)", path=found or program)
-    return verbatim(describe_os_error(err))
-
-
-def _find_program(program: str, path: str) -> Path | None:
-    """Return the file or folder that the name stands for: executable files first."""
-    if "/" in program:
-        return Path(program) if os.path.lexists(program) else None
-    places = [Path(folder or ".") / program for folder in path.split(os.pathsep)]
-    there = [place for place in places if os.path.exists(place)]  # noqa: PTH110  Path.exists raises in a closed folder
-    return next((place for place in there if place.is_file() and os.access(place, os.X_OK)), next(iter(there), None))
-
-
-def _read_interpreter(program: Path) -> str:
-    try:
-        with program.open("rb") as file:
-            line = file.readline(256)
-    except OSError:
-        return ""
-    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
-    return words[0] if words else ""

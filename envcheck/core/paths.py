@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.home_folder import DATA_VARIABLE, HOME_VARIABLE, find_envcheck_home
 from envcheck.core.messages import _
+from envcheck.core.portable.home_folder import DATA_VARIABLE, HOME_VARIABLE, find_envcheck_home
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 IMPOSSIBLE_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP)

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.core.errors import describe_start_error
+from envcheck.core.portable.exit_status import HUNG, NOT_FOUND, NOT_STARTED, TOO_MUCH, describe_too_much
+from envcheck.core.portable.start_failure import describe_start_failure
 
 if TYPE_CHECKING:
     from envcheck.core.terminal import Terminal
 
 OUTPUT_LIMIT = 16 << 20  # bytes of each stream kept; the largest real answer (nvidia-smi -q -x, 16 MIG cards) is 1 MB
-NOT_FOUND, HUNG = 127, 124  # the exit statuses of the shell and of timeout(1)
-TOO_MUCH = 125  # our choice, for a command that was stopped because it printed too much
 LINGER_S = 0.5  # how long output is awaited after the command ended, if a child of it holds its streams
 START_S = 0.05  # ten times as long as it takes to start a process
 _running: set[subprocess.Popen[bytes]] = set()  # children that `run_command` waits for, in any thread
@@ -64,10 +63,10 @@ def run_command(
     try:
         child = _start_child(argv, env, cwd, pass_fds)
     except OSError as err:
-        why = describe_start_error(argv[0], err, (env or os.environ).get("PATH", ""))
+        why = describe_start_failure(argv[0], err, (env or os.environ).get("PATH", ""))
         absent = not why
         words = f"{argv[0]}: {why or 'not found'}"
-        return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", words, absent=absent)
+        return CommandResult(tuple(argv), NOT_FOUND if absent else NOT_STARTED, "", words, absent=absent)
     try:
         streams, hung = _collect_output(child, began + timeout_s, on_line, output_limit)
         cut = output_limit is not None and any(len(stream) > output_limit for stream in streams)
@@ -81,7 +80,7 @@ def run_command(
     status = HUNG if hung and not cut else child.wait()
     if cut:
         streams = [stream[:output_limit] for stream in streams]
-        streams[1] = f"printed more than {(output_limit or 0) >> 20} MiB, and was stopped\n{streams[1]}"
+        streams[1] = describe_too_much(output_limit or 0) + streams[1]
         status, hung = TOO_MUCH, False
     return CommandResult(tuple(argv), status, streams[0], streams[1], time.monotonic() - began, hung=hung)
 

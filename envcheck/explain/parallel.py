@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from envcheck.core import workers
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
-from envcheck.explain import log_files, prefilter, workers
+from envcheck.explain import log_files, prefilter
 from envcheck.explain.files.reading_notice import announce_reading
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings, join_pieces

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
+from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
 MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
-_FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
 _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
 _RANK = re.compile(
@@ -81,11 +81,11 @@ class TracebackReader:
         return replace(self._make_exception(_("the log does not contain the exception line")), is_cut=True)
 
     def _record_frame(self, text: str) -> None:
-        if found := _FRAME.match(text):
-            self._frames = [*self._frames[:1], *self._frames[1:][-30:], f"{found[1]}:{found[2]}, in {found[3]}"]
+        if frame := parse_frame(text):
+            self._frames = [*self._frames[:1], *self._frames[1:][-30:], frame]
             self._sources = [*self._sources[:1], *self._sources[1:][-30:], ""]
-        elif self._frames and not self._sources[-1] and text.strip() and text.strip()[0] not in "^~+|":
-            self._sources[-1] = text.strip()[:200]
+        elif self._frames and not self._sources[-1]:
+            self._sources[-1] = parse_source(text)
 
     def _strip_prefix(self, text: str) -> str | None:
         """The line without the prefix of this rank; None for a line of another rank."""

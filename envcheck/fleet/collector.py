@@ -107,7 +107,12 @@ def _define_handlers() -> tuple[Any, Any, Any]:
 
         def ev_start(self, worker: Any) -> None:
             self.began, self.output.began_at = time.monotonic(), time.time()
-            worker.write(self.program + remote_collector.render_questions(self.interview.list_first_questions()))
+            worker.write(self.program)
+            self.send_questions(worker, self.interview.list_first_questions())
+
+        def send_questions(self, worker: Any, questions: Sequence[Question]) -> None:
+            self.output.longest_s = self.interview.longest_s
+            worker.write(remote_collector.render_questions(questions))
 
         def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
             if sname == "stderr":
@@ -122,7 +127,7 @@ def _define_handlers() -> tuple[Any, Any, Any]:
                 return
             opened = self.interview.add_answer(answer)
             if opened:
-                worker.write(remote_collector.render_questions(opened))
+                self.send_questions(worker, opened)
             if self.interview.is_over:
                 self.output.answers = redact_answers(self.interview.answers)
                 worker.set_write_eof()

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from envcheck.collect import snapshot
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _
-from envcheck.core.model import Answer
+from envcheck.core.model import Answer, Question
 from envcheck.fleet import clocks
 from envcheck.payload.remote_collector import MARK
 
 BYTES_LIMIT = 8 << 20  # of both streams of a host; the answers of 16 cards have 100 KB when compressed
 ANSWER_LIMIT = 8 << 20  # bytes of one answer, uncompressed
 LINES_LIMIT = 20_000  # each is parsed while other hosts wait
-SILENCE_S = 25.0  # more than the time limit of each question
+MARGIN_S = 5.0  # for the way of an answer, beyond the time limit of its question
 TEXT_LIMIT = 4096  # characters kept of other output
 _MARK = MARK.encode() + b" "
 
@@ -29,7 +29,8 @@ class HostOutput:
     """What a host sent; `words` are the marked words that show its progress; `answers` are None until complete.
 
     `status` is the exit status, None if unknown; `hung`: the deadline ended it; `flood`: it exceeded a limit.
-    `heard_s`: seconds from the start to the last marked line, None without one.
+    `heard_s`: seconds from the start to the last marked line, None without one.  `longest_s`: the largest time limit
+    of a question that it was sent.
     """
 
     host: str
@@ -43,6 +44,7 @@ class HostOutput:
     flood: bool = False
     elapsed_s: float = 0.0
     heard_s: float | None = None
+    longest_s: float = Question.timeout_s
     began_at: float = 0.0  # local time when its ssh started
     offset: clocks.ClockOffset | None = None
     lines: int = 0
@@ -52,9 +54,11 @@ class HostOutput:
     def is_slow(self) -> bool:
         """Whether the host still reported work when the deadline ended it: it needs more time, and does not hang.
 
-        No question takes longer than SILENCE_S, so that a host that is silent for longer hangs."""
+        No question takes longer than its time limit, so that a host that is silent for longer than the largest
+        hangs."""
         silent_s = self.elapsed_s - (self.heard_s or 0.0)
-        return self.hung and self.heard_s is not None and silent_s < min(SILENCE_S, self.elapsed_s / 2)
+        limit_s = min(self.longest_s + MARGIN_S, self.elapsed_s / 2)
+        return self.hung and self.heard_s is not None and silent_s < limit_s
 
     def add_output_line(self, line: bytes) -> tuple[str, Answer | None]:
         """Add a line; return the marked word in it, else "", and the answer that it completes."""

@@ -31,6 +31,9 @@ def resolve(
 ) -> Job:
     """Return the job for the machine of these facts.
 
+    For callers that need what the job is: installation, scripts, schedulers, other hosts.  doctor, plan and a training
+    on this machine call launch.own_job_facts.resolve_job, which also judges the files of a job of the user's own.
+
     `installed` are the packages of the environment in which it runs; None: those of its virtual environment in
     `facts`.  `folder` is the base of a container's relative mounts, "" for the working folder.  Raises UsageError if
     the request matches no job or several, NoFittingRecipeError if this machine can run none of them.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.messages import _
@@ -15,7 +15,8 @@ from envcheck.lint.linter import LintResult, exit_code, lint_source
 from envcheck.scripts import source_file
 
 # Of a folder; other files are linted if they are named.
-SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
+_CONFIGS = (".yaml", ".yml", ".json")
+SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", *_CONFIGS)
 MOST_FILES = 5000
 _PASSED_OVER = ("node_modules", "__pycache__", "site-packages")
 _WORST_FIRST = (1, 2, 3, 0)  # exit codes: failed, unreadable, undetermined, fine
@@ -23,10 +24,12 @@ _WORST_FIRST = (1, 2, 3, 0)  # exit codes: failed, unreadable, undetermined, fin
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file to lint; `found`: in a folder, so that it may be no script or configuration of a training."""
+    """A file to lint; `found`: in a folder, so that it may be no script or configuration of a training; `error`: why
+    a folder cannot be listed."""
 
     name: str
     found: bool = False
+    error: EnvcheckError | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def list_files(names: Iterable[str]) -> list[ListedFile]:
     for name in names:
         listed = _walk_folder(name) if name != "-" and Path(name).is_dir() else [ListedFile(name)]
         for each in listed:
-            found[each.name] = ListedFile(each.name, each.found and found.get(each.name, each).found)
+            found[each.name] = replace(each, found=each.found and found.get(each.name, each).found)
             if len(found) > MOST_FILES:
                 raise UsageError(
                     _("more than {limit} files", limit=MOST_FILES), _("name a folder with fewer scripts, or files")
@@ -69,12 +72,18 @@ def list_files(names: Iterable[str]) -> list[ListedFile]:
 
 
 def _walk_folder(name: str) -> Iterator[ListedFile]:
-    """The scripts and configurations below a folder, by name; hidden folders and those of packages are left out."""
-    for folder, folders, files in os.walk(name):
+    """The scripts and configurations below a folder, by name; hidden folders and those of packages are left out. A
+    folder that cannot be listed comes last, with the reason."""
+    closed: list[OSError] = []
+    for folder, folders, files in os.walk(name, onerror=closed.append):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
         for file in sorted(files):
             if file.lower().endswith(SUFFIXES) or source_file.is_dockerfile(file):
                 yield ListedFile(str(Path(folder, file)), found=True)
+    for err in closed:
+        folder = str(err.filename)
+        words = _("cannot read {name}: {strerror}", name=folder, strerror=describe_os_error(err))
+        yield ListedFile(folder, error=UsageError(words, _("specify a script that you can read")))
 
 
 def lint_files(
@@ -88,19 +97,35 @@ def lint_files(
     share = _collect_once(machine)
     results, skipped = [], 0
     for file in files:
-        folder = Path(file.name).absolute().parent if file.name != "-" else None
-        try:
-            source = source_file.read_source(file.name)
-            result = lint_source(source, replace(machine, gather=share, folder=folder), device, kind, others)
-        except EnvcheckError as err:
-            skipped += file.found
-            results += [] if file.found else [FileResult(file.name, error=err)]
+        if file.found and _is_data_set(file.name):
+            skipped += 1
             continue
-        if file.found and not (result.read and result.known):
+        each = _lint_one(file, replace(machine, gather=share), device, kind, others)
+        if file.found and each.result is not None and not (each.result.read and each.result.known):
             skipped += 1
         else:
-            results.append(FileResult(file.name, result))
+            results.append(each)
     return LintRun(tuple(results), skipped)
+
+
+def _lint_one(file: ListedFile, machine: TargetMachine, device: str, kind: str, others: bool) -> FileResult:
+    folder = Path(file.name).absolute().parent if file.name != "-" else None
+    try:
+        if file.error is not None:
+            raise file.error
+        source = source_file.read_source(file.name)
+        return FileResult(file.name, lint_source(source, replace(machine, folder=folder), device, kind, others))
+    except EnvcheckError as err:
+        return FileResult(file.name, error=err)
+
+
+def _is_data_set(name: str) -> bool:
+    """Whether a YAML or JSON file is too large for a configuration: folders of trainings have samples in such files."""
+    path = Path(name)
+    try:
+        return path.suffix.lower() in _CONFIGS and path.stat().st_size > source_file.LIMIT
+    except OSError:
+        return False  # reading it gives the reason
 
 
 def _collect_once(machine: TargetMachine) -> Callable[[], Facts] | None:

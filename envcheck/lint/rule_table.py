@@ -25,6 +25,7 @@ from envcheck.lint.rules import (
     secret,
     shell,
     unused_variables,
+    variable_ranges,
     version_conflicts,
 )
 from envcheck.lint.rules.training import (
@@ -74,7 +75,7 @@ JUDGES: dict[str, Judge] = {
     "variables.no_effect": environment_variables.find_foreign_variables,
     "variables.visible_list": environment_variables.find_wrong_visible_lists,
     "variables.rank_name": environment_variables.find_wrong_rank_name,
-    "variables.range": environment_variables.find_values_out_of_range,
+    "variables.range": variable_ranges.find_values_out_of_range,
     "variables.backend": environment_variables.find_missing_xccl_backend,
     "variables.doubled": environment_variables.find_repeated_exports,
     "variables.left_over": environment_variables.find_leftover_variables,

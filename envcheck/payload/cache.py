@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from envcheck.core.home_folder import find_user_home
+from envcheck.core.portable.home_folder import find_user_home
 
 
 def read_or_make(folders: Iterable[Path], make: Callable[[], bytes], prefix: str) -> bytes:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from envcheck.collect import host
 from envcheck.collect.host.collectors import VENDOR_FIELDS
-from envcheck.core import home_folder
+from envcheck.core import portable
 from envcheck.core.model import Question
 from envcheck.vendors import VENDORS
 
 MARK = "envcheck-fleet"
-PACKAGES = ("envcheck", "envcheck.core", "envcheck.collect", "envcheck.collect.host")
+PACKAGES = ("envcheck", "envcheck.core", "envcheck.core.portable", "envcheck.collect", "envcheck.collect.host")
 PYTHONS = ("python3", "/usr/libexec/platform-python")  # the second is the system Python of RHEL 8 and derivatives
 OLDEST = (3, 6)
 
@@ -48,8 +48,8 @@ def render_questions(questions: Iterable[Question]) -> bytes:
 
 def collect_sources() -> dict[str, str]:
     """Return the source of each module by name."""
-    paths = {f"{host.__name__}.{path.stem}": path for path in Path(host.__path__[0]).glob("*.py")}
-    paths |= {home_folder.__name__: Path(home_folder.__file__)}
+    folders = (host, portable)
+    paths = {f"{each.__name__}.{path.stem}": path for each in folders for path in Path(each.__path__[0]).glob("*.py")}
     return {name: path.read_text("utf-8") for name, path in sorted(paths.items()) if not name.endswith("__init__")}
 
 

@@ -93,6 +93,11 @@ def make_source(name: str, raw: bytes) -> SourceFile:
     return SourceFile(name, raw)
 
 
+def is_shell_command(name: str) -> bool:
+    """Return whether a program of this name shows that a document's block is a shell script."""
+    return re.fullmatch(_COMMANDS, name.encode()) is not None
+
+
 def is_dockerfile(name: str) -> bool:
     """Return whether a file of this name is a Dockerfile."""
     return _DOCKERFILE.fullmatch(name) is not None

@@ -147,8 +147,11 @@ _BARE = re.compile(r"[A-Za-z_]+")
 
 
 def _is_rest_of_value(rest: Sequence[ShellWord], at: int) -> bool:
-    """Whether a word is the rest of an option's value with blanks, such as "the master's address": a template to fill
-    in.  The program, a file, comes later, after more options.
+    """Whether a word is the rest of an option's value with blanks, as in templates: --master_addr the master's address.
+
+    A launcher's options end at its program, so that a bare word would be the program.  It is not if a Python file comes
+    later, after further options: these would be the program's own, and a program has no other program as an argument
+    between its options.
     """
     if not _BARE.fullmatch(rest[at].text) or at == 0 or rest[at - 1].text in ("-m", "--module"):
         return False

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from envcheck.core import paths
-from envcheck.core.home_folder import find_user_home
+from envcheck.core.portable.home_folder import find_user_home
 from envcheck.settings.site_config import NAME, SiteSettings
 
 MACHINE = Path("/etc/envcheck") / NAME  # of the administrator

@@ -16,10 +16,10 @@ from envcheck.collect.host.answers import SYSROOT
 from envcheck.core import language, process
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _
+from envcheck.core.portable.exit_status import NOT_FOUND, NOT_STARTED
 from envcheck.core.simulate.machine import SimulatedSystem
 from envcheck.simulate.build import write_simulation
 
-NOT_EXECUTABLE = 126  # as in a shell
 OWN_NAME = "envcheck"
 
 
@@ -85,14 +85,14 @@ def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
         found, command = sys.executable, [sys.executable, "-m", OWN_NAME, *command[1:]]
         env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     if found is None:
-        raise CannotStartError(_("{command}: not found", command=command[0]), hint, process.NOT_FOUND)
+        raise CannotStartError(_("{command}: not found", command=command[0]), hint, NOT_FOUND)
     try:
         return process.run_in_foreground([found, *command[1:]], env=env)
     except OSError as err:
         raise CannotStartError(
             _("{command}: {strerror}", command=command[0], strerror=describe_os_error(err)),
             hint,
-            NOT_EXECUTABLE,
+            NOT_STARTED,
         ) from None
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from envcheck.core.facts import Disk, Facts, VendorFacts
-from envcheck.core.home_folder import find_user_home
 from envcheck.core.messages import Message, _, join
 from envcheck.core.model import Finding, Status
+from envcheck.core.portable.home_folder import find_user_home
 from envcheck.settings.thresholds import threshold_bytes
 from installers.fixes.actions import CommentOutLines, EndProcess, FixAction, ResizeTmpfs, SetSysctl
 

@@ -16,8 +16,8 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.core import paths, process
 from envcheck.core.errors import StepError, UsageError
-from envcheck.core.home_folder import find_user_home
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
+from envcheck.core.portable.home_folder import find_user_home
 from envcheck.job.requirements.software_versions import is_allowed
 
 OLDEST = (3, 8)  # for the programs that envcheck runs in an environment

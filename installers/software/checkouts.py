@@ -15,7 +15,8 @@ from urllib.request import url2pathname
 
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
-from envcheck.core.process import NOT_FOUND, CommandResult
+from envcheck.core.portable.exit_status import NOT_FOUND
+from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact_text
 from installers.locks.lockfile import LockedCommit
 from installers.plan.requirement import SatisfiedRequirement, UnmetRequirement

@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 from envcheck.core import process
 from envcheck.core.errors import StepError
 from envcheck.core.messages import Message, _, fill, verbatim
+from envcheck.core.portable.exit_status import HUNG, NOT_FOUND
 from envcheck.core.process import CommandResult
 from envcheck.deep.program import MARK
 from envcheck.settings import site_access
@@ -149,10 +150,10 @@ class ContainerTarget:
             self._check_running(SETTLE_S if status in CUT_OFF and not late.is_set() else 0.0)
         return CommandResult(
             tuple(argv),
-            process.HUNG if late.is_set() else 1 if status is None else int(status),
+            HUNG if late.is_set() else 1 if status is None else int(status),
             *streams.texts,
             elapsed_s=time.monotonic() - began,
-            absent=status == process.NOT_FOUND,
+            absent=status == NOT_FOUND,
             hung=late.is_set(),
         )
 

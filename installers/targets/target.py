@@ -19,6 +19,7 @@ from envcheck.core import process
 from envcheck.core.errors import StepError
 from envcheck.core.local_files import LocalFiles, recreate_folder
 from envcheck.core.messages import _
+from envcheck.core.portable.exit_status import NOT_FOUND
 from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact_text
 from envcheck.settings import site_access
@@ -117,7 +118,7 @@ def read_answer(target: Target, argv: Sequence[str], *, timeout_s: float, env: M
     for _unused in range(_TIMES):
         done = target.run_command(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
         output, end, _rest = done.out.partition(f"{_BEGIN}\n")[2].rpartition(f"\n{_END}\n")
-        if end or done.hung or done.status == process.NOT_FOUND:
+        if end or done.hung or done.status == NOT_FOUND:
             return done.status, output.rstrip("\n")
     raise StepError(_("incomplete output of {command}", command=" ".join(argv[:3])), _("run the same command again"))
 

@@ -19,12 +19,14 @@ from launch.gates.context import find_launcher_port
 from launch.targets.train_request import TrainRequest
 
 FIRST_USER_PORT = 1024  # only root may listen on a lower one
+# Values that each node of a job sets, or that have a default there.
+SET_ON_NODES = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 
 
-def check_values(command: TrainingCommand, set_on_nodes: Collection[str]) -> None:
-    """Raise UsageError for a value that no node can determine; `set_on_nodes` are tokens that the nodes fill in."""
+def check_values(command: TrainingCommand) -> None:
+    """Raise UsageError for a value that no node can determine."""
     for token in command.missing:
-        if token not in set_on_nodes:
+        if token not in SET_ON_NODES:
             blank = BLANKS[token]
             raise UsageError(
                 _("missing value for {variable}: {meaning}", variable=blank.variable, meaning=blank.meaning),

@@ -63,7 +63,8 @@ OF_IMAGE = ("job.image_versions",)
 
 
 def check_doctor(s: GateContext) -> Finding:
-    """No check of doctor fails for this job, except those that another gate covers."""
+    """No check of doctor fails for this job, except those that another gate covers: the details, a line of evidence
+    each."""
     bad = [f for f in s.doctor if f.status is Status.FAIL and f.name not in ELSEWHERE]
     if not bad:
         return _judge_doubts(s)
@@ -76,7 +77,7 @@ def check_doctor(s: GateContext) -> Finding:
     )
     seen = _("{count} of {total} checks failed", count=_count_checks(bad), total=_count_checks(s.doctor))
     words = _("Fix the failed checks; `envcheck doctor` shows the details.")
-    return Finding("gate.doctor", Status.FAIL, seen, diagnose(words, *commands), lines)
+    return Finding("gate.doctor", Status.FAIL, seen, diagnose(words, *commands), lines, details=tuple(bad))
 
 
 def _count_checks(found: Iterable[Finding]) -> int:

@@ -80,7 +80,7 @@ def list_waivable_names(shut: Iterable[Finding]) -> tuple[str, ...]:
     found = []
     for finding in (f for f in shut if f.name.startswith("gate.")):  # findings of the rendezvous cannot be waived
         name = finding.name.removeprefix("gate.")
-        found += [line.partition(":")[0] for line in finding.evidence] if name == "doctor" else [name]
+        found += [each.name for each in finding.details] if name == "doctor" else [name]
     return tuple(name for name in dict.fromkeys(found) if name not in NEVER_WAIVED)
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from launch.logs.fields import has_only_loss, parse_fields, strip_control, to_whole_number
-from launch.logs.training_step import TrainingStep
+from launch.logs.training_step import TrainingStep, is_same_step
 
 INFORMATIVE_IF_NAN = (
     "loss",
@@ -82,7 +82,7 @@ class LogReader:
     def _accept_step(self, step: TrainingStep, line: str) -> list[TrainingStep]:
         rank = _RANK.match(line)
         self.rank = self.rank or (rank[1] if rank else "")
-        is_repeated = step == self.last or (step.step is not None and repr(step) == repr(self.last))  # NaN != NaN
+        is_repeated = step == self.last or (step.step is not None and is_same_step(step, self.last))
         if self.rank != (rank[1] if rank else "") or is_repeated:
             return []
         self.last, self.of = step, step.of or self.of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from math import isnan
 
 from envcheck.core.language import translate
 from envcheck.core.messages import Message, _
@@ -28,6 +29,14 @@ class TrainingStep:
     seconds: float | None = None
     epoch: float | None = None
     data_seconds: float | None = None
+
+
+def is_same_step(one: TrainingStep, other: TrainingStep | None) -> bool:
+    """Return whether two steps have equal values; a NaN equals a NaN, as of the same line logged twice."""
+    if other is None:
+        return False
+    pairs = zip(astuple(one), astuple(other), strict=True)
+    return all(a == b or (a is not None and b is not None and isnan(a) and isnan(b)) for a, b in pairs)
 
 
 def describe_step(step: TrainingStep, of: int | None = None, left_s: float | None = None) -> str:

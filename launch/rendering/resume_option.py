@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from envcheck.core.lint.own_job import COMMAND, is_script_source
 from envcheck.core.toml_file import load_own_record
 
 
@@ -33,7 +34,12 @@ def load_resume_options() -> tuple[ResumeOption, ...]:
     return load_own_record(ResumeTable, Path(__file__).with_name("resume.toml")).options
 
 
-def find_resume_option(framework: str, words: Sequence[str] = ()) -> str | None:
-    """Return the option for programs of the framework, None if it has none; `words` are the job's command."""
+def find_resume_option(framework: str, words: Sequence[str] = (), own_source: str = COMMAND) -> str | None:
+    """Return the option that adds a checkpoint to a command of the framework; None if there is none.
+
+    `words` are the command, `own_source` is OwnJob.source: nothing can be added to what a script starts.
+    """
+    if is_script_source(own_source):
+        return None
     fitting = (one for one in load_resume_options() if one.framework == framework)
     return next((one.option for one in fitting if not one.of or any(one.of in word for word in words)), None)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envcheck.core import process
 from envcheck.core.errors import StepError
 from envcheck.core.messages import _, fill
+from envcheck.core.portable.exit_status import HUNG
 from installers.targets.container_errors import call_engine
 from installers.targets.exec_target import OWN, SHELL, ContainerTarget
 
@@ -164,4 +164,4 @@ class ContainerTraining:
         with contextlib.suppress(StepError):
             found = call_engine(lambda: self.client.api.exec_inspect(self._command)).get("ExitCode")
             return 1 if found in (None, 0) else int(found)
-        return process.HUNG
+        return HUNG

@@ -144,11 +144,15 @@ def list_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def list_findings(found: Sequence[Finding]) -> list[Record]:
-    """Return the findings as JSON values; `message` has the template of `seen`."""
-    rows = [{**dataclasses.asdict(f), "status": f.status.name, "message": messages.describe(f.seen)} for f in found]
-    return [
-        _to_safe_json({key: value for key, value in row.items() if key not in ("accepted", "details")}) for row in rows
-    ]
+    """Return the findings as JSON values; `message` has the template of `seen`, `checks` are the names of details."""
+    return [_to_safe_json(_list_finding_values(finding)) for finding in found]
+
+
+def _list_finding_values(finding: Finding) -> Record:
+    row = dataclasses.asdict(dataclasses.replace(finding, details=(), accepted=None))
+    del row["details"], row["accepted"]
+    checks = {"checks": [each.name for each in finding.details]} if finding.details else {}
+    return {**row, "status": finding.status.name, "message": messages.describe(finding.seen), **checks}
 
 
 def list_head_values(seen: GateContext) -> Record:

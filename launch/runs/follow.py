@@ -184,7 +184,7 @@ def _record_orphan_end(run: Run) -> None:
     values["peak_memory_mib"].pop("host")  # unknown
     values |= {"ended": record.format_time(now), "checkpoints": record.list_checkpoints(run.folder / "output")}
     record.save_record(run.folder, {**run.said, **values, "trackers": list_trackers(run.folder)})
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # a full disk: the record, which has the losses, is saved
         loss_plot.save_curve(run.folder, steps, run.get_text("recipe"), run.get_text("method"))
     request_note.remove_webhooks(run.folder)
 

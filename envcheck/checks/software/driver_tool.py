@@ -31,9 +31,9 @@ from envcheck.core.findings import (
 )
 from envcheck.core.messages import NOTHING, Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Answer, Document, Finding, Outcome, Remedy, Status, ToolError, diagnose, fix, manual
+from envcheck.core.portable.exit_status import NOT_STARTED, TOO_MUCH
 from probes.host import kernel_modules
 
-NOT_STARTED, TOO_MUCH = 126, 125  # statuses of envcheck.core.process
 # Errors of the caller or the query, not of the card (-8005 for an unprivileged user): the result is UNKNOWN.
 NOT_THE_CARD = ("permission-denied", "unsupported-query", "bad-query")
 
@@ -111,7 +111,7 @@ def _describe_failure(name: str, answer: Answer) -> Message:
     seen, why = _("{name} exited with status {status}", name=name, status=answer.status), answer.err.partition("\n")[0]
     if answer.status == NOT_STARTED and why and not answer.out:
         return _("{name} cannot be started: {reason}", name=name, reason=why.removeprefix(f"{name}: ")[:LINE_LIMIT])
-    if answer.status == TOO_MUCH and why.startswith("printed more than"):
+    if answer.status == TOO_MUCH:
         return _("{name} printed too much, and was stopped", name=name)
     return seen
 

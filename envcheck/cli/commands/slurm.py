@@ -9,6 +9,7 @@ import click
 from envcheck.cli import options, usage_errors
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Seconds
+from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import command, convert_request, flag, option
 from envcheck.core import errors, paths
 from envcheck.core.messages import _
@@ -27,7 +28,7 @@ def slurm() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PrologOptions(options.JsonOption, options.DeviceOption):
-    config: str | None = options.config_option()
+    config: str | None = options.config_option(OptionGroup.CHECKS)
     skip: tuple[str, ...] = options.skip_option()
     alone: bool = flag("--alone", help="Fail if another process uses a device.")
     drain: bool = flag("--drain", help="Drain bad nodes in Slurm, with the reason.")

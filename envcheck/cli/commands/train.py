@@ -105,7 +105,7 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
         "--provision", group=OptionGroup.MACHINE, is_common=True, help="Install what is missing first.",
         hint=_("use envcheck provision --hosts instead"),
     )  # fmt: skip
-    config: str | None = options.site_config_option(needs=("provision",))
+    config: str | None = options.config_option(OptionGroup.MACHINE, needs=("provision",))
     dashboard: bool = flag(
         "--dashboard", group=OptionGroup.RUN, is_common=True, help="Show devices, loss curve and log on a full screen.",
         excludes=("detach",),

@@ -88,6 +88,7 @@ class FailedCheckValues(Keys):
     message: MessageValues = optional_key()
     next: str = key("What to do; may be empty.")
     evidence: list[str]
+    checks: list[str] = key("Checks of doctor that failed, with a line of evidence each.")
 
 
 class VerdictDocument(Keys, like=OutcomeDocument):

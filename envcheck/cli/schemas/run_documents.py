@@ -31,6 +31,7 @@ class GateValues(Keys):
     message: MessageValues = optional_key()
     remedy: Remedy | None = optional_key()
     evidence: list[str] = optional_key()
+    checks: list[str] = optional_key("Checks of doctor that failed, with a line of evidence each.")
     source: str = optional_key()
     device: str = optional_key("Vendor that the check ran for; empty for a check of the host.")
     blocked_by: str = optional_key("Check that failed first, so that this one did not run; empty for none.")

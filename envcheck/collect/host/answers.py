@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from envcheck.collect.host.collectors import COLLECTORS
+from envcheck.core.portable.exit_status import NOT_FOUND
 
 SYSROOT = "ENVCHECK_SYSROOT"  # set by `envcheck simulate`: a folder with bin/, root/ and ask/
 READ_LIMIT = 1 << 20
@@ -34,7 +35,7 @@ class CollectorHost:
         if self.sysroot:
             found = shutil.which(argv[0], path=os.path.join(self.sysroot, "bin"))
             if not found:
-                return _make_answer(ABSENT, err=f"{argv[0]}: not found", status=127)
+                return _make_answer(ABSENT, err=f"{argv[0]}: not found", status=NOT_FOUND)
             argv = [found, *argv[1:]]
         done = self.run(argv, timeout_s)
         outcome = ABSENT if done.absent else HUNG if done.hung else FAILED if done.status else ANSWERED

@@ -43,7 +43,7 @@ from envcheck.collect.host import (
     proofs,
     rdma,
 )
-from envcheck.core import home_folder
+from envcheck.core.portable import home_folder
 
 # The fields of a vendor's record that collectors use.
 VENDOR_FIELDS = (

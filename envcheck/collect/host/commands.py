@@ -1,6 +1,5 @@
 """Runs programs on hosts that the collector was sent to; on this host, envcheck.core.process does."""
 
-import errno
 import os
 import select
 import signal
@@ -8,9 +7,10 @@ import subprocess
 import time
 from typing import NamedTuple
 
+from envcheck.core.portable.exit_status import HUNG, NOT_FOUND, NOT_STARTED, TOO_MUCH, describe_too_much
+from envcheck.core.portable.start_failure import describe_start_failure
+
 OUTPUT_LIMIT = 4 << 20  # bytes of each stream that are kept, as in a snapshot
-NOT_FOUND, NOT_STARTED, HUNG = 127, 126, 124
-TOO_MUCH = 125  # a program that was stopped because it printed too much
 LINGER_S = 0.5  # how long output is awaited after the program ended, if a child of it holds its streams
 _running = set()  # type: set[subprocess.Popen[bytes]]
 
@@ -35,10 +35,9 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
             start_new_session=True, env=dict(os.environ, LC_ALL="C.UTF-8"),
         )  # fmt: skip
     except OSError as err:
-        why = _describe_start_error(argv[0], err)
-        absent = not why
-        why = why or "not found"
-        return CommandOutput(NOT_FOUND if absent else NOT_STARTED, "", f"{argv[0]}: {why}", absent=absent)
+        why = describe_start_failure(argv[0], err, os.environ.get("PATH", ""))
+        words = f"{argv[0]}: {why or 'not found'}"
+        return CommandOutput(NOT_STARTED if why else NOT_FOUND, "", words, absent=not why)
     _running.add(child)
     try:
         out, err_text, over = _read_streams(child, began + timeout_s)
@@ -49,38 +48,9 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
     finally:
         _running.discard(child)
     if too_much:
-        note = f"printed more than {OUTPUT_LIMIT >> 20} MiB, and was stopped\n"
-        err_text = note + err_text[:OUTPUT_LIMIT]
+        err_text = describe_too_much(OUTPUT_LIMIT) + err_text[:OUTPUT_LIMIT]
         return CommandOutput(TOO_MUCH, out[:OUTPUT_LIMIT], err_text, time.monotonic() - began)
     return CommandOutput(HUNG if hung else child.returncode, out, err_text, time.monotonic() - began, hung=hung)
-
-
-def _describe_start_error(program: str, err: OSError) -> str:
-    """Return why a program cannot be started, "" if PATH does not have it; in the words of envcheck.core.errors, which
-    a host examined over ssh does not have."""
-    folders = [""] if "/" in program else os.environ.get("PATH", "").split(os.pathsep)
-    paths = [path for path in (os.path.join(folder, program) for folder in folders) if os.path.lexists(path)]
-    path = next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), paths[0] if paths else "")
-    if path and os.path.isdir(path):
-        return path + " is a directory"
-    if isinstance(err, FileNotFoundError):
-        interpreter = _read_interpreter(path) if path else ""
-        if interpreter:
-            return f"the interpreter of {path} does not exist: {interpreter}"
-        return f"the loader that {path} needs does not exist" if path else ""
-    if err.errno == errno.ENOEXEC:
-        return path + " is not a program for this machine (exec format error)"
-    return (err.strerror or str(err)).lower()
-
-
-def _read_interpreter(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            line = file.readline(256)
-    except OSError:
-        return ""
-    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
-    return words[0] if words else ""
 
 
 def kill_all() -> None:

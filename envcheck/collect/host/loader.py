@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.collect.host import elf
-from envcheck.core import home_folder
+from envcheck.core.portable import home_folder
 
 LIBRARY = "libstdc++.so.6"
 SYSTEM = ("/usr/lib/{machine}-linux-gnu", "/lib/{machine}-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib")

@@ -80,6 +80,11 @@ class JobProgram:
     is_sure: bool = True
 
 
+def is_script_source(source: str) -> bool:
+    """Return whether the source of an own job, as in OwnJob.source, is a shell script."""
+    return source != COMMAND and not source.endswith((".yaml", ".yml", ".json"))
+
+
 @dataclass(frozen=True)
 class OwnJob:
     """A job of a file or a command; `words` are those of `envcheck train` that name it.
@@ -120,7 +125,7 @@ class OwnJob:
     @property
     def is_script(self) -> bool:
         """Whether a shell script starts the training, so that no word can be added to its command."""
-        return self.is_file and not self.source.endswith((".yaml", ".yml", ".json"))
+        return is_script_source(self.source)
 
     def find_value(self, name: str) -> JobValue | None:
         """Return the value of that name."""

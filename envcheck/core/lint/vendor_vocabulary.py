@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from envcheck.core.messages import Message
+from envcheck.core.messages import NOTHING, Message
+
+
+@dataclass(frozen=True)
+class ModelLimit:
+    """The maximum on devices whose names match the pattern `models`; `label` names them for people, if it is lower than
+    on others."""
+
+    models: str
+    high: int
+    label: str = ""
 
 
 @dataclass(frozen=True)
 class VariableRange:
-    """The integers that the reader of a variable accepts: from `low` to `high`, multiples of `step`, in `unit`."""
+    """The integers that the reader of a variable accepts: from `low` to `high`, multiples of `step`, in `unit`.
+
+    `source` is the document that states them.  `by_model` are the maxima if they depend on the device; `high` is the
+    largest.  `effect` is what any other value does, if it is accepted all the same.
+    """
 
     low: int
     high: int
     source: str
     unit: str = ""
     step: int = 1
+    by_model: tuple[ModelLimit, ...] = ()
+    effect: Message = NOTHING
+
+    @property
+    def lowest_limit(self) -> ModelLimit:
+        """The maximum that holds on every device."""
+        return min(self.by_model, key=lambda each: each.high, default=ModelLimit("", self.high))
+
+    def find_high(self, models: Sequence[str]) -> int | None:
+        """Return the maximum on devices with these names; None if it depends on one that is unknown."""
+        highs = [each.high for name in models for each in self.by_model if re.fullmatch(each.models, name)]
+        if not self.by_model:
+            return self.high
+        return min(highs) if highs and len(highs) == len(models) else None
+
+    def accepts(self, number: int, models: Sequence[str] = ()) -> bool | None:
+        """Return whether the number is accepted on these devices; None if that depends on one that is unknown."""
+        if not self.low <= number <= self.high or number % self.step:
+            return False
+        high = self.find_high(models)
+        return number <= high if high is not None else number <= self.lowest_limit.high or None
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.processes.line_prefix import find_own_text
 
 _LAST = re.compile(
     r"^(?:[a-z_][\w.]{0,120}\.)?(?:[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}|Exception)"
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
-_FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
 MOST = 12  # frames that are kept
 
 
@@ -53,9 +53,9 @@ def _read_frames(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     frames: list[str] = []
     sources: list[str] = []
     for text in lines:
-        if found := _FRAME.match(text):
-            frames.append(f"{found[1]}:{found[2]}, in {found[3]}")
+        if frame := parse_frame(text):
+            frames.append(frame)
             sources.append("")
-        elif frames and not sources[-1] and text.strip() and text.strip()[0] not in "^~+|":
-            sources[-1] = text.strip()[:200]
+        elif frames and not sources[-1]:
+            sources[-1] = parse_source(text)
     return frames, sources

@@ -398,27 +398,6 @@ def find_leftover_variables(context: LintContext) -> Iterator[Remark]:
             yield warn(taken[-1], seen, verbatim(f"unset -v {' '.join(strong)}"))
 
 
-_RANGES = {name: limits for words in load_vendor_words().values() for name, limits in words.variable_ranges.items()}
-
-
-def find_values_out_of_range(context: LintContext) -> Iterator[Remark]:
-    """Find values outside of what the reader of a variable accepts: it ignores them, or exits."""
-    for _unused, assign in list_environment(context):
-        limits, value = _RANGES.get(assign.name), assign.word.known_text or ""
-        if limits is None or not re.fullmatch(r"-?[0-9]{1,18}", value):
-            continue
-        named = {"name": assign.name, "value": value, "low": limits.low, "high": limits.high}
-        if not limits.low <= int(value) <= limits.high:
-            if limits.unit:
-                seen = _("{name}={value} is out of range: {low} to {high} {unit}", unit=limits.unit, **named)
-            else:
-                seen = _("{name}={value} is out of range: {low} to {high}", **named)
-            yield fail(assign, seen, _("Use a value in this range."))
-        elif int(value) % limits.step:
-            seen = _("{name}={value} is not a multiple of {step}", name=assign.name, value=value, step=limits.step)
-            yield fail(assign, seen, _("Use a multiple."))
-
-
 _DEBUG = {
     "FLAGCX_DEBUG": ("TRACE",),
     "FLAGCX_DEBUG_SUBSYS": ("ALL",),

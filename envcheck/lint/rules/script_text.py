@@ -11,6 +11,8 @@ from envcheck.core.lint.script_model import Heredoc, Remark, ShellCommand, Shell
 from envcheck.core.lint.wrappers import program_name
 from envcheck.core.messages import _, ngettext, verbatim
 from envcheck.lint.context.shell_checkers import check_with_bash
+from envcheck.scripts.jobs.own_job_reader import SHELLS
+from envcheck.scripts.launchers import CARRIERS, LAUNCHERS
 
 _CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
 _ENDS = re.compile(rb"(?<!\\)(?:\\\\)*(\\)[ \t]*\r?\n((?:[ \t]*\r?\n)*)(?=([ \t]*)([^\r\n]*))")
@@ -150,12 +152,12 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
     for script, command in context.find_commands():
         first = command.words[0]
         if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
-            if _OPEN_PLACEHOLDER.search(script.block.raw):
-                continue  # a template: the > of a value to fill in redirects to the next line
             before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
             alone = (
                 not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()
             )
+            if _OPEN_PLACEHOLDER.search(before.rpartition(b"\n")[2]):
+                continue  # a template: the > of a value to fill in redirects to the next line
             if before.endswith(b"\\") or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
             if not script.block.is_script and not _follows_program(before):
@@ -167,16 +169,16 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
             yield fail(first, seen, _("End the previous line with a backslash."))
 
 
-_STARTED = re.compile(
-    rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|bash|sh|docker|podman|srun|sbatch|mpirun|swift|megatron|vllm|"
-    rb"[\w-]+-cli|erniekit|axolotl|trl|xtuner|tune|\S+\.(?:sh|py))(?=\s|$)"
-)
+# Programs with options: launchers and what carries them, and some that start no training of a launcher's.
+_OTHERS = ("sbatch", "vllm", "trl", "xtuner")
+_PROGRAMS = frozenset((*(names[0] for each in LAUNCHERS for names in each.words), *CARRIERS, *SHELLS, *_OTHERS))
+_PROGRAM = re.compile(r"python[\d.]*|[\w-]+-cli|\S+\.(?:sh|py)")
 
 
 def _follows_program(before: bytes) -> bool:
     """Whether the line above a block's option starts a program."""
-    words = before.rpartition(b"\n")[2].split()
-    return any(_STARTED.fullmatch(word) for word in words[:4])
+    words = before.rpartition(b"\n")[2].decode("utf-8", "replace").split()[:4]
+    return any(word in _PROGRAMS or _PROGRAM.fullmatch(word) for word in words)
 
 
 def find_typeset_characters(context: LintContext) -> Iterator[Remark]:

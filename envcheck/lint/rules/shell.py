@@ -10,6 +10,7 @@ from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord, TextFix
 from envcheck.core.lint.wrappers import program_name, strip_wrappers
 from envcheck.core.messages import _
+from envcheck.scripts.source_file import is_shell_command
 
 
 def find_wrong_redirect_order(context: LintContext) -> Iterator[Remark]:
@@ -97,7 +98,9 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
         ):
             if words[0].text in ("test", "[", "expr", "export"):
                 continue
-            sure = script.block.is_script or any(each.name in _SHELL_WORDS for each in script.commands)
+            sure = script.block.is_script or any(
+                each is not command and is_shell_command(each.name) for each in script.commands
+            )
             yield warn_or_fail(
                 sure,
                 words[0],
@@ -110,7 +113,6 @@ _OTHER_LANGUAGE = re.compile(
     rb"(?m)^\s*(?:import \w|from \S+ import |def \w+\(|class \w|print\(|[}\])]"
     rb"|\w+ = (?:[\[{(\"']|\w[\w.]*[(\[]|True|False|None))"
 )
-_SHELL_WORDS = frozenset(["cd", "export", "source", "pip", "pip3", "python", "python3", "bash", "sh", "git", "docker"])
 
 
 def _is_other_language(raw: bytes) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.core import versions
 from envcheck.core.check import Check, device_check
@@ -19,66 +19,72 @@ from envcheck.core.findings import (
     quote_values,
     report_unanswered,
     skip,
+    warn,
     warn_or_fail,
 )
+from envcheck.core.lint.vendor_vocabulary import VariableRange
 from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.core.model import Finding, Status, fix
 from envcheck.vendors.ascend.checks_hccn import unread_answer_finding
+from envcheck.vendors.ascend.hccl_variables import RANGES, REFERENCE
 from probes.ascend.hccn import read_tls
 
-# CANN's environment reference, 7.0 to 9.0: minimum, maximum, multiple of.
-TIMEOUT = {"HCCL_CONNECT_TIMEOUT": (120, 7200, 1)}
-VALUES = {
-    "HCCL_RDMA_TIMEOUT": (5, 24, 1),
-    "HCCL_RDMA_RETRY_CNT": (1, 7, 1),
-    "HCCL_RDMA_SL": (0, 7, 1),
-    "HCCL_RDMA_TC": (0, 255, 4),
-}
+TIMEOUT = ("HCCL_CONNECT_TIMEOUT",)
+VALUES = ("HCCL_RDMA_TIMEOUT", "HCCL_RDMA_RETRY_CNT", "HCCL_RDMA_SL", "HCCL_RDMA_TC")
 PCIE, ROCE = "HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE"
 PAIRS_SINCE = "9.0"  # since then, the reference does not support one variable set to 0 alone
 _ASKED = re.compile(r"run hccn_tool -i \d+ -tls -g")
-REFERENCE = "CANN environment variable reference, 7.0 to 9.0"
 
 
 def check_hccl_timeout(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """HCCL_CONNECT_TIMEOUT is within its range; a rank that loads for longer ends the others."""
-    yield _check_numeric_variables(facts, TIMEOUT)
+    yield _check_numeric_variables(facts, v, TIMEOUT)
 
 
 def check_hccl_values(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The RDMA settings of HCCL are within their ranges; otherwise HCCL does not start."""
-    yield _check_numeric_variables(facts, VALUES)
+    yield _check_numeric_variables(facts, v, VALUES)
 
 
-def _check_numeric_variables(facts: Facts, table: Mapping[str, tuple[int, int, int]]) -> Finding:
+def _check_numeric_variables(facts: Facts, v: VendorFacts, names: Sequence[str]) -> Finding:
     if facts.environment is None:
         return report_unanswered(facts, "ask environment")
-    given = {name: facts.environment[name] for name in table if facts.environment.get(name)}
-    wrong = [name for name, text in given.items() if not _is_in_range(text, *table[name])]
+    given = {name: facts.environment[name] for name in names if facts.environment.get(name)}
+    models = [device.name or "" for device in v.devices]
+    verdicts = {name: _is_in_range(text, RANGES[name], models) for name, text in given.items()}
+    wrong = [name for name in given if verdicts[name] is False]
+    unsure = [name for name in given if verdicts[name] is None]
     if not given:
-        few = len(table) < 3
+        few = len(names) < 3
         return skip(
-            _("{table}: not set; defaults apply", table=join(_(" and "), table))
+            _("{table}: not set; defaults apply", table=join(_(" and "), names))
             if few
             else _("not set; defaults apply")
         )
-    if not wrong:
-        return ok(join(", ", (f"{name}={text}" for name, text in given.items())))
-    name = wrong[0]
-    low, high, step = table[name]
-    words = (
-        _(
+    if wrong:
+        name = wrong[0]
+        limits = RANGES[name]
+        words = _describe_range(limits, limits.find_high(models) or limits.high)
+        remedy = fix(words, f"unset {name}")
+        return fail(verbatim(f"{name}={given[name][:40]}"), remedy, evidence=_quote_variables(facts, wrong))
+    if unsure:
+        name, limit = unsure[0], RANGES[unsure[0]].lowest_limit
+        seen = _(
+            "{name}={value} is out of range on {models}: {low} to {high}",
+            name=name, value=given[name], models=limit.label, low=RANGES[name].low, high=limit.high,
+        )  # fmt: skip
+        remedy = fix(_describe_range(RANGES[name], limit.high), f"unset {name}")
+        return warn(seen, remedy, evidence=_quote_variables(facts, unsure))
+    return ok(join(", ", (f"{name}={text}" for name, text in given.items())))
+
+
+def _describe_range(limits: VariableRange, high: int) -> Message:
+    if limits.step > 1:
+        return _(
             "Set an integer from {low} to {high} that is a multiple of {step}, or unset it.",
-            low=low,
-            high=high,
-            step=step,
-        )
-        if step > 1
-        else _("Set an integer from {low} to {high}, or unset it.", low=low, high=high)
-    )
-    return fail(
-        verbatim(f"{name}={given[name][:40]}"), fix(words, f"unset {name}"), evidence=_quote_variables(facts, wrong)
-    )
+            low=limits.low, high=high, step=limits.step,
+        )  # fmt: skip
+    return _("Set an integer from {low} to {high}, or unset it.", low=limits.low, high=high)
 
 
 def check_hccl_intra(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -163,9 +169,9 @@ def check_hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield unread_answer_finding(first) if first else report_unanswered(facts, "run hccn_tool -i 0 -tls -g")
 
 
-def _is_in_range(text: str, low: int, high: int, step: int) -> bool:
+def _is_in_range(text: str, limits: VariableRange, models: Sequence[str]) -> bool | None:
     number = parse_decimal(text)
-    return number is not None and low <= number <= high and number % step == 0
+    return number is not None and limits.accepts(number, models)
 
 
 def _format_variable(value: str | None) -> Message:
@@ -193,7 +199,7 @@ CHECKS: tuple[Check, ...] = (
         before="network.master",
         reads="HCCL_RDMA_TIMEOUT, _RETRY_CNT, _SL, _TC",
         source=REFERENCE,
-        rule="FAIL if one is outside its documented range",
+        rule="FAIL if one is outside its documented range; WARN if only some NPUs accept it",
         fix="Set a number in the range, or unset it.",
     ),
     device_check(

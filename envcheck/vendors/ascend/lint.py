@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from envcheck.core.lint.rule import LintRule
-from envcheck.core.lint.vendor_vocabulary import VariableRange, VendorVocabulary
+from envcheck.core.lint.vendor_vocabulary import VendorVocabulary
 from envcheck.core.messages import _, mark
 from envcheck.core.model import Status
-from envcheck.vendors.ascend import lint_containers, lint_environment, lint_training
+from envcheck.vendors.ascend import hccl_variables, lint_containers, lint_environment, lint_training
 
 # Keys of PYTORCH_NPU_ALLOC_CONF in torch_npu's documentation.
 _ALLOCATOR_KEYS = (
@@ -21,7 +21,6 @@ _ALLOCATOR_KEYS = (
     "pinned_use_background_threads",
     "per_process_memory_fraction",
 )
-_REFERENCE = "CANN environment variable reference, 8.0 to 9.0"
 WORDS = VendorVocabulary(
     signs=r"--npus\b|--device[ =\"']+npu|/dev/davinci|ascend|\bnpu-smi|-npu[:\s\-_]|torch[_-]npu|HCCL_",
     device_lists=("NPU_VISIBLE_DEVICES",),
@@ -30,16 +29,7 @@ WORDS = VendorVocabulary(
     exported_variables=r"HCCL_\w+",
     loud_variables={"ASCEND_GLOBAL_LOG_LEVEL": ("0", "1")},
     allocator_keys={"PYTORCH_NPU_ALLOC_CONF": frozenset(_ALLOCATOR_KEYS)},
-    variable_ranges={
-        "HCCL_CONNECT_TIMEOUT": VariableRange(120, 7200, _REFERENCE, "s"),
-        "HCCL_EXEC_TIMEOUT": VariableRange(0, 2147483647, _REFERENCE, "s"),
-        "HCCL_RDMA_TIMEOUT": VariableRange(5, 24, _REFERENCE),
-        "HCCL_RDMA_RETRY_CNT": VariableRange(1, 7, _REFERENCE),
-        "HCCL_RDMA_TC": VariableRange(0, 255, _REFERENCE, step=4),
-        "HCCL_RDMA_SL": VariableRange(0, 7, _REFERENCE),
-        "HCCL_RDMA_QPS_PER_CONNECTION": VariableRange(1, 32, _REFERENCE),
-        "HCCL_BUFFSIZE": VariableRange(1, 2147483647, _REFERENCE, "MB"),
-    },
+    variable_ranges=hccl_variables.RANGES,
     rank_table="RANK_TABLE_FILE",
     setup_folders="Ascend|ascend-toolkit|cann|nnal",
     image_folders=r"/usr/local/Ascend(/(ascend-toolkit|cann|nnal))?",

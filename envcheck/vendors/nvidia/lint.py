@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from envcheck.core.lint.vendor_vocabulary import VariableRange, VendorVocabulary
+from envcheck.core.messages import _
 
 _GUIDE = "NVIDIA NCCL user guide, environment variables; the fields of libibverbs"
+# The guide of NCCL 2.23 and later: 0, and 32 or more, result in an infinite timeout.
+_ENDLESS = _("the timeout is infinite, and a lost connection makes the training hang")
 WORDS = VendorVocabulary(
     signs=r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|NVIDIA_VISIBLE",
     lists_with_blanks=("CUDA_VISIBLE_DEVICES",),  # CUDA ignores blanks before a number, like strtoul
@@ -13,7 +16,7 @@ WORDS = VendorVocabulary(
     outside_variables=r"CUDA_(HOME|PATH|ROOT)|NVIDIA_\w+",
     exported_variables=r"(NCCL|CUDA_DEVICE)_\w+",
     variable_ranges={
-        "NCCL_IB_TIMEOUT": VariableRange(0, 31, _GUIDE),
+        "NCCL_IB_TIMEOUT": VariableRange(1, 31, _GUIDE, effect=_ENDLESS),
         "NCCL_IB_RETRY_CNT": VariableRange(0, 7, _GUIDE),
         "NCCL_IB_SL": VariableRange(0, 15, _GUIDE),
         "NCCL_IB_TC": VariableRange(0, 255, _GUIDE),

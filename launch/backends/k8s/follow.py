@@ -16,12 +16,13 @@ from envcheck.report import safe
 from launch.backends.k8s import status
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, call_api
 from launch.backends.k8s.manifests import K8sManifest
-from launch.run.states import SUCCEEDED
+from launch.run.states import FAILED, REFUSED, SUCCEEDED
 
 WATCH_S = 240  # then the watch is renewed: proxies close idle connections
 TAIL, TAIL_BYTES = 40, 64 << 10  # of the log of a failed container: lines, bytes
 MAX_DISCONNECTS = 6  # consecutive connection failures before following is given up
 GATE = "envcheck"
+DELETED = "deleted"  # end of a job that someone deleted
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def follow_job(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -
     for event in _iterate_events(cluster, job):
         if event["type"] == "DELETED":
             say(_("job {name} was deleted", name=job.name))
-            return ClusterJobEnd("deleted", errors.TRAINING_FAILED)
+            return ClusterJobEnd(DELETED, errors.TRAINING_FAILED)
         for condition in status.list_true_conditions(event["object"].get("status") or {}):
             kind = str(condition["type"])
             if kind in reported:
@@ -126,9 +127,9 @@ def _report_failed_pods(cluster: Cluster, job: K8sManifest, say: Callable[[str],
             say(f"  {spoken(line) if pod['container'] == GATE else line}")
     closed = any(pod["container"] == GATE for pod in failed)
     return (
-        ClusterJobEnd("refused", errors.CHECK_FAILED, tuple(failed))
+        ClusterJobEnd(REFUSED, errors.CHECK_FAILED, tuple(failed))
         if closed
-        else ClusterJobEnd("failed", errors.TRAINING_FAILED, tuple(failed))
+        else ClusterJobEnd(FAILED, errors.TRAINING_FAILED, tuple(failed))
     )
 
 

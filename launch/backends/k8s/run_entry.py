@@ -28,14 +28,13 @@ GONE = _("the job no longer exists in the cluster: it was deleted, or removed af
 
 def read_run(folder: Path, values: dict[str, Any]) -> Run:
     """Return the current state of a run. The end of a job is saved with its logs, because the cluster deletes both."""
-    if values["state"] != "running":
+    if values["state"] != states.RUNNING:
         return Run(folder, values["state"], None, values)
     now = job_status.read_job_status(reference := job_status.find_job_reference(values))
     if reference is None or not now.is_over:
         own = {**values["kubernetes"], "state": now.state, "reason": now.reason}
-        return Run(
-            folder, states.QUEUED if now.state == job_status.PENDING else "running", None, {**values, "kubernetes": own}
-        )
+        state = states.QUEUED if now.state == job_status.PENDING else states.RUNNING
+        return Run(folder, state, None, {**values, "kubernetes": own})
     done = _build_finished_record(folder, values, reference, now)
     with contextlib.suppress(OSError):  # the record of another user: shown, but not saved
         record.write_record(folder, done)
@@ -53,18 +52,18 @@ def _build_finished_record(
         pods = follow.list_failed_pods(cluster, reference.pod_selector) if now.state == states.FAILED else ()
         pod_logs.save_logs(cluster, reference, pods, folder / "log")
     gated = any(pod["container"] == follow.GATE for pod in pods)
-    state = "refused" if gated else now.state
+    state = states.REFUSED if gated else now.state
     why = "" if pods or state == states.SUCCEEDED else now.reason
     return {**job_record.build_final_record(values, state, now.since, why, pods), "loss": _read_losses(folder / "log")}
 
 
 def close_run(run: Path, run_record: dict[str, Any], end: follow.ClusterJobEnd) -> None:
     """Save the end of a job that was followed; a job that was deleted meanwhile counts as failed."""
-    state = "failed" if end.state == "deleted" else end.state
+    state = states.FAILED if end.state == follow.DELETED else end.state
     if reference := job_status.find_job_reference(run_record):
         with contextlib.suppress(EnvcheckError):
             pod_logs.save_logs(job_status.open_job_cluster(reference), reference, end.pods, run / "log")
-    why = _("the job was deleted") if end.state == "deleted" else NOTHING
+    why = _("the job was deleted") if end.state == follow.DELETED else NOTHING
     record.save_record(
         run, {**job_record.build_final_record(run_record, state, "", why, end.pods), "loss": _read_losses(run / "log")}
     )
@@ -122,9 +121,9 @@ def describe_status(run: Run) -> Message:
 
 
 def list_node_states(run: Run) -> list[str]:
-    """Return "failed" for each failed pod of an ended job; other pods are not recorded."""
+    """Return FAILED for each failed pod of an ended job; other pods are not recorded."""
     pods = run.said["kubernetes"].get("pods")
-    return ["failed" for pod in pods if isinstance(pod, dict)] if isinstance(pods, list) else []
+    return [states.FAILED for pod in pods if isinstance(pod, dict)] if isinstance(pods, list) else []
 
 
 def stop_run(run: Run, look: RunReader) -> Run:

@@ -41,7 +41,6 @@ LOCAL_ONLY_OPTIONS = (
     "on_event",
     "webhook",
     "metrics_file",
-    "restart",
     "no_stop",
     "limits",
     "stop",

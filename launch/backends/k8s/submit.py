@@ -24,6 +24,7 @@ from launch.backends.k8s.manifests import K8sManifest
 from launch.backends.k8s.pod_security import SecurityLevel
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict
+from launch.run import states
 from launch.targets.train_request import TrainRequest
 
 
@@ -97,7 +98,7 @@ def _report_refusal(request: TrainRequest, options: K8sOptions, verdicts: tuple[
     if request.as_json:
         head = {
             "schema": SCHEMA_VERSION,
-            "state": "refused",
+            "state": states.REFUSED,
             "name": options.name,
             "exit": {"code": errors.CHECK_FAILED},
         }

@@ -24,8 +24,6 @@ FORWARDED_OPTIONS = ("nnodes", "cards", "steps", "port", "data")  # passed on to
 
 
 SERVICES = {6817: "slurmctld", 6818: "slurmd", 6819: "slurmdbd"}  # the default ports of Slurm
-# Values that each node sets, or that have a default there.
-SET_ON_NODES = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def _build_component(
     own = [values[min(number, len(values) - 1)] if values else "" for values in (options.partition, options.gres)]
     place = choose_placement(rows, job.device, nodes, job.method.processes, *own)
     command = render_job(job, fill_values(request, job.recipe, None))
-    submission_checks.check_values(command, SET_ON_NODES)
+    submission_checks.check_values(command)
     submission_checks.check_ports(job, command, SERVICES, is_root=job.image is not None or os.geteuid() == 0)
     return JobComponent(job, nodes, place, list_node_options(request, job), command)
 

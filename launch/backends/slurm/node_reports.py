@@ -18,16 +18,21 @@ MACHINE_GATES = ("gate.doctor", "gate.devices", "gate.topology")
 # What envcheck on a node refused, and gates that depend on the options of the job only, on no node.
 OPTION_GATES = ("train", "gate.command", "gate.degrees", "gate.mix", "gate.steps")
 NO_ANSWER = "look.answer"
+MOST_LINES = 8  # of evidence
 
 
 @dataclass(frozen=True)
 class FailedGate:
-    """A failed preflight check of a node: its name, the finding, and what to do."""
+    """A failed preflight check of a node: its name, the finding, and what to do.
+
+    `checks` are the checks of doctor that failed in it, with a line of `evidence` each.
+    """
 
     name: str
     seen: str
     next_step: str = ""
     evidence: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -62,9 +67,9 @@ class NodesVerdict:
 
 
 def _list_faults(gate: FailedGate) -> Iterable[FailedGate]:
-    for line in gate.evidence if gate.name == "gate.doctor" else ():
-        if is_node_fault(line.partition(":")[0]):
-            yield replace(gate, evidence=(line,))
+    for check, line in zip(gate.checks, gate.evidence, strict=False):
+        if is_node_fault(check):
+            yield replace(gate, evidence=(line,), checks=(check,))
 
 
 def judge_nodes(folder: Path, nodes: Sequence[str]) -> NodesVerdict:
@@ -110,10 +115,15 @@ def _has_failed(gate: Any) -> bool:
 def _parse_gate(gate: Mapping[str, Any]) -> FailedGate:
     remedy = gate.get("remedy")
     words = _clean_text(remedy.get("words")) if isinstance(remedy, dict) else ""
-    evidence = gate.get("evidence")
-    lines = tuple(_clean_text(line) for line in evidence if isinstance(line, str)) if isinstance(evidence, list) else ()
     seen = restore(_clean_text(gate.get("seen")), gate.get("message"), _clean_text)
-    return FailedGate(_clean_text(gate["name"]), seen, words, lines[:8])
+    return FailedGate(
+        _clean_text(gate["name"]), seen, words, _read_texts(gate, "evidence"), _read_texts(gate, "checks")
+    )
+
+
+def _read_texts(gate: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    texts = gate.get(key)
+    return tuple(_clean_text(text) for text in texts[:MOST_LINES]) if isinstance(texts, list) else ()
 
 
 def _clean_text(value: object) -> str:
@@ -176,6 +186,7 @@ def _list_gate_values(gate: FailedGate) -> dict[str, Any]:
         "message": describe(gate.seen),
         "next": gate.next_step,
         "evidence": list(gate.evidence),
+        "checks": list(gate.checks),
     }
 
 
@@ -191,11 +202,10 @@ def parse_verdict_values(values: Mapping[str, Any]) -> NodesVerdict:
 
 
 def _parse_failed_gate(gate: Mapping[str, Any]) -> FailedGate:
-    evidence = gate.get("evidence")
-    lines = tuple(_clean_text(line) for line in evidence) if isinstance(evidence, list) else ()
     return FailedGate(
         _clean_text(gate.get("name")),
         restore(_clean_text(gate.get("seen")), gate.get("message"), _clean_text),
         _clean_text(gate.get("next")),
-        lines,
+        _read_texts(gate, "evidence"),
+        _read_texts(gate, "checks"),
     )

@@ -13,7 +13,7 @@ from envcheck.core.messages import Message, _, fill, mark
 from envcheck.core.process import run_command as start
 from launch.backends.slurm import control, merge_records, queue
 from launch.run import record
-from launch.run.states import QUEUED
+from launch.run.states import QUEUED, RUNNING, UNKNOWN
 from launch.runs import queue_wait
 from launch.runs.backends import LogSource, RunReader
 from launch.runs.run_state import Run
@@ -25,12 +25,12 @@ _STATUS = {
     ("pending", False, True): mark("job {job} is pending: {reason}"),
     ("pending", True, False): mark("job {job} is suspended on {nodes}"),
     ("pending", True, True): mark("job {job} is suspended on {nodes}: {reason}"),
-    ("unknown", False, False): mark("the state of job {job} is unknown"),
-    ("unknown", False, True): mark("the state of job {job} is unknown: {reason}"),
-    ("running", False, False): mark("job {job} is running"),
-    ("running", False, True): mark("job {job} is running: {reason}"),
-    ("running", True, False): mark("job {job} is running on {nodes}"),
-    ("running", True, True): mark("job {job} is running on {nodes}: {reason}"),
+    (UNKNOWN, False, False): mark("the state of job {job} is unknown"),
+    (UNKNOWN, False, True): mark("the state of job {job} is unknown: {reason}"),
+    (RUNNING, False, False): mark("job {job} is running"),
+    (RUNNING, False, True): mark("job {job} is running: {reason}"),
+    (RUNNING, True, False): mark("job {job} is running on {nodes}"),
+    (RUNNING, True, True): mark("job {job} is running on {nodes}: {reason}"),
     ("ended", False, False): mark("job {job} ended with state {state}"),
     ("ended", False, True): mark("job {job} ended with state {state}: {reason}"),
     ("ended", True, False): mark("job {job} ended on {nodes} with state {state}"),
@@ -47,12 +47,12 @@ def job_number(values: dict[str, Any]) -> str:
 
 def read_run(folder: Path, values: dict[str, Any]) -> Run:
     """Return the current state of a run. The end of a job is saved, because Slurm forgets jobs after some minutes."""
-    if values["state"] != "running":
+    if values["state"] != RUNNING:
         return Run(folder, values["state"], None, values)
     now = queue.read_job_status(job_number(values))
     if not now.is_over:
         slurm = {**values["slurm"], "state": now.state, "reason": now.reason, "node_list": now.nodes}
-        return Run(folder, QUEUED if now.is_waiting else "running", None, {**values, "slurm": slurm})
+        return Run(folder, QUEUED if now.is_waiting else RUNNING, None, {**values, "slurm": slurm})
     nodes = merge_records.read_node_records(folder)
     done = merge_records.build_job_record(values, now.state, nodes, merge_records.read_refused_verdict(folder))
     with contextlib.suppress(OSError):  # the record of another user: shown, but not saved
@@ -90,9 +90,9 @@ def describe_status(run: Run) -> Message:
     """Return a sentence such as 'job 12 is pending: Resources' or 'job 12 is running on node[01-08]'."""
     slurm = run.said["slurm"]
     nodes, reason = slurm.get("node_list") or "", slurm.get("reason") or ""
-    state = "pending" if run.state == QUEUED else "running" if run.is_running else "ended"
+    state = "pending" if run.state == QUEUED else RUNNING if run.is_running else "ended"
     if run.is_running and slurm.get("state") == queue.UNKNOWN:
-        state, nodes = "unknown", ""
+        state, nodes = UNKNOWN, ""
     template = _STATUS[state, bool(nodes), bool(reason)]
     return fill(template, job=job_number(run.said), state=slurm.get("state", ""), nodes=nodes, reason=reason)
 

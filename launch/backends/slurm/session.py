@@ -37,7 +37,7 @@ from launch.backends.slurm import (
 )
 from launch.backends.slurm.job_plan import SlurmPlan
 from launch.backends.slurm.submit import SCRIPT
-from launch.run import record
+from launch.run import record, states
 from launch.run.run_text import print_line, print_translated
 from launch.run.watch import ProgressLine
 from launch.runs import follow, run_index, run_pages
@@ -89,7 +89,12 @@ def _report_refusal(request: TrainRequest, plan: SlurmPlan, verdicts: tuple[Plac
     """Report that the job was not submitted; no run folder exists yet."""
     print_translated(_("envcheck: the job was not submitted"))
     if request.as_json:
-        head = {"schema": SCHEMA_VERSION, "state": "refused", "name": plan.name, "exit": {"code": errors.CHECK_FAILED}}
+        head = {
+            "schema": SCHEMA_VERSION,
+            "state": states.REFUSED,
+            "name": plan.name,
+            "exit": {"code": errors.CHECK_FAILED},
+        }
         click.echo(json.dumps({**head, **refusal_values(verdicts)}, indent=1))
     return errors.CHECK_FAILED
 
@@ -128,7 +133,7 @@ def _read_submitted_run(plan: SlurmPlan) -> Run:
 
 def _print_end(run: Run) -> None:
     """Print the end of the run; after failed preflight checks, each failed check with its nodes."""
-    if (refused := merge_records.read_refused_verdict(run.folder)) is not None and run.state == "refused":
+    if (refused := merge_records.read_refused_verdict(run.folder)) is not None and run.state == states.REFUSED:
         for line in node_reports.describe_verdict(node_reports.parse_verdict_values(refused)):
             print_translated(line)
     print_line(run_pages.as_page(run))

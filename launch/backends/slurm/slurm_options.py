@@ -65,7 +65,7 @@ REFUSED = {
     "node_role": _("one job has all roles"),
     "provision": _("it would provision this machine, not the nodes; use `envcheck provision --hosts`"),
     "dashboard": _("the devices are not in this machine; follow the steps with `envcheck runs follow`"),
-    **dict.fromkeys(("on_event", "webhook", "metrics_file", "restart"), _ON_NODES),
+    **dict.fromkeys(("on_event", "webhook", "metrics_file"), _ON_NODES),
     "gates": _("each job runs the preflight checks on its nodes first"),
 }
 

@@ -77,7 +77,7 @@ def _build_record(plan: SlurmPlan, argv: tuple[str, ...]) -> record.Record:
         "model": job.recipe.models[0],
         "method": method.method,
         "device": job.device,
-        "state": "running",
+        "state": states.RUNNING,
         "started": record.format_time(datetime.now(timezone.utc)),
         "folder": str(plan.run),
         "command": list(argv),

@@ -13,10 +13,11 @@ from envcheck.core.model import Finding, Remedy, RemedyKind, Status
 from envcheck.explain.localize import translate_recorded_headline
 from envcheck.fleet.runner import CommandOutcome
 from envcheck.report.summary import safe
-from launch.run import run_text
+from launch.run import run_text, states
 
 MAX_SENTENCE = 400  # characters of a message
 LINES = 8  # of a gate's evidence, which for gate.doctor lists the failed checks
+UNREACHED, NOT_STARTED = "unreached", "not-started"  # states of a host without a run
 REFUSED = "fleet.command"  # envcheck on the host rejected the command line
 
 
@@ -94,13 +95,13 @@ def build_node_outcome(did: CommandOutcome, rank: int) -> NodeOutcome:
     """Return how a host ended: `state` is that of its record, lost if the connection broke, unreached if it never was
     established, not-started if the run was stopped before its turn."""
     if did.is_not_begun:
-        return NodeOutcome(did.host, rank, "not-started", errors.INTERRUPTED)
+        return NodeOutcome(did.host, rank, NOT_STARTED, errors.INTERRUPTED)
     if did.code is None:
         return NodeOutcome(
-            did.host, rank, "lost" if did.begun else "unreached", errors.TRAINING_FAILED, describe_failure(did)
+            did.host, rank, states.LOST if did.begun else UNREACHED, errors.TRAINING_FAILED, describe_failure(did)
         )
     values = parse_document(did.text)
-    state = str(values.get("state", "failed"))[:40]
+    state = str(values.get("state", states.FAILED))[:40]
     failed = values.get("first_failed_worker")
     follows = isinstance(failed, dict) and bool(failed.get("follows"))
     seen = (

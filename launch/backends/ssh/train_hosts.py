@@ -42,14 +42,12 @@ from launch.run import states
 from launch.run.run_text import print_line, print_translated
 from launch.targets.train_request import TrainRequest
 
-# Values that each host sets, or that have a default there.
-SET_ON_HOSTS = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
 # After one host failed, the others get this long to end by themselves with their own report; then they are stopped.
 OTHERS_S = (15.0, 18.0)
 STATE_LABELS = {  # other states are printed as they are
-    "lost": mark("disconnected"),
-    "unreached": mark("unreachable"),
-    "not-started": mark("not started"),
+    states.LOST: mark("disconnected"),
+    node_outcome.UNREACHED: mark("unreachable"),
+    node_outcome.NOT_STARTED: mark("not started"),
 }
 LABEL_WIDTH = 14
 QUOTE_PREFIXES = ("  |", "    $")  # of lines with tool output or commands, which are not translated
@@ -116,7 +114,7 @@ def check_job(request: TrainRequest, hosts: Sequence[str]) -> None:
 def _check_offer(request: TrainRequest, recipes: Sequence[Recipe]) -> None:
     job = resolve(request, recipes, Facts())
     command = render_job(job, fill_values(request, job.recipe, None))
-    submission_checks.check_values(command, SET_ON_HOSTS)
+    submission_checks.check_values(command)
     submission_checks.check_ports(job, command, {}, is_root=True)  # the user on the hosts is ssh's to choose
 
 
@@ -168,7 +166,7 @@ def _report_gates(request: NodesRequest, found: dict[str, list[Finding]], has_fa
     findings = [f for of_host in found.values() for f in of_host]
     code = errors.USAGE if all(f.name == node_outcome.REFUSED for f in findings) else exit_code(findings)
     if request.as_json:
-        state = "refused" if has_failed else "ready"
+        state = states.REFUSED if has_failed else states.READY
         head = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, **describe_outcome(findings, code)}
         click.echo(json.dumps({**head, "gates": findings_values(found)}, indent=1))
     if not request.as_json or not request.gates:
@@ -207,7 +205,7 @@ def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> int:
 def _find_first_failed(nodes: Sequence[NodeOutcome], order: Sequence[str]) -> NodeOutcome | None:
     """Return the host that made the others end: a lost one, else one that failed by itself, else the first to end."""
     failed = sorted((node for node in nodes if node.has_failed), key=lambda node: order.index(node.host))
-    lost = [node for node in failed if node.state in ("lost", "unreached")]
+    lost = [node for node in failed if node.state in (states.LOST, node_outcome.UNREACHED)]
     own = [node for node in failed if node.code != errors.INTERRUPTED and not node.follows]
     return next(iter((*lost, *own, *failed)), None)
 

@@ -18,7 +18,14 @@ from envcheck.vendors import VENDORS
 from probes.host import network_schemas
 from tests.envcheck.checks import check_cases_kunlunxin
 from tests.envcheck.checks.check_cases_network import MORE, WELL
-from tests.envcheck.checks.check_parts import OK, Change, make_healthy_facts
+from tests.envcheck.checks.check_parts import (
+    OK,
+    Change,
+    apply_changes,
+    change_devices,
+    change_environment,
+    make_healthy_facts,
+)
 
 BY_NAME = {check.name: check for check in checks.CHECKS}
 
@@ -35,6 +42,13 @@ def test_more_that_is_wrong(name: str, vendor: str, change: Change, status: Stat
 
     assert (found.status, words in found.seen) == (status, True), found.seen
     assert found.remedy and found.remedy.words and found.evidence
+
+
+def test_a_larger_range_of_older_npus() -> None:
+    """What Atlas A2 refuses is fine on the series before it."""
+    change = apply_changes(change_devices(name="910A"), change_environment(HCCL_RDMA_TIMEOUT="24"))
+
+    assert run_check("network.hccl_values", "npu", change).status is Status.OK
 
 
 @pytest.mark.parametrize(("name", "vendor", "change"), [*WELL, *check_cases_kunlunxin.WELL])

@@ -89,6 +89,14 @@ def test_each_option_says_what_it_is_in_a_sentence() -> None:
     assert {where[1] for where, text in helps.items() if len(text) > HELP_LIMIT} <= set(ENUMERATIONS)
 
 
+def test_a_settings_file_is_listed_with_what_it_sets() -> None:
+    """Of doctor and prolog it has thresholds and checks; of the commands that install it has their sources."""
+    groups = {path: find_group(option) for path, option in options() if option.name == "config"}
+    checks, installs = ("doctor", "slurm prolog"), ("provision", "bundle", "train")
+
+    assert groups == {**dict.fromkeys(checks, OptionGroup.CHECKS), **dict.fromkeys(installs, OptionGroup.MACHINE)}
+
+
 def test_which_commands_have_groups() -> None:
     """Those with more options than fit a screen."""
     assert {path for path, command in commands() if help_screen.has_many_options(command)} == set(LONG)

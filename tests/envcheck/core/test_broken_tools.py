@@ -6,7 +6,9 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,22 @@ from envcheck.checks.software import driver_tool
 from envcheck.collect import facts
 from envcheck.collect.host import commands
 from envcheck.core import process
-from envcheck.core.errors import describe_start_error
 from envcheck.core.model import Answer, Outcome, Question
+
+RunTool = Callable[[list[str]], Any]
+
+
+def run_here(argv: list[str]) -> Any:
+    """As envcheck runs a tool on this host."""
+    return process.run_command(argv, timeout_s=120, output_limit=commands.OUTPUT_LIMIT)
+
+
+def run_remote(argv: list[str]) -> Any:
+    """As the collector runs it on another host."""
+    return commands.run_command(argv, 120)
+
+
+both = pytest.mark.parametrize("run", [run_here, run_remote], ids=["here", "remote"])
 
 
 def write_program(path: Path, text: bytes) -> Path:
@@ -24,51 +40,42 @@ def write_program(path: Path, text: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("run", [
-    lambda argv: process.run_command(argv, timeout_s=120, output_limit=commands.OUTPUT_LIMIT),
-    lambda argv: commands.run_command(argv, 120),
-], ids=["here", "remote"])  # fmt: skip
-def test_a_tool_that_ended_has_answered(run: object, tmp_path: Path) -> None:
+@both
+def test_a_tool_that_ended_has_answered(run: RunTool, tmp_path: Path) -> None:
     """A child that holds the streams does not make its parent a tool that hangs."""
     held = f"sleep 300 & echo $! > {tmp_path}/child; echo the answer; exit 3"
 
-    done = run(["sh", "-c", held])  # type: ignore[operator]
+    done = run(["sh", "-c", held])
     os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
     assert (done.status, done.hung, done.out) == (3, False, "the answer\n")
 
 
-@pytest.mark.parametrize("run", [
-    lambda argv: process.run_command(argv, timeout_s=120, output_limit=commands.OUTPUT_LIMIT),
-    lambda argv: commands.run_command(argv, 120),
-], ids=["here", "remote"])  # fmt: skip
-def test_a_tool_that_prints_too_much_is_stopped_and_named(run: object) -> None:
+@both
+def test_a_tool_that_prints_too_much_is_stopped_and_named(run: RunTool) -> None:
     """Endless output is cut at the limit; the result says so, and is not a deadline."""
-    done = run([sys.executable, "-c", "while True: print('0' * 9999)"])  # type: ignore[operator]
+    done = run([sys.executable, "-c", "while True: print('0' * 9999)"])
 
     assert (done.status, done.hung) == (125, False)
     assert len(done.out) == commands.OUTPUT_LIMIT
     assert "printed more than 4 MiB, and was stopped" in done.err
 
 
-@pytest.mark.parametrize("run", [
-    lambda argv: process.run_command(argv, timeout_s=60),
-    lambda argv: commands.run_command(argv, 60),
-], ids=["here", "remote"])  # fmt: skip
+@both
 @pytest.mark.parametrize(("text", "reason"), [
     (b"#!/nonexistent/python\n", "the interpreter of {path} does not exist: /nonexistent/python"),
     (b"\x7fELF\x00\x00not a program", "is not a program for this machine (exec format error)"),
     (None, "{path} is a directory"),
 ])  # fmt: skip
 def test_what_cannot_start_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes | None, reason: str, run: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes | None, reason: str, run: RunTool
 ) -> None:
     """A missing interpreter, a program of another machine and a folder are not a missing tool, on remote hosts too."""
     path = tmp_path / "npu-smi"
     path.mkdir() if text is None else write_program(path, text)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    done = run(["npu-smi", "info"])  # type: ignore[operator]
+    done = run(["npu-smi", "info"])
 
     assert (done.status, done.absent) == (126, False)
     assert reason.format(path=path) in done.err
@@ -76,11 +83,12 @@ def test_what_cannot_start_is_named(
     assert driver_tool._describe_failure("npu-smi", tool).startswith("npu-smi cannot be started: ")
 
 
-def test_a_missing_tool_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both
+def test_a_missing_tool_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: RunTool) -> None:
     """A name that no folder of PATH has is an absent tool."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    done = process.run_command(["npu-smi"], timeout_s=60)
+    done = run(["npu-smi"])
 
     assert (done.status, done.absent, done.err) == (127, True, "npu-smi: not found")
 
@@ -100,16 +108,25 @@ def test_what_answered_within_the_limit_is_kept() -> None:
     assert any(answer.outcome is Outcome.ANSWERED for answer in found.values())
 
 
-def test_a_closed_folder_of_the_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both
+def test_a_closed_folder_of_the_path_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: RunTool
+) -> None:
     """After su, PATH may name folders of root: a program that is in none of the others is missing."""
     real = os.stat
 
-    def refuse(path: object, **more: object) -> os.stat_result:
+    def refuse(path: str | Path, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         if str(path).startswith("/closed/"):
             raise PermissionError(13, "Permission denied", str(path))
-        return real(path, **more)  # type: ignore[call-overload, no-any-return]
+        return real(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    def fail(*_args: object, **_more: object) -> None:
+        raise PermissionError(13, "Permission denied", "lspci")
 
     monkeypatch.setattr(os, "stat", refuse)
-    err = PermissionError(13, "Permission denied", "lspci")
+    monkeypatch.setattr("subprocess.Popen", fail)  # root, as which tests may run, may enter every folder
+    monkeypatch.setenv("PATH", f"/closed:{tmp_path}")
 
-    assert describe_start_error("lspci", err, f"/closed:{tmp_path}") == ""
+    done = run(["lspci"])
+
+    assert (done.status, done.absent, done.err) == (127, True, "lspci: not found")

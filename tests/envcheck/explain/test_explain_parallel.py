@@ -133,7 +133,8 @@ import os, signal, sys, time
 from pathlib import Path
 from envcheck.cli import main as cli
 from envcheck.explain import parallel
-from envcheck.explain import log_files, workers
+from envcheck.core import workers
+from envcheck.explain import log_files
 
 parallel.WORTH = parallel.PIECE = 1 << 18
 workers.count_usable_cores = lambda: int(sys.argv[1])
@@ -253,7 +254,7 @@ def test_no_worker_is_left(logs: Path, number: int, code: int, group: bool) -> N
 
 def test_threads_are_not_copied() -> None:
     """A process with another thread does all by itself."""
-    code = "import threading, time; from envcheck.explain import workers; "
+    code = "import threading, time; from envcheck.core import workers; "
     code += "threading.Thread(target=time.sleep, args=(1,)).start(); print(workers.count_usable_cores())"
 
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "1\n"

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from envcheck.cli import recordings
 from envcheck.cli.main import main
 from envcheck.collect import snapshot
+from envcheck.core import workers
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
-from envcheck.explain import workers
 
 
 @pytest.fixture

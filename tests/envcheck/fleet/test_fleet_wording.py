@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from envcheck.collect.question_queue import QuestionQueue
 from envcheck.core import language
 from envcheck.core.errors import UsageError
-from envcheck.core.model import Finding, Status
-from envcheck.fleet import connectivity, evaluate, hosts
+from envcheck.core.model import Finding, Question, Status
+from envcheck.fleet import collector, connectivity, evaluate, hosts
+from envcheck.fleet.collector import CollectRequest
 from envcheck.fleet.output import HostOutput
 from envcheck.payload import relay
 from envcheck.report import Style, formats
@@ -80,6 +83,33 @@ def test_a_slow_host_is_not_one_that_hangs(elapsed_s: float, heard_s: float | No
 
     assert (found.seen, found.status) == (words, Status.FAIL)
     assert found.remedy and "--host-timeout" in found.remedy.words
+
+
+def test_a_host_with_a_long_question_may_be_silent_as_long() -> None:
+    """A site's own check may take minutes; the host that runs it is slow, and does not hang."""
+    own = Question("run", ("site-check",), timeout_s=120.0)
+    queue = QuestionQueue("cpu", (own,))
+    queue.list_first_questions()
+    silent = HostOutput("node1", ["clock 1"], hung=True, elapsed_s=300.0, heard_s=200.0)
+
+    assert not silent.is_slow
+    assert replace(silent, longest_s=queue.longest_s).is_slow
+    assert queue.longest_s == 120.0
+
+
+def test_the_time_limits_of_the_questions_are_known_with_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever judges the silence of a host knows how long its questions may take; ssh is a shell on this one."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c "$last"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    outputs: list[HostOutput] = []
+
+    collector.ask_hosts(["node1"], CollectRequest("cpu", (Question("run", ("true",), 77.0),)), outputs.append)
+
+    assert [output.longest_s for output in outputs] == [77.0]
 
 
 def test_the_relay_counts_the_time_of_the_whole_command() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -78,6 +80,45 @@ CODES = (
 def test_the_worst_exit_code(names: tuple[str, ...], code: int, folder: Path) -> None:
     """A failure is worse than an unreadable file, and that worse than what is undetermined."""
     assert run_lint(*(str(folder / name) for name in names)).return_value == code
+
+
+@pytest.mark.parametrize(
+    "raw", [b"echo\n" * (1 << 18), b"echo \xff\n", b"echo \0\n"], ids=["large", "encoding", "binary"]
+)
+def test_an_unreadable_script_of_a_folder(raw: bytes, folder: Path) -> None:
+    """It was not checked: the same exit code as when it is named, and not a file of an unknown program."""
+    (folder / "deep/bad.sh").write_bytes(raw)
+    document = json.loads((result := run_lint(str(folder), "--json")).stdout)
+
+    assert [each["file"] for each in document["unreadable"]] == [str(folder / "deep/bad.sh")]
+    assert (result.return_value, document["skipped"]) == (2, 2)
+    assert run_lint(str(folder / "deep/bad.sh")).exception is not None
+
+
+def test_a_data_set_of_a_folder_is_no_configuration(folder: Path) -> None:
+    """Samples in JSON are larger than any configuration: they are counted, and are no error."""
+    (folder / "deep/bad.sh").unlink()
+    (folder / "deep/samples.json").write_bytes(b"[" + b"1," * (1 << 20) + b"1]")
+    result = run_lint(str(folder), "--json")
+
+    assert (result.return_value, json.loads(result.stdout)["skipped"]) == (0, 3)
+
+
+def test_a_folder_that_cannot_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in it was not checked: it is unreadable, with the reason."""
+    scan = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    document = json.loads((result := run_lint(str(folder), "--json")).stdout)
+
+    assert [each["file"] for each in document["unreadable"]] == [str(folder / "deep")]
+    assert "permission denied" in document["error"].lower()
+    assert result.return_value == 2
 
 
 def test_an_empty_folder_is_undetermined(tmp_path: Path) -> None:

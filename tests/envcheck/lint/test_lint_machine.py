@@ -53,6 +53,19 @@ def test_eight_cards(machine: str, severities: list[Status]) -> None:
     assert list_severities(CARDS, TargetMachine(lambda: there), "launch.cards") == severities
 
 
+@pytest.mark.parametrize(
+    ("name", "severities"),
+    [("910B3", [FAIL]), ("Ascend910", [FAIL]), ("910A", []), ("910B", [Status.WARN])],
+)
+def test_a_range_that_depends_on_the_device(name: str, severities: list[Status]) -> None:
+    """HCCL_RDMA_TIMEOUT goes to 20 on Atlas A2 and A3, to 24 on older ones; where that is unknown it is a warning."""
+    vendor = VendorFacts(VENDORS["npu"], devices=(Device(0, name=name),))
+    machine = TargetMachine(lambda: Facts(vendors=(vendor,)))
+
+    assert list_severities("export HCCL_RDMA_TIMEOUT=22", machine, "variables.range") == severities
+    assert list_severities("export HCCL_RDMA_TIMEOUT=20", machine, "variables.range") == []
+
+
 def test_too_many_cards() -> None:
     """A list of devices that goes beyond those of the machine fails."""
     with simulate_machine("atlas-800t-a2") as answers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from launch.logs import eta
 from launch.logs.reader import LogReader, parse_step_line
-from launch.logs.training_step import TrainingStep, describe_step, format_duration
+from launch.logs.training_step import TrainingStep, describe_step, format_duration, is_same_step
 
 DATA = Path(__file__).parents[2] / "data" / "training_logs"
 
@@ -287,3 +288,12 @@ def test_time_left_is_never_negative(marks: list[tuple[float, int]], of: int | N
     left = eta.remaining_s(marks, of)
 
     assert left is None or left >= 0
+
+
+def test_the_same_step_logged_twice() -> None:
+    """A NaN equals a NaN here; any other value, or none, does not."""
+    step = TrainingStep(loss=math.nan, step=3, grad_norm=1.0)
+
+    assert is_same_step(step, TrainingStep(loss=math.nan, step=3, grad_norm=1.0))
+    for other in (None, replace(step, loss=1.0), replace(step, grad_norm=None), replace(step, step=4)):
+        assert not is_same_step(step, other)

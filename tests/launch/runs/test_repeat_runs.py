@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,13 @@ import jsonschema
 import pytest
 
 from envcheck.cli import schemas
+from envcheck.core.messages import _
 from envcheck.core.model import Finding, Status
 from envcheck.explain import diagnose
-from launch import restart_run
+from launch import adopt_run, restart_run, run_end
 from launch.rendering import resume_option
+from launch.restart_run import RunOutcome
+from launch.run import record
 from launch.run.launcher import TrainingEnd
 from launch.runs import compare_runs, request_note
 from launch.runs.request_note import RequestNote
@@ -104,6 +109,32 @@ def test_every_trainer_has_its_option() -> None:
     assert resume_option.find_resume_option("unknown") is None
 
 
+OWN_JOBS = (
+    ("run.sh", "transformers", False),
+    ("start", "transformers", False),  # a script without a suffix
+    ("command", "transformers", True),
+    ("train.yaml", "LLaMA-Factory", True),
+    ("command", "torchtune", False),  # has no such option
+    ("command", None, False),
+)
+
+
+@pytest.mark.parametrize(("source", "framework", "is_offered"), OWN_JOBS)
+def test_resume_is_offered_where_it_can_be_done(source: str, framework: str | None, is_offered: bool) -> None:
+    """What `train --resume` would refuse, because it cannot add an option, is not offered at the end of a run."""
+    own = {"source": source, "values": {"framework": {"value": framework}}}
+
+    assert run_end._takes_checkpoint(RequestNote(), {"own": own, "command": ["python", "train.py"]}) is is_offered
+
+
+@pytest.mark.parametrize(("recipe", "is_offered"), [("ernie-300b-npu", True), ("no-longer-there", False)])
+def test_resume_of_a_recipe(recipe: str, is_offered: bool) -> None:
+    """A recipe's framework has the option; a recipe that is gone cannot be started again."""
+    begun = {"recipe": recipe, "command": ["erniekit", "train"]}
+
+    assert run_end._takes_checkpoint(RequestNote(), begun) is is_offered
+
+
 def test_the_words_of_a_run_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read from envcheck's own notes, not from the record."""
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
@@ -178,3 +209,32 @@ def test_webhooks_are_kept_in_private(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert found == (("https://host/secret",), ())
     assert (mode, kept.exists()) == (0o600, False)
+
+
+def test_the_successor_of_an_adopted_run_is_the_one_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that the user started in the same moment is not noted as its restart."""
+    monkeypatch.setattr(restart_run, "DELAY_S", 0.0)
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+    run = Run(tmp_path / "runs/old", "failed", None, {})
+    request_note.save_note(run.folder, RequestNote(words=("--restart", "1"), typed_in=tmp_path))
+
+    def start_run(name: str, pid: int) -> None:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        record.save_record(tmp_path / "runs" / name, {"pid": pid, "state": "running"})
+
+    with subprocess.Popen(["sleep", "60"]) as supervisor:
+
+        def repeat(_typed_in: Path, _words: Sequence[str]) -> int:
+            start_run("a-users", os.getppid())
+            start_run("b-restart", supervisor.pid)
+            start_run("c-users", os.getppid())
+            return 0
+
+        start_run("old", os.getppid())
+        adopt_run._restart_run(run, RunOutcome(5, _("a lost link"), False), (), repeat)
+        supervisor.kill()
+
+    restarted = json.loads((run.folder / record.NAME).read_text())
+    assert restarted["restarted_as"] == "b-restart"

@@ -335,6 +335,23 @@ def test_first_records_of_0_1_are_read(tmp_path: Path, said: dict[str, str], exp
     assert (run.state, run.said["state"], run.said.get("stop_reason")) == (expected[0], *expected)
 
 
+def test_states_within_first_records_are_upgraded() -> None:
+    """Those of a Slurm job's nodes, and of an object in a cluster; Slurm's own word for its job is kept."""
+    parts = [{"node": 0, "state": "finished"}, {"node": 1, "state": "interrupted"}, {"node": 2, "state": ["?"]}, None]
+    slurm = states.upgrade_record({"state": "finished", "slurm": {"state": "COMPLETED", "parts": parts}})["slurm"]
+    cluster = states.upgrade_record({"state": "failed", "kubernetes": {"state": "finished"}})["kubernetes"]
+
+    assert [part and part["state"] for part in slurm["parts"]] == ["succeeded", "stopped", ["?"], None]
+    assert (slurm["state"], cluster["state"]) == ("COMPLETED", "succeeded")
+
+
+def test_a_stop_without_reason_has_one_meaning() -> None:
+    """Reading a record and looking for its end agree."""
+    old = {"state": "stopped"}
+
+    assert states.find_end(old) == states.find_end(states.upgrade_record(old)) == states.BY_RULE
+
+
 def test_every_end_has_a_name_in_texts() -> None:
     """Each state in which a run can end is a word of `runs`, and the code of a stopped run depends on why."""
     assert {end.state for end in states.ENDS.values()} <= {str(name) for name in run_state.STATE_NAMES}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from envcheck.core.home_folder import find_user_home
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, verbatim
+from envcheck.core.portable.home_folder import find_user_home
 
 _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")

@@ -324,7 +324,8 @@ def test_shown_and_written(tmp_path: Path) -> None:
 
 def write_gate_report(folder: Path, node: str, *gates: str, evidence: tuple[str, ...] = (), **more: object) -> None:
     common = {"status": "FAIL", "seen": f"{node} has none", "remedy": None, "evidence": list(evidence)}
-    found = [{"name": gate, **common} for gate in gates]
+    checks = {"gate.doctor": {"checks": [line.partition(":")[0] for line in evidence]}}
+    found = [{"name": gate, **common, **checks.get(gate, {})} for gate in gates]
     (folder / f"{node}.json").write_text(json.dumps({"state": "refused" if gates else "ready", "gates": found, **more}))
 
 
@@ -347,6 +348,17 @@ def test_no_node_is_drained_for_what_a_user_or_job_caused(check: str, tmp_path: 
     found = node_reports.judge_nodes(tmp_path, ["n1"])
 
     assert (found.bad_nodes, found.faulty_machines) == (("n1",), {})
+
+
+def test_a_node_is_drained_for_a_check_and_not_for_a_sentence(tmp_path: Path) -> None:
+    """The name of the check decides, whatever its line begins with."""
+    gate: dict[str, object] = {"name": "gate.doctor", "status": "FAIL", "seen": "2 checks failed", "remedy": None}
+    lines = ["devices.health: of a variable", "the card is lost"]
+    gate |= {"evidence": lines, "checks": ["toolkit.environment", "devices.health"]}
+    (tmp_path / "n1.json").write_text(json.dumps({"state": "refused", "gates": [gate]}))
+    found = node_reports.judge_nodes(tmp_path, ["n1"])
+
+    assert found.faulty_machines["n1"].reason == "the card is lost"
 
 
 def test_wrong_options_are_no_fault_of_a_node(tmp_path: Path) -> None:

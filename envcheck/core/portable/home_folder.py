@@ -1,5 +1,4 @@
-"""The user's home and envcheck's own folder.  Supports Python 3.6 and later, because the collector carries this
-module."""
+"""The user's home and envcheck's own folder."""
 
 import os
 from pathlib import Path
