@@ -69,9 +69,9 @@ def test_the_plan_of_real_hosts(fleet: SshFleet) -> None:
     said = json.loads(part.stdout)
 
     assert whole.returncode == 0, whole.stderr
-    assert "21 x 64 GiB ascend-910b" in whole.stdout
-    assert "8 x 64 GiB ascend-910b on node[01,03]" in whole.stdout
-    assert "7 x 64 GiB ascend-910b on node02; only 7 per host are used" in whole.stdout
+    assert "21 x 64 GiB ascend-910b3" in whole.stdout
+    assert "8 x 64 GiB ascend-910b3 on node[01,03]" in whole.stdout
+    assert "7 x 64 GiB ascend-910b3 on node02; only 7 per host are used" in whole.stdout
     assert part.returncode == 3, part.stderr
     assert said["layout"]["cards"] == 14
     assert said["excluded_hosts"] == {"node03": "ssh port refuses connections"}
