@@ -63,8 +63,7 @@ OF_IMAGE = ("job.image_versions",)
 
 
 def check_doctor(s: GateContext) -> Finding:
-    """No check of doctor fails for this job, except those that another gate covers: the details, a line of evidence
-    each."""
+    """No check of doctor fails for this job, except those that another gate covers."""
     bad = [f for f in s.doctor if f.status is Status.FAIL and f.name not in ELSEWHERE]
     if not bad:
         return _judge_doubts(s)
@@ -77,6 +76,7 @@ def check_doctor(s: GateContext) -> Finding:
     )
     seen = _("{count} of {total} checks failed", count=_count_checks(bad), total=_count_checks(s.doctor))
     words = _("Fix the failed checks; `envcheck doctor` shows the details.")
+    # The details are the failed checks, in the order of the lines: who acts on a check needs its name, not a sentence.
     return Finding("gate.doctor", Status.FAIL, seen, diagnose(words, *commands), lines, details=tuple(bad))
 
 
