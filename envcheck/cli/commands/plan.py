@@ -503,14 +503,20 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     found, fits = seen.spread, answer.verdict == planner.FITS
     changes = advice.find_fitting_changes(advised) if advised and not fits else () if advised else None
     left = advice.find_headroom(advised) if advised and fits else None
-    layout = default_layout.list_assumed_options(answer.job, request.option_values)
+    layout, kept = (
+        listed(answer.job, request.option_values)
+        for listed in (default_layout.list_assumed_options, default_layout.list_kept_options)
+    )
     is_larger = seen.job is not None and answer.job.layout.cards > answer.job.device.cards_per_node
     if layout and (seen.is_absent or is_larger):  # the job has more nodes than this machine
-        layout = plan_job.list_machine_options(answer.job) | layout
+        described = plan_job.list_machine_options(answer.job)
+        layout, kept = described | layout, described | kept
+    changes = None if changes is None else advice.keep_layout(changes, kept, request.nodes)
+    left = advice.keep_layout_of_fewest(left, kept, request.nodes) if left else None
     if request.as_json:
         more = (
             _build_job_values(seen)
-            | plan_values.list_advice_values(changes or (), left, layout)
+            | plan_values.list_advice_values(changes or (), left)
             | {
                 "published": [
                     f"{r.name}: {j.title}" for r, j in plan_job.list_published_jobs(answer.job, request.recipes)

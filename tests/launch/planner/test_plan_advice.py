@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from envcheck.cli.main import main
 from envcheck.core.errors import UsageError
 from envcheck.core.toml_file import load_own_table
 from launch.catalogue import devices, framework_options, frameworks, models
@@ -131,6 +134,55 @@ def test_found_layouts_have_their_figures(model: str, place: tuple[str, int, flo
         assert not list(layout_rules.list_refusals(found.plan.job))
         assert again is not None, found.name
         assert verdict.evaluate_job(again).deciding.total == pytest.approx(found.plan.deciding.total), found.name
+
+
+BASES = (
+    "--model 21b --method sft --device 4090 --cards 8",  # a recipe's layout
+    "--model 300b --method sft --device 4090 --cards 8",  # none fits
+    "--model qwen-14b --method sft --device 4090 --cards 4 --framework llamafactory",
+    "--model 21b --method sft --device 4090 --nodes 2",
+    "--model qwen2.5-72b --method sft --device a100 --cards 8 --framework megatron --seq-len 4096 --micro-batch 4",
+    "--model llama-3-8b --method sft --device 4090 --cards 4 --framework litgpt",
+    "--model 21b --method sft --device 4090 --cards 8 --recompute none",
+    "--model 21b --method sft --device npu",
+    "--model 21b --method lora --device h200 --cards 8",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
+def test_a_command_with_the_printed_options_has_the_promised_figure(base: str) -> None:
+    """A change, or the fewest cards, added to the command that printed it fits, with the figure that was printed."""
+    tried = 0
+    for added, need in list_printed_options(base):
+        again = run_plan(f"{base} {added}")
+
+        assert again["verdict"] == "fits", added
+        assert need in (None, again["need_bytes"]["expected"]), added
+        tried += 1
+
+    assert tried
+
+
+def list_printed_options(base: str) -> list[tuple[str, int | None]]:
+    """Return the options of each change, with its need in bytes, and those of the fewest cards."""
+    found = run_plan(base)
+    fewest = found.get("headroom", {}).get("min_cards_options")
+    return [(one["options"], one["need_bytes"]) for one in found.get("changes", ())] + ([(fewest, None)] * bool(fewest))
+
+
+def run_plan(words: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(CliRunner().invoke(main, ["plan", *words.split(), "--json"]).stdout)
+    return document
+
+
+def test_changes_are_printed_with_the_layout_that_they_keep() -> None:
+    """The screen has the same options as the document: of a layout, one option alone would replace all of it."""
+    base = "--model 21b --method sft --device 4090 --cards 8"
+    screen = CliRunner().invoke(main, ["plan", *base.split()]).stdout
+
+    assert "--cards 24 --pp 6 --tp 4" in screen
+    assert all(added in screen for added, _need in list_printed_options(base))
 
 
 def test_advice_is_corrected_as_its_plan_is() -> None:
