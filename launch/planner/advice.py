@@ -95,7 +95,7 @@ def find_fitting_changes(job: PlannedJob, limit: int = 8) -> tuple[LayoutChange,
 
     Single changes; pairs if every fitting single one is costly; three at once if no cheap pair fits either.
     """
-    ways = [way for way in list_single_changes(job) if not any(layout_rules.list_refusals(way[2]))]
+    ways = [way for way in list_single_changes(job) if _is_possible(way[1], way[2])]
     few = [way for way in ways if not COSTLY_OPTIONS & way[1].keys()]
     found = _select_fitting(ways, job)
     if all(COSTLY_OPTIONS & change.added.keys() for change in found):  # prefer two cheap changes to a costly one
@@ -109,13 +109,18 @@ def find_fitting_changes(job: PlannedJob, limit: int = 8) -> tuple[LayoutChange,
     return tuple(sorted(found, key=lambda change: change.cost)[:limit])
 
 
+def _is_possible(options: Mapping[str, str], job: PlannedJob) -> bool:
+    """Whether the framework has settings for the options, and accepts the job."""
+    return framework_options.has_settings(job.framework.name, options) and not any(layout_rules.list_refusals(job))
+
+
 def _pair_changes(
     ways: Iterable[JobChange], more: Callable[[PlannedJob, int], Iterator[JobChange]]
 ) -> Iterator[JobChange]:
     """Yield each change combined with one of `more`, each combination once."""
     for one, options, middle in ways:
         for two, further, last in more(middle, rank_options(options)):
-            if not options.keys() & further.keys() and not any(layout_rules.list_refusals(last)):
+            if not options.keys() & further.keys() and _is_possible(further, last):
                 yield _("{one}, {two}", one=one, two=two), {**options, **further}, last
 
 

@@ -17,7 +17,7 @@ from envcheck.cli.main import main
 from envcheck.core.errors import UsageError
 from envcheck.core.toml_file import load_own_table
 from launch.catalogue import devices, framework_options, frameworks, models
-from launch.memory.planned_job import ParallelLayout, PlannedJob
+from launch.memory.planned_job import ParallelLayout, PlannedJob, Recompute
 from launch.planner import advice, calibration, default_layout, layout_rules, machines, resolve, search, verdict
 from launch.planner.resolve import PlannedMachine
 from launch.planner.sweep import sweep_option
@@ -264,6 +264,41 @@ def test_changes_exist_in_the_framework(framework: str) -> None:
             assert all(kind in f.offloads for kind in other.offload)
             assert not (other.sharding == "fsdp" and other.offload == {"optimizer"})
             assert not (other.sharding == "none" and "params" in other.offload)
+
+
+@pytest.mark.parametrize("framework", sorted(load_own_table(framework_options.FILE)))
+def test_every_suggested_option_has_a_setting(framework: str) -> None:
+    """What the framework cannot be set to do is not suggested: each option, and each part of an offload, has a key."""
+    f, tried = frameworks.load_frameworks()[framework], 0
+    tp = 8 if "tp" in f.degrees else 1
+    for cards, gib, method in itertools.product((1, 8), (16, 24, 48), ("full", "lora")):
+        job = PlannedJob(
+            model=models.load_model("llama-3-8b"), framework=f, device=devices.find_named_device("a100"),
+            memory_gib=gib, layout=ParallelLayout(tp if cards == 8 else 1, cards=cards), method=method,
+            precision=resolve.choose_precision(f), micro_batch=4, grad_accum=2, seq_len=4096,
+            recompute=Recompute("full" if cards == 8 else "none"),
+        )  # fmt: skip
+        for change in advice.find_fitting_changes(job):
+            values = [v for name, value in change.added.items() for v in split_values(name, value) if name != "--cards"]
+            assert len(change.settings) == len(values), f"{change.added} {change.settings}"
+            assert change.plan.job.sharding == "none" or change.plan.job.layout.dense_shards > 1 or cards == 1
+            tried += 1
+
+    assert tried
+
+
+def split_values(name: str, value: str) -> list[str]:
+    return value.split("+") if name == "--offload" else [value]
+
+
+def test_erniekit_has_no_nf4_and_no_offload_of_parameters() -> None:
+    """Changes that ERNIEKit has no key for are not suggested for it, not even combined."""
+    for base in (
+        "--model 21b --method sft --device 4090 --cards 8",
+        "--model 300b --method sft --device 4090 --cards 8",
+    ):
+        for added, _need in list_printed_options(base):
+            assert "nf4" not in added and "params" not in added
 
 
 def test_settings_are_the_frameworks_own() -> None:
