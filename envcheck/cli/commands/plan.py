@@ -16,7 +16,7 @@ from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
-from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.errors import UNDETERMINED, UndeterminedError, UsageError, describe_os_error
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
 from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
@@ -349,17 +349,19 @@ def _predict_rows(request: RowsOptions) -> int:
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
     if odd := job_table.list_unknown_columns(rows):
         click.echo(language.translate(_("envcheck: column {odd} ignored", odd=join(", ", odd))), err=True)
-    named = list(job_table.describe_unknown_words(rows))
+    predictions = list(map(job_table.predict_row, rows))
+    failed = list(job_table.describe_failed_rows(predictions))
+    named = [*failed, *job_table.describe_unknown_words(rows)]
     for text in named[:MOST_NAMED_ROWS]:
         click.echo(language.translate(_("envcheck: {text}", text=text)), err=True)
     if len(named) > MOST_NAMED_ROWS:
         more = _(
-            "envcheck: {count} more rows with unknown words; column `note` has them all",
+            "envcheck: {count} more rows with unknown words or no prediction; column `note` has them all",
             count=len(named) - MOST_NAMED_ROWS,
         )
         click.echo(language.translate(more), err=True)
-    job_table.write_predictions(map(job_table.predict_row, rows), request.output)
-    return 0
+    job_table.write_predictions(predictions, request.output)
+    return UNDETERMINED if failed else 0
 
 
 @dataclass(frozen=True)
