@@ -248,6 +248,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     try:
         machine, job = _lay_out_job(seen, request)
     except UndeterminedError as err:
+        _print_own_job(request, seen)
         if isinstance(request, PlanOptions):
             err.document = _build_unknown_document(err, seen)
         raise
@@ -531,10 +532,7 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     above, below = _render_job_lines(seen, answer)
     if published := plan_job.describe_published_jobs(answer.job, request.recipes):
         below = [*below, published]
-    if request.own_job is not None:
-        from envcheck.job.own_job_text import render_own_job
-
-        click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
+    _print_own_job(request, seen)
     for line in terminal_text.wrap_lines(above, _get_terminal_width()):
         click.echo(line)
     for line in terminal_text.render_plan(answer, changes, left, request.explain, layout, _get_terminal_width()):
@@ -543,6 +541,15 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
         (*(host_spread.format_host_lines(found, fold_hosts) if found else ()), *below), _get_terminal_width()
     ):
         click.echo(line)
+
+
+def _print_own_job(request: LayoutOptions, seen: PlanningTarget) -> None:
+    """Print what was read of the user's own job, if there is one."""
+    if request.own_job is None or request.as_json:
+        return
+    from envcheck.job.own_job_text import render_own_job
+
+    click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
 
 
 def _render_job_lines(seen: PlanningTarget, answer: LaunchPlan) -> tuple[list[str], list[str]]:
