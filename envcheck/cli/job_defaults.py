@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from envcheck.core.language import translate
 from envcheck.core.messages import _
 
-COMMANDS = ("doctor", "plan", "provision", "train")
+COMMANDS = ("bundle", "doctor", "plan", "provision", "train")
 FIELDS = ("model", "method", "device")
 # With one of these, the command has a job already, or is about a machine or an installation that is not of this folder.
 DECIDING = ("recipe", "recipes", "words", "extra", "bundle", "locked", "replay", "resume", "driver")

@@ -145,6 +145,15 @@ def test_plan_takes_the_job_to_other_hardware(run_on: RunOn, tmp_path: Path) -> 
     assert other.stderr.startswith("job of envcheck.toml not used, because of --model\n")
 
 
+def test_bundle_packs_the_job(run_on: RunOn, tmp_path: Path) -> None:
+    """bundle takes the job of the folder; here its model has no recipe, so that nothing is packed."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "nomodel"\n')
+    result = run_on("cpu", "bundle", "-o", str(tmp_path / "job.tar"), "--dry-run")
+
+    assert result.stderr.startswith("job of envcheck.toml: --model nomodel\n")
+    assert "no recipe matches --model nomodel" in str(result.exception)
+
+
 def test_other_commands_ignore_it(run_on: RunOn, tmp_path: Path) -> None:
     """A recorded machine, a list and another command are not about the job of this folder."""
     (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "sft"\ndevice = "nvidia"\n')
