@@ -268,7 +268,7 @@ def test_an_invalid_config(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_rows(tmp_path: Path) -> None:
-    """A table of jobs is planned row by row; an invalid row has the verdict unknown and a note."""
+    """A table of jobs is planned row by row; an invalid row has the verdict unknown, a note, and exit code 3."""
     rows = tmp_path / "rows.csv"
     rows.write_text(
         "id,framework,model,method,cards,device,device_mem_gib,tp,pp,sharding,offload,seq_len,micro_batch,recompute\n"
@@ -279,7 +279,7 @@ def test_rows(tmp_path: Path) -> None:
     done = run_plan("--rows", str(rows), "-o", str(tmp_path / "out.csv"))
     lines = (tmp_path / "out.csv").read_text().splitlines()
 
-    assert done.returncode == 0
+    assert done.returncode == 3
     assert lines[1].split(",")[5] == "does-not-fit"
     assert "cards is 'many'" in lines[2]
     assert "unknown" in lines[3]
