@@ -8,6 +8,7 @@ from pathlib import Path
 from envcheck.core.toml_file import load_own_table
 
 FILE = Path(__file__).with_name("framework_options.toml")
+OF_LAUNCHER = ("--cards",)
 
 
 def find_framework_title(framework: str) -> str:
@@ -24,6 +25,18 @@ def list_framework_options(framework: str, options: Mapping[str, str], rank: int
     parts = ((name, part) for name, value in options.items() for part in _list_values(name, value))
     found = ((_find_setting(table, name, part), part) for name, part in parts)
     return list(dict.fromkeys(setting.format(value=part, rank=rank) for setting, part in found if setting))
+
+
+def has_settings(framework: str, options: Mapping[str, str]) -> bool:
+    """Whether the framework has a setting for every value of these options; True for one without a table.
+
+    The number of cards is no setting: the launcher has it.
+    """
+    table: Mapping[str, str] = load_own_table(FILE).get(framework, {})
+    settings = {name: value for name, value in options.items() if name not in OF_LAUNCHER}
+    return not table or all(
+        _find_setting(table, name, part) for name, value in settings.items() for part in _list_values(name, value)
+    )
 
 
 def _list_values(name: str, value: str) -> Iterator[str]:

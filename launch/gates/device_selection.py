@@ -20,6 +20,7 @@ from launch.gates.results import (
     read_visible_devices,
     select_job_devices,
 )
+from launch.rendering.job_scaling import format_search_command
 
 NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # device UUIDs, which need no further check
 NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")
@@ -46,7 +47,7 @@ def check_world_size(s: GateContext) -> Finding:
         "Choose parallel degrees whose product divides {processes}, or change --cards-per-node or --nnodes.",
         processes=processes,
     )
-    return build_finding("gate.world", good, seen, diagnose(words, f"envcheck plan --cards {processes} --search"))
+    return build_finding("gate.world", good, seen, diagnose(words, format_search_command(s.recipe, s.job, processes)))
 
 
 def check_visible_list(s: GateContext) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from envcheck.core.messages import _
 from launch.catalogue import framework_options
@@ -25,20 +25,22 @@ COSTLY_OPTIONS = frozenset({"--seq-len", "--cards", "--quant", "--method"})
 
 @dataclass(frozen=True)
 class LayoutChange:
-    """A change after which the job fits: description, options to add to the command, and the new plan.
+    """A change after which the job fits: description, the options of the change itself, and the new plan.
 
-    `slower` is its step time divided by that of the job, for the same number of tokens.
+    `slower` is its step time divided by that of the job, for the same number of tokens.  `layout` are the options of a
+    layout that the command left out: any option of a layout on the command line replaces all of it.
     """
 
     what: str
     added: Mapping[str, str]
     plan: LaunchPlan
     slower: float
+    layout: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> str:
-        """The options to add, as on the command line."""
-        return format_options(self.added)
+        """The options to add to the command, which then plans exactly this job."""
+        return format_options(complete_options(self.added, self.layout))
 
     @property
     def settings(self) -> list[str]:
@@ -54,6 +56,36 @@ class LayoutChange:
         return method, quant, cards, round(slower, 2), rank_options(self.added)
 
 
+def complete_options(added: Mapping[str, str], layout: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a change, and then those of the layout that it keeps."""
+    return {**added, **{name: value for name, value in layout.items() if name not in added}}
+
+
+def keep_layout(
+    changes: Iterable[LayoutChange], layout: Mapping[str, str], nodes: int | None = None
+) -> tuple[LayoutChange, ...]:
+    """Return the changes with the options of the layout that the command left out, and of its nodes, if it has some."""
+    return tuple(
+        replace(change, layout={**count_nodes(change.added, change.plan.job, nodes), **layout}) for change in changes
+    )
+
+
+def keep_layout_of_fewest(left: Headroom, layout: Mapping[str, str], nodes: int | None = None) -> Headroom:
+    """Return the headroom with complete options for the fewest cards."""
+    if not left.fewer:
+        return left
+    return replace(left, fewer=complete_options(left.fewer, {**count_nodes(left.fewer, left.least, nodes), **layout}))
+
+
+def count_nodes(added: Mapping[str, str], job: PlannedJob, nodes: int | None) -> dict[str, str]:
+    """Return --nodes for another number of cards, if the command has one: the fewest nodes with equal shares."""
+    if nodes is None or "--cards" not in added:
+        return {}
+    cards = job.layout.cards
+    least = -(-cards // job.device.cards_per_node)
+    return {"--nodes": f"{next(count for count in range(least, cards + 1) if cards % count == 0)}"}
+
+
 def rank_options(options: Iterable[str]) -> int:
     """Return the highest position in ORDER; --grad-accum has none, it only accompanies --micro-batch."""
     return max(ORDER.index(option) for option in options if option in ORDER)
@@ -64,7 +96,7 @@ def find_fitting_changes(job: PlannedJob, limit: int = 8) -> tuple[LayoutChange,
 
     Single changes; pairs if every fitting single one is costly; three at once if no cheap pair fits either.
     """
-    ways = [way for way in list_single_changes(job) if not any(layout_rules.list_refusals(way[2]))]
+    ways = [way for way in list_single_changes(job) if _is_possible(way[1], way[2])]
     few = [way for way in ways if not COSTLY_OPTIONS & way[1].keys()]
     found = _select_fitting(ways, job)
     if all(COSTLY_OPTIONS & change.added.keys() for change in found):  # prefer two cheap changes to a costly one
@@ -78,13 +110,18 @@ def find_fitting_changes(job: PlannedJob, limit: int = 8) -> tuple[LayoutChange,
     return tuple(sorted(found, key=lambda change: change.cost)[:limit])
 
 
+def _is_possible(options: Mapping[str, str], job: PlannedJob) -> bool:
+    """Whether the framework has settings for the options, and accepts the job."""
+    return framework_options.has_settings(job.framework.name, options) and not any(layout_rules.list_refusals(job))
+
+
 def _pair_changes(
     ways: Iterable[JobChange], more: Callable[[PlannedJob, int], Iterator[JobChange]]
 ) -> Iterator[JobChange]:
     """Yield each change combined with one of `more`, each combination once."""
     for one, options, middle in ways:
         for two, further, last in more(middle, rank_options(options)):
-            if not options.keys() & further.keys() and not any(layout_rules.list_refusals(last)):
+            if not options.keys() & further.keys() and _is_possible(further, last):
                 yield _("{one}, {two}", one=one, two=two), {**options, **further}, last
 
 
@@ -120,13 +157,14 @@ def compare_step_time(job: PlannedJob, other: PlannedJob) -> float:
 class Headroom:
     """The largest `seq_len` and `micro_batch`, each alone, and the fewest `cards` with which a job still fits.
 
-    `fewer` are the options for the fewest cards, empty if the job uses them already.
+    `fewer` are the options for the fewest cards, empty if the job uses them already; `least` is the job on them.
     """
 
     seq_len: int
     micro_batch: int
     cards: int
     fewer: Mapping[str, str]
+    least: PlannedJob
 
 
 def find_headroom(job: PlannedJob) -> Headroom:
@@ -143,7 +181,9 @@ def find_headroom(job: PlannedJob) -> Headroom:
     longest = find_largest(long_fits, job.seq_len, max(top, job.seq_len)) // step * step
     batch = find_largest(batch_fits, job.micro_batch, 4096)
     fewest = find_least_cards(job)
-    return Headroom(max(longest, job.seq_len), batch, fewest.layout.cards, list_fewer_cards_options(job, fewest))
+    return Headroom(
+        max(longest, job.seq_len), batch, fewest.layout.cards, list_fewer_cards_options(job, fewest), fewest
+    )
 
 
 def list_fewer_cards_options(job: PlannedJob, least: PlannedJob) -> dict[str, str]:

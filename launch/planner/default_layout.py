@@ -12,7 +12,8 @@ from envcheck.core.messages import _
 from installers.recipes.catalogue import Offer
 from launch.memory.planned_job import PlannedJob, is_assumption_about
 from launch.planner import FITS, option_words, recipe_layout
-from launch.planner.resolve import PARALLEL, PlannedMachine, build_planned_job, pick_model
+from launch.planner.reductions import ADAPTER_RANK
+from launch.planner.resolve import PARALLEL, PlannedMachine, build_planned_job, default_length, pick_model
 
 SEARCHED_OPTIONS = ("offload", "recompute", "micro_batch", "grad_accum")  # the search varies these as well
 LAYOUT_OPTIONS = ("tp", "pp", "vpp", "ep", "cp", "sharding")
@@ -65,3 +66,19 @@ def list_assumed_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str,
     words |= {"--recompute": job.recompute.kind, "--micro-batch": f"{job.micro_batch}", "--seq-len": f"{job.seq_len}"}
     words |= {"--grad-accum": f"{job.grad_accum}"} if job.grad_accum else {}
     return words | ({} if job.trains_all else {"--lora-rank": f"{a.rank}", "--lora-targets": a.targets})
+
+
+def list_kept_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that keep the chosen layout beside another option: without given ones and defaults."""
+    usual = {
+        "--recompute": "full",
+        "--micro-batch": "1",
+        "--seq-len": f"{default_length(job.model, [])}",
+        "--lora-rank": f"{ADAPTER_RANK}",
+        "--lora-targets": "all-linear",
+    }
+    return {
+        name: value
+        for name, value in list_assumed_options(job, asked).items()
+        if usual.get(name) != value and not asked.get(name.lstrip("-").replace("-", "_"))
+    }

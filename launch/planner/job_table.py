@@ -11,8 +11,8 @@ from pathlib import Path
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from launch.memory import GIB
-from launch.memory.planned_job import ParallelLayout
-from launch.planner import UNTOLD, row_models, row_words, table_rows, verdict
+from launch.memory.planned_job import ParallelLayout, PlannedJob
+from launch.planner import UNTOLD, layout_rules, row_models, row_words, table_rows, verdict
 
 COLUMNS = (
     "id",
@@ -34,6 +34,7 @@ KNOWN = {
     "params_total", "tied", "mlp_kind", "mla",
     "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
 }  # fmt: skip
+ALIASES = {"memory_gib": "device_mem_gib"}  # as the option of `envcheck plan`
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
 
 
@@ -44,7 +45,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             raise UsageError(_("{path} is not a file", path=path), _("specify a CSV file"))
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            check_header(path, reader.fieldnames or ())
+            reader.fieldnames = [ALIASES.get(name, name) for name in reader.fieldnames or ()]
+            check_header(path, reader.fieldnames)
             some = itertools.islice(reader, MAX_ROWS + 1)
             table = [
                 {"id": f"{n}", **{k: v for k, v in row.items() if k and (v or k != "id")}}
@@ -94,6 +96,7 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
         check_counts(row)
         job = table_rows.build_row_job(row)
         check_degrees(row, job.layout)
+        check_widths(row, job)
         answer = verdict.evaluate_job(job)
     except EnvcheckError as err:
         return dict.fromkeys(COLUMNS, "") | {
@@ -101,8 +104,9 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
             "predicted_verdict": UNTOLD,
             "note": join("; ", filter(None, (err.message, err.next_step))),
         }
-    odd = [*row_words.list_unknown_words(row)]
-    notes = [*odd, *row_words.list_unlisted_names(row)]
+    odd = [*row_words.list_unknown_words(row), *row_words.list_unknown_cards(row)]
+    assumed = table_rows.describe_assumptions(row, job)
+    notes = [*odd, *row_words.list_unlisted_names(row), *([assumed] if assumed else [])]
     low, high = verdict.reading_interval(answer, table_rows.parse_regime(row))
     return {
         "id": row.get("id", ""),
@@ -129,10 +133,24 @@ def check_counts(row: Mapping[str, str]) -> None:
 def describe_unknown_words(table: Iterable[Mapping[str, str]]) -> Iterator[Message]:
     """Yield a message for each row, with its number and id, that has words which are ignored or replaced."""
     for number, row in enumerate(table, 1):
-        if odd := [*row_words.list_unknown_words(row), *row_words.list_unlisted_names(row)]:
-            name = row.get("id", "")
-            where = f"{number}" if name in ("", f"{number}") else f"{number} ({name})"
-            yield _("row {row}: {words}", row=where, words=join("; ", odd))
+        if odd := [
+            *row_words.list_unknown_words(row),
+            *row_words.list_unknown_cards(row),
+            *row_words.list_unlisted_names(row),
+        ]:
+            yield _("row {row}: {words}", row=_name_row(number, row), words=join("; ", odd))
+
+
+def describe_failed_rows(predictions: Iterable[Mapping[str, str]]) -> Iterator[Message]:
+    """Yield a message for each row without a prediction, with its number and id."""
+    for number, answer in enumerate(predictions, 1):
+        if not answer["predicted_gib"]:
+            yield _("row {row} has no prediction: {reason}", row=_name_row(number, answer), reason=answer["note"])
+
+
+def _name_row(number: int, row: Mapping[str, str]) -> str:
+    name = row.get("id", "")
+    return f"{number}" if name in ("", f"{number}") else f"{number} ({name})"
 
 
 def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:
@@ -147,6 +165,14 @@ def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:
             ),
             _("use at least {needed} cards", needed=x.tp * x.pp * x.cp),
         )
+
+
+def check_widths(row: Mapping[str, str], job: PlannedJob) -> None:
+    """Raise UsageError if tp does not divide a catalogue model; a row with its own heads records an edited one."""
+    if job.layout.tp == 1 or row_models.parse_count(row, "heads"):
+        return
+    if reasons := [*layout_rules.check_widths(job, {name: name for name in layout_rules.OPTIONS})]:
+        raise UsageError(join("; ", reasons), _("use a valid degree, or add the model's dimensions to the row"))
 
 
 def write_predictions(predictions: Iterable[Mapping[str, str]], path: Path) -> None:

@@ -16,6 +16,7 @@ from launch.catalogue import model_config
 from launch.memory.planned_job import PlannedJob
 from launch.planner import layout_rules, recipe_fit, resolve
 from launch.rendering.argument_rows import parse_rows
+from launch.rendering.job_scaling import format_search_command
 
 # Names in messages, instead of the options of `envcheck plan`.
 TRAINING_NAMES: layout_rules.Names = {
@@ -91,8 +92,7 @@ def judge_degrees(
     if found is None:
         return None
     wrong = list_objections(found)
-    search = f"envcheck plan --model {found.model.name} --cards {found.layout.cards} --search"
-    remedy = diagnose(_explain_remedy(job), search)
+    remedy = diagnose(_explain_remedy(job), format_search_command(recipe, job, found.layout.cards))
     return JobFit(not wrong, join("; ", wrong) or describe_shape(found), remedy if wrong else None)
 
 

@@ -124,7 +124,7 @@ def list_offload_changes(job: PlannedJob) -> Iterator[JobChange]:
         other = replace(job, offload=kept | more)
         options = {"--offload": "+".join(sorted(other.offload))}
         missing = [kind for kind in sorted(more) if not layout_rules.is_offload_carried(other, kind)]
-        if missing and job.layout.dense_shards == 1:
+        if missing and job.layout.cards == 1:  # with more, tensor and pipeline ranks leave nothing to shard
             schemes = known[missing[-1]]  # parameters, if they are among them: these need the higher stage
             other = replace(other, sharding=next((s for s in schemes if s in job.framework.sharded), job.sharding))
             options = {"--sharding": SHARDING_NAMES[other.sharding], **options}

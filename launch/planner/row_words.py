@@ -1,7 +1,7 @@
 """Words in the columns of a table of jobs: which are known, and which a row has that are not.
 
 An unknown word leaves a figure, computed as if the cell were empty, and no verdict.  A framework or card that is not
-in the tables is named as well; it has wider bounds, and so a verdict.
+in the tables is named as well; it has wider bounds, and so a verdict, but not a card of unknown memory.
 """
 
 from __future__ import annotations
@@ -105,13 +105,29 @@ def list_unknown_words(row: Mapping[str, str]) -> Iterator[Message]:
             yield _("{key} {value!r} is unknown and was ignored", key=key, value=word)
 
 
+def list_unknown_cards(row: Mapping[str, str]) -> Iterator[Message]:
+    """Yield a message for a card that is not in the table if the row has no memory size: there is no verdict."""
+    text = (row.get("device") or "").strip()
+    if text and not _has_memory(row) and (like := devices.find_device(text).figures_of):
+        yield _(
+            "device {value!r} is not in the device table: planned with the figures and the memory of {name}; "
+            "set device_mem_gib for a verdict",
+            value=text,
+            name=like,
+        )
+
+
 def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:
     """Yield a message for a framework or a card that is planned like another one."""
     name = (row.get("framework") or "").strip()
     if name and not frameworks.find_framework(name):
         yield _("framework {value!r} is unknown: planned as a trainer with the row's layout", value=name)
     text = (row.get("device") or "").strip()
-    if text and (like := devices.find_device(text).figures_of):
+    if text and _has_memory(row) and (like := devices.find_device(text).figures_of):
         yield _(
             "device {value!r} is not in the device table: planned with the figures of {name}", value=text, name=like
         )
+
+
+def _has_memory(row: Mapping[str, str]) -> bool:
+    return bool((row.get("device_mem_gib") or "").strip())

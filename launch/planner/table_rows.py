@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, join
 from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
@@ -233,6 +233,23 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
         "quant": quant if adapters else "",
         "adapter": Adapter(parse_integer(row, "lora_rank", 8), parse_targets(row, model), saved),
     }
+
+
+def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
+    """Return what empty cells were taken as, where `envcheck plan` may assume other values; None if there are none.
+
+    In a table an empty cell means that the run did not have the feature; plan assumes what most recipes set.
+    """
+    values: dict[str, str | int] = {
+        "framework": job.framework.name,
+        "method": job.method,
+        "recompute": job.recompute.kind,
+        "seq_parallel": int(job.sequence_parallel),
+        "fused_ce": int(job.fused_loss),
+    }
+    values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}
+    empty = [f"{name} {value}" for name, value in values.items() if not (row.get(name) or "").strip()]
+    return _("assumed for empty cells: {values}", values=join(", ", empty)) if empty else None
 
 
 def build_row_job(row: Row) -> PlannedJob:

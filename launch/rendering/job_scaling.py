@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -53,16 +54,23 @@ def scale_job(recipe: Recipe, job: RecipeJob, nodes: int | None, cards: int | No
                 fixed=fixed,
             ),
             _(
-                "use a multiple of {fixed}, or set other degrees with --set; "
-                "list them with `envcheck plan --cards {world} --search`",
+                "use a multiple of {fixed}, or set other degrees with --set; list them with `{command}`",
                 fixed=fixed,
-                world=world,
+                command=format_search_command(recipe, job, world),
             ),
         )
     grown = replace(
         job, nodes=wanted[0], cards=wanted[1], processes=wanted[1], parallel={**job.parallel, "data": world // fixed}
     )
     return add_node_options(add_rank_environment(grown)) if wanted[0] > 1 else add_rank_environment(grown)
+
+
+def format_search_command(recipe: Recipe, job: RecipeJob, cards: int) -> str:
+    """Return the command that ranks the layouts of this job on `cards` cards."""
+    model, device = next(iter(recipe.models), ""), job.device or recipe.device
+    named = {"--model": model, "--method": job.method, "--device": device, "--cards": f"{cards}"}
+    words = [word for option, value in named.items() if value for word in (option, value)]
+    return shlex.join(["envcheck", "plan", *words, "--search"])
 
 
 def add_rank_environment(job: RecipeJob) -> RecipeJob:

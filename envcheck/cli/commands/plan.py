@@ -241,6 +241,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     try:
         machine, job = _lay_out_job(seen, request)
     except UndeterminedError as err:
+        _print_own_job(request, seen)
         if isinstance(request, PlanOptions):
             err.document = _build_unknown_document(err, seen)
         raise
@@ -342,17 +343,19 @@ def _predict_rows(request: RowsOptions) -> int:
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
     if odd := job_table.list_unknown_columns(rows):
         click.echo(language.translate(_("envcheck: column {odd} ignored", odd=join(", ", odd))), err=True)
-    named = list(job_table.describe_unknown_words(rows))
+    predictions = list(map(job_table.predict_row, rows))
+    failed = list(job_table.describe_failed_rows(predictions))
+    named = [*failed, *job_table.describe_unknown_words(rows)]
     for text in named[:MOST_NAMED_ROWS]:
         click.echo(language.translate(_("envcheck: {text}", text=text)), err=True)
     if len(named) > MOST_NAMED_ROWS:
         more = _(
-            "envcheck: {count} more rows with unknown words; column `note` has them all",
+            "envcheck: {count} more rows with unknown words or no prediction; column `note` has them all",
             count=len(named) - MOST_NAMED_ROWS,
         )
         click.echo(language.translate(more), err=True)
-    job_table.write_predictions(map(job_table.predict_row, rows), request.output)
-    return 0
+    job_table.write_predictions(predictions, request.output)
+    return 0  # the table is answered: each row has its verdict, and a program that made it reads them all
 
 
 @dataclass(frozen=True)
@@ -496,14 +499,20 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     found, fits = seen.spread, answer.verdict == planner.FITS
     changes = advice.find_fitting_changes(advised) if advised and not fits else () if advised else None
     left = advice.find_headroom(advised) if advised and fits else None
-    layout = default_layout.list_assumed_options(answer.job, request.option_values)
+    layout, kept = (
+        listed(answer.job, request.option_values)
+        for listed in (default_layout.list_assumed_options, default_layout.list_kept_options)
+    )
     is_larger = seen.job is not None and answer.job.layout.cards > answer.job.device.cards_per_node
     if layout and (seen.is_absent or is_larger):  # the job has more nodes than this machine
-        layout = plan_job.list_machine_options(answer.job) | layout
+        described = plan_job.list_machine_options(answer.job)
+        layout, kept = described | layout, described | kept
+    changes = None if changes is None else advice.keep_layout(changes, kept, request.nodes)
+    left = advice.keep_layout_of_fewest(left, kept, request.nodes) if left else None
     if request.as_json:
         more = (
             _build_job_values(seen)
-            | plan_values.list_advice_values(changes or (), left, layout)
+            | plan_values.list_advice_values(changes or (), left)
             | {
                 "published": [
                     f"{r.name}: {j.title}" for r, j in plan_job.list_published_jobs(answer.job, request.recipes)
@@ -516,10 +525,7 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     above, below = _render_job_lines(seen, answer)
     if published := plan_job.describe_published_jobs(answer.job, request.recipes):
         below = [*below, published]
-    if request.own_job is not None:
-        from envcheck.job.own_job_text import render_own_job
-
-        click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
+    _print_own_job(request, seen)
     for line in terminal_text.wrap_lines(above, _get_terminal_width()):
         click.echo(line)
     for line in terminal_text.render_plan(answer, changes, left, request.explain, layout, _get_terminal_width()):
@@ -528,6 +534,15 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
         (*(host_spread.format_host_lines(found, fold_hosts) if found else ()), *below), _get_terminal_width()
     ):
         click.echo(line)
+
+
+def _print_own_job(request: LayoutOptions, seen: PlanningTarget) -> None:
+    """Print what was read of the user's own job, if there is one."""
+    if request.own_job is None or request.as_json:
+        return
+    from envcheck.job.own_job_text import render_own_job
+
+    click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
 
 
 def _render_job_lines(seen: PlanningTarget, answer: LaunchPlan) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from envcheck.core.version import SCHEMA_VERSION
@@ -52,20 +52,15 @@ def add_schema(values: dict[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA_VERSION, **values}
 
 
-def list_advice_values(
-    advice: Iterable[LayoutChange], left: Headroom | None, layout: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return fitting changes, or the headroom, for JSON; options include those of `layout`, to add to the command."""
-    layout = layout or {}
+def list_advice_values(advice: Iterable[LayoutChange], left: Headroom | None) -> dict[str, Any]:
+    """Return fitting changes, or the headroom, for JSON; options are those to add to the command."""
     if left:
         known = {"seq_len": left.seq_len, "micro_batch": left.micro_batch, "min_cards": left.cards}
-        return {
-            "headroom": {**known, "min_cards_options": format_options({**layout, **left.fewer}) if left.fewer else ""}
-        }
+        return {"headroom": {**known, "min_cards_options": format_options(left.fewer)}}
     return {
         "changes": [
             {
-                "options": format_options({**layout, **c.added}),
+                "options": c.options,
                 "description": c.what,
                 "framework_options": c.settings,
                 "need_bytes": round(c.plan.deciding.total),

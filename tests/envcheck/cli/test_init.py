@@ -118,6 +118,46 @@ def test_commands_use_the_job(run_on: RunOn, tmp_path: Path, words: tuple[str, .
     assert ("job of envcheck.toml: --model 21b --method sft --device nvidia" in result.stderr) is applies
 
 
+@pytest.mark.parametrize(
+    ("words", "line", "recipe", "method"),
+    [
+        (("plan", "--method", "lora"), "job of envcheck.toml: --model 21b --device nvidia", "ernie-21b-nvidia", "lora"),
+        (("doctor", "--device", "nvidia"), "job of envcheck.toml: --model 21b --method sft", "ernie-21b-nvidia", "sft"),
+        (("provision", "--device", "cpu", "--dry-run"), "job of envcheck.toml not used, because of --device", "", ""),
+        (("doctor", "--device", "npu"), "job of envcheck.toml not used, because of --device", "", ""),
+    ],
+)
+def test_a_part_of_the_job_on_the_command_line(
+    run_on: RunOn, tmp_path: Path, words: tuple[str, ...], line: str, recipe: str, method: str
+) -> None:
+    """Options that do not conflict with the table complete each other; else a line tells that it is not used."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "sft"\ndevice = "nvidia"\n')
+    result = run_on("h200x8", *words, "--json")
+    job = json.loads(result.stdout)["job"]
+
+    assert result.stderr.startswith(line)
+    assert not recipe or (job["recipe"], job["method"]) == (recipe, method)
+
+
+def test_plan_takes_the_job_to_other_hardware(run_on: RunOn, tmp_path: Path) -> None:
+    """With --device, plan answers for the job of the folder on that card; another model is another job."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "lora"\ndevice = "npu"\n')
+    moved, other = (run_on("h200x8", "plan", *words, "--json") for words in (("--device", "h20"), ("--model", "0.3b")))
+
+    assert json.loads(moved.stdout)["device"] == "nvidia-h20"
+    assert moved.stderr.startswith("job of envcheck.toml: --model 21b --method lora\n")
+    assert other.stderr.startswith("job of envcheck.toml not used, because of --model\n")
+
+
+def test_bundle_packs_the_job(run_on: RunOn, tmp_path: Path) -> None:
+    """bundle takes the job of the folder; here its model has no recipe, so that nothing is packed."""
+    (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "nomodel"\n')
+    result = run_on("cpu", "bundle", "-o", str(tmp_path / "job.tar"), "--dry-run")
+
+    assert result.stderr.startswith("job of envcheck.toml: --model nomodel\n")
+    assert "no recipe matches --model nomodel" in str(result.exception)
+
+
 def test_other_commands_ignore_it(run_on: RunOn, tmp_path: Path) -> None:
     """A recorded machine, a list and another command are not about the job of this folder."""
     (tmp_path / "envcheck.toml").write_text('[job]\nmodel = "21b"\nmethod = "sft"\ndevice = "nvidia"\n')

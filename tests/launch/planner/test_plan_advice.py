@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from envcheck.cli.main import main
 from envcheck.core.errors import UsageError
 from envcheck.core.toml_file import load_own_table
 from launch.catalogue import devices, framework_options, frameworks, models
-from launch.memory.planned_job import ParallelLayout, PlannedJob
+from launch.memory.planned_job import ParallelLayout, PlannedJob, Recompute
 from launch.planner import (
     advice,
     calibration,
@@ -144,6 +147,55 @@ def test_found_layouts_have_their_figures(model: str, place: tuple[str, int, flo
         assert verdict.evaluate_job(again).deciding.total == pytest.approx(found.plan.deciding.total), found.name
 
 
+BASES = (
+    "--model 21b --method sft --device 4090 --cards 8",  # a recipe's layout
+    "--model 300b --method sft --device 4090 --cards 8",  # none fits
+    "--model qwen-14b --method sft --device 4090 --cards 4 --framework llamafactory",
+    "--model 21b --method sft --device 4090 --nodes 2",
+    "--model qwen2.5-72b --method sft --device a100 --cards 8 --framework megatron --seq-len 4096 --micro-batch 4",
+    "--model llama-3-8b --method sft --device 4090 --cards 4 --framework litgpt",
+    "--model 21b --method sft --device 4090 --cards 8 --recompute none",
+    "--model 21b --method sft --device npu",
+    "--model 21b --method lora --device h200 --cards 8",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
+def test_a_command_with_the_printed_options_has_the_promised_figure(base: str) -> None:
+    """A change, or the fewest cards, added to the command that printed it fits, with the figure that was printed."""
+    tried = 0
+    for added, need in list_printed_options(base):
+        again = run_plan(f"{base} {added}")
+
+        assert again["verdict"] == "fits", added
+        assert need in (None, again["need_bytes"]["expected"]), added
+        tried += 1
+
+    assert tried
+
+
+def list_printed_options(base: str) -> list[tuple[str, int | None]]:
+    """Return the options of each change, with its need in bytes, and those of the fewest cards."""
+    found = run_plan(base)
+    fewest = found.get("headroom", {}).get("min_cards_options")
+    return [(one["options"], one["need_bytes"]) for one in found.get("changes", ())] + ([(fewest, None)] * bool(fewest))
+
+
+def run_plan(words: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(CliRunner().invoke(main, ["plan", *words.split(), "--json"]).stdout)
+    return document
+
+
+def test_changes_are_printed_with_the_layout_that_they_keep() -> None:
+    """The screen has the same options as the document: of a layout, one option alone would replace all of it."""
+    base = "--model 21b --method sft --device 4090 --cards 8"
+    screen = CliRunner().invoke(main, ["plan", *base.split()]).stdout
+
+    assert "--cards 24 --pp 6 --tp 4" in screen
+    assert all(added in screen for added, _need in list_printed_options(base))
+
+
 def test_advice_is_corrected_as_its_plan_is() -> None:
     """With a calibration, every suggested change fits after the correction."""
     job = resolve.build_planned_job(
@@ -223,6 +275,41 @@ def test_changes_exist_in_the_framework(framework: str) -> None:
             assert all(kind in f.offloads for kind in other.offload)
             assert not (other.sharding == "fsdp" and other.offload == {"optimizer"})
             assert not (other.sharding == "none" and "params" in other.offload)
+
+
+@pytest.mark.parametrize("framework", sorted(load_own_table(framework_options.FILE)))
+def test_every_suggested_option_has_a_setting(framework: str) -> None:
+    """What the framework cannot be set to do is not suggested: each option, and each part of an offload, has a key."""
+    f, tried = frameworks.load_frameworks()[framework], 0
+    tp = 8 if "tp" in f.degrees else 1
+    for cards, gib, method in itertools.product((1, 8), (16, 24, 48), ("full", "lora")):
+        job = PlannedJob(
+            model=models.load_model("llama-3-8b"), framework=f, device=devices.find_named_device("a100"),
+            memory_gib=gib, layout=ParallelLayout(tp if cards == 8 else 1, cards=cards), method=method,
+            precision=resolve.choose_precision(f), micro_batch=4, grad_accum=2, seq_len=4096,
+            recompute=Recompute("full" if cards == 8 else "none"),
+        )  # fmt: skip
+        for change in advice.find_fitting_changes(job):
+            values = [v for name, value in change.added.items() for v in split_values(name, value) if name != "--cards"]
+            assert len(change.settings) == len(values), f"{change.added} {change.settings}"
+            assert change.plan.job.sharding == "none" or change.plan.job.layout.dense_shards > 1 or cards == 1
+            tried += 1
+
+    assert tried
+
+
+def split_values(name: str, value: str) -> list[str]:
+    return value.split("+") if name == "--offload" else [value]
+
+
+def test_erniekit_has_no_nf4_and_no_offload_of_parameters() -> None:
+    """Changes that ERNIEKit has no key for are not suggested for it, not even combined."""
+    for base in (
+        "--model 21b --method sft --device 4090 --cards 8",
+        "--model 300b --method sft --device 4090 --cards 8",
+    ):
+        for added, _need in list_printed_options(base):
+            assert "nf4" not in added and "params" not in added
 
 
 def test_settings_are_the_frameworks_own() -> None:

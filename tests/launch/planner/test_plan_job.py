@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,16 @@ def test_a_plan_that_cannot_be_made_is_a_document(run_on: Any) -> None:
     document = done.exception.document
     assert (document["verdict"], document["job"]["recipe"]) == ("unknown", "tiny-nvidia")
     assert "does not support tiny" in document["reason"] and done.exception.next_step
+
+
+def test_an_own_job_without_cards_is_shown(run_on: Any, tmp_path: Path) -> None:
+    """On a machine without accelerators the screen has what was read of the job, before the error."""
+    job = tmp_path / "my.yaml"
+    job.write_text("model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nfinetuning_type: lora\ndataset: alpaca\n")
+    result = run_on("cpu", "plan", str(job))
+
+    assert isinstance(result.exception, UndeterminedError)
+    assert result.stdout.startswith("job: ") and "Qwen/Qwen2.5-7B-Instruct" in result.stdout
 
 
 def test_an_undetermined_start(on_machine: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envcheck.cli.commands.plan import plan
 from launch import planner
 from launch.catalogue import frameworks
 from launch.planner import job_table, row_words, table_rows
@@ -117,6 +119,60 @@ def test_row_numbers_of_unknown_words(tmp_path: Path) -> None:
     assert "row 3 (1): framework 'blubb' is unknown" in done.stderr and "device 'Q9-80G'" in done.stderr
     assert [answer["id"] for answer in answers] == ["1", "x", "1"]
     assert answers[2]["predicted_verdict"] != planner.UNTOLD
+
+
+SHORT = {"id": "1", "model": "21b", "method": "lora", "cards": "8", "tp": "4", "pp": "2", "sharding": "stage1",
+         "seq_len": "8192", "micro_batch": "1", "device": "h200"}  # fmt: skip
+
+
+def test_empty_cells_are_named_in_the_note() -> None:
+    """The note has what empty cells were taken as: plan would assume full recomputation, for example."""
+    note = job_table.predict_row(SHORT)["note"]
+    given = {"framework": "paddle", "recompute": "full", "seq_parallel": "1", "fused_ce": "1", "lora_rank": "32"}
+
+    assert (
+        "assumed for empty cells: framework megatron, recompute none, seq_parallel 0, fused_ce 0, lora_rank 8" in note
+    )
+    assert "assumed" not in job_table.predict_row({**SHORT, **given})["note"]
+
+
+def test_an_unknown_card_without_its_memory_has_no_verdict() -> None:
+    """An unknown card has a verdict only if the row has its memory."""
+    bare, sized = (job_table.predict_row({**SHORT, "device": "frobcard", "device_mem_gib": gib}) for gib in ("", "96"))
+
+    assert (
+        bare["predicted_verdict"] == planner.UNTOLD and "device 'frobcard' is not in the device table" in bare["note"]
+    )
+    assert sized["predicted_verdict"] == planner.FITS
+
+
+def test_tensor_degrees_are_refused_as_by_plan() -> None:
+    """A degree that does not divide a catalogue model has no prediction; one with dimensions records an edited one."""
+    answer = job_table.predict_row({**SHORT, "cards": "9", "tp": "3", "pp": "1"})
+
+    assert (answer["predicted_gib"], answer["predicted_verdict"]) == ("", planner.UNTOLD)
+    assert "tp 3 does not divide 20 heads and 4 key/value heads" in answer["note"]
+    assert job_table.predict_row({**BASE, "tp": "3", "cards": "6"})["predicted_gib"]
+
+
+def test_rows_without_a_prediction_are_listed(tmp_path: Path) -> None:
+    """Rows that fail are named on standard error, the others are written, and the exit code is 3."""
+    table, out = tmp_path / "jobs.csv", tmp_path / "out.csv"
+    lines = [{**SHORT, "memory_gib": "96"}, {**SHORT, "id": "x", "model": "nomodel"}, {**SHORT, "cards": "many"}]
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*SHORT, "memory_gib"], restval="")
+        writer.writeheader()
+        writer.writerows(lines)
+    done = CliRunner().invoke(plan, ["--rows", str(table), "-o", str(out)], standalone_mode=False)
+    with out.open(newline="") as file:
+        answers = list(csv.DictReader(file))
+
+    assert done.return_value == 3
+    assert "row 2 (x) has no prediction: unknown --model nomodel" in done.stderr
+    assert "row 3 (1) has no prediction" in done.stderr
+    assert "memory_gib" not in done.stderr
+    assert [bool(answer["predicted_gib"]) for answer in answers] == [True, False, False]
+    assert "of 9" in answers[0]["note"]  # of 96 GiB
 
 
 def test_a_model_by_its_dimensions() -> None:

@@ -148,7 +148,7 @@ WRONG = (
         NPU,
         {"cards": 5},
         "1 x 5 = 5 cards; tensor 4 x pipeline 4 x sharding 1 needs a multiple of 16",
-        "envcheck plan --cards 5 --search",
+        "--method lora --device npu --cards 5 --search`",
     ),
     (
         {"model": "21b", "method": "lora", "node_role": "nvidia"},
