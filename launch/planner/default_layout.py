@@ -12,7 +12,6 @@ from envcheck.core.messages import _
 from installers.recipes.catalogue import Offer
 from launch.memory.planned_job import PlannedJob, is_assumption_about
 from launch.planner import FITS, option_words, recipe_layout
-from launch.planner.reductions import ADAPTER_RANK
 from launch.planner.resolve import PARALLEL, PlannedMachine, build_planned_job, default_length, pick_model
 
 SEARCHED_OPTIONS = ("offload", "recompute", "micro_batch", "grad_accum")  # the search varies these as well
@@ -74,7 +73,7 @@ def list_kept_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str, st
         "--recompute": "full",
         "--micro-batch": "1",
         "--seq-len": f"{default_length(job.model, [])}",
-        "--lora-rank": f"{ADAPTER_RANK}",
+        "--lora-rank": f"{option_words.ADAPTER_RANK}",
         "--lora-targets": "all-linear",
     }
     return {
