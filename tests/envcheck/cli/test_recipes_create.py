@@ -127,6 +127,21 @@ def test_created_recipe_runs_in_the_same_environment(run_on: Run, tmp_path: Path
     assert "runs in your own environment" in str(refused.exception)
 
 
+@pytest.mark.parametrize("words", (("lf.yaml",), ("--recipe", "lf", "--recipes", "own")))
+def test_missing_program_prevents_the_start(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A program that PATH does not have closes the same gate for the job and for its recipe, also in a dry run."""
+    name_job(tmp_path, "lf.yaml", LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", ""))
+    run_on(MACHINE, "recipes", "create", "-o", "own/lf.toml", "lf.yaml")
+    document = json.loads(run_on(MACHINE, "train", *words, "--gates", "--json").stdout)
+    gates = {gate["name"]: gate for gate in document["gates"]}
+    previewed = run_on(MACHINE, "train", *words, "--dry-run")
+
+    assert gates["gate.command"]["status"] == "FAIL"
+    assert "llamafactory-cli is not in PATH" in gates["gate.command"]["seen"]
+    assert "llamafactory-cli is not in PATH" in previewed.stdout
+    assert gates["gate.lint"]["status"] == ("OK" if words == ("lf.yaml",) else "NOT_APPLICABLE")
+
+
 @pytest.mark.parametrize("words", (("doctor",), ("plan",), ("train", "--gates"), ("train", "--dry-run")))
 def test_texts_about_own_jobs(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     """What is printed about a job of the user's own does not call it a recipe."""
