@@ -142,6 +142,17 @@ def test_missing_program_prevents_the_start(run_on: Run, tmp_path: Path, words: 
     assert gates["gate.lint"]["status"] == ("OK" if words == ("lf.yaml",) else "NOT_APPLICABLE")
 
 
+def test_impossible_value_prevents_the_start(run_on: Run, tmp_path: Path) -> None:
+    """What plan refuses closes gate.lint of train."""
+    (words,) = name_job(tmp_path, "my.yaml", LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", "lora_rank: -8\n"))
+    document = json.loads(run_on(MACHINE, "train", words, "--gates", "--json").stdout)
+    found = next(gate for gate in document["gates"] if gate["name"] == "gate.lint")
+    refused = run_on(MACHINE, "plan", words)
+
+    assert found["status"] == "FAIL" and any("lora_rank -8" in line for line in found["evidence"])
+    assert "lora_rank -8" in f"{refused.stdout}{refused.exception}"
+
+
 @pytest.mark.parametrize("words", (("doctor",), ("plan",), ("train", "--gates"), ("train", "--dry-run")))
 def test_texts_about_own_jobs(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     """What is printed about a job of the user's own does not call it a recipe."""
