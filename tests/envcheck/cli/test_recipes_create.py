@@ -104,6 +104,30 @@ def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: s
     assert (tmp_path / "my.yaml").read_text() == LLAMAFACTORY
 
 
+SECRET = "sk-0123456789abcdefghijklmn"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    (
+        (("--api_key", SECRET), "--api_key"),
+        ((f"--hub_token={SECRET}",), "--hub_token"),
+        (("--hub_token", "short"), "--hub_token"),
+        (("--eos_token", "<end>", "--use_auth_token", "true", "--hub_token", "$HF_TOKEN"), ""),
+    ),
+)
+def test_secrets_are_not_written(run_on: Run, tmp_path: Path, words: tuple[str, ...], name: str) -> None:
+    """A command with a secret makes no recipe: the file would show it; the option is named, not its value."""
+    result = run_on(MACHINE, "recipes", "create", "-o", "mine.toml", "--", *shlex.split(TORCHRUN), *words)
+
+    if not name:
+        assert (result.exit_code, (tmp_path / "mine.toml").exists()) == (0, True), result.exception
+        return
+    assert isinstance(result.exception, UsageError)
+    assert f"a secret in {name}," in str(result.exception.message) and SECRET not in str(result.exception.message)
+    assert not (tmp_path / "mine.toml").exists()
+
+
 def test_created_recipe_runs_in_the_same_environment(run_on: Run, tmp_path: Path) -> None:
     """No environment of envcheck's own is asked for, none is made, and the program of the job is looked for."""
     program = tmp_path / "bin" / "torchrun"
