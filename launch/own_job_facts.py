@@ -21,6 +21,7 @@ from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
 from envcheck.job.suitability import judge_requirements
 from envcheck.scripts import source_file
+from envcheck.scripts.jobs import own_job_reader
 from installers.recipes.recipe import Recipe
 from launch.rendering.option_schema import Versions
 
@@ -36,16 +37,20 @@ def resolve_job(
     folder: str = "",
     is_here: bool = True,
 ) -> Job:
-    """Return the job as `resolve` does; that of a user's own with the verdict on its script and its programs.
+    """Return the job as `resolve` does, with the verdict on script and programs if the user's own environment has them.
 
     For doctor, plan and a training on this machine, which report that verdict; all others call `resolve`.
     `is_here`: the facts are those of this machine, which has the job's files.
     """
     job = resolve(request, recipes, facts, installed, folder)
-    if job.own is None:
+    if job.own is not None:
+        mine = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == job.device))
+        script = judge_script(job.own, mine, is_here)
+    elif job.recipe.own_environment and request.into is None:
+        script = judge_recipe_programs(job, is_here)
+    else:
         return job
-    mine = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == job.device))
-    wanted = replace(job.wanted, script=judge_script(job.own, mine, is_here))
+    wanted = replace(job.wanted, script=script)
     return replace(job, wanted=wanted, findings=judge_requirements(replace(facts, wanted=wanted)))
 
 
@@ -53,22 +58,35 @@ def judge_script(own: OwnJob, facts: Facts, is_here: bool = True) -> ScriptVerdi
     """Return the linter's verdict on the file or the command of the job, and its programs that PATH does not have."""
     found = lint_own_job(own, facts, is_here)
     unread = next((r for r in found.remarks if r.severity is Status.UNKNOWN and r.rule == "shell.syntax"), None)
-    absent = [program for program in own.programs if is_here and not _has_program(program)]
-    changed = tuple(_describe_unsure(program) for program in absent if not program.is_sure)
-    elsewhere = tuple(
-        _("cannot determine whether {program} is in PATH on another host", program=program.name)
-        for program in ([] if is_here else own.programs)
-    )
-    return ScriptVerdict(
+    return replace(
+        _judge_programs(own.programs, is_here),
         name=found.source.name,
         is_file=own.is_file,
         mistakes=_describe_remarks(found, Status.FAIL),
         warnings=_describe_remarks(found, Status.WARN),
         unread=unread.seen if unread else NOTHING,
         unread_remedy=unread.remedy if unread else NOTHING,
-        absent=tuple(_describe_absent(program) for program in absent if program.is_sure),
-        unsure=(*changed, *elsewhere),
+        is_linted=True,
     )
+
+
+def judge_recipe_programs(job: Job, is_here: bool = True) -> ScriptVerdict:
+    """Return the programs that PATH does not have, of a recipe's job that runs in the user's own environment."""
+    launcher = job.method.launcher
+    is_named = bool(launcher) and not launcher[0].startswith("{")  # the interpreter is a placeholder
+    programs = own_job_reader.read_command_job(launcher).programs if is_named else ()
+    return replace(_judge_programs(programs, is_here), name=job.recipe.name)
+
+
+def _judge_programs(programs: Sequence[JobProgram], is_here: bool) -> ScriptVerdict:
+    absent = [program for program in programs if is_here and not _has_program(program)]
+    changed = tuple(_describe_unsure(program) for program in absent if not program.is_sure)
+    elsewhere = tuple(
+        _("cannot determine whether {program} is in PATH on another host", program=program.name)
+        for program in ([] if is_here else programs)
+    )
+    absent_here = tuple(_describe_absent(program) for program in absent if program.is_sure)
+    return ScriptVerdict("", False, absent=absent_here, unsure=(*changed, *elsewhere), is_linted=False)
 
 
 def lint_own_job(own: OwnJob, facts: Facts, is_here: bool = True) -> LintResult:

@@ -25,7 +25,13 @@ def describe_contents(image: ImageVersions) -> Message:
 
 def list_versions(image: ImageVersions) -> Message:
     """Return the versions in the image: CANN 8.0.RC1, Python 3.10."""
-    return join(", ", [f"{version_findings.component_title(name)} {version}" for name, version in image.holds.items()])
+    return join(
+        ", ",
+        [
+            _("{name} {value}", name=version_findings.component_title(name), value=version)
+            for name, version in image.holds.items()
+        ],
+    )
 
 
 def judge_driver(image: ImageVersions, v: VendorFacts, driver: str, upgrade: str) -> Finding:

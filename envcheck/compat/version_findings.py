@@ -121,6 +121,6 @@ def format_source(v: PairVerdict) -> Message:
     return join(", ", filter(None, (*(fill(titles.get(name, name)) for name in v.source[:1]), v.date)))
 
 
-def component_title(component: str) -> str:
+def component_title(component: str) -> Message:
     """Return the component's display name."""
-    return load_components()[component].title
+    return fill(load_components()[component].title)

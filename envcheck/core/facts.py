@@ -42,6 +42,7 @@ class ScriptVerdict:
     """What the linter found in the file or the command of a user's own job, and the programs that PATH does not have.
 
     `unsure` are absent programs that the script may put into PATH itself; `unread` is why the script cannot be parsed.
+    `is_linted` is false for a recipe's job in the user's own environment, of which only the programs are known.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ScriptVerdict:
     unread_remedy: Message = NOTHING
     absent: tuple[Message, ...] = ()
     unsure: tuple[Message, ...] = ()
+    is_linted: bool = True
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ _ASSIGNED = (
 )
 _OPTION = r"(?i)(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*"
 _OPTION_NAME = r"(?i)--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)"
+# Tokens of a tokenizer, and values that are a switch, a count, or the name of a variable.
+_MARKER_OPTION = r"(?i)--?[\w-]{0,40}(?:bos|eos|pad|unk|sep|cls|mask|image|video|audio|stop|start|end|special)[-_]token"
+_NO_SECRET = r"(?i)true|false|none|null|\d{1,12}|\$.*"
 _BEARER = r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
 _KNOWN = r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b"
 # Every match contains one of these, except non-ASCII letters that become s or i in another case.
@@ -47,6 +50,17 @@ def redact_words(words: Iterable[str]) -> tuple[str, ...]:
         found.append(BLANK if behind and not word.startswith("-") else redact_text(word))
         behind = bool(re.fullmatch(_OPTION_NAME, word))
     return tuple(found)
+
+
+def list_secret_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return what holds a secret in a command: the option or variable, else the word itself, redacted."""
+    texts, found = tuple(words), []
+    for before, word, shown in zip(("", *texts), texts, redact_words(texts), strict=False):
+        name = before if shown == BLANK and before.startswith("-") else shown.partition("=")[0]
+        value = word if name == before else word.partition("=")[2]
+        if shown != word and not re.fullmatch(_MARKER_OPTION, name) and not re.fullmatch(_NO_SECRET, value):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
 
 
 def redact_variable(name: str, value: str) -> str:

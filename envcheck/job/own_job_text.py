@@ -31,7 +31,7 @@ def render_own_job(own: OwnJob) -> Iterator[str]:
         head = f"{_pad(f'  {label}', label_width)}{_pad(value, value_width)}"
         fits = max(place_at, display_width(head)) + display_width(place) <= width
         if width - place_at < LEAST_PLACE and not fits:  # a narrow terminal: the place below the value
-            yield from wrap_text(f"{_pad(f'  {label}', label_width)}{value}", width, "", "      ")
+            yield from wrap_text(value, width, _pad(f"  {label}", label_width), "      ")
             yield from wrap_text(place, width, "      ", "      ")
         else:
             yield from wrap_text(place, width, head, " " * place_at) or [head.rstrip()]

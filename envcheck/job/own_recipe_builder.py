@@ -123,7 +123,8 @@ def count_machine_cards(device: str, facts: Facts) -> int:
 def _fill_value(value: JobValue, device: str, cards: int) -> JobValue:
     """Return the value with what the machine settles."""
     machine = {"device": device, "cards": str(cards)}
-    return replace(value, value=machine[value.name]) if value.name in machine and not value.value else value
+    is_open = value.name in machine and not value.value and not value.is_invalid
+    return replace(value, value=machine[value.name]) if is_open else value
 
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:

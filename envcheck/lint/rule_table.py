@@ -43,6 +43,7 @@ from envcheck.lint.rules.training import (
     rank_table,
     ranks,
     scheduler,
+    value_ranges,
     value_types,
     written_script,
 )
@@ -119,6 +120,7 @@ JUDGES: dict[str, Judge] = {
     "training.bubble": hyperparameters.find_large_pipeline_bubble,
     "training.mixture": hyperparameters.find_wrong_data_mixture,
     "training.rate": hyperparameters.find_unusual_learning_rates,
+    "training.range": value_ranges.find_impossible_numbers,
     "training.output": hyperparameters.find_output_in_model_folder,
     "training.backend": backend.find_foreign_backends,
     "training.offload": memory_and_disk.find_offload_to_host,

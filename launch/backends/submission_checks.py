@@ -5,19 +5,25 @@ A wrong option is an error of the command line here; on a node it would look lik
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.messages import Message, _, join
+from envcheck.core.messages import Message, _, join, ngettext
 from envcheck.job.command import BLANKS, TrainingCommand
 from envcheck.job.definition import Job
+from envcheck.vendors import VENDORS
+from installers.recipes.recipe import RecipeJob
 from launch.gates import endpoints
 from launch.gates.context import find_launcher_port
 from launch.targets.train_request import TrainRequest
 
+HOST_SERVICES = {22: "sshd", 25: "SMTP", 53: "DNS", 80: "HTTP", 111: "rpcbind", 443: "HTTPS"}  # of most servers (IANA)
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+MEMORY_FOLDER = "/dev/shm"  # a usual file system
 FIRST_USER_PORT = 1024  # only root may listen on a lower one
 # Values that each node of a job sets, or that have a default there.
 SET_ON_NODES = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
@@ -55,9 +61,54 @@ def check_ports(job: Job, command: TrainingCommand, taken: Mapping[int, str], is
         raise UsageError(clash, another)
 
 
+def check_device_count(option: str, text: str, count: int, job: RecipeJob, device: str) -> None:
+    """Raise UsageError if `text` of the option requests fewer devices (or boards, where a vendor's has several chips)
+    than each node of the job uses."""
+    cards = job.cards or job.processes
+    least = 1 if device == "cpu" else math.ceil(cards / VENDORS[device].chips_per_card)
+    if count < least:
+        raise UsageError(
+            ngettext(
+                "{option} {text}: requests {requested} on each node, but the job uses {count} device",
+                "{option} {text}: requests {requested} on each node, but the job uses {count} devices",
+                cards,
+                option=option,
+                text=text,
+                requested=count,
+            ),
+            _("request at least {least}, or omit the number", least=least),
+        )
+
+
+def check_runs_folder(runs: Path, is_here: bool) -> None:
+    """Raise UsageError if no run folder can be made there; `is_here`: the nodes see the same files as this machine."""
+    path = Path(os.path.normpath(_make_absolute(runs)))
+    there = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
+    if _is_kernel_folder(str(path)) or (is_here and not there.is_dir()):
+        raise UsageError(
+            _("--runs {path}: no run folder can be made there", path=path), _("choose a folder on a disk with --runs")
+        )
+
+
+def check_storage(storage: str) -> None:
+    """Raise UsageError for a path of the nodes that is their root, or a file system of their kernel."""
+    path = os.path.normpath(storage)
+    if path.strip("/") == "" or _is_kernel_folder(path):
+        raise UsageError(
+            _("--storage {path} would give the pods the system of the node", path=storage),
+            _("use a folder for data, such as /srv/train, or the name of a PersistentVolumeClaim"),
+        )
+
+
+def _is_kernel_folder(path: str) -> bool:
+    inside = PurePosixPath(path)
+    return any(_is_below(inside, folder) for folder in KERNEL_FOLDERS) and not _is_below(inside, MEMORY_FOLDER)
+
+
 def check_shared_paths(request: TrainRequest, job: Job, waived: Collection[str] = ()) -> None:
-    """Raise UsageError for paths of the options that are missing here, for nodes that see the same files as this
-    machine. `waived` names the preflight checks that the user waived."""
+    """Raise UsageError for paths of the options that are missing here, or cannot be made, for nodes that see the same
+    files as this machine. `waived` names the preflight checks that the user waived."""
+    check_runs_folder(request.runs, is_here=True)
     if request.into is not None and not _exists(request.into):
         raise UsageError(
             _("{option} {path}: no such file or directory", option="--into", path=_make_absolute(request.into)),
@@ -82,7 +133,8 @@ def check_shared_paths(request: TrainRequest, job: Job, waived: Collection[str] 
 
 
 def check_remote_paths(request: TrainRequest) -> None:
-    """Raise UsageError for relative paths of the options, which are paths on the hosts."""
+    """Raise UsageError for relative paths of the options, which are paths on the hosts, and folders of the kernel."""
+    check_runs_folder(request.runs, is_here=False)
     for option, path in (("--data", request.data), ("--into", request.into)):
         if path is not None and not path.expanduser().is_absolute():
             raise UsageError(

@@ -87,7 +87,7 @@ def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
 def assumed_card(device: DeviceModel) -> Message:
     """Return a note for a card that is not in the tables, or whose memory figures are estimates, else ""."""
     if device.figures_of:
-        return _("card: not in the device table; planned with the figures of {name}", name=device.figures_of)
+        return _("card: not in the device table; planned with the figures of {name}", name=fill(device.figures_of))
     if not {"context_gib", "collective_gib", "communicator_gib"} & set(device.estimates):
         return NOTHING
     return _(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from envcheck.checks import run_checks
 from envcheck.core.facts import Disk, Facts, MachineRequirements, Packages, SystemFacts, VendorFacts
 from envcheck.core.messages import _, join
-from envcheck.core.model import Finding, Status, fix, manual
+from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.core.units import format_gib
 from envcheck.job.choose_cards import describe_choice, narrow_to_cards
 from envcheck.job.suitability import AREA, judge_requirements
@@ -34,6 +34,8 @@ def check_environment(s: GateContext) -> Finding:
         return build_not_applicable("gate.environment", _("the job runs in your own environment"))
     if s.sight.obstacle and not s.sight.missing:
         return build_blocked("gate.environment", "gate.container", _("cannot inspect {title}", title=s.stage.title))
+    if not (s.sight.missing or s.sight.is_verified):
+        return _judge_unverified_place(s)
     if not s.sight.missing:
         return build_ok("gate.environment", _("{name} is installed and verified", name=s.recipe.name))
     packages = next(finding for finding in judge_requirements_at_place(s) if finding.name == "job.packages")
@@ -46,6 +48,19 @@ def check_environment(s: GateContext) -> Finding:
     return build_finding(
         "gate.environment", False, seen, fix(words, *commands), evidence=packages.evidence if lacks_some else ()
     )
+
+
+def _judge_unverified_place(s: GateContext) -> Finding:
+    """Judge a place without a record of provision by its Python packages: the rest of the software is not known."""
+    packages = next(finding for finding in judge_requirements_at_place(s) if finding.name == "job.packages")
+    if packages.status is Status.OK:
+        return build_ok("gate.environment", packages.seen)
+    seen = _("cannot determine whether {name} is installed in {place}", name=s.recipe.name, place=s.stage.title)
+    if packages.status.is_problem:
+        seen = _("{seen}: {reason}", seen=seen, reason=packages.seen)
+    words = _("Check the software of this place; start the job only where the recipe's software is installed.")
+    remedy = diagnose(words, f"envcheck doctor {s.doctor_options}".rstrip())
+    return build_finding("gate.environment", None, seen, remedy, evidence=packages.evidence)
 
 
 def check_devices(s: GateContext) -> Finding:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, fill
 from envcheck.vendors import VENDORS
 from launch.catalogue import devices, frameworks
 from launch.memory.quantised import BYTES as QUANTISED
@@ -125,7 +125,9 @@ def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:
     text = (row.get("device") or "").strip()
     if text and _has_memory(row) and (like := devices.find_device(text).figures_of):
         yield _(
-            "device {value!r} is not in the device table: planned with the figures of {name}", value=text, name=like
+            "device {value!r} is not in the device table: planned with the figures of {name}",
+            value=text,
+            name=fill(like),
         )
 
 

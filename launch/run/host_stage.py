@@ -62,6 +62,7 @@ class HostStage:
             missing=tuple(environment.list_missing(self.recipe, self.folder, self._read_versions()))
             if self.folder
             else (),
+            is_verified=self.folder is not None,
             python=(env.python or "") if env else "",
             packages=env.packages if env else {},
         )

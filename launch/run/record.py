@@ -225,6 +225,17 @@ def list_losses(steps: Sequence[TrainingStep]) -> list[list[float | None]]:
     return [[s.step, _finite_or_none(s.loss)] for s in steps]
 
 
+def read_losses(said: Mapping[str, Any]) -> list[tuple[int | None, float]]:
+    """Return the (step, loss) pairs of a record; NaN for a loss that was not finite, which JSON cannot hold."""
+    loss = said.get("loss")
+    points = [pair for pair in loss if isinstance(pair, list) and len(pair) == 2] if isinstance(loss, list) else []
+    return [
+        (step if isinstance(step, int) else None, math.nan if value is None else float(value))
+        for step, value in points
+        if value is None or isinstance(value, (int, float))
+    ]
+
+
 def measured_peak_bytes(end: TrainingEnd, device: str) -> int | None:
     """Return the peak memory in bytes of the fullest card, comparable with the plan; None if unknown or on the CPU.
 

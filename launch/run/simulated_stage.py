@@ -61,7 +61,8 @@ class SimulatedStage:
     def collect_facts(self, asked: StageQuestion) -> StageFacts:
         """Return a place with everything that the recipe installs; without a container, the user's files are real."""
         disk = (self.facts.disks or {}).get(".", Disk())
-        own: dict[str, Any] = {"missing": (), "packages": list_versions(self.recipe), "free_bytes": disk.free_bytes}
+        own: dict[str, Any] = {"missing": (), "is_verified": True, "packages": list_versions(self.recipe)}
+        own |= {"free_bytes": disk.free_bytes}
         if isinstance(self.place, HostStage):
             return self._add_own_files(replace(self.place.collect_facts(asked), **own))
         shm = int((self.recipe.hardware.shm_gib or 0) * GIB) or None

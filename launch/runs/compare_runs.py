@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from envcheck.core.units import format_gib, format_mib
 from envcheck.core.version import SCHEMA_VERSION
 from launch.logs.training_step import format_duration
 from launch.rendering.argument_rows import parse_rows
+from launch.run.record import read_losses
 from launch.runs.run_pages import replace_unprintable
 from launch.runs.run_state import Run
 
@@ -71,7 +73,8 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
 
 def _compare_values(name: str, first: float | None, second: float | None) -> ResultComparison:
-    change = (second - first) / abs(first) if first and second is not None else None
+    known = [value for value in (first, second) if value is not None and math.isfinite(value)]
+    change = (known[1] - known[0]) / abs(known[0]) if len(known) == 2 and known[0] else None
     return ResultComparison(name, first, second, None if change is None else round(change, 4))
 
 
@@ -106,17 +109,15 @@ def _iterate_texts(values: Any) -> Iterator[tuple[str, str]]:
 
 def _list_results(run: Run) -> dict[str, float | None]:
     said = run.said
-    loss = said.get("loss")
-    points = [p[1] for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
-    values = [float(value) for value in points if isinstance(value, (int, float))]
+    values = [loss for _step, loss in read_losses(said)]
     memory, peak = _as_mapping(said.get("memory")), _as_mapping(said.get("peak_memory_mib"))
     return {
         "seconds": _as_number(said.get("seconds")),
-        "steps": float(len(points)) if points else None,
+        "steps": float(len(values)) if values else None,
         "tokens_per_s": _as_number(said.get("tokens_per_s")),
         "first_loss": values[0] if values else None,
         "last_loss": values[-1] if values else None,
-        "lowest_loss": min(values, default=None),
+        "lowest_loss": min(filter(math.isfinite, values), default=None),
         "card_memory_bytes": _as_number(memory.get("measured_bytes")),
         "worker_memory_mib": _as_number(peak.get("worker")),
         "host_memory_mib": _as_number(peak.get("host")),
@@ -150,8 +151,13 @@ def as_values(found: RunComparison) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "runs": [{"id": run.id, "folder": str(run.folder), "state": run.state} for run in (found.first, found.second)],
         "differences": [asdict(one) for one in found.differences],
-        "results": [asdict(one) for one in found.results],
+        "results": [_as_json_values(asdict(one)) for one in found.results],
     }
+
+
+def _as_json_values(result: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN: null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
 
 
 def render_comparison(found: RunComparison) -> str:

@@ -16,6 +16,7 @@ from envcheck.explain.localize import translate_recorded_headline
 from installers.recipes.catalogue import TALKS
 from launch.logs.training_step import format_duration
 from launch.run import run_text, trackers
+from launch.run.record import read_losses
 from launch.run.states import LOST, ORPHANED, UNKNOWN
 from launch.runs import orphan
 from launch.runs.backends import find_backend, find_scheduler
@@ -252,13 +253,11 @@ def _parse_time(text: str) -> datetime | None:
 
 def _describe_loss(run: Run) -> str:
     """Return first and last loss and the number of steps, "" without losses."""
-    loss = run.said.get("loss")
-    points = [p for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
-    values = [p[1] for p in points if isinstance(p[1], (int, float))]
-    made = _positive_number(points[-1][0]) or len(points) if points else 0  # a program may log only every tenth step
-    if not values:
+    points = read_losses(run.said)
+    if not points:
         return ""
-    loss = f"{values[0]:.3f} -> {values[-1]:.3f}"
+    made = _positive_number(points[-1][0]) or len(points)  # a program may log only every tenth step
+    loss = f"{points[0][1]:.3f} -> {points[-1][1]:.3f}"
     return translate(ngettext("{loss}, {count} step", "{loss}, {count} steps", made, loss=loss))
 
 

@@ -41,17 +41,19 @@ class StageQuestion:
 class StageFacts:
     """Facts about the place.
 
-    `missing` are the steps that provision would still run; `obstacle` is the reason why nothing can run there and
-    `next_step` its remedy.  `sizes` are those of the job's files in bytes, None for missing files.  `marks` maps pids
-    to the run folders of active trainings.  `environment` are the variables of a new process, `packages` the installed
-    versions.  `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory left below the place's limit.  `image` is
-    the id of the container's image.  `ports` maps ports to the error when binding them, None for free; `kernel_ports`
-    are (free, total) ephemeral ports.  `data`, `sets`, `models`, `values`, `commits` and
-    `checkpoints` are results of launch.programs.place_probe by path.
+    `missing` are the steps that provision would still run; `is_verified`: the place has a record of what envcheck
+    installed and verified there, so that nothing missing means that all is installed; `obstacle` is the reason why
+    nothing can run there and `next_step` its remedy. `sizes` are those of the job's files in bytes, None for
+    missing files. `marks` maps pids to the run folders of active trainings. `environment` are the variables of a
+    new process, `packages` the installed versions. `shm_bytes` is the size of /dev/shm, `memory_bytes` the memory
+    left below the place's limit. `image` is the id of the container's image. `ports` maps ports to the error when
+    binding them, None for free; `kernel_ports` are (free, total) ephemeral ports. `data`, `sets`, `models`,
+    `values`, `commits` and `checkpoints` are results of launch.programs.place_probe by path.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    is_verified: bool = True
     obstacle: Message = NOTHING
     next_step: Message = NOTHING
     sizes: Mapping[str, int | None] = field(default_factory=dict)

@@ -103,7 +103,10 @@ def test_a_container(box: ContainerCommand) -> None:  # noqa: F811 (the fixture)
         [sys.executable, "-m", "envcheck", *train],
         cwd=box.folder, env=box.child_variables, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
-    assert "gate.environment: boxed is installed and verified" in checked.stdout, checked.stdout + checked.stderr
+    # Where the tests run in a container themselves, that is taken for the recipe's, and nothing proves what it has.
+    is_inside = "gate.container: the job runs in the current container" in checked.stdout
+    seen = "cannot determine whether boxed is installed" if is_inside else "boxed is installed and verified"
+    assert f"gate.environment: {seen}" in checked.stdout, checked.stdout + checked.stderr
     assert "differs from the plan" not in checked.stdout
 
 

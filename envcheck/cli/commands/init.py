@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -163,8 +164,15 @@ def _list_commands(job: JobDefaults) -> list[tuple[str, Message]]:
 
     recipe, found = catalogue.list_possible(catalogue.load_all(), job.model, job.method, job.device, None)[0]
     fetch = " --fetch-weights" if needs_weights(recipe, found) else ""
+    # `envcheck infer` takes no job of a file, and several chat programs may know the model.
+    named = shlex.join(("--recipe", recipe.name, "--method", found.method))
+    last = (
+        (f"envcheck infer {named}", _("chat with the model"))
+        if found.method in catalogue.TALKS
+        else ("envcheck train", _("start the training"))
+    )
     return [
         ("envcheck doctor", _("check this machine for the job")),
         (f"envcheck provision{fetch}", _("install what the job needs, and verify it")),
-        ("envcheck train", _("start the training")),
+        last,
     ]

@@ -16,6 +16,7 @@ from envcheck.cli.requests import argument, command, convert_request
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.language import translate
 from envcheck.core.messages import _, join
+from envcheck.core.secrets import list_secret_words
 
 
 @click.group(
@@ -124,6 +125,14 @@ def create(request: CreateOptions) -> None:
         raise UsageError(_("no job specified"), _("for example: envcheck recipes create my.yaml -o recipes/my.toml"))
     if invalid := own.list_invalid():
         raise UsageError(join("; ", [value.where for value in invalid]), _("correct these values in the job"))
+    if secrets := list_secret_words((*own.argv, *own.arguments)):
+        raise UsageError(
+            _(
+                "the job has a secret in {names}, which a recipe file would show to its readers",
+                names=join(", ", secrets),
+            ),
+            _("remove it from the job, and set it in an environment variable that the program reads"),
+        )
     recipe = build_own_recipe(own, collect_facts_here(JobRequest(device=request.device)), request.device)
     name = make_recipe_name(request.output.stem if request.output else own.name)
     text = render_recipe(recipe, name)

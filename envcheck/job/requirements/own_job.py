@@ -17,7 +17,7 @@ SHOWN_LINES, SHOWN_PROGRAMS = 20, 4
 def check_script(facts: Facts) -> Iterator[Finding]:
     """The linter finds no failure in the file or the command of an own job."""
     script = get_demand(facts).script
-    if script is None:
+    if script is None or not script.is_linted:
         yield skip(_("envcheck writes the command of a recipe"))
         return
     lines, commands = script.mistakes or script.warnings, (f"envcheck lint {script.name}",) if script.is_file else ()

@@ -9,14 +9,18 @@ from dataclasses import dataclass, replace
 from envcheck.core.lint.launcher import Launcher
 from envcheck.core.lint.script_model import UNKNOWN, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import _
+from envcheck.core.messages import NOTHING, Message, _
 from envcheck.scripts.jobs.job_options import JobFiles
-from envcheck.scripts.jobs.value_reader import ValueReader
+from envcheck.scripts.jobs.value_reader import MOST_SHOWN, ValueReader
 from envcheck.scripts.vendor_words import VISIBLE_VARIABLES
+from envcheck.vendors import VENDORS
 
 # Launchers that start a process for each visible device without an option; the others start one process.
 ON_ALL_DEVICES = ("paddle.distributed.launch", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "erniekit",
                   "paddleformers-cli")  # fmt: skip
+MOST_PROCESSES = 10_000  # far above any node's devices, and any job of accelerate's total: a slip of the keyboard
+_COUNT_WORDS = frozenset(["auto", "gpu", *(vendor.device_type for vendor in VENDORS.values())])
+_PLAIN = re.compile(r"[\w.+-]*")  # no variable, no placeholder
 _LIST = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
@@ -71,6 +75,10 @@ def _read_cards(
     if include is not None and (count := _count_included(include.value or "")):
         return int(reader.add_read("cards", str(count), files.locate(include.start)))
     given = job.find_launch_value("processes") or job.device_list
+    if given is not None and (reason := explain_invalid_processes(job)):
+        place = reader.place(files.locate(given.start))
+        reader.add_invalid("cards", _("{place}: {seen}", place=place, seen=reason))
+        return None
     count = job.processes_per_node
     if count is not None and given is not None:
         return int(reader.add_read("cards", str(count), files.locate(given.start)))
@@ -91,6 +99,19 @@ def _read_cards(
     starter = job.launcher.name or reader.kit.title or "python"
     reader.add_read("cards", "1", _("{launcher} starts one process", launcher=starter))
     return 1
+
+
+def explain_invalid_processes(job: TrainingJob) -> Message:
+    """Return why no launcher takes the job's number of processes, NOTHING if it may be valid or is not known."""
+    given = job.find_launch_value("processes")
+    text = given.text if given is not None else "auto"
+    is_judged = job.launcher.name and _PLAIN.fullmatch(text)
+    if not is_judged or text in _COUNT_WORDS or (text == "-1" and job.launcher.name == "deepspeed"):
+        return NOTHING
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_PROCESSES:
+        return NOTHING
+    shown = text[:MOST_SHOWN] or '""'
+    return _("number of processes {value}: expected an integer from 1 to {most}", value=shown, most=MOST_PROCESSES)
 
 
 def uses_all_devices(launcher: Launcher, kit_cards: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envcheck.core.messages import _
+
 # By value of a job: the option names, of command lines and configuration files (nested keys with dots).
 # Sources: the option tables in launch/rendering/options, and the documentation of LLaMA-Factory (arguments), ms-swift
 # (command-line parameters), ERNIEKit and PaddleFormers (examples/config), axolotl (config reference), torchtune
@@ -68,12 +70,14 @@ _HF_OPTIONS = {
     "lora_rank": "lora_rank", "cards": "nproc_per_node",
 }  # fmt: skip
 
+_VISIBLE = _("{first} or {second}", first="ASCEND_RT_VISIBLE_DEVICES", second="CUDA_VISIBLE_DEVICES")
+_DEVICES = _("the launcher's --devices")
 KITS: Mapping[str, KitDefaults] = {
     "llamafactory": KitDefaults(
         "LLaMA-Factory", "llamafactory", ("llamafactory-cli", "train"), "all",
         {**_TRANSFORMERS, "seq_len": "2048", "tuner": "lora", "lora_rank": "8", "recompute": "full"},
         {**_HF_OPTIONS, "seq_len": "cutoff_len", "tuner": "finetuning_type", "data": "dataset",
-         "recompute": "disable_gradient_checkpointing", "cards": "ASCEND_RT_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES"},
+         "recompute": "disable_gradient_checkpointing", "cards": _VISIBLE},
     ),
     "ms-swift": KitDefaults(
         "ms-swift", "swift", ("swift", "sft", "--config"), "1",
@@ -92,14 +96,14 @@ KITS: Mapping[str, KitDefaults] = {
         "PaddleFormers", "erniekit", ("paddleformers-cli", "train"), "all",
         {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8"},
         {**_HF_OPTIONS, "seq_len": "max_seq_len", "tuner": "fine_tuning", "data": "train_dataset_path",
-         "recompute": "recompute_granularity", "sharding": "sharding", "cards": "the launcher's --devices"},
+         "recompute": "recompute_granularity", "sharding": "sharding", "cards": _DEVICES},
     ),
     "erniekit": KitDefaults(
         "ERNIEKit", "erniekit", ("erniekit", "train"), "all",
         {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8"},
         {**_HF_OPTIONS, "seq_len": "max_seq_len", "tuner": "fine_tuning", "data": "train_dataset_path",
          "micro_batch": "batch_size", "recompute": "recompute", "sharding": "sharding",
-         "cards": "the launcher's --devices"},
+         "cards": _DEVICES},
     ),
     "axolotl": KitDefaults(
         "axolotl", "axolotl", ("axolotl", "train"), "all",

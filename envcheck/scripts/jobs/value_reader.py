@@ -21,6 +21,7 @@ MOST: Mapping[str, int] = {
     "micro_batch": MAX_VALUES["micro_batch"], "grad_accum": MAX_VALUES["micro_batch"], "seq_len": MAX_VALUES["seq_len"],
     "lora_rank": MAX_VALUES["lora_rank"], "global_batch": 10**9 - 1,
 }  # fmt: skip
+_UNLIMITED: Mapping[str, tuple[str, ...]] = {"seq_len": ("-1",)}  # of ms-swift's max_length
 MOST_SHOWN = 40  # characters of a value
 
 
@@ -87,16 +88,21 @@ class ValueReader:
 
     def explain_invalid(self, name: str, found: PlacedOption) -> Message:
         """Return the place and the range of a number that no training takes, NOTHING for any other value."""
-        text, most = found.text, MOST.get(name)
-        if most is None or not _ANY_NUMBER.fullmatch(text):
-            return NOTHING
-        if _NUMBER.fullmatch(text) and 1 <= int(text.partition(".")[0]) <= most:
-            return NOTHING
-        shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-        seen = _("{option} {value}: expected an integer from 1 to {most}", option=found.name, value=shown, most=most)
-        return _("{place}: {seen}", place=self.place(found.where), seen=seen)
+        seen = explain_number(name, found.name, found.text)
+        return _("{place}: {seen}", place=self.place(found.where), seen=seen) if seen else NOTHING
 
     def find_number(self, name: str) -> tuple[int, PlacedOption] | None:
         """Return a whole number and its option without adding it; None if no option sets it."""
         found = self.table.find(*NAMES[name])
         return (int(found.text.partition(".")[0]), found) if found and _NUMBER.fullmatch(found.text) else None
+
+
+def explain_number(name: str, option: str, text: str) -> Message:
+    """Return the range of a value if no training takes the number `text` for it, NOTHING for any other text."""
+    most = MOST.get(name)
+    if most is None or not _ANY_NUMBER.fullmatch(text) or text in _UNLIMITED.get(name, ()):
+        return NOTHING
+    if _NUMBER.fullmatch(text) and 1 <= int(text.partition(".")[0]) <= most:
+        return NOTHING
+    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return _("{option} {value}: expected an integer from 1 to {most}", option=option, value=shown, most=most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from envcheck.core.secrets import redact_text
 from envcheck.job.definition import Job
 from envcheck.job.resolve import refuse_talk
 from envcheck.vendors import VENDORS
+from installers.images import reference
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.backends.k8s import cluster_terms, image_choice, placement_options
 from launch.backends.k8s.image_choice import PodImage
@@ -25,7 +26,6 @@ from launch.targets.train_request import TrainRequest
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")  # "-worker-9999" is appended; a label has 63 characters at most
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_IMAGE = re.compile(r"[\w][\w.:/@-]{0,400}")
 _RESOURCE = re.compile(r"([a-zA-Z0-9.-]{1,200}/[\w.-]{1,63})(?::([1-9]\d{0,3}))?", re.ASCII)
 _ARCHITECTURE = re.compile(r"[a-z0-9_]{1,20}")
 _ROLE_VALUE = re.compile(r"([a-z]+)=(.+)")
@@ -125,10 +125,6 @@ def parse_k8s_options(own: Mapping[str, Any], name: str) -> K8sOptions:
         ("--queue", options.queue or options.kueue, _CLAIM, placement_options.NAME_FORM),
         ("--arch", options.architecture, _ARCHITECTURE, _("use amd64 or arm64")),
         *(
-            ("--image", text, _IMAGE, _("use REGISTRY/NAME:TAG, for example registry.example/team/train:1"))
-            for text in options.images.values()
-        ),
-        *(
             ("--resource", text, _RESOURCE, _("use NAME or NAME:COUNT, for example huawei.com/Ascend910:16"))
             for text in options.resources.values()
         ),
@@ -137,8 +133,20 @@ def parse_k8s_options(own: Mapping[str, Any], name: str) -> K8sOptions:
             raise UsageError(
                 _("invalid value for {option}: {value!r}", option=option, value=redact_text(text)[:80]), like
             )
+    _check_images(options.images.values())
     _check_storage(options.storage)
     return options
+
+
+def _check_images(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            reference.parse_reference(name)
+        except UsageError:
+            raise UsageError(
+                _("invalid value for {option}: {value!r}", option="--image", value=redact_text(name)[:80]),
+                _("use REGISTRY/NAME:TAG in lowercase, for example registry.example/team/train:1"),
+            ) from None
 
 
 def _check_operator(options: K8sOptions, queue: str) -> None:

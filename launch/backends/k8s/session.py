@@ -87,10 +87,16 @@ def resolve_pod_groups(request: TrainRequest, own: OwnOptions) -> tuple[K8sOptio
 
 def check_values(request: TrainRequest, options: K8sOptions, groups: tuple[PodGroup, ...]) -> None:
     """Raise UsageError for values that no pod could use: the job would wait for its nodes only to be refused."""
+    if options.storage.startswith("/"):
+        submission_checks.check_storage(options.storage)
     for part in groups:
         command = pod_scripts.build_command(request, part)
         shares_ports = part.recipe.container is not None and part.recipe.container.network == HOST
-        submission_checks.check_ports(part.job, command, SERVICES if shares_ports else {}, is_root=True)
+        taken = {**submission_checks.HOST_SERVICES, **SERVICES} if shares_ports else {}
+        submission_checks.check_ports(part.job, command, taken, is_root=True)
+        if part.resource and options.resources:
+            asked = f"{part.resource}:{part.amount}"
+            submission_checks.check_device_count("--resource", asked, part.amount, part.method, part.job.device)
         if request.data is not None:
             folders = pod.list_data_folders(part, options)
             where = _("the pods of recipe {name}", name=part.recipe.name)

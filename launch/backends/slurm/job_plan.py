@@ -16,7 +16,7 @@ from envcheck.job.definition import Job
 from envcheck.job.repeat_options import format_job_options, option_word
 from launch.backends import submission_checks
 from launch.backends.slurm.placement import ComponentPlacement, choose_placement
-from launch.backends.slurm.site import PartitionRow
+from launch.backends.slurm.site import PartitionRow, parse_gres
 from launch.backends.slurm.slurm_options import SlurmOptions
 from launch.targets.train_request import TrainRequest
 
@@ -100,7 +100,11 @@ def _build_component(
     place = choose_placement(rows, job.device, nodes, job.method.processes, *own)
     command = render_job(job, fill_values(request, job.recipe, None))
     submission_checks.check_values(command)
-    submission_checks.check_ports(job, command, SERVICES, is_root=job.image is not None or os.geteuid() == 0)
+    if place.is_gres_said:
+        count = sum(one.count for one in parse_gres(place.gres))
+        submission_checks.check_device_count("--gres", place.gres, count, job.method, job.device)
+    taken = {**submission_checks.HOST_SERVICES, **SERVICES}
+    submission_checks.check_ports(job, command, taken, is_root=job.image is not None or os.geteuid() == 0)
     return JobComponent(job, nodes, place, list_node_options(request, job), command)
 
 

@@ -115,7 +115,8 @@ def _check_offer(request: TrainRequest, recipes: Sequence[Recipe]) -> None:
     job = resolve(request, recipes, Facts())
     command = render_job(job, fill_values(request, job.recipe, None))
     submission_checks.check_values(command)
-    submission_checks.check_ports(job, command, {}, is_root=True)  # the user on the hosts is ssh's to choose
+    # The user on the hosts is ssh's to choose.
+    submission_checks.check_ports(job, command, submission_checks.HOST_SERVICES, is_root=True)
 
 
 def train_on_hosts(request: NodesRequest) -> int:

@@ -40,6 +40,16 @@ def test_options_answer_everything(run_on: RunOn, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_chat_is_no_training(run_on: RunOn) -> None:
+    """For a method that chats, the last command is the one that chats, with the job."""
+    made = run_on("atlas-800t-a2", "init", "--model", "qwen-7b", "--method", "chat", "--device", "npu", "--json")
+    last = json.loads(made.stdout)["commands"][-1]
+    shown = run_on("atlas-800t-a2", *last.split()[1:], "--dry-run")
+
+    assert last.startswith("envcheck infer --recipe ") and last.endswith(" --method chat")
+    assert shown.exit_code == 0, shown.output
+
+
 @pytest.mark.parametrize(("machine", "device"), [("h200x8", "nvidia"), ("bi-v150x8", "iluvatar"), ("cpu", "cpu")])
 def test_auto_is_this_machine(run_on: RunOn, machine: str, device: str) -> None:
     """`--device auto` writes the devices that are found, and a program gets a document."""

@@ -104,6 +104,30 @@ def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: s
     assert (tmp_path / "my.yaml").read_text() == LLAMAFACTORY
 
 
+SECRET = "sk-0123456789abcdefghijklmn"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    (
+        (("--api_key", SECRET), "--api_key"),
+        ((f"--hub_token={SECRET}",), "--hub_token"),
+        (("--hub_token", "short"), "--hub_token"),
+        (("--eos_token", "<end>", "--use_auth_token", "true", "--hub_token", "$HF_TOKEN"), ""),
+    ),
+)
+def test_secrets_are_not_written(run_on: Run, tmp_path: Path, words: tuple[str, ...], name: str) -> None:
+    """A command with a secret makes no recipe: the file would show it; the option is named, not its value."""
+    result = run_on(MACHINE, "recipes", "create", "-o", "mine.toml", "--", *shlex.split(TORCHRUN), *words)
+
+    if not name:
+        assert (result.exit_code, (tmp_path / "mine.toml").exists()) == (0, True), result.exception
+        return
+    assert isinstance(result.exception, UsageError)
+    assert f"a secret in {name}," in str(result.exception.message) and SECRET not in str(result.exception.message)
+    assert not (tmp_path / "mine.toml").exists()
+
+
 def test_created_recipe_runs_in_the_same_environment(run_on: Run, tmp_path: Path) -> None:
     """No environment of envcheck's own is asked for, none is made, and the program of the job is looked for."""
     program = tmp_path / "bin" / "torchrun"
@@ -125,6 +149,32 @@ def test_created_recipe_runs_in_the_same_environment(run_on: Run, tmp_path: Path
 
     assert (found["environment"], found["data"], absent["data"]) == ("NOT_APPLICABLE", "OK", "FAIL")
     assert "runs in your own environment" in str(refused.exception)
+
+
+@pytest.mark.parametrize("words", (("lf.yaml",), ("--recipe", "lf", "--recipes", "own")))
+def test_missing_program_prevents_the_start(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A program that PATH does not have closes the same gate for the job and for its recipe, also in a dry run."""
+    name_job(tmp_path, "lf.yaml", LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", ""))
+    run_on(MACHINE, "recipes", "create", "-o", "own/lf.toml", "lf.yaml")
+    document = json.loads(run_on(MACHINE, "train", *words, "--gates", "--json").stdout)
+    gates = {gate["name"]: gate for gate in document["gates"]}
+    previewed = run_on(MACHINE, "train", *words, "--dry-run")
+
+    assert gates["gate.command"]["status"] == "FAIL"
+    assert "llamafactory-cli is not in PATH" in gates["gate.command"]["seen"]
+    assert "llamafactory-cli is not in PATH" in previewed.stdout
+    assert gates["gate.lint"]["status"] == ("OK" if words == ("lf.yaml",) else "NOT_APPLICABLE")
+
+
+def test_impossible_value_prevents_the_start(run_on: Run, tmp_path: Path) -> None:
+    """What plan refuses closes gate.lint of train."""
+    (words,) = name_job(tmp_path, "my.yaml", LLAMAFACTORY.replace("deepspeed: ds_z2.json\n", "lora_rank: -8\n"))
+    document = json.loads(run_on(MACHINE, "train", words, "--gates", "--json").stdout)
+    found = next(gate for gate in document["gates"] if gate["name"] == "gate.lint")
+    refused = run_on(MACHINE, "plan", words)
+
+    assert found["status"] == "FAIL" and any("lora_rank -8" in line for line in found["evidence"])
+    assert "lora_rank -8" in f"{refused.stdout}{refused.exception}"
 
 
 @pytest.mark.parametrize("words", (("doctor",), ("plan",), ("train", "--gates"), ("train", "--dry-run")))

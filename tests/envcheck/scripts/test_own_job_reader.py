@@ -323,3 +323,19 @@ def test_other_yaml(write: Write, text: str) -> None:
         read_file_job("my.yaml", environment={})
 
     assert "my.yaml" in str(caught.value.message)
+
+
+@pytest.mark.parametrize("count", ("0", "-4", "8x", "99999", ""))
+def test_impossible_process_counts(count: str) -> None:
+    """A count that no launcher takes is invalid, with its place and the range, and not a number of devices."""
+    job = read_command_job(("torchrun", f"--nproc_per_node={count}", "train.py"), {})
+    cards = job.find_value("cards")
+
+    assert cards is not None and cards.is_invalid and job.cards is None
+    assert "expected an integer from 1 to" in cards.where
+
+
+@pytest.mark.parametrize("count", ("gpu", "auto", "8"))
+def test_possible_process_counts(count: str) -> None:
+    """The launcher's own words are no mistakes."""
+    assert read_command_job(("torchrun", f"--nproc_per_node={count}", "train.py"), {}).list_invalid() == ()

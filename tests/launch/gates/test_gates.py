@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from envcheck.core.facts import Facts, Network, ScriptVerdict, VendorFacts
+from envcheck.core.facts import Facts, Network, Packages, ScriptVerdict, VendorFacts
 from envcheck.core.messages import verbatim
 from envcheck.core.model import Device, Document, Finding, Status
 from envcheck.report import Style
 from envcheck.vendors import VENDORS
-from installers.recipes.recipe import Hardware, RecipeContainer, RecipeImage
+from installers.recipes.recipe import Hardware, Package, RecipeContainer, RecipeImage
 from launch import gates
 from launch.gates import listing, results, run_location
 from tests.launch.gates.gate_parts import (
@@ -58,6 +58,9 @@ PIPELINE = {"pipeline": 4}
 HETERO = replace(RECIPE, jobs=tuple(replace(JOB, role=name, device=name) for name in ("nvidia", "iluvatar")))
 NPUS = replace(RECIPE, jobs=tuple(replace(JOB, role=name, device=name) for name in ("nvidia", "npu")))
 HCCL = dict.fromkeys(range(60000, 60032))
+PACKED = replace(RECIPE, packages=(Package("torch", ">=2"),))
+HAS_PACKAGE = replace(FACTS, packages=Packages("3.10.1", packages={"torch": "2.1"}))
+LACKS_PACKAGE = replace(FACTS, packages=Packages("3.10.1"))
 CUT_OFF = Document("npu-smi", "info", truncated=True)
 
 
@@ -69,6 +72,9 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("environment", {}, OK),
     ("environment", change_place_facts(missing=("paddlepaddle is not installed",)), FAIL),
     ("environment", HIDDEN, BLOCKED),
+    ("environment", change_place_facts(is_verified=False), UNKNOWN),
+    ("environment", {**change_place_facts(is_verified=False), "recipe": PACKED, "facts": HAS_PACKAGE}, OK),
+    ("environment", {**change_place_facts(is_verified=False), "recipe": PACKED, "facts": LACKS_PACKAGE}, UNKNOWN),
     ("lint", {}, NOT_APPLICABLE),
     ("lint", {"script": ScriptVerdict("run.sh", is_file=True)}, OK),
     ("lint", {"script": replace(MISTAKEN, mistakes=(), warnings=MISTAKEN.mistakes)}, WARN),

@@ -21,7 +21,7 @@ from launch.rendering import resume_option
 from launch.restart_run import RunOutcome
 from launch.run import record
 from launch.run.launcher import TrainingEnd
-from launch.runs import compare_runs, request_note
+from launch.runs import compare_runs, request_note, run_pages
 from launch.runs.request_note import RequestNote
 from launch.runs.run_state import Run
 from tests.launch.runs.stand_in import StandInRuns, provision_stand_in
@@ -163,6 +163,21 @@ def test_differences_of_two_runs(tmp_path: Path) -> None:
     text = compare_runs.render_comparison(found)
     assert "option lr: 1 -> 2" in text and "tokens/s: 100 -> 150 (+50.0%)" in text
     assert json.loads(json.dumps(compare_runs.as_values(found)))["results"][2]["change"] == 0.5
+
+
+def test_a_loss_that_became_nan(tmp_path: Path) -> None:
+    """The last loss is NaN, not the last finite one, in texts; JSON has null for it."""
+    broken = {"loss": [[1, 3.0], [2, 2.0], [3, None]]}
+    run = Run(tmp_path / "a", "succeeded", None, broken)
+    found = compare_runs.compare_runs(run, Run(tmp_path / "b", "succeeded", None, {"loss": [[1, 4.0], [2, 2.0]]}))
+    text = compare_runs.render_comparison(found)
+    results = {one["name"]: one for one in compare_runs.as_values(found)["results"]}
+
+    assert "3.000 -> nan, 3 steps" in run_pages.as_page(run)
+    assert "3.000 -> nan, 3 steps" in run_pages.as_table([run], 100)
+    assert "last loss: nan -> 2" in text and "lowest loss: 2 -> 2" in text
+    assert (results["last_loss"]["first"], results["last_loss"]["change"]) == (None, None)
+    json.loads(json.dumps(results, allow_nan=False))
 
 
 RESTARTS = (

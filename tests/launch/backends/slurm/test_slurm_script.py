@@ -524,8 +524,8 @@ def test_ports_are_judged_at_submission(request_: TrainRequest, words: str | Non
 def test_reserved_ports_are_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only root may listen on a port below 1024, if the job runs on the hosts."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UsageError, match="port 443 is reserved: only root may listen on ports below 1024"):
-        plan_job(replace(JOB_OF_TWO, port=443))
+    with pytest.raises(UsageError, match="port 1023 is reserved: only root may listen on ports below 1024"):
+        plan_job(replace(JOB_OF_TWO, port=1023))
 
 
 @pytest.mark.parametrize(
@@ -535,6 +535,7 @@ def test_reserved_ports_are_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
         (replace(JOB_OF_TWO, into=Path("/nonexistent/env")), "--into /nonexistent/env: no such file or directory"),
         (replace(BIG, data=Path("/nonexistent/x.json")), "is not in the container of recipe ernie-300b-npu"),
         (replace(BIG, data=Path("/home/nobody/absent.json")), "/home/nobody/absent.json: no such file or directory"),
+        (replace(BIG, runs=Path("/dev/full")), "--runs /dev/full: no run folder can be made there"),
         (replace(BIG, data=Path("/home/../etc/passwd")), "is not in the container of recipe ernie-300b-npu"),
     ],
 )
@@ -548,4 +549,13 @@ def test_paths_are_judged_at_submission(request_: TrainRequest, words: str) -> N
     assert words in err.value.message
     if request_.data:
         submission_checks.check_shared_paths(request_, job, ["data"])
-    submission_checks.check_shared_paths(replace(request_, data=None, into=None), job)
+    fitting = replace(request_, data=None, into=None, runs=TrainRequest.runs)
+    submission_checks.check_shared_paths(fitting, job)
+
+
+@pytest.mark.parametrize("count", ("npu:0", "npu:8", "npu:a2:15"))
+def test_too_few_devices_for_the_job(count: str) -> None:
+    """--gres with fewer devices than each node of the job uses is refused before submission; more are not."""
+    with pytest.raises(UsageError, match="but the job uses 16 devices"):
+        plan_job(BIG, gres=(count,))
+    assert plan_job(BIG, gres=("npu:16",)).components[0].place.gres == "npu:16"
