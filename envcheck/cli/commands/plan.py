@@ -86,7 +86,14 @@ class RowsOptions(OutputOption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, options.VariantOptions, options.JobOptions):
+class LayoutOptions(
+    options.FleetOptions,
+    options.JsonOption,
+    OutputOption,
+    options.VariantOptions,
+    options.RecipeOption,
+    options.JobOptions,
+):
     """A job on described devices."""
 
     words: tuple[str, ...] = job_argument()
@@ -226,6 +233,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
     envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
     envcheck plan my.yaml                      plan your own job
+    envcheck plan --recipe my --recipes dir    plan the job of a recipe
     envcheck plan --model 21b --method lora --sweep seq-len=512..32768
     envcheck plan --rows jobs.csv -o predictions.csv
     envcheck plan --model 300b --method sft --device npu --hosts node[01-08]
@@ -234,7 +242,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
         return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
         return _predict_rows(request)
-    request = _add_own_job(_separate_hardware(request))
+    request = _add_recipe_job(_add_own_job(_separate_hardware(request)))
     if not (request.model and request.method):
         raise UsageError(
             _("plan needs --model and --method"), _("for example: envcheck plan --model 21b --method lora")
@@ -306,6 +314,18 @@ def _add_own_job(request: T) -> T:
     if not request.is_described or own.nodes == 1:
         values.pop("nodes")
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
+
+
+def _add_recipe_job(request: T) -> T:
+    """The request with model and method of the recipe that it names."""
+    from dataclasses import replace
+
+    if request.recipe is None:
+        return request
+    from envcheck.cli.commands import plan_job
+
+    model, method = plan_job.name_recipe_job(request.option_values)
+    return replace(request, model=model, method=method)
 
 
 def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedError:
@@ -413,7 +433,7 @@ def _lay_out_job(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedM
             return own
     spread = question.spread_over_nodes(machine, request.nodes, bool(request.cards))
     offer = plan_job.find_offer(request.option_values, machine.device.vendor)
-    model = plan_job.name_model(seen.job) or request.model or ""  # a recipe's name selects its model
+    model = plan_job.name_planned_model(request.option_values, seen.job, offer)
     return machine, default_layout.choose_layout(spread, model, request.method or "", request.option_values, offer)
 
 
