@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from envcheck.core.errors import StepError, describe_os_error
+from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import _
 from envcheck.payload import cache as user_cache
 from envcheck.payload import psutil_libraries
@@ -72,7 +72,7 @@ def build_payload(fetched: frozenset[str] = frozenset()) -> Payload:
 
 
 def write_file(path: Path, payload: Payload) -> None:
-    """Write the file completely or not at all, and make it executable. StepError if that fails."""
+    """Write the file completely or not at all, and make it executable. UsageError if that fails."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{FILE}-", delete=False) as file:
             part = Path(file.name)
@@ -80,7 +80,7 @@ def write_file(path: Path, payload: Payload) -> None:
         part.chmod(0o755)
         part.replace(path)
     except OSError as err:
-        raise StepError(
+        raise UsageError(
             _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
             _("specify another file with -o"),
         ) from None

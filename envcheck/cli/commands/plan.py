@@ -364,6 +364,11 @@ def _predict_rows(request: RowsOptions) -> int:
 
     if not request.output:
         raise UsageError(_("--rows requires -o FILE.csv for the predictions"), _("add -o predictions.csv"))
+    if request.output.suffix.lower() in (".svg", ".png"):
+        raise UsageError(
+            _("-o {output}: --rows writes a CSV file, not a picture", output=request.output),
+            _("specify a file that ends in .csv"),
+        )
     rows = job_table.read_rows(request.rows)
     if request.output.exists() and request.output.samefile(request.rows):
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
