@@ -16,7 +16,7 @@ from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
-from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.errors import UndeterminedError, UsageError
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
 from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
@@ -643,15 +643,10 @@ def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
 
 
 def _save_picture(path: Path, svg: str) -> None:
+    from envcheck.report import file_output
     from launch.planner.output import png
 
-    drawn = png.convert_svg(svg) if path.suffix.lower() == ".png" else svg.encode()
-    try:
-        path.write_bytes(drawn)
-    except OSError as err:
-        raise UsageError(
-            _("{path}: {strerror}", path=path, strerror=describe_os_error(err)), _("specify a writable file")
-        ) from err
+    file_output.write_file(path, png.convert_svg(svg) if path.suffix.lower() == ".png" else svg)
 
 
 def _describe_outcome(answer: LaunchPlan) -> dict[str, Any]:

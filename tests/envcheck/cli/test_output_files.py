@@ -27,6 +27,10 @@ ONE_JOB = ("--recipe", "ernie-0.3b-nvidia", "--method", "lora")
         ),
         (("train", *ONE_JOB, "--write", "/dev/full"), "cannot write to /dev/full: not a directory"),
         (
+            ("plan", *ONE_JOB, "-o", "absent/x.svg"),
+            "cannot write absent/x.svg: no such file or directory",
+        ),
+        (
             ("plan", "--rows", "jobs.csv", "-o", "x.svg"),
             "-o x.svg: --rows writes a CSV file, not a picture",
         ),
