@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envcheck.collect.answer_sources import has_simulated_engine
 from envcheck.collect.answer_sources import local_machine as this_machine
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.facts import EngineFacts, Facts
@@ -22,7 +23,15 @@ from installers.containers import lifecycle, path_kinds
 from installers.containers.compare import ContainerAction, ContainerStatus, FieldDifference, decide_action
 from installers.containers.container_options import ContainerOptions
 from installers.containers.host_paths import ContainerPlan, plan_container
-from installers.images import docker_engine, engine_lookup, local_image, pull_resume, reference, registry
+from installers.images import (
+    docker_engine,
+    engine_lookup,
+    local_image,
+    pull_resume,
+    reference,
+    registry,
+    simulated_engine,
+)
 from installers.images.docker_engine import DockerEngine
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
@@ -62,11 +71,16 @@ def observe_container(
 def _observe_engine(
     recipe: Recipe, folder: Path, wish: ContainerOptions, facts: Facts, role: str, supply: Supply | None
 ) -> ContainerState:
-    host = docker_engine.inspect_engine()
+    simulated = has_simulated_engine()
+    host = simulated_engine.inspect_simulated_engine(facts) if simulated else docker_engine.inspect_engine()
     ours = mark.load_state(folder)
-    if host.problem:
+    if host.problem or simulated:
         return ContainerState(
-            host, ours, recipe.interpreter, _derive_plan(recipe, wish, facts, _published_name(recipe, facts), supply)
+            host,
+            ours,
+            recipe.interpreter,
+            _derive_plan(recipe, wish, facts, _published_name(recipe, facts), supply),
+            simulated=simulated,
         )
     client = docker_engine.open_client(host)
     try:

@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from envcheck.collect.answer_sources import has_simulated_engine
 from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.request import JobRequest
 from installers import container_facts
 from installers.bundle import weights_plan
 from installers.containers.container_options import ContainerOptions
-from installers.images import docker_engine, engine_lock
+from installers.images import docker_engine, engine_lock, simulated_engine
 from installers.plan import host_facts
+from installers.plan.requirement import Obstacle
 from installers.provisioner import Provisioner
 from installers.software.builds import BuildSite
 from installers.state.progress import Report
@@ -35,6 +37,10 @@ class ContainerProvisioner(Provisioner):
         return replace(
             seen, weights=weights_plan.inspect_weights(self.recipe, self.supply, self.wish.start, boxed=True)
         )
+
+    def list_refusals(self) -> Iterator[Obstacle]:
+        if has_simulated_engine():
+            yield simulated_engine.REFUSAL
 
     @contextlib.contextmanager
     def open_work(self, lock: int, report: Report) -> Iterator[StepContext]:

@@ -57,6 +57,7 @@ def provision_target(ground: Provisioner, *, ask: Ask, report: Report) -> Provis
     Raises EnvcheckError if an obstacle prevents it, StepError (exit code 4) if a step fails; both are in the journal.
     """
     shown = ground.make_current_plan()
+    shown = replace(shown, obstacles=(*shown.obstacles, *(ground.list_refusals() if shown.steps else ())))
     if shown.first_obstacle:
         raise BlockedError(shown)
     if not shown.steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from envcheck.core.messages import verbatim
 from envcheck.job.definition import Job
 from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.sources import Supply
+from installers.plan.requirement import Obstacle
 from installers.plan.step import Plan
 from installers.planning import make_plan
 from installers.recipes.recipe import Recipe
@@ -66,6 +68,10 @@ class Provisioner(abc.ABC):
 
     def _plan_steps(self) -> Plan:
         return make_plan(self.desired_state, self.observe_target(), self.folder)
+
+    def list_refusals(self) -> Iterator[Obstacle]:
+        """Yield why the plan can be shown but not be carried out."""
+        yield from ()
 
     @abc.abstractmethod
     def observe_target(self) -> TargetState:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
+from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import _, join
 from envcheck.job.command import TrainingCommand, render_job
 from envcheck.job.command_values import fill_values
@@ -36,12 +38,12 @@ def write_job(request: TrainRequest, folder: Path) -> list[str]:
 def write_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
     """Write name → text into the folder; UsageError, before any change, for different existing files unless `over`.
 
-    EnvcheckError if the folder cannot be written to."""
+    UsageError as well if the folder cannot be written to."""
     try:
         _write_new_files(folder, made, over)
     except OSError as err:
         words = _("cannot write to {folder}: {reason}", folder=folder, reason=describe_os_error(err))
-        raise EnvcheckError(words, _("choose a writable folder with --write")) from None
+        raise UsageError(words, _("choose a writable folder with --write")) from None
 
 
 def _write_new_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
@@ -55,6 +57,8 @@ def _write_new_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
             ),
             _("choose another folder, or overwrite them with --yes"),
         )
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
         _write_file(folder / name, text)

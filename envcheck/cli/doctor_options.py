@@ -49,7 +49,7 @@ class ListOptions(options.JsonOption, FormatOption, ConfigOption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
+class ExamineOptions(ConfigOption, options.VariantOptions, options.RecipeOption, options.JobOptions):
     """Which machine and job are checked, and with which checks."""
 
     only: tuple[str, ...] = option(
@@ -66,7 +66,7 @@ class ExamineOptions(ConfigOption, options.VariantOptions, options.JobOptions):
 
     @property
     def is_job_named(self) -> bool:
-        return any((self.model, self.method, self.framework, self.variant, self.node_role, self.words))
+        return any((self.recipe, self.model, self.method, self.framework, self.variant, self.node_role, self.words))
 
     @cached_property
     def own_job(self) -> OwnJob | None:

@@ -7,6 +7,7 @@ No part of it is executed or used as a path: answers are looked up by the keys o
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -84,13 +85,22 @@ def require_writable(path: Path) -> None:
         )
         raise UsageError(_("cannot write {path}: {what}", path=path, what=what), _("specify another file with -o"))
     special = path.exists() and not path.is_file()
-    if not os.access(path if special else path.resolve().parent, os.W_OK):
+    if not (os.access(path, os.W_OK) if special else _takes_files(path.resolve().parent)):
         words = (
             _("cannot write {path}: no write permission", path=path)
             if special
             else _("cannot write {path}: no write permission on the directory", path=path)
         )
         raise UsageError(words, _("specify another file with -o"))
+
+
+def _takes_files(folder: Path) -> bool:
+    """Return whether a file can be created; the mode does not tell for root, in /proc and on read-only file systems."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as err:
+        return err.errno in (errno.ENOSPC, errno.EDQUOT)  # reported when the size is known
 
 
 def load_snapshot(path: Path) -> tuple[dict[str, Answer], str]:

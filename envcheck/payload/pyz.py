@@ -9,18 +9,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from envcheck.core.errors import StepError, describe_os_error
-from envcheck.core.messages import _
 from envcheck.payload import cache as user_cache
 from envcheck.payload import psutil_libraries
 from envcheck.payload.content import ROOT, Payload, pack_zip
 from envcheck.payload.unpack import FILE
+from envcheck.report import file_output
 
 PACKAGES = ("envcheck", "probes", "installers", "launch")
 # Import names of the requirements in setup.cfg and of their dependencies; a test compares them.
@@ -72,18 +70,8 @@ def build_payload(fetched: frozenset[str] = frozenset()) -> Payload:
 
 
 def write_file(path: Path, payload: Payload) -> None:
-    """Write the file completely or not at all, and make it executable. StepError if that fails."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{FILE}-", delete=False) as file:
-            part = Path(file.name)
-            file.write(payload.data)
-        part.chmod(0o755)
-        part.replace(path)
-    except OSError as err:
-        raise StepError(
-            _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
-            _("specify another file with -o"),
-        ) from None
+    """Write the file completely or not at all, and make it executable. UsageError if that fails."""
+    file_output.write_file(path, payload.data, 0o755)
 
 
 def list_machines(payload: Payload) -> list[str]:

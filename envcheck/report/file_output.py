@@ -1,4 +1,4 @@
-"""Write a report to a file, completely or not at all."""
+"""Write a report, a picture or a program to a file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ def check_writable(path: Path) -> None:
         )
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes, mode: int | None = None) -> None:
     """Replace the file in one step; write into anything that is not a regular file (a pipe, /dev/null).
 
+    `mode` are the permissions; None keeps those of an existing file.
     Raises UsageError if the path takes no file; the OSError of a full disk.
     """
+    data = content.encode() if isinstance(content, str) else content
     place = path.resolve()  # a symbolic link is kept
     try:
         if path.exists() and not path.is_file():  # test the link itself: the target of /dev/stdout is not a path
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_bytes(data)
         else:
-            _replace_file(place, text)
+            _replace_file(place, data, mode)
     except OSError as err:
         if err.errno in (errno.ENOSPC, errno.EDQUOT):  # the command line has a next step for a full disk
             raise
@@ -42,14 +44,16 @@ def write_file(path: Path, text: str) -> None:
         ) from None
 
 
-def _replace_file(place: Path, text: str) -> None:
+def _replace_file(place: Path, data: bytes, mode: int | None) -> None:
     import tempfile
 
     handle, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(name).chmod(place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~_read_umask())
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if mode is None:
+            mode = place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~_read_umask()
+        Path(name).chmod(mode)
         Path(name).replace(place)
     except BaseException:
         Path(name).unlink(missing_ok=True)

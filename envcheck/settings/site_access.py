@@ -22,6 +22,7 @@ OMP_NUM_THREADS = "8"
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -150,6 +151,8 @@ def find_complaints(site: SiteAccess) -> Iterator[tuple[str, Message]]:
     for number, mount in enumerate(site.mounts):
         if not (mount.source.startswith("/") and mount.target.startswith("/")):
             yield f"site.mounts[{number}]", _("expected absolute paths")
+        elif posixpath.normpath(mount.target).strip("/") == "":
+            yield f"site.mounts[{number}]", _("a mount cannot replace / of the container")
     for name in site.environment:
         if not _NAME.fullmatch(name):
             yield f"site.environment.{name[:60]}", _("expected the name of a variable")

@@ -23,6 +23,8 @@ def signature_path(bundle: Path) -> Path:
 def check_key(key: Path) -> None:
     """Raise UsageError if the file is no SSH key, before hours are spent on the bundle."""
     advice = _("name a private key, or a public one whose private key is in ssh-agent")
+    if key.is_dir():
+        raise UsageError(_("--sign {key}: is a directory", key=key), advice)
     if not key.is_file():
         raise UsageError(_("--sign {key}: no such file", key=key), advice)
     shown = _require_tool(process.run_command((TOOL, "-l", "-f", str(key)), timeout_s=60))  # its fingerprint

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from envcheck.core.messages import _, join, ngettext, verbatim
+from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.job.container_privileges import JobContainer
 from envcheck.vendors import VENDORS
 from installers.plan.requirement import Obstacle
@@ -72,19 +72,15 @@ def _check_targets(spec: ContainerSpec) -> Iterator[Obstacle]:
 
 
 def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, PathKind]) -> Iterator[Obstacle]:
-    doctor, own = f"envcheck doctor --device {recipe.device}", found.own_folders
-    absent = [m.source for m in found.spec.mounts if m.source not in kinds and m.source not in own]
-    if absent:
-        paths = verbatim(absent[-1])
-        if len(absent) > 1:
-            paths = _("{paths} and {last_path}", paths=join(", ", absent[:-1]), last_path=absent[-1])
+    doctor, own, site = f"envcheck doctor --device {recipe.device}", found.own_folders, found.spec.site_sources
+    missing = [m.source for m in found.spec.mounts if m.source not in kinds and m.source not in own]
+    if of_site := [source for source in missing if source in site]:
         yield Obstacle(
-            ngettext(
-                "{paths} does not exist on this host; the engine would create an empty folder there",
-                "{paths} do not exist on this host; the engine would create empty folders there",
-                len(absent),
-                paths=paths,
-            ),
+            _describe_absent(of_site), _("[site] of envcheck.toml names it: create it, or correct the settings")
+        )
+    if absent := [source for source in missing if source not in site]:
+        yield Obstacle(
+            _describe_absent(absent),
             _("the kernel's packages provide it: on Debian and Ubuntu, linux-image and linux-headers of `uname -r`")
             if set(absent) <= OF_KERNEL
             else ngettext(
@@ -96,7 +92,7 @@ def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, Path
         )
     for source in (m.source for m in found.spec.mounts):
         kind = kinds.get(source)
-        if kind is PathKind.FOLDER and _names_a_file(source):
+        if kind is PathKind.FOLDER and source not in site and _names_a_file(source):
             yield Obstacle(
                 _(
                     "{source} is a folder but should be a file: a container engine created it as a mount point",
@@ -109,6 +105,18 @@ def _check_sources(recipe: Recipe, found: JobContainer, kinds: Mapping[str, Path
                 _("{source} is a file, but the container needs a folder there", source=source),
                 _("move the file, or run the command in another folder"),
             )
+
+
+def _describe_absent(sources: list[str]) -> Message:
+    paths = verbatim(sources[-1])
+    if len(sources) > 1:
+        paths = _("{paths} and {last_path}", paths=join(", ", sources[:-1]), last_path=sources[-1])
+    return ngettext(
+        "{paths} does not exist on this host; the engine would create an empty folder there",
+        "{paths} do not exist on this host; the engine would create empty folders there",
+        len(sources),
+        paths=paths,
+    )
 
 
 def _names_a_file(path: str) -> bool:

@@ -15,11 +15,12 @@ from installers.containers.host_paths import PathKind
 def observe_paths(found: JobContainer, machine: AnswerSource) -> dict[str, PathKind]:
     """Return the kinds of those mount sources and device nodes that exist.
 
-    The user's own folders are looked up on the real disk even if `machine` is a simulated one.
+    The user's own folders and the site's paths are looked up on the real disk even if `machine` is a simulated one.
     """
-    sources = [mount.source for mount in found.spec.mounts if mount.source not in found.own_folders]
+    real = {*found.own_folders, *found.spec.site_sources}
+    sources = [mount.source for mount in found.spec.mounts if mount.source not in real]
     asked = [*sources, *(device.split(":")[0] for device in found.spec.devices)]
-    return {**_ask_kinds(machine, asked), **_own_kinds(found.own_folders)}
+    return {**_ask_kinds(machine, asked), **_own_kinds(real)}
 
 
 def _ask_kinds(machine: AnswerSource, paths: list[str]) -> dict[str, PathKind]:

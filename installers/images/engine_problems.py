@@ -82,6 +82,11 @@ def _absent_problem(path: str) -> EngineProblem:
     if other := next((each for each in FOREIGN if shutil.which(each.program)), None):
         why = _("{engine} is installed, but cannot be used: {why}", engine=other.title, why=fill(other.why))
         return EngineProblem("absent", why, fill(other.help))
+    return make_absent_problem()
+
+
+def make_absent_problem() -> EngineProblem:
+    """Return the problem that no container engine is installed."""
     return EngineProblem(
         "absent",
         _("no container engine installed"),

@@ -72,6 +72,11 @@ class ContainerSpec:
     site: tuple[str, ...] = ()
 
     @property
+    def site_sources(self) -> tuple[str, ...]:
+        """Return the paths on the host that the site mounts into every container."""
+        return tuple(mount.source for mount in self.mounts if mount.target in self.site)
+
+    @property
     def digest(self) -> str:
         """Return a SHA-256 of all fields, independent of the order of the environment variables."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

@@ -11,6 +11,7 @@ from envcheck.job.container_privileges import describe_doubt
 from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import ContainerAction, ContainerStatus, explain_refusal
 from installers.containers.host_paths import ContainerPlan
+from installers.images import simulated_engine
 from installers.images.docker_engine import DockerEngine
 from installers.images.engine_kinds import find_gaps
 from installers.images.engine_problems import EngineProblem
@@ -31,7 +32,8 @@ class ContainerState(TargetState):
 
     `moved` is the local image of a tag that now refers to another image in the registry; `unasked` is why no registry
     could be queried for that.  Of the folders to create, `of_root` need root and `closed` cannot be created by this
-    user.  `environment` is None if the container does not run: only then its packages are known.
+    user.  `environment` is None if the container does not run: only then its packages are known.  `simulated`: the
+    engine is that of a simulated machine.
     """
 
     engine: DockerEngine
@@ -50,6 +52,7 @@ class ContainerState(TargetState):
     unasked: str = ""
     of_root: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    simulated: bool = False
 
     @property
     def name(self) -> str:
@@ -96,6 +99,8 @@ class ContainerState(TargetState):
         doubt = describe_doubt(self.drawn.container, desired.recipe.name)
         if steps and made and doubt:
             yield doubt
+        if steps and self.simulated and not self.engine.problem:
+            yield simulated_engine.NOTE
 
     def find_obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
         for problem in (self.engine.problem, self.image_problem, self.room):

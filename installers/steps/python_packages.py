@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from packaging.utils import canonicalize_name
 
+from envcheck.compat import image_versions
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.secrets import redact_text
 from installers import programs
@@ -64,17 +65,35 @@ def _plan_install(group: tuple[Package, ...], desired: DesiredState, current: Ta
     if there is not None:
         why = _explain_missing(missing, there)
     named = join(", ", (p.name + p.specifier for p in missing))
+    documented = _list_documented(missing, desired, current) if there is None and not again else ()
+    changes = _("adds packages to {place}", place=place.place)
+    if documented and len(documented) == len(missing):
+        changes = _("already in the image; verified after the pull")
+    elif documented:
+        changes = _(
+            "{packages}: already in the image, verified after the pull; adds the other packages to {place}",
+            packages=join(", ", (p.name + p.specifier for p in documented)),
+            place=place.place,
+        )
     return InstallPackages(
         _("install {packages} from {index}", packages=named, index=redact_text(index))
         if index
         else _("install {packages}", packages=named),
         _("an interrupted run may have left incomplete packages") if again else why,
-        _("adds packages to {place}", place=place.place),
+        changes,
         verbatim(f"{place.python} -m pip uninstall {' '.join(p.name for p in missing)}"),
-        sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in missing),
+        sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in missing if p not in documented),
         packages=group,
         again=again,
     )
+
+
+def _list_documented(packages: Sequence[Package], desired: DesiredState, current: TargetState) -> tuple[Package, ...]:
+    """Return the packages that the image contains in exactly this version, as far as it is documented."""
+    image = desired.image if current.container_name else None
+    contents = image_versions.find_image_versions(image) if image else None
+    held = {str(canonicalize_name(name)): version for name, version in contents.holds.items()} if contents else {}
+    return tuple(p for p in packages if p.specifier.startswith("==") and is_satisfied(p, held))
 
 
 def find_lacking(

@@ -41,6 +41,9 @@ class FadingProvisioner:
     def make_current_plan(self) -> Plan:
         return Plan("fading", self.folder, (START,), container="fading")
 
+    def list_refusals(self) -> tuple[()]:
+        return ()
+
     @contextmanager
     def open_work(self, lock: int, report: object) -> Iterator[StepContext]:
         supply = SimpleNamespace(bundle=None)

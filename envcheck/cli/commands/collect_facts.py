@@ -92,9 +92,10 @@ def refuse_unknown_job(request: ExamineOptions) -> None:
         from installers.recipes import catalogue
 
         words = (request.model, request.method, request.device, request.framework)
-        catalogue.list_possible(
-            load_recipes(request.recipes), *words, catalogue.JobShape(request.variant, request.node_role)
-        )
+        known = load_recipes(request.recipes)
+        if request.recipe:
+            known = (catalogue.check_agreement(catalogue.find_recipe(known, request.recipe), *words),)
+        catalogue.list_possible(known, *words, catalogue.JobShape(request.variant, request.node_role))
 
 
 def build_job_request(request: ExamineOptions) -> JobRequest:

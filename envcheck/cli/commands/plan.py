@@ -16,7 +16,7 @@ from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import Request, command, flag, option
 from envcheck.core import language
-from envcheck.core.errors import UndeterminedError, UsageError, describe_os_error
+from envcheck.core.errors import UndeterminedError, UsageError
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.messages import _, join
 from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
@@ -86,7 +86,14 @@ class RowsOptions(OutputOption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayoutOptions(options.FleetOptions, options.JsonOption, OutputOption, options.VariantOptions, options.JobOptions):
+class LayoutOptions(
+    options.FleetOptions,
+    options.JsonOption,
+    OutputOption,
+    options.VariantOptions,
+    options.RecipeOption,
+    options.JobOptions,
+):
     """A job on described devices."""
 
     words: tuple[str, ...] = job_argument()
@@ -219,6 +226,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     envcheck plan --model 300b --method sft --device npu --cards 128 --tp 8
     envcheck plan --model ./mine --method lora --device nvidia --cards 8 --search
     envcheck plan my.yaml                      plan your own job
+    envcheck plan --recipe my --recipes dir    plan the job of a recipe
     envcheck plan --model 21b --method lora --sweep seq-len=512..32768
     envcheck plan --rows jobs.csv -o predictions.csv
     envcheck plan --model 300b --method sft --device npu --hosts node[01-08]
@@ -227,7 +235,7 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
         return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
         return _predict_rows(request)
-    request = _add_own_job(_separate_hardware(request))
+    request = _add_recipe_job(_add_own_job(_separate_hardware(request)))
     if not (request.model and request.method):
         raise UsageError(
             _("plan needs --model and --method"), _("for example: envcheck plan --model 21b --method lora")
@@ -302,6 +310,18 @@ def _add_own_job(request: T) -> T:
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
 
 
+def _add_recipe_job(request: T) -> T:
+    """The request with model and method of the recipe that it names."""
+    from dataclasses import replace
+
+    if request.recipe is None:
+        return request
+    from envcheck.cli.commands import plan_job
+
+    model, method = plan_job.name_recipe_job(request.option_values)
+    return replace(request, model=model, method=method)
+
+
 def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedError:
     """The error for a job whose model or method the planner does not know; shows what was read of it."""
     from launch.planner.own_fit import explain_unknown_job
@@ -338,6 +358,11 @@ def _predict_rows(request: RowsOptions) -> int:
 
     if not request.output:
         raise UsageError(_("--rows requires -o FILE.csv for the predictions"), _("add -o predictions.csv"))
+    if request.output.suffix.lower() in (".svg", ".png"):
+        raise UsageError(
+            _("-o {output}: --rows writes a CSV file, not a picture", output=request.output),
+            _("specify a file that ends in .csv"),
+        )
     rows = job_table.read_rows(request.rows)
     if request.output.exists() and request.output.samefile(request.rows):
         raise UsageError(_("-o {output} is the input table", output=request.output), _("specify another file"))
@@ -409,7 +434,7 @@ def _lay_out_job(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedM
             return own
     spread = question.spread_over_nodes(machine, request.nodes, bool(request.cards))
     offer = plan_job.find_offer(request.option_values, machine.device.vendor)
-    model = plan_job.name_model(seen.job) or request.model or ""  # a recipe's name selects its model
+    model = plan_job.name_planned_model(request.option_values, seen.job, offer)
     return machine, default_layout.choose_layout(spread, model, request.method or "", request.option_values, offer)
 
 
@@ -626,15 +651,10 @@ def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
 
 
 def _save_picture(path: Path, svg: str) -> None:
+    from envcheck.report import file_output
     from launch.planner.output import png
 
-    drawn = png.convert_svg(svg) if path.suffix.lower() == ".png" else svg.encode()
-    try:
-        path.write_bytes(drawn)
-    except OSError as err:
-        raise UsageError(
-            _("{path}: {strerror}", path=path, strerror=describe_os_error(err)), _("specify a writable file")
-        ) from err
+    file_output.write_file(path, png.convert_svg(svg) if path.suffix.lower() == ".png" else svg)
 
 
 def _describe_outcome(answer: LaunchPlan) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve_method
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
-from installers.recipes.recipe import derive_requirements
+from installers.recipes.recipe import Recipe, derive_requirements
 from launch.catalogue import devices
 from launch.memory.planned_job import PlannedJob
 from launch.own_job_facts import resolve_job
@@ -28,7 +28,7 @@ from launch.planner.resolve import PlannedMachine
 # Options that select another layout than the recipe's.
 OTHER_LAYOUT = ("tp", "pp", "vpp", "ep", "etp", "cp", "sharding")
 MOST_PUBLISHED = 4  # recipes named under a plan
-OF_RECIPE = ("variant", "node_role")  # options that are defined by a recipe only
+OF_RECIPE = ("recipe", "variant", "node_role")  # options that are defined by a recipe only
 
 
 def resolve_here(asked: Mapping[str, Any], facts: Facts) -> Job | None:
@@ -46,11 +46,33 @@ def find_offer(asked: Mapping[str, Any], device: str) -> Offer | None:
     """Return the recipe and its job for devices of that vendor; None if there is none, or several."""
     if asked["own_job"]:
         return None
-    request = _build_request(asked, device)
+    request = _build_request(asked, asked["device"] if asked["recipe"] else device)
     recipes = catalogue.load_all(request.recipes)
     with _allow_no_recipe(asked):
         return resolve_method(request, recipes, Facts())
     return None
+
+
+def name_planned_model(asked: Mapping[str, Any], job: Job | None, offer: Offer | None) -> str:
+    """Return the planner's name of the model; a recipe's name selects its model.
+
+    UndeterminedError for a recipe whose model the planner lacks.
+    """
+    if offer and asked["model"] == offer[0].name:
+        found = recipe_fit.find_catalogue_model(offer[0])
+        if found is None:
+            raise _explain_unsupported(offer[0])
+        return found
+    return (recipe_fit.find_catalogue_model(job.recipe) if job else None) or asked["model"] or ""
+
+
+def name_recipe_job(asked: Mapping[str, Any]) -> tuple[str, str]:
+    """Return model and method of the recipe in `asked`; UsageError if it has several jobs, or none with these options.
+
+    The model is the recipe's name, which selects its model.
+    """
+    recipe, job = resolve_method(_build_request(asked, asked["device"]), catalogue.load_all(asked["recipes"]), Facts())
+    return asked["model"] or recipe.name, asked["method"] or job.method
 
 
 def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMachine, PlannedJob] | None:
@@ -65,12 +87,7 @@ def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMa
     if not is_absent and (vendor is None or len(vendor.devices) < job.method.processes):
         return None
     if not (recipe_fit.find_catalogue_model(job.recipe) and recipe_fit.find_training_method(job.method)):
-        words = _(
-            "the planner does not support {models}, the model of recipe {name}",
-            models=job.recipe.models[0],
-            name=job.recipe.name,
-        )
-        raise UndeterminedError(words, _("list the supported models with envcheck plan --list-models"))
+        raise _explain_unsupported(job.recipe)
     given = {name: value for name, value in asked.items() if value is not None}
     with contextlib.suppress(UsageError):
         made = (
@@ -84,6 +101,17 @@ def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMa
             machine, planned = made
             return machine, replace(planned, assumed=(*planned.assumed, _describe_layout(job)))
     return None
+
+
+def _explain_unsupported(recipe: Recipe) -> UndeterminedError:
+    return UndeterminedError(
+        _(
+            "the planner does not support {models}, the model of recipe {name}",
+            models=recipe.models[0],
+            name=recipe.name,
+        ),
+        _("list the supported models with envcheck plan --list-models"),
+    )
 
 
 def _describe_layout(job: Job) -> Message:
@@ -103,11 +131,6 @@ def list_machine_options(planned: PlannedJob) -> dict[str, str]:
     usual = devices.find_default_device(planned.device.vendor).cards_per_node
     each = planned.device.cards_per_node
     return words if each == usual else words | {"--cards-per-node": f"{each}"}
-
-
-def name_model(job: Job | None) -> str | None:
-    """Return the planner's name of the job's model; None if it has none."""
-    return recipe_fit.find_catalogue_model(job.recipe) if job else None
 
 
 def describe_unmet(job: Job) -> str:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.language import translate
 from envcheck.core.messages import _, join
 from envcheck.core.secrets import list_secret_words
+
+if TYPE_CHECKING:
+    from installers.recipes.recipe import Recipe
 
 
 @click.group(
@@ -74,6 +78,7 @@ def show(request: ShowOptions) -> None:
     folder = request.recipes or folder
     known = catalogue.load_all(folder)
     recipe = catalogue.find_recipe(known, request.name)
+    _refuse_other_job(recipe, request)
     wanted = convert_request(JobRequest, request, recipe=recipe.name, recipes=folder, may_choose=True)
     with screen.show_hint(_("collecting facts from this machine ...")):
         facts = collect_facts_here(wanted)
@@ -82,11 +87,26 @@ def show(request: ShowOptions) -> None:
         except UsageError:  # no devices here that determine the part of a mixed-vendor job
             own = recipe.device if request.device == "auto" else request.device
             job = resolve(replace(wanted, device=own), known, facts)
+    shown = display.select_method(recipe, request.method) if request.method else recipe
     if request.as_json or as_json:
-        click.echo(display.render_json([recipe], {"job": job.as_json()}))
+        click.echo(display.render_json([shown], {"job": job.as_json()}))
     else:
-        shown = display.select_method(recipe, request.method) if request.method else recipe
         _print_page(display.render_page(shown, _get_terminal_width(), describe_job(job)))
+
+
+def _refuse_other_job(recipe: Recipe, request: ShowOptions) -> None:
+    """Raise UsageError, with the options on the command line, if the recipe has no such job."""
+    from installers.recipes import catalogue
+
+    shape = catalogue.JobShape(request.variant, request.node_role)
+    try:
+        catalogue.list_possible([recipe], None, request.method, request.device, None, shape)
+    except UsageError as err:
+        names = [name for name in ("method", "variant", "node_role", "device") if name in request.given]
+        typed = " ".join(f"--{name.replace('_', '-')} {str(getattr(request, name))[:80]}" for name in names)
+        raise UsageError(
+            _("recipe {name} has no job for {options}", name=recipe.name, options=typed), err.next_step
+        ) from None
 
 
 def _print_page(page: str) -> None:

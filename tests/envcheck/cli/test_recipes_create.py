@@ -55,7 +55,8 @@ def test_plan_gives_the_same_answer(run_on: Run, tmp_path: Path, kind: str) -> N
 
     assert "--recipe mine --recipes own" in made.stdout
     job, recipe = run_on(MACHINE, "plan", "--json", *words), run_on(MACHINE, "plan", "--json", *named)
-    assert read_plan(recipe) == read_plan(job)
+    by_name = run_on(MACHINE, "plan", "--json", "--recipe", "mine", "--recipes", "own")
+    assert read_plan(recipe) == read_plan(job) == read_plan(by_name)
 
 
 def test_flat_file_becomes_options(run_on: Run, tmp_path: Path) -> None:

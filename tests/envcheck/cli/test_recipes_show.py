@@ -13,6 +13,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from envcheck.core.errors import UsageError
 from tests.conftest import ROOT
 
 
@@ -74,6 +75,23 @@ def test_a_method_leaves_out_the_others(run_on: Any) -> None:
     assert jobs[0] > jobs[1] == {"lora"}
     assert len(part.splitlines()) < len(whole.splitlines()) * 0.7
     assert "\nerrors in the published document\n" in part
+
+
+def test_the_document_leaves_out_other_methods_too(run_on: Any) -> None:
+    """--json with --method has the jobs of that method only, as the page."""
+    said = json.loads(run_on("cpu", "recipes", "show", "ernie-300b-npu", "--method", "lora", "--json").stdout)
+
+    assert {job["method"] for job in said["recipes"][0]["jobs"]} == {"lora"}
+
+
+@pytest.mark.parametrize("words", (("--method", "dpo"), ("--method", "lora", "--device", "npu")))
+def test_only_typed_options_are_in_conflict(run_on: Any, words: tuple[str, ...]) -> None:
+    """The message has the options of the command line, not the device that is tried for lack of one."""
+    caught = run_on("h200x8", "recipes", "show", "tiny-cpu", *words).exception
+
+    assert isinstance(caught, UsageError)
+    assert caught.message == f"recipe tiny-cpu has no job for {' '.join(words)}"
+    assert "--method lora" in caught.next_step
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ def test_git_understands(tmp_path: Path) -> None:
         ('ca_bundle = "ca.pem"', "site.ca_bundle: expected an absolute path"),
         ('[site.rewrites]\n"github" = "https://a"', "site.rewrites.github: expected beginnings"),
         ('[[site.mounts]]\nsource = "data"\ntarget = "/data"', "site.mounts[0]: expected absolute paths"),
+        ('[[site.mounts]]\nsource = "/data"\ntarget = "//"', "site.mounts[0]: a mount cannot replace /"),
         ('[site.environment]\n"A B" = "1"', "site.environment.A B: expected the name of a variable"),
         ('indx = "https://a"', "site.indx: unknown key"),
     ),

@@ -13,6 +13,8 @@ from envcheck.core import errors
 from installers.containers.compare import ContainerAction, compare_container, decide_action
 from installers.containers.host_paths import PathKind, plan_container
 from installers.containers.inspect_document import EngineDefaults
+from installers.containers.path_kinds import observe_paths
+from installers.plan.requirement import Obstacle
 from installers.recipes.container_spec import SITE_LABEL, read_site_label
 from installers.recipes.recipe import Mount
 from installers.targets.container_errors import explain_error
@@ -285,3 +287,23 @@ def test_two_mounts_of_one_target_are_an_obstacle(tmp_path: Path) -> None:
     assert "several mounts" not in " ".join(obstacle.why for obstacle in plain)
     why = f"/workspace in the container is the target of several mounts: {scene.work}, /srv/data"
     assert refused[0].why == why
+
+
+def test_mounts_of_the_site_are_on_the_real_disk(tmp_path: Path) -> None:
+    """A site's mount is looked for where the user's folders are, also for a simulated machine; a missing one is the
+    site's, not the driver's."""
+    scene = make_scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    there, absent = tmp_path / "data.old", tmp_path / "absent"
+    there.mkdir()
+    found = scene.draw_plan().container
+
+    def list_obstacles(source: Path) -> list[Obstacle]:
+        spec = replace(found.spec, mounts=(*found.spec.mounts, Mount(str(source), "/data")), site=("/data",))
+        made = replace(found, spec=spec)
+        kinds = observe_paths(made, scene.machine)
+        return [o for o in plan_container(scene.recipe, made, "image", kinds).obstacles if str(source) in o.why]
+
+    assert list_obstacles(there) == []
+    (obstacle,) = list_obstacles(absent)
+    assert obstacle.why.startswith(f"{absent} does not exist on this host")
+    assert obstacle.remedy == "[site] of envcheck.toml names it: create it, or correct the settings"

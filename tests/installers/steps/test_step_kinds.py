@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from installers.containers.host_paths import ContainerPlan
 from installers.images.docker_engine import DockerEngine
 from installers.plan.host_facts import HostFacts
 from installers.plan.step import Step
+from installers.recipes import catalogue
 from installers.recipes.container_spec import build_spec
 from installers.recipes.recipe import (
     Checkout,
@@ -36,6 +38,7 @@ from installers.recipes.recipe import (
 )
 from installers.state.environment import Environment, FolderKind
 from installers.state.state_file import EnvironmentState
+from installers.steps import python_packages
 from installers.steps.container_state import ContainerState
 from installers.steps.dispatch import BY_NAME, KINDS, plan_steps
 from installers.steps.target_state import DesiredState, TargetState
@@ -169,3 +172,38 @@ def test_what_is_there_is_not_planned() -> None:
     (step,) = plan_steps(DesiredState(bare, Supply(bare)), VenvState(env, host, bare.python))
 
     assert step.name == "proof"
+
+
+@pytest.mark.parametrize(
+    ("packages", "changes", "size_mib"),
+    (
+        (("paddlepaddle-gpu==3.1.0",), "already in the image; verified after the pull", 0),
+        (("paddlepaddle-gpu==3.1.1",), "adds packages to the container box", 10_000),
+        (("paddlepaddle-gpu>=3.1.0",), "adds packages to the container box", 10_000),
+        (
+            ("numpy==1.26.4", "paddlepaddle-gpu==3.1.0"),
+            "paddlepaddle-gpu==3.1.0: already in the image, verified after the pull; adds the other packages to the"
+            " container box",
+            100,
+        ),
+    ),
+)
+def test_packages_that_the_image_documents(packages: tuple[str, ...], changes: str, size_mib: int) -> None:
+    """A package in exactly the documented version is not counted as a download, and is installed if it lacks."""
+    names = tuple(Package(*re.split(r"(?=[<>=]=)", text, maxsplit=1)) for text in packages)
+    image = load_recipe_image("ernie-0.3b-nvidia-container")
+    recipe = replace(RECIPE, packages=names)
+    desired = DesiredState(recipe, Supply(recipe), image=image)
+    current = ContainerState(DockerEngine(""), None, "python3", DRAWN)
+    (step,) = python_packages.plan(desired, current, ())
+    (unknown,) = python_packages.plan(replace(desired, image="other:1"), current, ())
+
+    assert (step.changes, step.size_mib, step.packages) == (changes, size_mib, names)
+    assert unknown.changes == "adds packages to the container box"
+
+
+def load_recipe_image(name: str) -> str:
+    """Return the published image of a recipe, which the version tables describe."""
+    image = catalogue.find_recipe(catalogue.load_all(), name).image
+    assert image
+    return image.references["x86_64"]

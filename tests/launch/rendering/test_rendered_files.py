@@ -137,7 +137,7 @@ def test_write_to_an_unwritable_folder(capsys: pytest.CaptureFixture[str]) -> No
     """A folder that cannot be created is reported in one sentence, with a next step."""
     code, _, err = run_train(capsys, *ZERO3, "--write", "/proc/job")
 
-    assert code == 1
+    assert code == 2
     assert "cannot write to /proc/job: " in err and "next: choose a writable folder with --write" in err
 
 
