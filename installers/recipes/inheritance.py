@@ -45,10 +45,16 @@ def expand_table(
             )
         found, path = find(name, file)
         base = expand_table(found, find, path, depth - 1, f"{shown}: like {name}")
-    made = merge_tables({key: value for key, value in base.items() if key not in OWN}, table)
+    left_out = {*OWN, *(("prefers",) if _changes_place(table) else ())}
+    made = merge_tables({key: value for key, value in base.items() if key not in left_out}, table)
     if "jobs" in table or "jobs" in base:
         made["jobs"] = _expand_jobs(table.get("jobs", base.get("jobs")), base.get("jobs", []), shown)
     return made
+
+
+def _changes_place(table: Table) -> bool:
+    """Whether a recipe has an image of its own and no alternative: what the other recipe prefers says nothing of it."""
+    return "image" in table and "alternative" not in table
 
 
 def merge_tables(base: Table, own: Table) -> dict[str, Any]:

@@ -148,3 +148,15 @@ def test_a_place_that_contradicts_the_recipe_is_refused(place: str, wrong: str, 
         loader.load_recipe(file)
 
     assert wrong in refused.value.message
+
+
+def test_a_recipe_with_an_image_does_not_prefer_the_host_of_another(tmp_path: Path) -> None:
+    """A recipe like tiny-cpu with an image of its own runs in a container, and prefers nothing."""
+    file = tmp_path / "boxed.toml"
+    file.write_text(
+        'like = "tiny-cpu"\nname = "boxed"\ntitle = "t"\nmodels = ["m"]\n'
+        '[image.references]\nx86_64 = "debian:12"\n[container]\nname = "boxed"\n'
+    )
+    made = loader.load_recipe(file)
+
+    assert (made.prefers, made.alternative, made.image is not None) == ("", "", True)

@@ -18,6 +18,7 @@ from launch import gates
 from launch.gates import job_requirements
 from launch.gates.context import GateContext
 from launch.planner import recipe_job
+from launch.run.container_stage import ContainerStage
 from tests.launch.gates.gate_parts import GIB, SIGHT, make_context, make_recipe_context
 from tests.tiers import thin_out
 
@@ -134,7 +135,8 @@ def test_a_harmless_fault_is_reported(recipe: str, method: str, machine: str, as
 @pytest.mark.parametrize(("driver", "status"), [("4.3.0", Status.WARN), ("4.3.8", Status.OK)])
 def test_a_driver_older_than_the_image_is_reported(driver: str, status: Status) -> None:
     """The image of the Iluvatar recipe was published with driver 4.3.8: an older one is a warning before the start."""
-    seen = make_recipe_context("ernie-21b-iluvatar", "lora", "bi-v150x8")
+    host = make_recipe_context("ernie-21b-iluvatar", "lora", "bi-v150x8")
+    seen = replace(host, stage=ContainerStage(host.recipe))
     known = [replace(v, document=replace(v.document, driver_version=driver)) for v in seen.facts.vendors if v.document]
     judged = job_requirements.judge_machine(
         job_requirements.add_requirements(replace(seen, facts=replace(seen.facts, vendors=tuple(known))))

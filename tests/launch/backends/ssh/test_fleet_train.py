@@ -160,7 +160,7 @@ def test_a_closed_gate_on_one_host(job: FleetJob) -> None:
     try:
         done = job.run_command()
         none = job.fleet.run_envcheck(
-            "train", "--recipe", "tiny-cpu", "--limit", "none-such.s=1", "--hosts", "node[01-02]"
+            "train", "--recipe", "tiny-cpu", "--limit", "none-such.s=1", "--hosts", "node[01-02]", "--port", "29555"
         )
     finally:
         job.start_host(second)
