@@ -157,7 +157,7 @@ SKIPPED = ("--hosts", "--hostfile", "--dashboard", "--resume", "--lang")  # reac
 # Options that take such texts, in place of a path, an address or a version: what they render is checked, and run.
 TAKEN = {
     "script": {"--data", "--runs", "--on-event", "--webhook", "--metrics-file", "--into", "--installed"},
-    "slurm": {"--runs", "--into", "--installed", "--write"},
+    "slurm": {"--runs", "--installed", "--write"},
     "k8s": {"--runs", "--installed", "--write", "--context", "--annotation"},
     "provision": {"--into", "--weights"},
 }
