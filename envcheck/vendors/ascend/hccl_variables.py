@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.lint.vendor_vocabulary import ModelLimit, VariableRange
 
-REFERENCE = "CANN environment variable reference, 7.0 to 9.0"
+REFERENCE = "CANN 7.0 to 9.0, Environment Variables"
 # Names in npu-smi: 910B1 to 910B4 are Atlas A2, Ascend910 is a die of A3; 910B without a number is of either series.
 _RDMA_TIMEOUT = (
     ModelLimit(r"910B\d\w*|Ascend910(_93\d*)?|910_93\d*|910C", 20, "Atlas A2 / A3"),

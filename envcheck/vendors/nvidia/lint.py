@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.core.lint.vendor_vocabulary import VariableRange, VendorVocabulary
 from envcheck.core.messages import _
 
-_GUIDE = "NVIDIA NCCL user guide, environment variables; the fields of libibverbs"
+_GUIDE = "NCCL User Guide, Environment Variables; libibverbs"
 # The guide of NCCL 2.23 and later: 0, and 32 or more, result in an infinite timeout.
 _ENDLESS = _("the timeout is infinite, and a lost connection makes the training hang")
 WORDS = VendorVocabulary(
