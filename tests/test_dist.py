@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.installers.images.engine_parts import DockerEngine
 
-MOST_MB = {"envcheck.pyz": 10.0, "envcheck_toolkit-*.whl": 2.5}
+MOST_MB = {"envcheck.pyz": 10.0, "envcheck_toolkit-*.whl": 2.6}
 FORMS = ["envcheck_toolkit-*.tar.gz", "envcheck.cdx.json", "SHA256SUMS", *MOST_MB]
 pytestmark = pytest.mark.extended
 
