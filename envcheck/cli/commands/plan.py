@@ -311,15 +311,16 @@ def _add_own_job(request: T) -> T:
 
 
 def _add_recipe_job(request: T) -> T:
-    """The request with model and method of the recipe that it names."""
+    """The request with model and method of the recipe that it names, and its device unless hardware is described."""
     from dataclasses import replace
 
     if request.recipe is None:
         return request
     from envcheck.cli.commands import plan_job
 
-    model, method = plan_job.name_recipe_job(request.option_values)
-    return replace(request, model=model, method=method)
+    model, method, device = plan_job.name_recipe_job(request.option_values)
+    is_given = "device" in request.given or request.is_described
+    return replace(request, model=model, method=method, device=request.device if is_given else device)
 
 
 def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedError:

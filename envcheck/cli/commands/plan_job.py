@@ -66,13 +66,13 @@ def name_planned_model(asked: Mapping[str, Any], job: Job | None, offer: Offer |
     return (recipe_fit.find_catalogue_model(job.recipe) if job else None) or asked["model"] or ""
 
 
-def name_recipe_job(asked: Mapping[str, Any]) -> tuple[str, str]:
-    """Return model and method of the recipe in `asked`; UsageError if it has several jobs, or none with these options.
+def name_recipe_job(asked: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return model, method and device type of the recipe in `asked`.
 
-    The model is the recipe's name, which selects its model.
+    UsageError if it has several jobs, or none with these options.  The model is the recipe's name, which selects it.
     """
     recipe, job = resolve_method(_build_request(asked, asked["device"]), catalogue.load_all(asked["recipes"]), Facts())
-    return asked["model"] or recipe.name, asked["method"] or job.method
+    return asked["model"] or recipe.name, asked["method"] or job.method, job.device or recipe.device
 
 
 def lay_out(job: Job, facts: Facts, asked: Mapping[str, Any]) -> tuple[PlannedMachine, PlannedJob] | None:

@@ -62,3 +62,12 @@ def test_a_model_that_the_planner_lacks(run_on: Run) -> None:
 
     assert isinstance(caught, UndeterminedError)
     assert caught.message == "the planner does not support tiny, the model of recipe tiny-cpu"
+
+
+def test_plan_takes_the_device_of_the_recipe(run_on: Run) -> None:
+    """On a machine without its devices, the job is planned for the recipe's own host."""
+    words = ("plan", "--recipe", "ernie-21b-xpu", "--method", "lora", "--json")
+    named, both = (run_on("bi-v150x8", *words, *device) for device in ((), ("--device", "xpu")))
+
+    assert named.exit_code == 0
+    assert json.loads(named.stdout)["job"] == json.loads(both.stdout)["job"]
