@@ -279,7 +279,7 @@ def test_changed_behind_our_back(ready: ProvisionCommand) -> None:
     """A package changed by the user is changed back, and all is verified again."""
     python = str(ready.environment_folder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "-q", "beta==2.0"], env=ready.env, check=True)
-    shown = ready.run_command("--dry-run")
+    shown = ready.run_command("--dry-run", "-v")
     done = ready.run_command("--yes")
 
     assert "beta 2.0 is installed" in shown.stdout
