@@ -1,6 +1,6 @@
 """FAIL findings of `envcheck lint` in the examples of public trainers: each is to be a real bug of the file.
 
-python -m benchmarks.lint_examples FOLDER ...    folders of checkouts; all their scripts and YAML files are linted
+python -m benchmarks.lint_examples FOLDER ...    folders of checkouts; all their scripts, YAML and JSON files are linted
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envcheck.core.model import Status
 from envcheck.lint import linter
 from envcheck.scripts import source_file
 
-SUFFIXES = (".sh", ".yaml", ".yml")
+SUFFIXES = (".sh", ".yaml", ".yml", ".json")
 Failure = tuple[str, str, int]  # rule, message, line
 
 
