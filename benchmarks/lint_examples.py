@@ -1,6 +1,6 @@
 """FAIL findings of `envcheck lint` in the examples of public trainers: each is to be a real bug of the file.
 
-python -m benchmarks.lint_examples FOLDER ...    folders of checkouts; all their scripts and YAML files are linted
+python -m benchmarks.lint_examples FOLDER ...    folders of checkouts; all their scripts, YAML and JSON files are linted
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envcheck.core.model import Status
 from envcheck.lint import linter
 from envcheck.scripts import source_file
 
-SUFFIXES = (".sh", ".yaml", ".yml")
+SUFFIXES = (".sh", ".yaml", ".yml", ".json")
 Failure = tuple[str, str, int]  # rule, message, line
 
 
@@ -33,12 +33,17 @@ def list_failures(path: str) -> tuple[str, list[Failure]]:
     return path, [(each.rule, str(each.seen), file.find_position(each.start)[0]) for each in failed]
 
 
+def _is_hidden(path: Path) -> bool:
+    """Whether it belongs to an editor or a service: their JSON files may have comments."""
+    return any(part.startswith(".") for part in path.parts)
+
+
 def main(folders: list[str]) -> None:
     paths = [
         str(path)
         for folder in folders
         for path in sorted(Path(folder).rglob("*"))
-        if path.suffix in SUFFIXES and path.is_file()
+        if path.suffix in SUFFIXES and path.is_file() and not _is_hidden(path.relative_to(folder))
     ]
     with multiprocessing.Pool() as pool:
         found = pool.map(list_failures, paths, chunksize=8)

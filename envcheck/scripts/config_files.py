@@ -24,6 +24,12 @@ FAMILIES = (
         | {"sample_backend", "init_config", "batching_strategy", "micro_batch_size"},
     ),
     ("paddle", {"fine_tuning", "train_dataset_path", "train_dataset_type", "max_seq_len", "moe_group"}),
+    (
+        "paddlenlp",
+        {"dataset_name_or_path", "src_length", "zero_padding", "eval_with_do_generation", "tensor_parallel_output"}
+        | {"use_fused_rms_norm", "use_fused_rope", "use_flash_attention", "tokenizer_name_or_path", "continue_training"}
+        | {"rl_algorithm", "actor_model_name_or_path", "reward_model_name_or_path", "use_fused_head_and_loss_fn"},
+    ),
     ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio"}),
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"}),
     ("accelerate", {"compute_environment", "distributed_type", "main_training_function"}),

@@ -67,6 +67,7 @@ PROGRAMS = (
     KnownProgram("ERNIEKit", _PADDLE, r"erniekit \w+"),
     KnownProgram("PaddleFormers", _PADDLE, r"paddleformers-cli \w+"),
     KnownProgram("ERNIEKit or PaddleFormers", _PADDLE, families=("paddle",)),
+    KnownProgram("PaddleNLP", f"JSON, {_PADDLE}", families=("paddlenlp",), unchecked_keys=(KEYS,)),
     KnownProgram(
         "verl", "Hydra", file=r"^(?:verl|recipe)(?:\.\w+){1,8}$|(?:^|/)verl/trainer/\w+\.py$", families=("verl",),
         unchecked=(HYDRA,), unchecked_keys=(KEYS,),

@@ -263,7 +263,7 @@ def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
                 above = script.block.raw.rfind(b"\n", 0, max(0, at - 1)) + 1
                 blank = _PLACEHOLDER.search(script.block.raw[above : end if end > at else None])
                 if blank:  # a template to fill in
-                    do = _("Replace {decode} with your own value.", decode=blank[0].decode())
+                    do = _("Replace {value} with your own value.", value=blank[0].decode())
                     yield warn(place, _("bash syntax error: {error}", error=words), do)
                     continue
                 yield fail(place, _("bash syntax error: {error}", error=words), _("Fix the syntax error."))
