@@ -16,6 +16,7 @@ need newuidmap uidmap
 need rootlesskit rootlesskit
 need mmdebstrap mmdebstrap
 need makeself makeself
+need rpm rpm
 need ip iproute2
 need sshd openssh-server
 need nft nftables

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +16,21 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.installers.images.engine_parts import DockerEngine
+from tests.installers.images.image_parts import load_debian
 
 MOST_MB = {"envcheck.pyz": 10.0, "envcheck_toolkit-*.whl": 2.6}
-FORMS = ["envcheck_toolkit-*.tar.gz", "envcheck.cdx.json", "SHA256SUMS", *MOST_MB]
+DEB, RPM = "envcheck-toolkit_*_all.deb", "envcheck-toolkit-*.noarch.rpm"
+FORMS = ["envcheck_toolkit-*.tar.gz", DEB, RPM, "envcheck.cdx.json", "SHA256SUMS", *MOST_MB]
+PACKAGED_FILES = {
+    "/usr/bin/envcheck",
+    "/usr/lib/envcheck/envcheck.pyz",
+    "/usr/share/bash-completion/completions/envcheck",
+    "/usr/share/doc/envcheck-toolkit/copyright",
+    "/usr/share/doc/envcheck-toolkit/envcheck.cdx.json",
+    "/usr/share/fish/vendor_completions.d/envcheck.fish",
+    "/usr/share/man/man1/envcheck.1.gz",
+    "/usr/share/man/man1/envcheck-doctor.1.gz",
+}
 pytestmark = pytest.mark.extended
 
 
@@ -117,3 +130,67 @@ def test_image_runs_as_nobody(dist: Path, tmp_path: Path, engine: DockerEngine, 
     done = engine.run_docker("run", *limits, "envcheck-test", "simulate", "h200x8", "--", "envcheck", "doctor")
 
     assert "8 × NVIDIA H200" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.fixture
+def debian(tmp_path: Path) -> Path:
+    """A Debian with Python and without envcheck."""
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
+    root = tmp_path / "debian"
+    layer = load_debian().file
+    assert isinstance(layer, Path)
+    with tarfile.open(layer) as tar:
+        tar.extractall(root)
+    return root
+
+
+def run_in(root: Path, *argv: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in the folder as its root folder, with an environment that would mislead another Python."""
+    env = {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": "/nowhere"}
+    return subprocess.run(["chroot", root, *argv], env=env, input=given, capture_output=True, text=True, timeout=300)
+
+
+def assert_works(root: Path) -> None:
+    """Run the commands that a new user of a package tries first."""
+    table = run_in(root, "envcheck", "simulate", "h200x8", "--", "nvidia-smi")
+    parsed = run_in(root, "envcheck", "parse", "nvidia-smi", given=table.stdout)
+    job = ("--model", "21b", "--method", "lora", "--device", "nvidia", "--memory-gib", "80", "--cards", "1")
+    planned = run_in(root, "envcheck", "plan", *job)
+    doctor = run_in(root, "envcheck", "doctor", "--json")
+
+    assert len(json.loads(parsed.stdout)["devices"]) == 8, table.stderr + parsed.stderr
+    assert planned.returncode == 0 and "GiB" in planned.stdout, planned.stderr
+    assert json.loads(doctor.stdout)["findings"], doctor.stderr
+
+
+def test_deb_installs_on_a_clean_debian(dist: Path, debian: Path) -> None:
+    """dpkg finds what it depends on; the command works, and nothing is left after its removal."""
+    package = shutil.copy(find_file(dist, DEB), debian / "tmp")
+
+    installed = run_in(debian, "dpkg", "--install", f"/tmp/{Path(package).name}")
+
+    assert installed.returncode == 0, installed.stderr
+    listed = set(run_in(debian, "dpkg", "--listfiles", "envcheck-toolkit").stdout.split("\n"))
+    assert listed >= PACKAGED_FILES | {"/usr/share/zsh/vendor-completions/_envcheck"}
+    assert "(>= 3.10)" in run_in(debian, "dpkg-query", "--show", "--showformat=${Depends}", "envcheck-toolkit").stdout
+    assert_works(debian)
+    assert run_in(debian, "dpkg", "--purge", "envcheck-toolkit").returncode == 0
+    assert not (debian / "usr" / "lib" / "envcheck").exists()
+
+
+def test_rpm_installs(dist: Path, debian: Path) -> None:
+    """rpm unpacks it, and its command works; dependencies are only read, because this is no system of rpm's."""
+    if not shutil.which("rpm"):
+        pytest.skip("rpm is not installed: tests/system-packages.sh")
+    package = find_file(dist, RPM)
+
+    argv = ["rpm", "--root", debian, "--nodeps", "--nosignature", "--install", package]
+    installed = subprocess.run(argv, capture_output=True, text=True)
+
+    assert installed.returncode == 0, installed.stderr
+    listed = subprocess.check_output(["rpm", "--query", "--list", "--package", package], text=True)
+    assert set(listed.split("\n")) >= PACKAGED_FILES | {"/usr/share/zsh/site-functions/_envcheck"}
+    required = subprocess.check_output(["rpm", "--query", "--requires", "--package", package], text=True)
+    assert "python3 >= 3.10" in required
+    assert_works(debian)

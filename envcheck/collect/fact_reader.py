@@ -18,7 +18,7 @@ from envcheck.vendors import VENDORS
 from probes.host import decode, docker_info
 
 DEVICES_LIMIT = 256  # no host has more; limits the processes that a forged list can start
-READ = (Outcome.ANSWERED, Outcome.FAILED)  # a failed command may have printed the reason
+READ = (Outcome.ANSWERED, Outcome.FAILED, Outcome.UNSTARTED, Outcome.FLOODED)  # the text may have the reason
 AS_TEXT = ("tls",)  # the check reads these answers itself: they are not key-value pairs
 ACCELERATORS = tuple(name for name in VENDORS if VENDORS[name].devices)
 

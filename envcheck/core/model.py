@@ -35,13 +35,16 @@ class Status(enum.IntEnum):
 
 
 class Outcome(str, enum.Enum):
-    """How a question to the host ended. The five outcomes are distinct: a missing tool is not a failed one."""
+    """How a question to the host ended. The outcomes are distinct: a missing tool is not a failed one; one that the
+    system refuses to start, or that is stopped for what it prints, has no exit status of its own."""
 
     ANSWERED = mark("answered")
     EMPTY = mark("empty")
     ABSENT = mark("absent")
     FAILED = mark("failed")
     HUNG = mark("hung")
+    UNSTARTED = mark("unstarted")
+    FLOODED = mark("flooded")
 
 
 @dataclass(frozen=True)

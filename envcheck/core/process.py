@@ -40,6 +40,8 @@ class CommandResult:
     elapsed_s: float = 0.0
     absent: bool = False
     hung: bool = False
+    unstarted: bool = False
+    flooded: bool = False
 
 
 def run_command(
@@ -66,7 +68,8 @@ def run_command(
         why = describe_start_failure(argv[0], err, (env or os.environ).get("PATH", ""))
         absent = not why
         words = f"{argv[0]}: {why or 'not found'}"
-        return CommandResult(tuple(argv), NOT_FOUND if absent else NOT_STARTED, "", words, absent=absent)
+        status = NOT_FOUND if absent else NOT_STARTED
+        return CommandResult(tuple(argv), status, "", words, absent=absent, unstarted=not absent)
     try:
         streams, hung = _collect_output(child, began + timeout_s, on_line, output_limit)
         cut = output_limit is not None and any(len(stream) > output_limit for stream in streams)
@@ -82,7 +85,7 @@ def run_command(
         streams = [stream[:output_limit] for stream in streams]
         streams[1] = describe_too_much(output_limit or 0) + streams[1]
         status, hung = TOO_MUCH, False
-    return CommandResult(tuple(argv), status, streams[0], streams[1], time.monotonic() - began, hung=hung)
+    return CommandResult(tuple(argv), status, streams[0], streams[1], time.monotonic() - began, hung=hung, flooded=cut)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,6 @@ from envcheck.core.findings import (
 )
 from envcheck.core.messages import NOTHING, Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Answer, Document, Finding, Outcome, Remedy, Status, ToolError, diagnose, fix, manual
-from envcheck.core.portable.exit_status import NOT_STARTED, TOO_MUCH
 from probes.host import kernel_modules
 
 # Errors of the caller or the query, not of the card (-8005 for an unprivileged user): the result is UNKNOWN.
@@ -72,7 +71,7 @@ def check_tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             diagnose(_("Check the last lines of its output."), *vendor_commands(v, "list")),
             evidence=(*quote_answer(answer)[:1], *answer.text.rstrip().splitlines()[-1:]),
         )
-    elif answer.outcome is Outcome.FAILED:
+    elif answer.outcome in (Outcome.FAILED, Outcome.UNSTARTED, Outcome.FLOODED):
         yield fail(
             _describe_failure(name, answer),
             diagnose(_("Read the error message, then check the driver."), *vendor_commands(v, "driver")),
@@ -108,12 +107,12 @@ def check_tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def _describe_failure(name: str, answer: Answer) -> Message:
     """Return how the tool ended; if it could not start, or was stopped for what it printed, the reason too."""
-    seen, why = _("{name} exited with status {status}", name=name, status=answer.status), answer.err.partition("\n")[0]
-    if answer.status == NOT_STARTED and why and not answer.out:
-        return _("{name} cannot be started: {reason}", name=name, reason=why.removeprefix(f"{name}: ")[:LINE_LIMIT])
-    if answer.status == TOO_MUCH:
+    if answer.outcome is Outcome.UNSTARTED:
+        why = answer.err.partition("\n")[0].removeprefix(f"{name}: ")
+        return _("{name} cannot be started: {reason}", name=name, reason=why[:LINE_LIMIT])
+    if answer.outcome is Outcome.FLOODED:
         return _("{name} printed too much, and was stopped", name=name)
-    return seen
+    return _("{name} exited with status {status}", name=name, status=answer.status)
 
 
 def check_whole_answer(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

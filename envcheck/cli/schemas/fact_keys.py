@@ -86,7 +86,8 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
     },
     model.Answer: {
         "key": "Question that was answered, such as `run npu-smi info`.",
-        "outcome": "How the question ended; absent: the tool or file does not exist, hung: no answer in time.",
+        "outcome": "How it ended; absent: no such tool or file, hung: no answer in time, unstarted: refused to start, "
+        "flooded: printed too much.",
         "out": "Standard output, or the content of the file.",
         "err": "Standard error.",
         "status": "Exit status of the command; null if it did not end or was no command.",

@@ -13,6 +13,7 @@ from envcheck.core.portable.exit_status import NOT_FOUND
 SYSROOT = "ENVCHECK_SYSROOT"  # set by `envcheck simulate`: a folder with bin/, root/ and ask/
 READ_LIMIT = 1 << 20
 ANSWERED, EMPTY, ABSENT, HUNG, FAILED = "answered", "empty", "absent", "hung", "failed"
+UNSTARTED, FLOODED = "unstarted", "flooded"
 
 
 class CollectorHost:
@@ -38,10 +39,7 @@ class CollectorHost:
                 return _make_answer(ABSENT, err=f"{argv[0]}: not found", status=NOT_FOUND)
             argv = [found, *argv[1:]]
         done = self.run(argv, timeout_s)
-        outcome = ABSENT if done.absent else HUNG if done.hung else FAILED if done.status else ANSWERED
-        if outcome == ANSWERED and not (done.out.strip() or done.err.strip()):
-            outcome = EMPTY
-        return _make_answer(outcome, done.out, done.err, done.status, done.elapsed_s)
+        return _make_answer(_find_outcome(done), done.out, done.err, done.status, done.elapsed_s)
 
     def _read_path(self, path: str) -> "dict[str, Any]":
         return _read_file(os.path.join(self.sysroot, "root", path.lstrip("/")) if self.sysroot else path)
@@ -58,6 +56,14 @@ class CollectorHost:
             return _make_answer(ANSWERED, json.dumps(COLLECTORS[name](self.vendors, self.run), sort_keys=True))
         except Exception as err:  # a failing collector is an answer: the doctor continues
             return _make_answer(FAILED, err=f"{name}: {type(err).__name__}: {err}")
+
+
+def _find_outcome(done: "Any") -> str:
+    ended = (done.absent, ABSENT), (done.hung, HUNG), (done.unstarted, UNSTARTED), (done.flooded, FLOODED)
+    for happened, outcome in ended:
+        if happened:
+            return outcome
+    return FAILED if done.status else ANSWERED if done.out.strip() or done.err.strip() else EMPTY
 
 
 def _read_file(path: str) -> "dict[str, Any]":

@@ -24,6 +24,8 @@ class CommandOutput(NamedTuple):
     elapsed_s: float = 0.0
     absent: bool = False
     hung: bool = False
+    unstarted: bool = False
+    flooded: bool = False
 
 
 def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
@@ -37,7 +39,7 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
     except OSError as err:
         why = describe_start_failure(argv[0], err, os.environ.get("PATH", ""))
         words = f"{argv[0]}: {why or 'not found'}"
-        return CommandOutput(NOT_STARTED if why else NOT_FOUND, "", words, absent=not why)
+        return CommandOutput(NOT_STARTED if why else NOT_FOUND, "", words, absent=not why, unstarted=bool(why))
     _running.add(child)
     try:
         out, err_text, over = _read_streams(child, began + timeout_s)
@@ -49,7 +51,7 @@ def run_command(argv: "list[str]", timeout_s: float) -> CommandOutput:
         _running.discard(child)
     if too_much:
         err_text = describe_too_much(OUTPUT_LIMIT) + err_text[:OUTPUT_LIMIT]
-        return CommandOutput(TOO_MUCH, out[:OUTPUT_LIMIT], err_text, time.monotonic() - began)
+        return CommandOutput(TOO_MUCH, out[:OUTPUT_LIMIT], err_text, time.monotonic() - began, flooded=True)
     return CommandOutput(HUNG if hung else child.returncode, out, err_text, time.monotonic() - began, hung=hung)
 
 

@@ -15,6 +15,7 @@ import pytest
 from envcheck.checks.software import driver_tool
 from envcheck.collect import facts
 from envcheck.collect.host import commands
+from envcheck.collect.host.answers import CollectorHost
 from envcheck.core import process
 from envcheck.core.model import Answer, Outcome, Question
 
@@ -29,6 +30,13 @@ def run_here(argv: list[str]) -> Any:
 def run_remote(argv: list[str]) -> Any:
     """As the collector runs it on another host."""
     return commands.run_command(argv, 120)
+
+
+def describe_answer(run: RunTool, *argv: str) -> str:
+    """Return how the check of the vendor tool describes what the tool did."""
+    found = CollectorHost((), lambda words, _timeout_s: run(words)).answer("run", argv, 120)
+    answer = Answer("run", Outcome(found["outcome"]), found["out"], found["err"], found["status"])
+    return str(driver_tool._describe_failure(argv[0], answer))
 
 
 both = pytest.mark.parametrize("run", [run_here, run_remote], ids=["here", "remote"])
@@ -79,8 +87,28 @@ def test_what_cannot_start_is_named(
 
     assert (done.status, done.absent) == (126, False)
     assert reason.format(path=path) in done.err
-    tool = Answer("run npu-smi info", Outcome.FAILED, status=done.status, err=done.err)
-    assert driver_tool._describe_failure("npu-smi", tool).startswith("npu-smi cannot be started: ")
+    assert describe_answer(run, "npu-smi", "info").startswith("npu-smi cannot be started: ")
+
+
+@both
+@pytest.mark.parametrize("status", [124, 125, 126, 127])
+def test_an_exit_status_is_the_tool_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, run: RunTool
+) -> None:
+    """A tool can exit with each status that envcheck, the shell and timeout use for what they observed."""
+    write_program(tmp_path / "npu-smi", f"#!/bin/sh\necho broken >&2\nexit {status}\n".encode())
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert describe_answer(run, "npu-smi", "info") == f"npu-smi exited with status {status}"
+
+
+@both
+def test_a_tool_that_was_stopped_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: RunTool) -> None:
+    """The check names what happened to a tool that prints without an end."""
+    write_program(tmp_path / "npu-smi", b"#!/bin/sh\nexec /usr/bin/yes\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert describe_answer(run, "npu-smi") == "npu-smi printed too much, and was stopped"
 
 
 @both

@@ -28,6 +28,7 @@ from tests.launch.backends.k8s import k8s_parts
 ADMIN, TENANT, STRANGER = "admin-token", "tenant-token", "stranger-token"
 USERS = {f"Bearer {ADMIN}": "admin", f"Bearer {TENANT}": "tenant", f"Bearer {STRANGER}": "stranger"}
 READY_S = 180.0
+ANY = {"x-kubernetes-preserve-unknown-fields": True}
 Object = dict[str, Any]
 SWIFT = ("--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3", "--storage", "train-data")
 EVERY = ("PaddleJob", "PyTorchJob", "PodGroup")
@@ -88,26 +89,12 @@ class ApiServer:
 
 
 def make_path(crd: Mapping[str, Any]) -> str:
-    return f"/apis/{crd['group']}/{crd['served']}/namespaces/default/{crd['plural']}"
+    namespace = "" if crd.get("scope") == "Cluster" else "namespaces/default/"
+    return f"/apis/{crd['group']}/{crd['served']}/{namespace}{crd['plural']}"
 
 
 def make_definition(crd: Mapping[str, Any]) -> Object:
     """Return the CustomResourceDefinition; fields with Kubernetes schemas are not validated."""
-
-    def open_(node: Any) -> Any:
-        if isinstance(node, dict):
-            if "$ref" in node:
-                return {
-                    "type": "object",
-                    **({} if "Meta" in node["$ref"] else {"x-kubernetes-preserve-unknown-fields": True}),
-                }
-            kept = {
-                key: open_(value) for key, value in node.items() if key != "additionalProperties" or value is not False
-            }
-            whole = kept.get("anyOf") == [{"type": "integer"}, {"type": "string"}]
-            return {**kept, "x-kubernetes-int-or-string": True} if whole else kept
-        return [open_(each) for each in node] if isinstance(node, list) else node
-
     names = {
         "kind": crd["kind"],
         "listKind": f"{crd['kind']}List",
@@ -118,7 +105,7 @@ def make_definition(crd: Mapping[str, Any]) -> Object:
         "name": crd["served"],
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": open_(crd["schema"])},
+        "schema": {"openAPIV3Schema": make_structural(crd["schema"])},
     }
     if "kubeflow" in crd["group"]:
         version["subresources"] = {"status": {}}
@@ -129,8 +116,25 @@ def make_definition(crd: Mapping[str, Any]) -> Object:
             "name": f"{crd['plural']}.{crd['group']}",
             "annotations": {"api-approved.kubernetes.io": "https://example.org, a copy for tests"},
         },
-        "spec": {"group": crd["group"], "names": names, "scope": "Namespaced", "versions": [version]},
+        "spec": {"group": crd["group"], "names": names, "scope": crd.get("scope", "Namespaced"), "versions": [version]},
     }
+
+
+def make_structural(node: Any) -> Any:
+    """Return the schema as a server takes it: parts that tests/data/crds leaves out take any value."""
+    if isinstance(node, list):
+        return [make_structural(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return {"type": "object", **({} if "Meta" in node["$ref"] else ANY)}
+    kept = {k: make_structural(v) for k, v in node.items() if k != "additionalProperties" or v is not False}
+    if kept.get("anyOf") == [{"type": "integer"}, {"type": "string"}]:
+        return {**kept, "x-kubernetes-int-or-string": True}
+    if kept.get("type") == "array":
+        return {"items": ANY, **kept}
+    is_open = kept.get("type") == "object" and not {"properties", "additionalProperties"} & kept.keys()
+    return {**kept, **ANY} if is_open else kept
 
 
 def _make_trusting_context() -> ssl.SSLContext:
