@@ -97,7 +97,8 @@ def lint_own_job(own: OwnJob, facts: Facts, is_here: bool = True) -> LintResult:
     named = own.is_file and path.is_file()
     source = source_file.read_source(own.source) if named else _make_command_source(own)
     folder = path.absolute().parent if named else Path.cwd()
-    machine = TargetMachine(lambda: facts, live=is_here, folder=folder)
+    variables = own_job_reader.list_readable_variables(os.environ) if is_here else {}
+    machine = TargetMachine(lambda: facts, live=is_here, folder=folder, variables=variables)
     return lint_source(source, machine, kind="" if named else "bash", others=False)
 
 

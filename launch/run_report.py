@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -85,14 +87,20 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
 
 
 def build_adopted_reporter(run: Run) -> RunReporter:
-    """Return the reporter of a run that is adopted: with the options of its start; its first step was reported."""
-    words = request_note.read_note(run.folder).words
+    """Return the reporter of a run whose supervisor was killed: with the options of its start, in the folder where they
+    were typed; its first step was reported.
+    """
+    note = request_note.read_note(run.folder)
+    words, typed_in = note.words, note.typed_in if note.typed_in and note.typed_in.is_dir() else None
     head = {key: run.get_text(key) for key in ("recipe", "model", "method", "device")}
     webhooks = request_note.read_webhooks(run.folder)
-    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")), webhooks)
+    receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")), webhooks, typed_in)
     sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **head})
     path = next(iter(_list_option_values(words, "--metrics-file")), None)
-    metrics = MetricsFile(Path(path) if path else None, {"run": run.id, **head}, follow.planned_steps(run))
+    there = Path(typed_in or "", path).expanduser() if path else None
+    metrics = MetricsFile(there, {"run": run.id, **head}, follow.planned_steps(run))
+    with contextlib.suppress(ValueError):
+        metrics.began = datetime.fromisoformat(run.get_text("started")).timestamp()
     return RunReporter(run.folder, sender, metrics, has_step=True)
 
 

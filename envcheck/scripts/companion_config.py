@@ -5,18 +5,36 @@ Only its values are used, at the place of the word that names it: the file is li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
+from envcheck.core.errors import describe_os_error
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceBlock
+from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import NOTHING, Message, _
 from envcheck.scripts import config_files
 from envcheck.scripts.parse_options import read_config_options
 
+FILES = (".yaml", ".yml", ".json")
+FILE_OPTIONS = ("config", "cfg", "config_file", "training_config", "deepspeed", "deepspeed_config")
+_BARE = re.compile(r"[\w-]+|-m|[\w.]+\.cli")  # the verbs of a command: train, sft
 KITS = ("llamafactory", "paddle", "swift")
+
+FileFinder = Callable[[str, str], "Path | None"]  # of a path, in a folder
+
+
+@dataclass(frozen=True)
+class NamedConfig:
+    """A file with options that cannot be read: the word that names it, and what is wrong."""
+
+    word: ShellWord
+    seen: Message
+    is_missing: bool = False
 
 
 def attach_companion_config(
@@ -31,6 +49,48 @@ def attach_companion_config(
         if word.text.endswith((".yaml", ".yml")) and (config := read_companion_config(word, job.command.cwd, machine)):
             return replace(job, lent=_place_options(config, word), lender=word) if config.family in KITS else job
     return job
+
+
+def list_config_words(job: TrainingJob) -> Iterator[ShellWord]:
+    """Yield the words that name a file with options of the job: in its command, or in another such file."""
+    after = iter(job.command.words)
+    next((word for word in after if word is job.at), None)
+    first = next((word for word in after if not _BARE.fullmatch(word.text)), None)
+    if first is not None and job.program is None and first.text.endswith(FILES):
+        yield first
+    for option in (*job.own, *job.options, *job.lent):
+        if option.python_name in FILE_OPTIONS and len(option.values) == 1 and option.values[0].text.endswith(FILES):
+            yield option.values[0]
+
+
+def find_broken_configs(job: TrainingJob, written: Sequence[ConfigBlock], find_file: FileFinder) -> list[NamedConfig]:
+    """Return the files with options that cannot be parsed, and those that are not there; `written`: by the script."""
+    names = {config.file.rpartition("/")[2] for config in written}
+    found = []
+    for word in () if job.command.elsewhere else list_config_words(job):
+        if not word.is_known or not word.text or word.text.rpartition("/")[2] in names:
+            continue
+        path = find_file(word.text, job.command.cwd)
+        if path is None:
+            # A file names others relative to the folder where the job is started, which may be any.
+            if any(word is each for each in job.command.words):
+                found.append(NamedConfig(word, _("{file} not found", file=word.text), is_missing=True))
+        elif seen := _describe_error(path, word.text):
+            found.append(NamedConfig(word, seen))
+    return found
+
+
+def _describe_error(path: Path, name: str) -> Message:
+    try:
+        raw = path.read_bytes() if path.stat().st_size <= config_files.LIMIT else b""
+    except OSError as err:
+        return _("{file}: {reason}", file=name, reason=describe_os_error(err))
+    config = _parse_companion_config(raw, path.name)
+    if not config.error:
+        return NOTHING
+    line = SourceFile(name, raw).find_position(config.error_at[0])[0]
+    seen = _("cannot parse the configuration: {error}", error=config.error)
+    return _("{place}: {seen}", place=f"{name}:{line}", seen=seen)
 
 
 def _attach_accelerate_config(job: TrainingJob, machine: TargetMachine, written: Sequence[ConfigBlock]) -> TrainingJob:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, ShellScript, SourceBlock, SourceFile
+from envcheck.core.lint.script_model import (
+    UNKNOWN,
+    ConfigBlock,
+    ConfigEntry,
+    Heredoc,
+    ShellScript,
+    SourceBlock,
+    SourceFile,
+)
 from envcheck.core.messages import _
 
 if TYPE_CHECKING:
@@ -53,6 +62,8 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
         )
         return config
     text = block.raw.decode("utf-8", "replace")
+    if "\t" in text and _is_json(text):  # YAML allows no tabs between tokens, JSON does
+        text = text.replace("\t", " ")
     node, wrong = parse_yaml_tree(text)
     if wrong is not None:
         at = _count_bytes(text, min(wrong.index, len(text)))
@@ -62,6 +73,14 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
     names = {entry.name for entry in config.entries if not entry.path}
     config.family = "compose" if _is_compose_file(config) else _find_family(names)
     return config
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _find_family(names: set[str]) -> str:
@@ -174,11 +193,25 @@ def read_heredoc_configs(source: SourceFile, script: ShellScript) -> list[Config
             suffix = re.search(r"\.(ya?ml|json)$", name)
             if not suffix or len(found) > 20:
                 continue
-            raw = script.block.raw[heredoc.own[0] : heredoc.own[1]]
-            starts = [0, *(i + 1 for i, byte in enumerate(raw) if byte == 10)]
-            lines = tuple((start, script.block.map_to_file(heredoc.own[0] + start)) for start in starts)
             kind = "json" if suffix[1] == "json" else "yaml"
-            if not heredoc.literal and b"$" in raw:
-                raw = re.sub(rb"\$(?:\{[^{}\n]*\}|\w+)", lambda m: b"x" * len(m[0]), raw)
-            found.append(parse_config(SourceBlock(kind, raw, lines), name))
+            found.append(parse_config(_make_heredoc_block(kind, script.block, heredoc), name))
     return found
+
+
+def _make_heredoc_block(kind: str, block: SourceBlock, heredoc: Heredoc) -> SourceBlock:
+    """The configuration as it is written, with the values of variables; each line has the place of its source."""
+    raw = block.raw[heredoc.own[0] : heredoc.own[1]]
+    written = heredoc.text.encode("utf-8", "replace")
+    is_expanded = not heredoc.literal and b"$" in raw
+    if is_expanded and written.count(b"\n") == raw.count(b"\n"):
+        places = (block.map_to_file(heredoc.own[0] + start) for start in _list_line_starts(raw))
+        return SourceBlock(kind, written, tuple(zip(_list_line_starts(written), places, strict=True)), exact=False)
+    if is_expanded:  # a value of several lines
+        raw = re.sub(rb"\$(?:\{[^{}\n]*\}|\w+)", lambda m: UNKNOWN.encode(), raw)
+        return _make_heredoc_block(kind, block, replace(heredoc, text=raw.decode("utf-8", "replace")))
+    lines = tuple((start, block.map_to_file(heredoc.own[0] + start)) for start in _list_line_starts(raw))
+    return SourceBlock(kind, raw, lines)
+
+
+def _list_line_starts(raw: bytes) -> list[int]:
+    return [0, *(i + 1 for i, byte in enumerate(raw) if byte == 10)]

@@ -18,7 +18,10 @@ def parse_options(words: Sequence[ShellWord]) -> list[GivenOption]:
     for word in words:
         if _NAME.match(word.text) and not (word.quoted and " " in word.text):
             name, equals, value = word.text[2:].partition("=")
-            values = (ShellWord(value, word.start + 3 + len(name), word.end, soft=word.soft),) if equals else ()
+            raw = word.raw.partition("=")[2]
+            values = (
+                (ShellWord(value, word.start + 3 + len(name), word.end, soft=word.soft, raw=raw),) if equals else ()
+            )
             end = word.start + 2 + len(name) if equals else word.end
             found.append(GivenOption(name, values, word.start, end, bool(equals)))
         elif _SHORT.fullmatch(word.text) and not word.quoted:  # -m takes the next word and ends the options

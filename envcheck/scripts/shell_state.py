@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellWord
 from envcheck.scripts.layered_environment import LayeredEnvironment
@@ -30,6 +32,18 @@ class ShellValue:
         return ShellValue(replace(self.word, text=UNKNOWN), None)
 
 
+def _find_no_file(_path: str, _cwd: str) -> Path | None:
+    return None
+
+
+@dataclass(frozen=True)
+class ShellSurroundings:
+    """What a script starts with: the variables of the user's environment, and the files that it may source."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    find_file: Callable[[str, str], Path | None] = _find_no_file
+
+
 @dataclass
 class ShellState:
     """Variables, options and folder of a shell; a subshell works on a copy.
@@ -43,6 +57,7 @@ class ShellState:
     shell: set[str] = field(default_factory=set)
     arguments: tuple[ShellWord, ...] | None = None  # of the current function, None: unknown
     cwd: str = ""
+    surroundings: ShellSurroundings = field(default_factory=ShellSurroundings)
     _environment: LayeredEnvironment = field(default_factory=lambda: LayeredEnvironment({}))
     _changed: set[str] = field(default_factory=set)  # names since the last environment
 
@@ -54,9 +69,17 @@ class ShellState:
             set(self.shell),
             self.arguments,
             self.cwd,
+            self.surroundings,
             self._environment,
             set(self._changed),
         )
+
+    def find_value(self, name: str) -> ShellValue | None:
+        """Return the value of a variable: the script's, else that of the user's environment; None if unknown."""
+        if (own := self.values.get(name)) is not None:
+            return own
+        given = self.surroundings.variables.get(name)
+        return None if given is None else ShellValue(ShellWord(given, 0, 0))
 
     def assign_value(self, name: str, value: ShellValue) -> None:
         """Set the value of a variable."""
@@ -77,6 +100,9 @@ class ShellState:
         """Remove a variable, and its export."""
         self.values.pop(name, None)
         self.exported.discard(name)
+        if name in self.surroundings.variables:
+            left = {each: text for each, text in self.surroundings.variables.items() if each != name}
+            self.surroundings = replace(self.surroundings, variables=left)
         self._changed.add(name)
 
     def merge_states(self, others: list[ShellState]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _EXPANSION = re.compile(r"\$\{(?=.*\}\Z)(!?)(#?)([A-Za-z_]\w*|[@*?$!-]|\d+)(\[[^\]]*\])?(.*)\}", re.DOTALL)
 _GUARDS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
 _BRACES = re.compile(r"\{(?:(\d{1,3})\.\.(\d{1,3})|([^{},\s]*(?:,[^{},\s]*)+))\}")
+_NAME_IN_SUM = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$(\d)")
 _SUM = re.compile(r"[\d\s+*/%()-]{1,80}")
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -89,7 +90,7 @@ class WordReader:
                 if got is not None and cut and cut[1] != "0"
                 else [self._make_unknown_words(start, end, raw)]
             )
-        value = self.state.values.get(name)
+        value = self.state.find_value(name)
         if match and match[4] in ("[@]", "[*]") and not (match[1] or match[2]):
             self._record_use(name, inner, guarded=match[5].startswith(_GUARDS), quoted=inner is not node)
             if value is not None and value.array is not None and not match[5]:
@@ -148,6 +149,10 @@ class WordReader:
             return self._read_simple_expansion(node)
         if kind == "expansion":
             return self._read_expansion(node, depth)
+        if kind == "command_substitution" and read_text(node).lstrip().startswith("$(("):
+            got = self._evaluate_arithmetic(node)  # the grammar knows no arithmetic in here-documents
+            if got != UNKNOWN:
+                return got, False
         if kind in ("command_substitution", "process_substitution"):
             self.inner(node)
             return UNKNOWN, False
@@ -185,7 +190,7 @@ class WordReader:
         if name.isdigit() or name in _SPECIAL:
             return self._read_argument(name), False
         self._record_use(name, node, guarded=False, quoted=node.parent is not None and node.parent.type == "string")
-        value = self.state.values.get(name)
+        value = self.state.find_value(name)
         return (value.word.text, value.word.soft) if value else (UNKNOWN, False)
 
     def _read_argument(self, name: str) -> str:
@@ -204,8 +209,8 @@ class WordReader:
             got, soft = self._read_argument(name), False
         else:
             self._record_use(name, node, bool(guard), node.parent is not None and node.parent.type == "string")
-            value = self.state.values.get(name)
-            got, soft = (value.word.text, value.word.soft) if value and not index else (UNKNOWN, False)
+            item = self._find_item(name, index)
+            got, soft = (item.text, item.soft) if item is not None else (UNKNOWN, False)
         if guard in ("-", ":-", "=", ":="):
             return self._read_default(node, name, guard, got, soft, depth)
         for child in node.named_children:  # ${x:+...$(...)...}: the inner command runs too
@@ -217,9 +222,20 @@ class WordReader:
             return UNKNOWN, soft
         return got, soft
 
+    def _find_item(self, name: str, index: str | None) -> ShellWord | None:
+        """The value of a variable, or of one item of an array: ${name[0]}, ${name[i]}; None if unknown."""
+        value = self.state.find_value(name)
+        if value is None or index is None:
+            return None if value is None else value.word
+        number = self._evaluate_text(index[1:-1])
+        if number is None or any(word.many for word in value.array or ()):
+            return None
+        items = (value.word,) if value.array is None else value.array
+        return items[number] if -len(items) <= number < len(items) else ShellWord("", value.word.start, value.word.end)
+
     def _read_length(self, name: str, index: str | None) -> str:
         """The value of ${#name[@]} or ${#name}."""
-        value = self.state.values.get(name)
+        value = self.state.find_value(name)
         if value is None or (index and value.array is None):
             return UNKNOWN
         if index in ("[@]", "[*]") and value.array is not None:
@@ -229,7 +245,7 @@ class WordReader:
     def _read_default(self, node: Node, name: str, guard: str, got: str, soft: bool, depth: int) -> tuple[str, bool]:
         behind = [child for child in node.named_children if child.type != "variable_name"]
         given, _ = self._read_guard_value(node, behind, guard, depth)
-        bound = name in self.state.values
+        bound = self.state.find_value(name) is not None
         if "=" in guard and not bound:
             start, end = self.locate_node(node)
             self.state.assign_value(name, ShellValue(ShellWord(given, start, end, soft=True)))
@@ -254,15 +270,18 @@ class WordReader:
         """The value of $((...)) with whole numbers; anything else is unknown."""
         raw = read_text(node).lstrip()
         inner = raw[3:-2] if raw.startswith("$((") else raw[2:-1]
+        for name in _NAME_IN_SUM.findall(inner):
+            self._record_use(name[0] or name[1], node, guarded=True, quoted=True)
+        return str(found) if (found := self._evaluate_text(inner)) is not None else UNKNOWN
 
-        def known(match: re.Match[str]) -> str:
-            name = match[1] or match[2]
-            value = self.state.values.get(name)
-            self._record_use(name, node, guarded=True, quoted=True)
+    def _evaluate_text(self, text: str) -> int | None:
+        """The value of arithmetic with variables, None if unknown."""
+
+        def fill(match: re.Match[str]) -> str:
+            value = self.state.find_value(match[1] or match[2])
             return value.word.text if value else UNKNOWN
 
-        filled = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?|\$(\d)", known, inner)
-        return str(found) if (found := evaluate_sum(filled)) is not None else UNKNOWN
+        return evaluate_sum(_NAME_IN_SUM.sub(fill, text))
 
     def _record_use(self, name: str, node: Node, guarded: bool, quoted: bool) -> None:
         start, end = self.locate_node(node)

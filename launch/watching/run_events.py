@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,10 +33,11 @@ EVENTS = ("start", "first_step", "warning", "stop", "end")
 
 @dataclass(frozen=True)
 class EventReceivers:
-    """Where events go: command lines and URLs."""
+    """Where events go: command lines, which run in `folder` (None: the current one), and URLs."""
 
     commands: tuple[str, ...] = ()
     webhooks: tuple[str, ...] = ()
+    folder: Path | None = None
 
 
 def check_receivers(receivers: EventReceivers) -> None:
@@ -107,7 +109,11 @@ class EventSender:
     def _run_command(self, line: str, body: bytes) -> None:
         try:
             child = process.start_process(
-                shlex.split(line), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                shlex.split(line),
+                cwd=self.receivers.folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
         except OSError as err:
             self._report_failure(line, describe_os_error(err))

@@ -1,4 +1,4 @@
-"""Jobs of a user's own by the real launchers: accelerate, DeepSpeed, paddle.distributed.launch, LLaMA-Factory; CPUs."""
+"""Jobs of a user's own on CPUs by accelerate, DeepSpeed, paddle.distributed.launch, LLaMA-Factory, ms-swift."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.installers.paddle_parts import CACHE
 from tests.launch.test_train import list_remaining_processes, make_variables
 
 pytestmark = pytest.mark.extended
@@ -50,6 +51,38 @@ max_steps: 4
 lr_scheduler_type: cosine
 use_cpu: true
 """
+SWIFT = "ms-swift==4.6.0"
+SWIFT_CONFIGURATION = """\
+# model
+model: model
+model_type: llama
+template: dummy
+torch_dtype: float32
+attn_impl: eager
+
+tuner_type: lora
+lora_rank: 8
+lora_alpha: 32
+target_modules: all-linear
+
+# dataset
+dataset:
+  - 'data.jsonl'
+split_dataset_ratio: 0.0
+max_length: 64
+
+# training
+max_steps: 4
+per_device_train_batch_size: 1
+learning_rate: 1e-4
+gradient_accumulation_steps: 1
+save_steps: 4
+logging_steps: 1
+output_dir: output
+dataloader_num_workers: 0
+dataset_num_proc: 1
+use_cpu: true
+"""
 # DeepSpeed and what it needs besides torch; its operators are not built.
 DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
 
@@ -72,11 +105,21 @@ def deepspeed(torch_environment: Path) -> Path:
 @pytest.fixture(scope="module")
 def llamafactory(torch_environment: Path) -> Path:
     """A virtual environment with LLaMA-Factory and a torch of its own, kept; many minutes the first time."""
-    place = torch_environment.with_name("llamafactory")
+    return make_environment(torch_environment.with_name("llamafactory"), LLAMAFACTORY)
+
+
+@pytest.fixture(scope="module")
+def ms_swift() -> Path:
+    """A virtual environment with ms-swift and a torch of its own, kept; many minutes the first time."""
+    return make_environment(CACHE / "ms-swift", SWIFT)
+
+
+def make_environment(place: Path, package: str) -> Path:
+    """Install the package with all that it requires, unless an earlier test run did."""
     if not (place / "complete.txt").exists():
         shutil.rmtree(place, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-        pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--no-compile", LLAMAFACTORY]
+        pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--no-compile", package]
         done = subprocess.run(pip, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stderr
         (place / "complete.txt").touch()
@@ -170,3 +213,33 @@ def test_llamafactory(llamafactory: Path, tmp_path: Path) -> None:
     assert (values["framework"], values["method"], values["seq_len"]) == ("LLaMA-Factory", "lora", "64")
     assert (said["state"], [step for step, _loss in said["loss"]]) == ("succeeded", [1, 2, 3, 4])
     assert [Path(folder).name for folder in said["checkpoints"]] == ["checkpoint-4"]
+
+
+@pytest.fixture(scope="module")
+def swift_folder(ms_swift: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny random model, 32 conversations, and a configuration in the form of ms-swift's examples."""
+    folder = tmp_path_factory.mktemp("swift")
+    python = str(ms_swift / "bin" / "python")
+    subprocess.run([python, str(HERE / "tiny_llama.py"), "model"], cwd=folder, check=True, timeout=300)
+    talks = [({"role": "user", "content": f"Say {n}."}, {"role": "assistant", "content": f"{n}"}) for n in range(32)]
+    (folder / "data.jsonl").write_text("".join(f"{json.dumps({'messages': talk})}\n" for talk in talks))
+    (folder / "my.yaml").write_text(SWIFT_CONFIGURATION)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    (("my.yaml",), ("--", "swift", "sft", "my.yaml", "--max_steps", "3", "--save_steps", "3")),
+    ids=("file", "command"),
+)
+def test_ms_swift(ms_swift: Path, swift_folder: Path, words: tuple[str, ...]) -> None:
+    """ms-swift trains the tiny model, started by envcheck with a file and by a command of the user's; both are read."""
+    path = f"{ms_swift / 'bin'}:{os.environ['PATH']}"
+    said = train_own(swift_folder, *words, PATH=path, HF_HUB_OFFLINE="1")
+
+    steps = 4 if words == ("my.yaml",) else 3
+    values = {name: value["value"] for name, value in said["own"]["values"].items()}
+    assert said["command"][:3] == ["swift", "sft", "my.yaml"]
+    assert (values["framework"], values["method"], values["seq_len"]) == ("ms-swift", "lora", "64")
+    assert (said["state"], [step for step, _loss in said["loss"]]) == ("succeeded", list(range(1, steps + 1)))
+    assert [Path(folder).name for folder in said["checkpoints"]] == [f"checkpoint-{steps}"]

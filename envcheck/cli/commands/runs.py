@@ -165,15 +165,15 @@ def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: b
     """
     import sys
 
-    from launch.runs import follow as following
     from launch.runs import run_index
+    from launch.stop_run import stop_run
 
     run = run_index.find_run(name, folder or outer[0])
     if run.is_running and not yes:
         if not sys.stdin.isatty():
             raise UsageError(_("cannot ask for confirmation: no terminal"), _("add --yes to stop it"))
         click.confirm(translate(_("Stop run {id}?", id=run.id)), abort=True, err=True)
-    _print_run(following.stop_run(run), as_json or outer[1])
+    _print_run(stop_run(run), as_json or outer[1])
 
 
 @runs.command(short_help="Supervise an orphaned run again.")

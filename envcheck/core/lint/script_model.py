@@ -156,13 +156,14 @@ class ShellRedirect:
 
 @dataclass(frozen=True)
 class Heredoc:
-    """The text after <<; `file` is the target of the command's redirection."""
+    """The text after <<; `file` is the target of the command's redirection, `text` what the command receives."""
 
     start: int
     end: int
     own: tuple[int, int]  # offsets in its block
     file: ShellWord | None
     literal: bool
+    text: str = ""
 
 
 @dataclass(frozen=True)

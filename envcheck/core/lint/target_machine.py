@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetMachine:
-    """`gather` collects the facts, None: not available. `live`: it is this host, so paths can be tested."""
+    """`gather` collects the facts, None: not available. `live`: it is this host, so paths can be tested.
+
+    `variables` are those of the environment that starts the script, none if any environment may.
+    """
 
     gather: Callable[[], Facts] | None = None
     live: bool = False
     folder: Path | None = None  # of the script
     root: Path | None = None  # of a simulated host, which has a few files
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def facts(self) -> Facts | None:

@@ -12,6 +12,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellCommand, Shell
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
 from envcheck.core.messages import _, verbatim
+from envcheck.scripts.companion_config import list_config_words
 from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
 _DATA = (
@@ -99,6 +100,10 @@ def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
                     (".json", ".jsonl", ".yaml", ".txt")
                 ):
                     yield part.strip(), word
+    named = {word.text for name in _DATA if (given := job.find_option(name)) for word in given.values}
+    for word in list_config_words(job):
+        if word.text not in named and any(word is each for each in job.command.words):
+            yield word.text, word
     for name in _MODELS:
         given = job.find_option(name)
         yield from ((word.text, word) for word in (given.values if given else ()) if word.text.startswith("/"))

@@ -71,9 +71,9 @@ def _read_heredoc(walk: ShellWalk, node: Node, file: ShellWord | None) -> list[H
     for child in node.named_children:
         if child.type == "heredoc_body":
             own = (child.start_byte, child.end_byte)
-            if not literal:
-                walk.make_reader(walk.script.uses).read_value(child)
-            found.append(Heredoc(walk.block.map_to_file(own[0]), walk.block.map_to_file(own[1]), own, file, literal))
+            text = read_text(child) if literal else walk.make_reader(walk.script.uses).read_value(child)[0]
+            places = walk.block.map_to_file(own[0]), walk.block.map_to_file(own[1])
+            found.append(Heredoc(*places, own, file, literal, text))
     return found
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellCommand, ShellWord
+from envcheck.scripts.interpreter.follow_source import follow_source
 from envcheck.scripts.interpreter.shell_walk import CALLS_DEEP, ShellWalk
 from envcheck.scripts.shell_state import ShellValue
 from envcheck.scripts.vendor_words import join_patterns, load_vendor_words
 
 _FOLDERS = join_patterns("intel|conda|miniconda3?|anaconda3?", *(w.setup_folders for w in load_vendor_words().values()))
-_SETUP = re.compile(rf"/({_FOLDERS})\b|set_?env|activate")
+_INSTALLED = re.compile(rf"/({_FOLDERS})\b|activate")  # of a toolkit or a Python environment
+_SETUP = re.compile(rf"{_INSTALLED.pattern}|set_?env")
 _OPTIONS = {"e": "errexit", "u": "nounset", "a": "allexport"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -86,8 +88,11 @@ def _apply_shift(walk: ShellWalk, command: ShellCommand) -> None:
 
 
 def _apply_source(walk: ShellWalk, command: ShellCommand) -> None:
-    """A vendor's setup file sets known variables; any other file may set any."""
-    if not _SETUP.search(" ".join(command.list_texts()[1:])):
+    """A vendor's setup file sets known variables; any other file that cannot be read may set any."""
+    text = " ".join(command.list_texts()[1:])
+    if not _INSTALLED.search(text) and follow_source(walk, command):
+        return
+    if not _SETUP.search(text):
         walk.script.opaque = True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from envcheck.core.lint.script_model import ShellScript, SourceBlock
 from envcheck.scripts.interpreter import assignments, branches, commands
 from envcheck.scripts.interpreter.shell_walk import NodeHandler, ShellWalk, visit_comment, visit_function
-from envcheck.scripts.shell_state import ShellState
+from envcheck.scripts.shell_state import ShellState, ShellSurroundings
 
 # By node type of the grammar; for other nodes, the children are visited.
 HANDLERS: dict[str, NodeHandler] = {
@@ -32,13 +32,16 @@ HANDLERS: dict[str, NodeHandler] = {
     "command": commands.visit_command,
 }
 
+_NOTHING_KNOWN = ShellSurroundings()
 
-def walk_blocks(blocks: Iterable[SourceBlock]) -> list[ShellScript]:
+
+def walk_blocks(blocks: Iterable[SourceBlock], surroundings: ShellSurroundings = _NOTHING_KNOWN) -> list[ShellScript]:
     """Return the scripts of the blocks; a file of its own starts with a new state, the others share a session."""
-    session, found = ShellState(), []
+    session, found = ShellState(surroundings=surroundings), []
     for block in blocks:
         if block.kind == "bash":
-            walked = ShellWalk(block, ShellState() if block.is_script else session, HANDLERS)
+            state = ShellState(surroundings=surroundings) if block.is_script else session
+            walked = ShellWalk(block, state, HANDLERS)
             found.append(walked.walk_block())
             if not block.is_script:
                 session = walked.state

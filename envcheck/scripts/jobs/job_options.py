@@ -14,16 +14,21 @@ from envcheck.scripts import config_files
 
 FILES = (".yaml", ".yml", ".json")
 FILE_OPTIONS = ("config", "cfg", "config_file", "training_config")  # of a program: the file with its options
+_VARIABLE = re.compile(r"\$(?:\{[!#]?)?(\w+|[@*])")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 
 
 @dataclass(frozen=True)
 class PlacedOption:
-    """An option or key; nested keys are joined by dots.  `where` is FILE:LINE, or the command."""
+    """An option or key; nested keys are joined by dots.  `where` is FILE:LINE, or the command.
+
+    `variables` are those in the unknown parts of the values.
+    """
 
     name: str
     values: tuple[str, ...]
     where: str
+    variables: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -100,6 +105,12 @@ class OptionTable:
         return None if found is None else found.text.lower() not in ("false", "0", "no", "off")
 
 
+def list_variables(words: Iterable[ShellWord]) -> tuple[str, ...]:
+    """Return the variables, with $, that unknown words contain."""
+    names = (name for word in words if not word.is_known for name in _VARIABLE.findall(word.raw))
+    return tuple(dict.fromkeys(f"${name}" for name in names))
+
+
 def gather_options(job: TrainingJob, files: JobFiles) -> OptionTable:
     """Return the options of a job: of its files, then of its command, whose words win."""
     table = OptionTable()
@@ -135,23 +146,27 @@ def _list_file_words(words: Sequence[ShellWord], job: TrainingJob) -> Iterator[S
 
 
 def _place_option(option: GivenOption, files: JobFiles) -> PlacedOption:
-    values = tuple(word.text for word in option.values)
-    if len(values) > 1:
-        values = tuple(text for text in values if not _OVERRIDE.match(text)) or values
-    return PlacedOption(option.python_name, values, files.locate(option.start))
+    words = option.values
+    if len(words) > 1:
+        words = tuple(word for word in words if not _OVERRIDE.match(word.text)) or words
+    values = tuple(word.text for word in words)
+    return PlacedOption(option.python_name, values, files.locate(option.start), list_variables(words))
 
 
 def _place_override(word: ShellWord, files: JobFiles) -> PlacedOption:
     name, _unused, value = word.text.partition("=")
-    return PlacedOption(name.lstrip("+"), (value,), files.locate(word.start))
+    return PlacedOption(name.lstrip("+"), (value,), files.locate(word.start), list_variables([word]))
 
 
 def _list_config_entries(config: ConfigBlock, source: SourceFile, name: str) -> Iterator[PlacedOption]:
     for entry in config.entries:
         if entry.kind != "map":
-            where = f"{name}:{source.find_position(entry.start)[0]}" if name else ""
+            line = source.find_position(entry.start)[0]
             values = entry.values or _list_paths(config, entry.value_start)
-            yield PlacedOption(".".join((*entry.path, entry.name)), values, where)
+            is_known = UNKNOWN not in "".join(values)
+            words = () if is_known else (ShellWord(UNKNOWN, entry.start, entry.end, raw=source.read_line(line)),)
+            where = f"{name}:{line}" if name else ""
+            yield PlacedOption(".".join((*entry.path, entry.name)), values, where, list_variables(words))
 
 
 def _list_paths(config: ConfigBlock, start: int) -> tuple[str, ...]:

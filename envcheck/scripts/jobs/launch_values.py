@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from envcheck.core.lint.launcher import Launcher
-from envcheck.core.lint.script_model import UNKNOWN, ShellWord
+from envcheck.core.lint.script_model import ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, _
-from envcheck.scripts.jobs.job_options import JobFiles
+from envcheck.scripts.jobs.job_options import JobFiles, PlacedOption, list_variables
 from envcheck.scripts.jobs.value_reader import MOST_SHOWN, ValueReader
 from envcheck.scripts.vendor_words import VISIBLE_VARIABLES
 from envcheck.vendors import VENDORS
@@ -62,9 +62,19 @@ def _read_nodes(reader: ValueReader, job: TrainingJob, files: JobFiles, hosts: i
         return 1
     nodes = job.node_count
     if nodes is None:
-        reader.add_unknown("nodes", reader.place(files.locate(given.start) if given else ""))
+        reader.add_unknown("nodes", _explain_unknown(reader, files, given))
         return 1
     return int(reader.add_read("nodes", str(nodes), files.locate(given.start) if given else ""))
+
+
+def _explain_unknown(reader: ValueReader, files: JobFiles, word: ShellWord | None) -> Message:
+    """Where a word is, and which variable it is taken from."""
+    if word is None:
+        return reader.place("")
+    where, variables = files.locate(word.start), list_variables([word])
+    if word.is_known:
+        return reader.place(where)
+    return reader.explain_unknown(PlacedOption("", (word.text,), where, variables))
 
 
 def _read_cards(
@@ -85,8 +95,10 @@ def _read_cards(
     if slots:
         return int(reader.add_read("cards", str(slots), _locate_option(job, files, "hostfile")))
     known = next((text for text in lists if _LIST.fullmatch(text)), "")
-    if (given is not None and given.text not in ("auto", "gpu", "npu", "xpu")) or UNKNOWN in "".join(lists):
-        reader.add_unknown("cards", reader.place(files.locate(given.start if given is not None else job.start)))
+    words = [job.command.environment.get(name) for name in sorted(VISIBLE_VARIABLES)]
+    unknown = next((word for word in words if word is not None and not word.is_known), None)
+    if (given is not None and given.text not in ("auto", "gpu", "npu", "xpu")) or unknown is not None:
+        reader.add_unknown("cards", _explain_unknown(reader, files, given or unknown))
         return None
     if job.launcher.name == "msrun":
         return int(reader.add_assumed("cards", "8", _("default of {framework}", framework="msrun")))

@@ -80,13 +80,13 @@ KITS: Mapping[str, KitDefaults] = {
          "recompute": "disable_gradient_checkpointing", "cards": _VISIBLE},
     ),
     "ms-swift": KitDefaults(
-        "ms-swift", "swift", ("swift", "sft", "--config"), "1",
+        "ms-swift", "swift", ("swift", "sft"), "1",
         {**_TRANSFORMERS, "micro_batch": "1", "grad_accum": "", "tuner": "lora", "lora_rank": "8", "recompute": "full"},
         {**_HF_OPTIONS, "model": "model", "seq_len": "max_length", "tuner": "tuner_type", "data": "dataset",
          "cards": "NPROC_PER_NODE"},
     ),
     "ms-swift megatron": KitDefaults(
-        "Megatron-SWIFT", "megatron-swift", ("megatron", "sft", "--config"), "1",
+        "Megatron-SWIFT", "megatron-swift", ("megatron", "sft"), "1",
         {"micro_batch": "1", "tuner": "full", "recompute": "selective"},
         {**_HF_OPTIONS, "model": "model", "seq_len": "max_length", "tuner": "tuner_type", "data": "dataset",
          "micro_batch": "micro_batch_size", "grad_accum": "global_batch_size", "recompute": "recompute_granularity",

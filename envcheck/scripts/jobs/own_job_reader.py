@@ -7,29 +7,34 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.own_job import COMMAND, LABELS, JobValue, OwnJob, ValueState
-from envcheck.core.lint.script_model import ConfigBlock, SourceFile
+from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import Message, _, ngettext
+from envcheck.core.messages import NOTHING, Message, _, ngettext
+from envcheck.core.secrets import redact_variable
 from envcheck.scripts import source_file
+from envcheck.scripts.companion_config import NamedConfig, find_broken_configs
 from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
 from envcheck.scripts.jobs.job_programs import list_programs
 from envcheck.scripts.jobs.option_names import FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
+from envcheck.scripts.jobs.swift_version import SWIFT_WITHOUT_OPTION, find_swift_version
 from envcheck.scripts.jobs.value_reader import ValueReader
+from envcheck.scripts.launchers import LAUNCHERS
 from envcheck.scripts.programs import find_command, find_packages
 from envcheck.scripts.training_jobs import make_config_job
 
 SHELLS = ("bash", "sh", "dash", "zsh")
 DATA_FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".bin")
+SWIFTS = ("ms-swift", "ms-swift megatron")
 _FORCED_CPU = ("use_cpu", "no_cuda", "cpu")
 
 
@@ -91,7 +96,7 @@ def _find_script(argv: Sequence[str]) -> str:
 def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str, str] | None) -> OwnJob:
     outside = os.environ if environment is None else environment
     base = Path(source.name).absolute().parent if source.name else Path.cwd()
-    context = _read_context(source, base)
+    context = _read_context(source, base, outside)
     _refuse_broken_config(source, context)
     trainings = [job for job in context.jobs if job.is_training]
     files = JobFiles(source.text, (Path.cwd(), base), context.configs, source.name)
@@ -101,18 +106,26 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
     table = gather_options(job, files) if job is not None else OptionTable()
     table.options += _list_overrides(more)
     kit = find_kit(job, table) if job is not None else ""
-    argv = source.argv or _make_command(source, kit, more, table)
+    argv = source.argv or _make_command(source, kit, more, table, outside)
+    if job is not None and kit in SWIFTS:
+        job = _add_config_variables(job, table, outside)
     return _describe_job(source, context, job, files, table, kit, argv, outside, trainings)
 
 
-def _read_context(source: JobSource, base: Path) -> LintContext:
+def _read_context(source: JobSource, base: Path, outside: Mapping[str, str]) -> LintContext:
     """The parsed source; empty without the shell grammar, which envcheck.pyz lacks: then all values are unknown."""
     try:
-        return read_context(source.text, TargetMachine(live=True, folder=base), kind=source.kind)
+        machine = TargetMachine(live=True, folder=base, variables=list_readable_variables(outside))
+        return read_context(source.text, machine, kind=source.kind)
     except ModuleNotFoundError as err:
         if not (err.name or "").startswith("tree_sitter"):
             raise
         return LintContext(source.text)
+
+
+def list_readable_variables(outside: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an environment that a job may be read with: no secret becomes a value of it."""
+    return {name: text for name, text in outside.items() if redact_variable(name, text) == text}
 
 
 def _refuse_broken_config(source: JobSource, context: LintContext) -> None:
@@ -183,7 +196,24 @@ def _match_family(names: set[str]) -> str:
     return FAMILY_KITS[family] if best > 1 or (best and UNIQUE & names) else ""
 
 
-def _make_command(source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable) -> tuple[str, ...]:
+def _add_config_variables(job: TrainingJob, table: OptionTable, outside: Mapping[str, str]) -> TrainingJob:
+    """The job with the variables that ms-swift sets from the key ENV of its file, if the user's environment has none.
+
+    Source: ms-swift 4.1's command line, parse_yaml_args.
+    """
+    words = {
+        option.name.partition(".")[2]: ShellWord(option.text, job.start, job.end)
+        for option in table.options
+        if option.name.startswith("ENV.")
+    }
+    more = {name: word for name, word in words.items() if name not in outside}
+    environment = {**more, **job.command.environment}
+    return replace(job, command=replace(job.command, environment=environment)) if more else job
+
+
+def _make_command(
+    source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable, outside: Mapping[str, str]
+) -> tuple[str, ...]:
     """The framework's command for a configuration file."""
     verb = KITS[kit].verb
     if kit == "llamafactory" and table.find("infer_backend", "export_dir") and not table.find(*NAMES["data"]):
@@ -192,7 +222,9 @@ def _make_command(source: JobSource, kit: str, more: tuple[str, ...], table: Opt
             _("specify a configuration that trains"),
         )
     if kit == "ms-swift" and table.find("rlhf_type") is not None:
-        verb = ("swift", "rlhf", "--config")
+        verb = ("swift", "rlhf")
+    if kit in SWIFTS and 0 < find_swift_version(verb[0], outside) < SWIFT_WITHOUT_OPTION:
+        verb += ("--config",)
     if kit == "torchtune":
         raise UsageError(
             _("{file} does not name its recipe of torchtune", file=source.name),
@@ -227,7 +259,7 @@ def _describe_job(
     model = training_values.read_model(reader, files)
     method = training_values.read_method(reader, kit, verb if command else "", program)
     launch = (
-        launch_values.read_launch(reader, job, files, outside)
+        launch_values.read_launch(reader, _add_launcher(job, argv), files, outside)
         if job is not None
         else _read_no_launch(reader, _("no training was found in it"))
     )
@@ -242,6 +274,9 @@ def _describe_job(
     # A script may create what it reads; the linter follows it.
     is_script = bool(source.name) and source.kind == "bash"
     inputs, requires = ((), ()) if is_script else _list_inputs(data, kit, table, cwd)
+    broken = find_broken_configs(job, context.configs, files.find_path) if job is not None else []
+    if not is_script:
+        requires += tuple(named.word.text for named in broken if named.is_missing)
     return OwnJob(
         name=_make_name(source, argv),
         source=source.name or COMMAND,
@@ -263,8 +298,16 @@ def _describe_job(
         output=output,
         listed=launch.listed,
         programs=list_programs(argv, trainings, files, outside),
-        notes=_list_notes(len(trainings)),
+        notes=(*_list_notes(len(trainings)), *(_describe_config(reader, files, named) for named in broken)),
     )
+
+
+def _add_launcher(job: TrainingJob, argv: Sequence[str]) -> TrainingJob:
+    """The job of a configuration alone with the launcher of its command, whose variables count."""
+    if job.launcher.name or not argv:
+        return job
+    found = (each for each in LAUNCHERS if any(tuple(argv[: len(words)]) == words for words in each.words))
+    return replace(job, launcher=next(found, job.launcher)) if job.config is not None else job
 
 
 def _name_origin(source: JobSource, job: TrainingJob | None, files: JobFiles) -> Message:
@@ -316,7 +359,7 @@ def _read_data(reader: ValueReader, kit: str) -> tuple[str, ...]:
     found = reader.table.find(*NAMES["data"])
     names = list_values(found)
     if found is None or not names:
-        reader.add_unknown("data", reader.place(found.where) if found is not None else Message(""))
+        reader.add_unknown("data", reader.explain_unknown(found) if found is not None else NOTHING)
         return ()
     reader.add_read("data", " ".join(names), found.where)
     return names
@@ -381,6 +424,12 @@ def _list_notes(count: int) -> tuple[Message, ...]:
             count,
         ),
     )
+
+
+def _describe_config(reader: ValueReader, files: JobFiles, named: NamedConfig) -> Message:
+    """Where the job names a file with options, and why its values are not known."""
+    place = reader.place(files.locate(named.word.start))
+    return _("{place}: {seen}; its options are unknown", place=place, seen=named.seen)
 
 
 def _make_name(source: JobSource, argv: tuple[str, ...]) -> str:

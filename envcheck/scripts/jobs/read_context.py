@@ -15,6 +15,7 @@ from envcheck.scripts.companion_config import attach_companion_config
 from envcheck.scripts.docker_commands import find_containers
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
 from envcheck.scripts.pip_commands import find_pip_installs
+from envcheck.scripts.shell_state import ShellSurroundings
 from envcheck.scripts.training_jobs import find_jobs, make_config_job
 from envcheck.scripts.vendor_words import load_vendor_words
 
@@ -32,7 +33,7 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
     and text.
     """
     blocks = source_file.split_blocks(file, kind)
-    walked = walker.walk_blocks(blocks)
+    walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file))
     read: list[ConfigBlock] = [config_files.parse_config(block) for block in blocks if block.kind in ("yaml", "json")]
     for script in walked:
         read += config_files.read_heredoc_configs(file, script)

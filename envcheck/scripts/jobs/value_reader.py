@@ -65,7 +65,7 @@ class ValueReader:
         if found is None:
             return self.add_default(name)
         if UNKNOWN in found.text or not found.text:
-            return self.add_unknown(name, _("{place}: set by a variable", place=self.place(found.where)))
+            return self.add_unknown(name, self.explain_unknown(found))
         return self.add_read(name, clean(found.text), found.where)
 
     def read_number(self, name: str) -> int | None:
@@ -77,10 +77,19 @@ class ValueReader:
         if found is not None and _NUMBER.fullmatch(found.text):
             return int(self.add_read(name, found.text.partition(".")[0], found.where))
         if found is not None and found.text.lower() != "auto":
-            self.add_unknown(name, _("{place}: no plain number", place=self.place(found.where)))
+            self.add_unknown(name, self.explain_unknown(found))
             return None
         default = self.add_default(name)
         return int(default) if default.isdigit() else None
+
+    def explain_unknown(self, found: PlacedOption) -> Message:
+        """Return the place of an option, and why its value is not known."""
+        place = self.place(found.where)
+        if found.variables:
+            return _("{place}: value of {variables} is unknown", place=place, variables=", ".join(found.variables))
+        if UNKNOWN in found.text:
+            return _("{place}: set by the output of a command", place=place)
+        return _("{place}: no value", place=place) if not found.text else _("{place}: no plain number", place=place)
 
     def add_invalid(self, name: str, reason: Message) -> None:
         """Add a value that the job sets to something that no training takes."""

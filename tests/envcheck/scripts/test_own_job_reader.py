@@ -151,7 +151,7 @@ def test_later_words_win(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "argv", "expected"),
     (
-        (SWIFT, ("swift", "sft", "--config"), ("qwen2.5-7b", "lora", "swift", {"sharding": "stage3", "lora_rank": 16})),
+        (SWIFT, ("swift", "sft"), ("qwen2.5-7b", "lora", "swift", {"sharding": "stage3", "lora_rank": 16})),
         (ERNIEKIT, ("erniekit", "train"), ("ernie-4.5-0.3b", "lora", "erniekit", {"tp": 2, "seq_len": 8192})),
         (AXOLOTL, ("axolotl", "train"), ("llama-3.1-8b", "qlora", "axolotl", {"micro_batch": 2, "recompute": "full"})),
     ),

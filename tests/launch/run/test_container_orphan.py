@@ -15,7 +15,8 @@ from envcheck.job.command import render_command
 from installers.recipes.recipe import Hardware, Recipe, RecipeContainer, RecipeJob
 from launch.run import container_orphan, launcher, record
 from launch.run.container_stage import ContainerStage
-from launch.runs import follow, run_index
+from launch.runs import run_index
+from launch.stop_run import stop_run
 from launch.targets import clean_environment
 from tests.installers.images.engine_parts import DockerEngine
 from tests.launch.runs.stand_in import wait_until
@@ -82,6 +83,6 @@ def test_an_orphan_in_a_container(run: Path, monkeypatch: pytest.MonkeyPatch) ->
     training._socket.close()  # as if this supervisor were killed as well
     training.client.close()
 
-    stopped = follow.stop_run(run_index.find_run(str(run), None))
+    stopped = stop_run(run_index.find_run(str(run), None))
     assert stopped.state == "stopped"
     assert container_orphan.list_pids(run, orphan.said) == ()

@@ -23,6 +23,7 @@ from launch.run import process_tree, states, watch
 from launch.run.record import NAME
 from launch.runs import follow, run_index, run_pages, run_state
 from launch.runs.run_state import Run
+from launch.stop_run import stop_run
 from launch.targets.clean_environment import MARK
 from tests.launch.test_train import list_remaining_processes, make_variables, read_record, run_train
 
@@ -146,7 +147,7 @@ def test_runs_and_the_gate_know_the_same_processes(tmp_path: Path) -> None:
     try:
         wait_for_orphan(run.parent)
         orphan, holder = run_index.find_run(str(run), None), process_tree.find_orphan(run.parent)
-        ended = follow.stop_run(orphan)
+        ended = stop_run(orphan)
     finally:
         worker.kill()
         worker.wait()

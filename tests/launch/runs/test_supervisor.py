@@ -90,6 +90,30 @@ def test_an_orphan_is_stopped_with_all_its_processes(stand_in: StandInRuns) -> N
     assert (Path(said["folder"]) / "loss.svg").is_file()
 
 
+def test_a_stopped_orphan_sends_events(stand_in: StandInRuns) -> None:
+    """Command, webhook and metrics file get the end of an orphan, also if it is stopped from another folder."""
+    hook = stand_in.folder / "hook.sh"
+    hook.write_text("#!/bin/sh\ncat >> events; echo >> events\n")
+    hook.chmod(0o755)
+    with HookServer() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        more = ("--on-event", "./hook.sh", "--webhook", server.url, "--metrics-file", "run.prom", "--detach")
+        assert stand_in.train(*more).returncode == 0
+        stand_in.wait_for_step(3)
+        kill_supervisor(stand_in)
+        name = stand_in.record["folder"]
+        stopped = stand_in.run_command("runs", "stop", name, "--yes", cwd=Path("/"))
+        server.shutdown()
+
+    assert stopped.returncode == 0, stopped.stderr
+    lines = [json.loads(line) for line in (stand_in.folder / "events").read_text().splitlines()]
+    assert [line["event"] for line in lines][-2:] == ["stop", "end"]
+    assert [event["event"] for event in server.received] == [line["event"] for line in lines]
+    assert (lines[-1]["state"], lines[-1]["exit_code"], lines[-2]["stop_reason"]) == ("stopped", 130, "user")
+    assert lines[-1]["step"]["step"] >= 3
+    assert 'state="stopped"} 1' in (stand_in.folder / "run.prom").read_text()
+
+
 def test_a_second_training_names_the_active_run(stand_in: StandInRuns) -> None:
     """It is refused, and `runs stop` of the first one is the remedy."""
     assert stand_in.train("--detach").returncode == 0

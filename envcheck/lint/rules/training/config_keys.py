@@ -9,11 +9,12 @@ from dataclasses import replace
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
-from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
 from envcheck.core.messages import _
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import find_family_options
 from envcheck.lint.rules.training.program_options import find_new_name
+from envcheck.scripts.companion_config import find_broken_configs
 from envcheck.scripts.known_programs import find_config_program
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
@@ -47,6 +48,12 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                 yaml = _("Indent with spaces, not tabs, and put a space after each colon.")
                 do = _("Check the quotes, commas and brackets.") if config.block.kind == "json" else yaml
                 yield fail(place, _("cannot parse the configuration: {error}", error=config.error), do)
+    told: set[str] = set()
+    for job in context.jobs:
+        for named in find_broken_configs(job, context.configs, context.machine.find_file):
+            if not named.is_missing and named.word.text not in told:
+                told.add(named.word.text)
+                yield fail(named.word, named.seen, _("Correct that file."))
 
 
 # What reads a configuration of these kinds and rejects a key that it has twice; other parsers take the last one.
@@ -202,7 +209,7 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
             continue
         found = {(*entry.path, entry.name): entry for entry in config.entries}
         stage = found.get(("zero_optimization", "stage"))
-        if stage is not None and stage.values and stage.values[0] not in ("0", "1", "2", "3"):
+        if stage is not None and stage.values and stage.values[0] not in ("0", "1", "2", "3", UNKNOWN):
             yield fail(
                 _make_key_place(stage),
                 _("ZeRO has no stage {values}", values=stage.values[0][:20]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, warn_or_fail
-from envcheck.core.lint.script_model import ConfigEntry, Remark, ShellWord
+from envcheck.core.lint.script_model import UNKNOWN, ConfigEntry, Remark, ShellWord
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.lint.rules.training.option_schemas import find_family_options
 
@@ -97,7 +97,7 @@ def find_wrong_value_types(context: LintContext) -> Iterator[Remark]:
 def _name_expected_type(entry: ConfigEntry) -> Message:
     """The expected type; "" if the value may be valid.  Variables and numeric texts are left to the parser."""
     text = entry.values[0] if entry.values else ""
-    if entry.kind == "null" or "$" in text or "{{" in text:
+    if entry.kind == "null" or "$" in text or "{{" in text or UNKNOWN in text:
         return NOTHING
     single = entry.kind not in ("seq", "map")
     if entry.name in _NUMBERS:

@@ -1,0 +1,58 @@
+"""source FILE: the variables that a file of the user's sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envcheck.core.lint.script_model import ShellCommand, ShellWord, SourceBlock
+from envcheck.scripts import shell_grammar
+from envcheck.scripts.interpreter.shell_walk import ShellWalk
+from envcheck.scripts.shell_state import ShellValue
+
+LIMIT = 1 << 18  # bytes of a file
+SOURCED = 3  # files in files
+
+
+def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
+    """Interpret the file that the command names, and return whether all of its variables are known now.
+
+    Its commands are not recorded: it is a file of its own, with its own lines.
+    """
+    words = command.words[1:]
+    raw = _read_file(walk, words[0]) if words and walk.nested < SOURCED else None
+    if raw is None:
+        return False
+    block = SourceBlock("bash", raw, ((0, words[0].start),))
+    inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
+    arguments, before = walk.state.arguments, dict(walk.state.values)
+    walk.state.arguments = words[1:] or arguments
+    root = shell_grammar.parse_shell(raw)
+    inner.visit_node(root)
+    walk.state.arguments = arguments
+    for name, value in walk.state.values.items():
+        if value is not before.get(name):
+            walk.state.assign_value(name, _place_value(value, words[0]))
+    walk.script.names |= inner.script.names
+    walk.script.functions |= inner.script.functions
+    walk.script.uses += [
+        replace(use, start=words[0].start, end=words[0].end, guarded=True) for use in inner.script.uses
+    ]
+    # Its functions may set more where the script calls them.
+    return not (root.has_error or inner.script.opaque or inner.script.cut or inner.script.functions)
+
+
+def _read_file(walk: ShellWalk, word: ShellWord) -> bytes | None:
+    path = walk.state.surroundings.find_file(word.text, walk.state.cwd)
+    try:
+        return path.read_bytes() if path is not None and path.stat().st_size <= LIMIT else None
+    except OSError:
+        return None
+
+
+def _place_value(value: ShellValue, place: ShellWord) -> ShellValue:
+    """The value at the place of the file's name: its own offsets are those of another file."""
+
+    def move(word: ShellWord) -> ShellWord:
+        return replace(word, start=place.start, end=place.end, raw="")
+
+    return ShellValue(move(value.word), None if value.array is None else tuple(map(move, value.array)))

@@ -1,0 +1,166 @@
+"""Values that a script computes: variables of sourced files and of the environment, arrays, sums, written files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.lint.own_job import OwnJob
+from envcheck.core.lint.script_model import SourceFile
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.lint.linter import lint_source
+from envcheck.scripts.jobs.own_job_reader import list_readable_variables, read_command_job, read_file_job
+
+SCRIPT = """\
+#!/bin/bash
+export SIZES=(1024 2048)
+GPUS=(0 1 2 3)
+TP=${TP:-2}
+source ./env.sh
+torchrun --nproc_per_node ${#GPUS[@]} train.py --model_name_or_path $MODEL --max_length ${SIZES[1]} \\
+  --per_device_train_batch_size $MBS --gradient_accumulation_steps $((TP*MBS/2)) --learning_rate $LR \\
+  --tensor_model_parallel_size $TP --output_dir $OUT --dataset_name $DATA
+"""
+SOURCED = "export MBS=4\nMODEL=Qwen/Qwen2.5-7B\nif [ -d /none ]; then OUT=a; else OUT=b; fi\n"
+BROKEN = "model_name_or_path: x\n  stage: sft\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a script and the file that it sources."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(SCRIPT)
+    Path("env.sh").write_text(SOURCED)
+    return tmp_path
+
+
+def read_script(environment: Mapping[str, str] | None = None) -> OwnJob:
+    return read_file_job("run.sh", environment=environment or {})
+
+
+def show_value(job: OwnJob, name: str) -> str:
+    """Return VALUE (STATE) PLACE."""
+    value = job.find_value(name)
+    assert value is not None, name
+    return f"{value.value} ({value.state.value}) {value.where}".strip()
+
+
+def test_sizes_of_a_script(folder: Path) -> None:
+    """Items of arrays, sums, defaults and variables of a sourced file are values like any other."""
+    job = read_script()
+
+    assert (job.model, job.cards, job.steps) == ("qwen2.5-7b", 4, {})
+    assert job.plan.items() >= {"seq_len": 2048, "micro_batch": 4, "grad_accum": 4, "tp": 2}.items()
+
+
+def test_variables_of_the_environment(folder: Path) -> None:
+    """A default gives way to the variable that the job starts with, as in the shell."""
+    assert read_script({"TP": "4"}).plan.items() >= {"tp": 4, "grad_accum": 8}.items()
+
+
+def test_unknown_variables_are_named(folder: Path) -> None:
+    """A value that nothing sets is unknown, with the name of its variable; so is one that depends on a branch."""
+    job = read_script()
+
+    assert show_value(job, "data") == "(unknown) run.sh:8: value of $DATA is unknown"
+    assert show_value(job, "output") == "(unknown) run.sh:8: value of $OUT is unknown"
+    assert show_value(read_script({"DATA": "mine"}), "data") == "mine (read) run.sh:8"
+
+
+def test_unknown_devices_are_named(folder: Path) -> None:
+    """A device list or a process count in a variable is unknown, not that of the machine."""
+    Path("run.sh").write_text("CUDA_VISIBLE_DEVICES=$LIST llamafactory-cli train --stage sft --template x\n")
+    listed = show_value(read_script(), "cards")
+    Path("run.sh").write_text("torchrun --nproc_per_node $(nvidia-smi -L | wc -l) train.py\n")
+
+    assert listed == "(unknown) run.sh:1: value of $LIST is unknown"
+    assert show_value(read_script(), "cards") == "(unknown) run.sh:1: set by the output of a command"
+
+
+@pytest.mark.parametrize("text", ("source ../none.sh", "source $WHERE/env.sh", "source loop.sh", "MODEL=; . /etc/none"))
+def test_sourced_file_that_cannot_be_read(folder: Path, text: str) -> None:
+    """A file that is not there, or sources itself without end, leaves the values unknown."""
+    Path("loop.sh").write_text("source loop.sh\n")
+    Path("run.sh").write_text(f"{text}\nswift sft --model $MODEL\n")
+
+    assert read_script().model == ""
+
+
+def test_places_in_sourced_files(folder: Path) -> None:
+    """A remark about a value of a sourced file is at a place of the script that has it."""
+    Path("env.sh").write_text(f"{'#' * 4000}\nTP=3\n")
+    found = lint_source(SourceFile("run.sh", SCRIPT.encode()), TargetMachine(folder=folder), others=False)
+
+    assert [r.rule for r in found.remarks if r.end > len(SCRIPT)] == []
+    assert "shell.unset_variable" in {r.rule for r in found.remarks}
+
+
+def test_written_configuration(folder: Path) -> None:
+    """A file that the script writes has the values of its variables; an unknown one is no mistake of type."""
+    body = "model_name_or_path: $M\nstage: sft\nfinetuning_type: lora\nlora_rank: ${RANK:-16}\ncutoff_len: $((512*4))\n"
+    text = f"M=Qwen/Qwen2.5-7B\ncat > cfg.yaml <<EOF\n{body}max_steps: $STEPS\ndataset: $DATA\nEOF\n"
+    Path("run.sh").write_text(f"{text}llamafactory-cli train cfg.yaml\n")
+    job = read_script()
+    found = lint_source(SourceFile("run.sh", Path("run.sh").read_bytes()), TargetMachine(), others=False)
+
+    assert (job.model, job.plan["seq_len"], job.plan["lora_rank"]) == ("qwen2.5-7b", 2048, 16)
+    assert show_value(job, "data") == "(unknown) run.sh:9: value of $DATA is unknown"
+    assert [remark.rule for remark in found.remarks if remark.rule == "config.kind"] == []
+
+
+def test_secrets_are_no_values() -> None:
+    """A variable that is named or shaped like a secret is not filled in."""
+    given = {"HF_TOKEN": "x", "MODEL": "y", "URL": "https://user:word@host/"}
+
+    assert list_readable_variables(given) == {"MODEL": "y"}
+
+
+@pytest.mark.parametrize(
+    "command", ("llamafactory-cli train cfg.yaml", "accelerate launch --config_file cfg.yaml a.py")
+)
+def test_broken_configuration_of_a_script(folder: Path, command: str) -> None:
+    """A file that a script names and that cannot be parsed is named with its line, by the reader and the linter."""
+    Path("cfg.yaml").write_text(BROKEN)
+    Path("run.sh").write_text(f"\n{command}\n")
+    (note,) = read_script().notes
+    source = SourceFile("run.sh", Path("run.sh").read_bytes())
+    found = lint_source(source, TargetMachine(folder=folder), others=False).remarks
+
+    assert str(note).startswith("run.sh:2: cfg.yaml:2: cannot parse the configuration: mapping values")
+    (remark,) = (remark for remark in found if remark.rule == "config.syntax")
+    assert source.find_position(remark.start)[0] == 2
+    assert str(remark.seen).startswith("cfg.yaml:2: cannot parse")
+
+
+def test_missing_configuration(folder: Path) -> None:
+    """A file that is not there is named; a command needs it, a script may create it."""
+    Path("run.sh").write_text("llamafactory-cli train none.yaml\n")
+    job = read_command_job(["llamafactory-cli", "train", "none.yaml"], environment={})
+
+    assert [str(note) for note in read_script().notes] == ["run.sh:1: none.yaml not found; its options are unknown"]
+    assert (job.requires, read_script().requires) == (("none.yaml",), ())
+
+
+def test_json_with_tabs(folder: Path) -> None:
+    """JSON may be indented with tabs, which YAML may not."""
+    text = '{\n\t"zero_optimization": {\n\t\t"stage": 2\n\t}\n}\n'
+    found = lint_source(SourceFile("ds.json", text.encode()), TargetMachine(), others=False)
+
+    assert [remark.rule for remark in found.remarks] == []
+
+
+@pytest.mark.parametrize(("version", "words"), (("4.0.4", ("--config",)), ("4.1.0", ()), ("4.6.0", ()), ("", ())))
+def test_command_of_ms_swift(folder: Path, version: str, words: tuple[str, ...]) -> None:
+    """The command of a file is what the installed release takes: with --config until 4.0, without from 4.1 on."""
+    program = folder / "bin" / "swift"
+    program.parent.mkdir()
+    program.touch(0o755)
+    (folder / "lib" / "python3.11" / "site-packages" / f"ms_swift-{version}.dist-info").mkdir(parents=True)
+    Path("my.yaml").write_text("model: a/b\ntuner_type: lora\ndataset: x\nENV:\n  NPROC_PER_NODE: 2\n")
+    job = read_file_job("my.yaml", environment={"PATH": str(program.parent)})
+
+    assert job.argv == ("swift", "sft", *words, "my.yaml")
+    assert job.cards == 2
+    assert read_file_job("my.yaml", environment={"PATH": "", "NPROC_PER_NODE": "4"}).cards == 4
