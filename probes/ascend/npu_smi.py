@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.ascend.npu_page import TOOL
-from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
     has_lesser_begin,
     has_new_key,
     has_other_block,
+    has_other_counts,
     has_other_words,
     has_other_words_behind,
     is_first,
@@ -19,18 +20,22 @@ __all__ = ["FORMS", "TOOL", "parse"]
 
 _FIELDS = (
     r"Total Count|Card Count|Health Status|Fault Event Count|Chip Physical ID|Soc Max Temperature ?\(C\)"
-    r"|vnpu-mode|Process id"
+    r"|vnpu-mode|Process id|SDID|Super Pod ID|(?:VRD|MCU|VDM) Count"
 )
 _FIELD_BEGINS = (
     *("Total Count", "Card Count", "Health Status", "Fault Event Count", "Chip Physical ID", "Soc Max Temp"),
-    *("vnpu-mode", "Process id"),
+    *("vnpu-mode", "Process id", "SDID", "Super Pod ID", "VRD Count", "MCU Count", "VDM Count"),
 )
 _WATCH = r"N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\)"
 _ERRORS = (
     r"DrvMng\w+ failed|dcmi (?:module|init)|There is no NPU|This device does not support querying|Get \w+ failed"
-    rf"|{SHELL}(?:npu-smi|hccn_tool): [A-Za-z]"
+    r"|Fail(?:ed)? to .{1,120}\bret is -?\d|Error parameter of|Command or option is not found"
+    rf"|cat: \S{{0,80}}(?:Ascend|hccn)\S{{0,80}}: |{shell_errors('npu-smi|hccn_tool')}"
 )
-_ERROR_BEGINS = ("DrvMng", "dcmi ", "There is no NPU", "This device does not support", "Get ")
+_ERROR_BEGINS = (
+    *("DrvMng", "dcmi ", "There is no NPU", "This device does not support", "Get ", "Fail", "Error parameter of"),
+    *("Command or option", "cat: "),
+)
 FORMS = OutputForms(
     programs=r"npu-smi|hccn_tool|npu-list|cat\s+\S*(?:scend|hccn|version\.)\S*",
     program_words=("smi", "hccn", "npu-list", "scend", "version."),
@@ -40,22 +45,26 @@ FORMS = OutputForms(
         FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s", begins=("NPU ID",)),
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
+        FirstLine(
+            "vnpu", r"\s*(?:\|\s*)?AICORE\s+Memory\s+AICPU\b", begins=("AICORE",), repeats=True, restart=is_second
+        ),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
         FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
         FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True, restart=has_new_key),
+        FirstLine("fields", r"\s*TX Error Count\s*:", begins=("TX Error Count",), repeats=True, restart=has_other_counts),
         FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
         FirstLine(
             "hccn",
-            r"\s*(?:default gateway|link status|net health status|optical info)\s*:",
-            begins=("default gateway", "link status", "net health status", "optical info"),
+            r"\s*(?:(?:default gateway|link status|net health status|optical info|packet statistics)\s*:|dev_id:\d)",
+            begins=("default gateway", "link status", "net health status", "optical info", "packet stat", "dev_id:"),
             repeats=True,
             restart=has_other_words,
         ),
         FirstLine(
             "lspci",
-            r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators: Huawei",
-            ("accelerators: Huawei",),
+            r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators(?: \[\w{4}\])?: Huawei",
+            ("Processing accelerators",),
             repeats=True,
             restart=has_lesser_begin,
         ),
@@ -72,10 +81,16 @@ FORMS = OutputForms(
         FirstLine(
             "error",
             rf"\s*(?:{_ERRORS})",
-            ("smi: ", "hccn_tool: "),
+            ("smi", "hccn_tool"),
             begins=_ERROR_BEGINS,
             repeats=True,
             restart=has_other_words_behind(r"\s*DrvMng"),
+        ),
+        FirstLine(
+            "error",
+            r"\s*\[WARNING\] ?The driver package may not be completely",
+            begins=("[WARNING]",),
+            extends=True,
         ),
     ),
     hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",

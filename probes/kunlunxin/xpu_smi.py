@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.paste.output_forms import SHELL, FirstLine, OutputForms
+from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors
+from probes.paste.output_restarts import follows_line, has_other_words_behind
 from probes.smi.output_forms import DRIVER_LINE
 
+_INTEL_COMMAND = (
+    r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
+)
 FORMS = OutputForms(
     programs=r"xpu[-_]smi",
     program_words=("smi",),
@@ -25,7 +29,35 @@ FORMS = OutputForms(
         FirstLine("old-table", r"\s*\|?\s*DEVICES\s*\|?\s*$", begins=("DEVICES",), repeats=True),
         DRIVER_LINE,
         FirstLine("query-text", r"\s*XPU-RT Version\s+: ", begins=("XPU-RT",), repeats=True),
-        FirstLine("error", rf"{SHELL}xpu[-_]smi: [A-Za-z]|\[ERROR\]\[XPURT\]", ("smi", "XPURT"), repeats=True),
+        FirstLine(
+            "old-table",
+            r"\s*\|\s*\d{1,3} \| [0-9a-f:.]{7,16} \|.{1,80}/dev/xpu\d",
+            ("/dev/xpu",),
+            repeats=True,
+            restart=follows_line("PROCESSES"),
+        ),  # of a table without a head
+        FirstLine(
+            "error",
+            rf"{shell_errors('xpu[-_]smi')}|\s*\[(?:ERROR|WARN)\]\[XPURT\]|\s*No XPUs were found"
+            r"|\s*insmod: .{1,80}kunlun",
+            ("smi", "XPURT"),
+            begins=("No XPUs were", "insmod: "),
+            repeats=True,
+            restart=has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"),
+        ),
+        # Intel's program of the same name, and programs of vendors whose tables have the same form.
+        FirstLine(
+            FOREIGN,
+            rf".{{0,60}}?\|\s*(?:Intel XPU-SMI|(?!(?:NVIDIA|IX|XPU)-SMI)[A-Z]{{2,8}}-SMI)\b|[^|\n]{{0,80}}?{_INTEL_COMMAND}",
+            ("SMI", "smi"),
+            repeats=True,
+        ),
+        FirstLine(
+            FOREIGN,
+            r"\s*(?:\|\s*Device ID\s{1,40}\||Timestamp, DeviceId, |PID\s+Command\s+DeviceID\s)",
+            begins=("Device ID", "Timestamp, DeviceId", "PID "),
+            repeats=True,
+        ),
     ),
     hints=r"KUNLUNXIN|P800|\bXPU|\b(?:R[234]|K[12])00\b",
     follows="nvidia-smi",

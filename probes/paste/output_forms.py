@@ -8,7 +8,19 @@ from functools import cached_property
 
 from probes.paste.output_restarts import Restart
 
-SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?"  # what a shell prints before a program's name
+FOREIGN = "foreign"  # the form of outputs of programs that are no tool of ours
+_SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?(?:/[\w./-]{1,80}/)?"  # before a program's name
+_NOT_RECOGNIZED = r"(?:is not recogni[sz]ed|n\S{1,3}o \S{1,3} reconhecido|no se reconoce|n'est pas reconnu|ist entweder)"
+
+
+def shell_errors(programs: str) -> str:
+    """Return the pattern of messages of shells, and of container engines, about these programs."""
+    return (
+        rf"{_SHELL}(?:{programs})(?: \w{{2,12}})?[:：] ?[A-Za-z\u4e00-\u9fff]"
+        rf"|[ \t]{{0,80}}zsh: [a-z ]{{4,60}}: (?:/[\w./-]{{1,80}}/)?(?:{programs})\b"
+        rf"|[ \t]{{0,80}}['\"](?:{programs})['\"] {_NOT_RECOGNIZED}"
+        rf"|.{{0,400}}?\bexec: \\?\"(?:{programs})\\?\": "
+    )
 
 
 @dataclass(frozen=True)

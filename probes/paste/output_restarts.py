@@ -55,6 +55,21 @@ def has_new_key(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
 
 
+def has_other_counts(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+    """Return whether the line's key is new in the output, and no key above it counts the same."""
+    counted = " ".join(_read_key(line).split()[-2:])
+    return has_new_key(above, line, below) and not any(_read_key(each).endswith(counted) for each in above)
+
+
+def follows_line(text: str) -> Restart:
+    """Return the rule for rows that no output has below a line of this text: one with it has ended."""
+
+    def restart(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+        return any(each.strip() == text for each in above)
+
+    return restart
+
+
 def has_other_width(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
     """Return whether a row has another number of cells than the one above it."""
     last = next(filter(str.strip, reversed(above)), "")
@@ -65,6 +80,21 @@ def has_lesser_begin(above: Sequence[str], line: str, below: Sequence[str]) -> b
     """Return whether the first word of the line is not behind that of the one above it: a sorted list ends there."""
     last = next(filter(str.strip, reversed(above)), "")
     return bool(last) and line.split()[:1] <= last.split()[:1]
+
+
+def is_row_of_another_table(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+    """Return whether the row's number is not behind that of the row before it, or the table has ended: `| 4 Name ...`.
+
+    The third word tells such rows from others.
+    """
+    _bar, number, name, *_rest = line.split()
+    for each in reversed(above):
+        if "Processes:" in each:
+            return True
+        words = each.split()[:3]
+        if words[2:] == [name] and words[1].isdigit():
+            return int(number) <= int(words[1])
+    return False
 
 
 def is_second(above: Sequence[str], line: str, below: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from envcheck.core.model import CellRemark, Document
 from probes.paste.folded_rows import join_folded_rows
 from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
-from probes.paste.output_forms import OutputForms
+from probes.paste.output_forms import FOREIGN, OutputForms
 from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
@@ -60,14 +60,18 @@ def parse_paste(
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
+    foreign = [part for part, _ in parts if part.form == FOREIGN]
+    parts = [each for each in parts if each[0].form != FOREIGN]
     begun = [part for part, _ in parts if part.tools]
     is_titled = len(parts) > len(begun) + 1
-    if len(begun) < 2 and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
+    if not begun and foreign:
+        return _explain_foreign(foreign[0], parsers)
+    if len(begun) < 2 and not foreign and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     read = _parse_parts(parts, parsers, tool)
     own = {document.tool for _, document in read}
     if len(read) < 2:
-        others = tool is not None and any(tool not in part.tools for part in begun)
+        others = bool(foreign) or (tool is not None and any(tool not in part.tools for part in begun))
         if read and (others or is_titled or len(text) > WHOLE_LIMIT):
             return read[0][1]
         return _number_remarks(_parse_whole(text, [p for p, _ in read] or begun, parsers, tool), numbers)
@@ -113,6 +117,12 @@ def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, Too
         return Document("", "unknown", detail=foreign.detail if foreign else {})
     best = note_left_out(best, left_out)
     return replace(best, command=begun[0].command, host=begun[0].host) if begun else best
+
+
+def _explain_foreign(part: TextPart, parsers: Mapping[str, ToolParser]) -> Document:
+    """Return a document of kind `unknown`, with the reason where the parser that knows such outputs has one."""
+    detail = parsers[part.tools[0]].parse(part.text).detail
+    return Document("", "unknown", detail={"reason": detail["reason"]} if detail.get("reason") else {})
 
 
 def _limit_text(text: str, limit: int, ends: int) -> tuple[str, int]:

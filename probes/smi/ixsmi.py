@@ -4,8 +4,8 @@ ECC."""
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.paste.output_forms import SHELL, FirstLine, OutputForms
-from probes.paste.output_restarts import has_other_words
+from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
+from probes.paste.output_restarts import has_other_words, is_row_of_another_table
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -18,12 +18,16 @@ FORMS = OutputForms(
     own=(
         FirstLine("table", r".{0,60}?\|\s*(?:IX-ML|IX-?SMI)\s*:?.{0,80}Version", ("IX-ML", "SMI")),
         FirstLine(
-            "table", r"[ \t]*\|\s*\d{1,3}\s+Iluvatar\s", ("Iluvatar",), repeats=True
+            "table",
+            r"[ \t]*\|\s*\d{1,3}\s+Iluvatar\s",
+            ("Iluvatar",),
+            repeats=True,
+            restart=is_row_of_another_table,
         ),  # of a table without a head
         FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
         FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True),
         FirstLine("xml", r"\s*<ix\w{0,8}smi_log>", ("smi",)),
-        FirstLine("error", rf"{SHELL}ixsmi: [A-Za-z]", ("smi",), repeats=True, restart=has_other_words),
+        FirstLine("error", shell_errors("ixsmi"), ("smi",), repeats=True, restart=has_other_words),
     ),
     shared=SHARED_FORMS,
     follows="nvidia-smi",

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.paste.output_forms import SHELL, FirstLine, OutputForms
-from probes.paste.output_restarts import has_other_words
+from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
+from probes.paste.output_restarts import has_other_words, is_second
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
 TOOL = "nvidia-smi"
+_PROGRAMS = r"nvidia-smi(?:\.exe)?"
 _NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
 
 FORMS = OutputForms(
-    programs=r"nvidia-smi(?:\.exe)?",
+    programs=_PROGRAMS,
     program_words=("smi",),
     own=(
         FirstLine("table", r".{0,60}?\|\s*NVIDIA-SMI\s.{0,80}Version", ("SMI",)),
         FirstLine("query-text", r"[ \t]*=+\s*NVSMI LOG\s*=+", ("SMI",)),
-        FirstLine("xml", r"\s*<nvidia_smi_log>", ("smi",)),
+        FirstLine("xml", r"\s*<!DOCTYPE nvidia_smi_log \[", ("smi",)),
+        FirstLine("xml", r"\s*<nvidia_smi_log>", ("smi",), repeats=True, restart=is_second),
         FirstLine("version", r"\s*NVIDIA-SMI version\s*:", ("SMI",)),
         FirstLine(
             "error",
-            rf"\s*NVIDIA-SMI (?:has failed|couldn)|{SHELL}nvidia-smi: [A-Za-z]",
+            rf"\s*NVIDIA-SMI (?:has failed|couldn)|{shell_errors(_PROGRAMS)}",
             ("SMI", "smi"),
             repeats=True,
             restart=has_other_words,

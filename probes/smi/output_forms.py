@@ -15,8 +15,15 @@ _FIELD_BEGINS = (
     *("index", "name", "uuid", "pci.", "gpu_", "timestamp", "driver_version", "memory.", "pid", "utilization."),
     "temperature.",
 )
-_ERRORS = r"Failed to initialize NVML|Field \".{0,80}\" is not a valid|ERROR: Option"
-_ERROR_BEGINS = ("Failed to initialize NVML", 'Field "', "ERROR: Option")
+_ERRORS = (
+    r"Failed to initialize NVML|Field \".{0,80}\" is not a valid|ERROR: Option|Provided GPU id is not valid"
+    r"|No MIG-supported devices|Changing [\w ]{2,60} is not supported|Invalid combination of input"
+    r"|GPU [0-9A-Fa-f:.]{7,16} is (?:currently in use|the primary)"
+)
+_ERROR_BEGINS = (
+    *("Failed to initialize NVML", 'Field "', "ERROR: Option", "Provided GPU id", "No MIG-supported", "Changing "),
+    *("Invalid combination of", "GPU 0"),
+)
 # Of each device, and what follows.
 _DEVICE_ERRORS = r"Unable to determine the device handle|No devices were found"
 _DEVICE_ERROR_BEGINS = ("Unable to determine the", "No devices were found")
