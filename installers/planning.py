@@ -35,7 +35,7 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
         folder,
         steps,
         tuple(_list_satisfied(desired, current, steps)),
-        tuple(preconditions.list_manual_driver(recipe, desired.driver)),
+        (*(current.list_manual() if steps else ()), *preconditions.list_manual_driver(recipe, desired.driver)),
         tuple(_list_obstacles(desired, current, steps, unfit)),
         container=current.container_name,
         skipped=tuple(weights_plan.describe_skipped(recipe, weights, supply)),

@@ -1,6 +1,7 @@
 """The kinds of container engines as a table: what each one lacks, reports otherwise, and what helps.  Pure.
 
-Engines with Docker's API are used through it.  Others are recognised by their program, and refused by name.
+Engines with Docker's API are used through it.  Others are recognised by their program, and refused by name: envcheck
+creates no container with them, and the plan has what they cannot do and how to use the image.
 """
 
 from __future__ import annotations
@@ -78,14 +79,32 @@ PODMAN_ROOTLESS = EngineKind(
 
 @dataclass(frozen=True)
 class ForeignEngine:
-    """A program that runs containers, which is not used; `help` is what to do instead."""
+    """A program that runs containers, which is not used; `help` is what to do instead.
+
+    With `runs_images` it runs commands in an image that is a file, where envcheck works as on a host.
+    """
 
     program: str
     title: str
     why: str
     help: str
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    runs_images: bool = False
 
 
+_SESSION = mark("limits are those of the user's session")
+_IMAGE_RUNNER = (
+    mark("it runs commands in an image, not a lasting container"),
+    mark("provision inside the image: the manual step has the commands"),
+    {
+        PRIVILEGED: mark("a command in an image has no more rights than the user"),
+        MEMLOCK: _SESSION,
+        CDI: mark("it shows the host's devices; bind the driver's libraries with --bind, or --nv where it applies"),
+        RUNTIME: mark("it has no runtimes; bind the driver's libraries with --bind, or --nv where it applies"),
+        PORTS: mark("a command in an image has no more rights than the user"),
+    },
+    True,
+)
 FOREIGN = (
     ForeignEngine(
         "podman",
@@ -99,20 +118,8 @@ FOREIGN = (
         mark("containerd has no Docker API"),
         mark("install Docker, or create the container with nerdctl (--as-script shows how) and use envcheck inside it"),
     ),
-    ForeignEngine(
-        "apptainer",
-        "Apptainer",
-        mark("it runs commands in an image, not a lasting container"),
-        mark("build a SIF: `apptainer build recipe.sif docker://IMAGE`; in its shell: `envcheck provision --into DIR`"),
-    ),
-    ForeignEngine(
-        "singularity",
-        "Singularity",
-        mark("it runs commands in an image, not a lasting container"),
-        mark(
-            "build a SIF: `singularity build recipe.sif docker://IMAGE`; in its shell: `envcheck provision --into DIR`"
-        ),
-    ),
+    ForeignEngine("apptainer", "Apptainer", *_IMAGE_RUNNER),
+    ForeignEngine("singularity", "Singularity", *_IMAGE_RUNNER),
 )
 
 
@@ -146,7 +153,7 @@ def list_features(spec: ContainerSpec) -> Iterator[str]:
             yield feature
 
 
-def find_gaps(kind: EngineKind, spec: ContainerSpec) -> Iterator[tuple[Message, Message]]:
+def find_gaps(kind: EngineKind | ForeignEngine, spec: ContainerSpec) -> Iterator[tuple[Message, Message]]:
     """Yield (reason, next step) for each feature that the container needs and the engine lacks."""
     for feature in list_features(spec):
         if why := kind.lacks.get(feature):

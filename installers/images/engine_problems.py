@@ -11,7 +11,7 @@ from envcheck.core.errors import describe_os_error
 from envcheck.core.messages import Message, _, fill, verbatim
 from envcheck.core.secrets import redact_text
 from envcheck.core.versions import is_at_least
-from installers.images.engine_kinds import DOCKER, FOREIGN, EngineKind
+from installers.images.engine_kinds import DOCKER, FOREIGN, EngineKind, ForeignEngine
 
 DEFAULT = "unix:///var/run/docker.sock"
 ANSWER_S = 15.0  # for one request; a busy engine with hundreds of containers needs seconds for `info`
@@ -22,11 +22,15 @@ LEAST = DOCKER.oldest
 
 @dataclass(frozen=True)
 class EngineProblem:
-    """Why the engine cannot be used; `kind`: absent, stopped, denied, hung, old or other."""
+    """Why the engine cannot be used; `kind`: absent, stopped, denied, hung, old or other.
+
+    `foreign` is the program that is there in place of an engine.
+    """
 
     kind: str
     message: Message
     next_step: Message
+    foreign: ForeignEngine | None = None
 
 
 def probe_socket(url: str) -> EngineProblem | None:
@@ -81,7 +85,7 @@ def _absent_problem(path: str) -> EngineProblem:
         return _stopped_problem(path)
     if other := next((each for each in FOREIGN if shutil.which(each.program)), None):
         why = _("{engine} is installed, but cannot be used: {why}", engine=other.title, why=fill(other.why))
-        return EngineProblem("absent", why, fill(other.help))
+        return EngineProblem("absent", why, fill(other.help), other)
     return make_absent_problem()
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,23 @@ from envcheck.core import paths, process
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.portable.home_folder import find_user_home
+from envcheck.core.secrets import redact_text
 from envcheck.job.requirements.software_versions import is_allowed
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 
 OLDEST = (3, 8)  # for the programs that envcheck runs in an environment
 MINORS = ("3.10", "3.11", "3.12", "3.13")  # to get, the first that suits
 ASK_S, OBTAIN_S = 60.0, 1800.0
+# Where uv and conda download from, by the variable that names another place: "Managed Python distributions" in the
+# manual of uv, `channel_alias` in that of conda (mamba names its own variable).
+SERVERS = {
+    "UV_PYTHON_INSTALL_MIRROR": "https://github.com/astral-sh/python-build-standalone/releases/download",
+    "CONDA_CHANNEL_ALIAS": "https://conda.anaconda.org",
+    "MAMBA_CHANNEL_ALIAS": "https://conda.anaconda.org",
+}
+_LABEL = re.compile(r"(?:error|cause|critical)\b[: ]+(?:libmamba )?", re.IGNORECASE)
+_HOST = re.compile(r"https?://(?:[^/@\s]*@)?([\w.-]+)")
 _VERSION = re.compile(r"3\.\d{1,2}(?:\.\d{1,2})?")
 _PROGRAM = """
 import importlib.util, json, platform, sys
@@ -219,22 +231,64 @@ def plan_interpreter(wanted: str) -> Interpreter | None:
     return None
 
 
-def obtain_interpreter(planned: Interpreter) -> Interpreter:
-    """Get the planned Python and return it; StepError if that fails."""
-    obtained_folder().mkdir(parents=True, exist_ok=True)
-    done = process.run_command(planned.obtain, timeout_s=OBTAIN_S)
+def list_mirrors(site: SiteAccess) -> dict[str, str]:
+    """Return the variables by which uv and conda download from where the site has it."""
+    moved = {name: site_access.rewrite_url(site, server) for name, server in SERVERS.items()}
+    return {name: url for name, url in moved.items() if url != SERVERS[name]}
+
+
+def obtain_interpreter(planned: Interpreter, site: SiteAccess = NO_SITE) -> Interpreter:
+    """Get the planned Python and return it.  StepError if that fails; then nothing of it is left."""
+    home = obtained_folder()
+    known = set(home.iterdir()) if home.is_dir() else set()
+    home.mkdir(parents=True, exist_ok=True)
+    found = None
+    try:
+        found = _run_tool(planned, {**os.environ, **site_access.list_variables(site), **list_mirrors(site)})
+    finally:
+        if found is None:
+            _remove_partial(planned, known)
+    return found
+
+
+def _run_tool(planned: Interpreter, env: Mapping[str, str]) -> Interpreter:
+    done = process.run_command(planned.obtain, timeout_s=OBTAIN_S, env=env)
     shown = " ".join(planned.obtain)
     if done.status:
-        said = [line for line in (done.out + done.err).splitlines() if line.strip()][-1:]
-        reason = verbatim(said[0][:300]) if said else _("exit code {status}", status=done.status)
-        raise StepError(
-            _("{command} failed: {reason}", command=shown, reason=reason),
-            _("install Python {version} yourself, and name it with --python PATH", version=planned.version),
-        )
+        reason = _read_reason(done.out + done.err) or _("exit code {status}", status=done.status)
+        raise StepError(_("{command} failed: {reason}", command=shown, reason=reason), _next_step(planned))
     for path in sorted(obtained_folder().glob(str(Path(planned.path).relative_to(obtained_folder()))), reverse=True):
         if found := inspect_interpreter(str(path), planned.origin):
             return found
     raise StepError(
-        _("{command} succeeded, but {path} does not run", command=shown, path=planned.path),
-        _("install Python {version} yourself, and name it with --python PATH", version=planned.version),
+        _("{command} succeeded, but {path} does not run", command=shown, path=planned.path), _next_step(planned)
     )
+
+
+def _next_step(planned: Interpreter) -> Message:
+    return _(
+        "install Python {version} yourself and name it with --python PATH, or name a mirror in [site.rewrites] of "
+        "envcheck.toml",
+        version=planned.version,
+    )
+
+
+def _read_reason(output: str) -> Message:
+    """Return the last line of the output without its label, with the server that the output names."""
+    lines = [_LABEL.sub("", line.strip(), count=1) for line in redact_text(output).splitlines() if line.strip()]
+    if not lines:
+        return NOTHING
+    hosts = _HOST.findall(output)
+    if not hosts or hosts[-1] in lines[-1]:
+        return verbatim(lines[-1][:300])
+    return verbatim(f"{hosts[-1]}: {lines[-1][:300]}")
+
+
+def _remove_partial(planned: Interpreter, known: Collection[Path]) -> None:
+    """Remove what a failed command left: the prefix of conda, and the folder if it has only uv's own files."""
+    home = obtained_folder()
+    prefix = Path(planned.path).parents[1]
+    if "*" not in prefix.name and prefix not in known:
+        shutil.rmtree(prefix, ignore_errors=True)
+    if all(path.name.startswith(".") for path in home.iterdir()):
+        shutil.rmtree(home, ignore_errors=True)

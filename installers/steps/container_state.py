@@ -6,19 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envcheck.core import errors
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, fill
 from envcheck.job.container_privileges import describe_doubt
 from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import ContainerAction, ContainerStatus, explain_refusal
 from installers.containers.host_paths import ContainerPlan
 from installers.images import simulated_engine
 from installers.images.docker_engine import DockerEngine
-from installers.images.engine_kinds import find_gaps
+from installers.images.engine_kinds import ForeignEngine, find_gaps
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
 from installers.plan.requirement import Obstacle
 from installers.plan.step import Step
+from installers.recipes import apptainer_cli
+from installers.recipes.manual_steps import ManualStep
 from installers.recipes.recipe import Recipe
 from installers.software.sources import SourcesState
 from installers.state.environment import Environment, is_allowed_version
@@ -57,6 +59,11 @@ class ContainerState(TargetState):
     @property
     def name(self) -> str:
         return self.drawn.spec.name
+
+    @property
+    def foreign(self) -> ForeignEngine | None:
+        """Return the program that is on this machine in place of an engine."""
+        return self.engine.problem.foreign if self.engine.problem else None
 
     @property
     def is_running(self) -> bool:
@@ -102,11 +109,17 @@ class ContainerState(TargetState):
         if steps and self.simulated and not self.engine.problem:
             yield simulated_engine.NOTE
 
+    def list_manual(self) -> Iterator[ManualStep]:
+        other = self.foreign
+        if other and other.runs_images:
+            why = _("{why}; provision inside the image:", why=fill(other.why))
+            yield ManualStep(other.title, why, apptainer_cli.list_commands(other.program, self.drawn.spec))
+
     def find_obstacles(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Obstacle]:
         for problem in (self.engine.problem, self.image_problem, self.room):
             if problem:
                 yield Obstacle(problem.message, problem.next_step, errors.CHECK_FAILED)
-        yield from (Obstacle(*gap) for gap in find_gaps(self.engine.kind, self.drawn.spec))
+        yield from (Obstacle(*gap) for gap in find_gaps(self.foreign or self.engine.kind, self.drawn.spec))
         yield from self.drawn.obstacles
         for folder in self.closed:
             yield Obstacle(

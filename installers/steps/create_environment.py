@@ -63,7 +63,7 @@ def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -
 def apply(step: CreateEnvironment, work: StepContext) -> Message:
     chosen = work.host.chosen
     if chosen and chosen.obtain:
-        chosen = interpreters.obtain_interpreter(chosen)
+        chosen = interpreters.obtain_interpreter(chosen, work.target.site)
         work.report_text(_("Python {python}: {path}", python=chosen.version, path=chosen.path))
     argv = (chosen.path if chosen else work.host.interpreter, "-I", "-m", "venv", str(work.folder))
     done = work.target.run_command(argv, timeout_s=DEADLINE_S, env=pip_runner.pip_environment(work.target))

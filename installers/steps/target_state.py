@@ -17,6 +17,7 @@ from installers.bundle.sources import Supply
 from installers.bundle.weights_plan import WeightsState
 from installers.plan.requirement import Obstacle
 from installers.plan.step import Step
+from installers.recipes.manual_steps import ManualStep
 from installers.recipes.recipe import Recipe
 from installers.software.sources import SourcesState
 from installers.state.environment import Environment
@@ -104,6 +105,10 @@ class TargetState(abc.ABC):
 
     def list_doubts(self, desired: DesiredState, steps: Sequence[Step]) -> Iterator[Message]:
         """Yield notes about the target that block none of these steps."""
+        yield from ()
+
+    def list_manual(self) -> Iterator[ManualStep]:
+        """Yield what the user does in place of steps that this target cannot have."""
         yield from ()
 
     @abc.abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,48 @@ def test_a_python_that_is_obtained(tool: str, text: str, machine: ProvisionComma
     assert (made.returncode, f"version = {minor}." in version) == (0, True), made.stderr
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"version = {minor}." in (machine.environment_folder / "pyvenv.cfg").read_text()
+
+
+def find_uv(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the folder of the real uv, which gets no setting of this machine."""
+    for name in [name for name in os.environ if name.startswith("UV_")]:
+        monkeypatch.delenv(name)
+    if not (path := shutil.which("uv")):
+        pytest.skip("uv is not installed: pip install uv")
+    return str(Path(path).parent)
+
+
+@pytest.mark.extended
+def test_an_environment_of_uv(machine: ProvisionCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`uv venv` with an interpreter of this machine becomes a target; pip is added first."""
+    uv = find_uv(monkeypatch)
+    own = tmp_path / "own"
+    subprocess.run([f"{uv}/uv", "venv", "-q", "--offline", "--python", sys.executable, str(own)], check=True)
+    done = machine.run_command("--yes", "--json", "--into", str(own))
+    again = machine.run_command("--yes", "--into", str(own))
+
+    assert done.returncode == 0, done.stderr
+    assert [each["step"] for each in json.loads(done.stdout)["performed"]] == ["pip", "packages", "proof"]
+    assert "nothing to do" in again.stdout
+
+
+@pytest.mark.extended
+def test_a_download_of_uv_without_network(
+    machine: ProvisionCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv downloads from the mirror of the site; where that is closed, one sentence is the error and nothing is left."""
+    path = f"{find_uv(monkeypatch)}:{SYSTEM}"
+    minor = next(minor for minor in OTHER if not shutil.which(f"python{minor}", path=path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    (tmp_path / "site.toml").write_text(f'[site.rewrites]\n"https://github.com/" = "http://127.0.0.1:{port}/"\n')
+    env = {"PATH": path, "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path), "UV_HTTP_RETRIES": "0"}
+    words = ("--python", minor, "--config", str(tmp_path / "site.toml"))
+    done = machine.run_command("--yes", *words, **env)
+
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "failed: 127.0.0.1: Connection refused" in " ".join(done.stderr.split())
+    assert not (machine.home / "pythons").exists()
 
 
 def make_conda_prefix(folder: Path) -> None:

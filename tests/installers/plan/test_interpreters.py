@@ -9,6 +9,7 @@ import pytest
 
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.messages import NOTHING
+from envcheck.settings.site_access import SiteAccess
 from installers.plan import interpreters
 from installers.plan.interpreters import Interpreter, PythonChoice
 
@@ -90,6 +91,61 @@ def test_one_that_can_be_got(tool: str, command: str, bare_machine: Path) -> Non
     write_program(bare_machine / "bin" / tool, "echo no network >&2; exit 1")
     with pytest.raises(StepError, match="failed: no network"):
         interpreters.obtain_interpreter(planned)
+
+
+FAILED_UV = """mkdir -p "$4/.temp"; touch "$4/.lock"
+echo 'error: Failed to install cpython-3.10.99' >&2
+echo '  cause: Failed to download `http://user:secret@uv.example.org/a.tar.gz`' >&2
+echo '  cause: Connection refused (os error 111)' >&2; exit 1"""
+FAILED_CONDA = """mkdir -p "$4/conda-meta"
+echo 'critical libmamba Could not solve for environment specs' >&2; exit 1"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "reason"),
+    (
+        ("uv", FAILED_UV, "failed: uv.example.org: Connection refused (os error 111)"),
+        ("micromamba", FAILED_CONDA, "failed: Could not solve for environment specs"),
+    ),
+)
+def test_a_failed_download_leaves_nothing(
+    tool: str, text: str, reason: str, bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is one sentence with the server and without its password; a Python that was there stays."""
+    monkeypatch.setenv("PATH", f"{bare_machine / 'bin'}:/usr/bin:/bin")
+    write_program(bare_machine / "bin" / tool, text)
+    planned = interpreters.plan_interpreter(">=3.10,<3.11")
+    assert planned
+    with pytest.raises(StepError) as caught:
+        interpreters.obtain_interpreter(planned)
+
+    assert str(caught.value.message).endswith(reason)
+    assert not (bare_machine / "home" / "pythons").exists()
+    kept = write_python(bare_machine / "home" / "pythons" / "conda-3.12" / "bin" / "python3", "3.12.1")
+    with pytest.raises(StepError):
+        interpreters.obtain_interpreter(planned)
+    assert kept.exists()
+    assert not Path(planned.path).parents[1].exists()
+
+
+def test_the_site_of_a_download(bare_machine: Path) -> None:
+    """uv and conda get the proxy of the site, and the mirror that its rewrites name."""
+    site = SiteAccess(
+        proxy="http://proxy.example.org:3128",
+        rewrites={"https://github.com/": "https://git.example.org/gh/", "https://conda.": "https://c.example.org/"},
+    )
+    write_program(bare_machine / "bin" / "uv", f"/usr/bin/env > {bare_machine}/seen; exit 1")
+    planned = interpreters.plan_interpreter(">=3.10")
+    assert planned
+    with pytest.raises(StepError, match="exit code 1"):
+        interpreters.obtain_interpreter(planned, site)
+    seen = (bare_machine / "seen").read_text().splitlines()
+
+    assert "https_proxy=http://proxy.example.org:3128" in seen
+    mirror = "https://git.example.org/gh/astral-sh/python-build-standalone/releases/download"
+    assert f"UV_PYTHON_INSTALL_MIRROR={mirror}" in seen
+    assert "CONDA_CHANNEL_ALIAS=https://c.example.org/anaconda.org" in seen
+    assert interpreters.list_mirrors(SiteAccess()) == {}
 
 
 @pytest.mark.parametrize(
