@@ -14,6 +14,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ class RankLedger(StorageLedger):
         else:
             self.events.append((number, -1))
         number = self.names[key] = len(self.sizes)
+        if text.startswith("aten.split."):  # parts of something that no operator made: gloo's copy in a reduce-scatter
+            self.host.add(number)
         self.sizes.append(size)
         self.shapes.append(text)
         self.events.append((number, 1))
@@ -204,13 +207,23 @@ class FirstFsdpTrainer(Trainer):
         )
         super().__init__(wrapped, case)
 
-    def list_states(self) -> dict[str, Any]:
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        with nullcontext() if last else self.model.no_sync():
+            loss.backward()
+
+    def drop_gradients(self) -> None:
+        super().drop_gradients()
+        for part in self.list_flat_parameters():
+            part.grad = None  # else freed when the next forward pass begins
+
+    def list_flat_parameters(self) -> list[Any]:
         from torch.distributed.fsdp import FullyShardedDataParallel
 
         units = FullyShardedDataParallel.fsdp_modules(self.model)
-        handles = [unit._handle for unit in units if unit._handle]
-        found = super().list_states()
-        return {**found, "weights": [handle.flat_param._local_shard for handle in handles]}
+        return [unit._handle.flat_param for unit in units if unit._handle]
+
+    def list_states(self) -> dict[str, Any]:
+        return {**super().list_states(), "weights": [part._local_shard for part in self.list_flat_parameters()]}
 
 
 class ZeroTrainer(Trainer):
@@ -223,7 +236,8 @@ class ZeroTrainer(Trainer):
         zero: dict[str, Any] = {
             "stage": stage, "reduce_bucket_size": bucket, "allgather_bucket_size": bucket, "overlap_comm": True,
             "contiguous_gradients": True, "stage3_prefetch_bucket_size": bucket, "sub_group_size": case["subgroup"],
-            "stage3_max_live_parameters": case["live"], "stage3_param_persistence_threshold": 0,
+            "stage3_max_live_parameters": case["live"], "stage3_max_reuse_distance": case["live"],
+            "stage3_param_persistence_threshold": 0,
         }  # fmt: skip
         for part in case.get("offload", ()):
             zero[f"offload_{part}"] = {"device": "cpu", "pin_memory": False}
@@ -233,7 +247,7 @@ class ZeroTrainer(Trainer):
             "zero_allow_untested_optimizer": True,
         }  # fmt: skip
         self.case = case
-        optimizer = make_optimizer(model)
+        optimizer = make_optimizer(model, fused=True)
         self.model, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
     def compute_loss(self, ids: torch.Tensor) -> torch.Tensor:
@@ -242,6 +256,8 @@ class ZeroTrainer(Trainer):
 
     def backward(self, loss: torch.Tensor, last: bool) -> None:
         self.model.backward(loss)
+        if not last:
+            self.model.step()  # the engine counts the micro batches
 
     def step(self) -> None:
         self.model.step()
@@ -280,9 +296,10 @@ KINDS: dict[str, Callable[[Any, dict[str, Any]], Trainer]] = {
 }
 
 
-def make_optimizer(model: Any) -> Any:
-    """Return AdamW in the form that torch takes by default on a card."""
-    return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-4, foreach=True)
+def make_optimizer(model: Any, fused: bool = False) -> Any:
+    """Return AdamW in the form that torch takes by default on a card, or as one kernel, as DeepSpeed's."""
+    learners = (p for p in model.parameters() if p.requires_grad)
+    return torch.optim.AdamW(learners, lr=1e-4, foreach=not fused, fused=fused)
 
 
 def find_layers(model: Any) -> Any:
@@ -296,11 +313,20 @@ def build_model(case: dict[str, Any]) -> Any:
     torch.manual_seed(1)
     config = AutoConfig.for_model(case["type"], **case["config"], use_cache=False)
     width = FULL if case["weight"] == 4 else LOW
-    model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
+    with shard_from_the_start() if case["kind"] == "zero3" else nullcontext():
+        model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
     if case["recompute"]:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model.train()
     return model
+
+
+def shard_from_the_start() -> Any:
+    """Return DeepSpeed's context that shards parameters when they are made, as transformers' from_pretrained does."""
+    import deepspeed
+
+    return deepspeed.zero.Init(config_dict_or_path={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
+                                                    "zero_optimization": {"stage": 3}})  # fmt: skip
 
 
 def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
@@ -309,12 +335,14 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     ids = torch.randint(0, vocab, (case["accumulate"], case["batch"], case["tokens"]))
     ledger = RankLedger(vocab)
     with ledger:
-        trainer = KINDS[case["kind"]](build_model(case), case)
+        model = build_model(case)
+        ledger.end_phase("model")
+        trainer = KINDS[case["kind"]](model, case)
         ledger.end_phase("load")
         for _ in range(2):
             run_step(trainer, ledger, ids)
         states = {name: ledger.find_numbers(tensors) for name, tensors in trainer.list_states().items()}
-        ledger.host = ledger.find_numbers(trainer.list_host_tensors())
+        ledger.host |= ledger.find_numbers(trainer.list_host_tensors())
     phases = ledger.sum_phases()
     owner = {number: name for name, numbers in states.items() for number in numbers}
     if explain:
@@ -330,7 +358,9 @@ def run_step(trainer: Trainer, ledger: RankLedger, ids: torch.Tensor) -> None:
     """Run one optimizer step, and end the phases: forward and backward are those of the last micro batch."""
     for index, part in enumerate(ids):
         last = index == len(ids) - 1
-        with torch.autograd.graph.saved_tensors_hooks(ledger.record_saved, lambda t: t):
+        # A hook would hold the gathered storage of a parameter that ZeRO-3 gives an empty one after use.
+        hooks = torch.autograd.graph.saved_tensors_hooks(ledger.record_saved, lambda t: t)
+        with nullcontext() if trainer.case["kind"] == "zero3" else hooks:
             loss = trainer.compute_loss(part)
         ledger.end_phase("forward and loss")
         trainer.backward(loss, last)
