@@ -61,7 +61,9 @@ class Framework:
     `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `bucket`, `subgroup`:
     parameters that sharded training holds unsharded, in communication buckets (2 bytes), and in fp32 in the
-    optimizer's sub-group.  `units`: FSDP blocks held unsharded.  `shards_gradients`: stage 2 divides gradients.
+    optimizer's sub-group.  `units`, `forward_units`: FSDP blocks held unsharded in
+    the backward and the forward pass; `reduce_width`: bytes of an entry of the flat gradient that FSDP reduces;
+    `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
@@ -95,6 +97,9 @@ class Framework:
     loss_half: float
     subgroup: float
     units: float
+    forward_units: float
+    reduce_width: float
+    group_width: float
     shards_gradients: bool
     reload: bool
     growth: float

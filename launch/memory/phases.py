@@ -63,34 +63,21 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     """Return the phases of one stage, in order."""
     p = build_stage_parts(job, stage)
     now, step = compute_states(job, p), resident_states(job, p.states, stepping=True)
-    constant = (
-        (mark("framework buffers"), framework_buffer_bytes(job)),
-        (mark("communication buckets"), p.buckets),
-    )
-    early = frees_gradients(job)
+    own = (mark("framework buffers"), framework_buffer_bytes(job))
+    constant = (own, (mark("communication buckets"), p.buckets * lasting_buckets(job)))
+    loading = constant if job.sharding == "none" else (own,)  # DeepSpeed's exist from its initialisation on
     fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
-    forward = replace(now, gradients=0.0) if early and not fused_step else now
-    running = (*constant, (mark("gathered layers"), p.gathered), (mark("unpacked matrix"), p.unpacked))
-    late = () if early and not fused_step else p.kept
+    if job.sharding == "zero1" and job.trains_all:
+        step = replace(step, gradients=step.gradients / job.layout.dense_shards)  # its own partition
+    early = frees_gradients(job) and not fused_step
+    forward = replace(now, gradients=0.0) if early else now
     return (
-        Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *constant)),
-        Phase(PHASES[1], stage, (*state_terms(forward), *running, *p.kept, (mark("logits and loss"), p.loss))),
-        Phase(
-            PHASES[2],
-            stage,
-            (
-                *state_terms(now),
-                *running,
-                *late,
-                (mark("recomputed layer"), p.working),
-                (mark("layer gradients"), p.gradient),
-                (mark("watched inputs"), p.watched),
-                (mark("unit gradients"), p.unit_gradients),
-            ),
-        ),
+        Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
+        Phase(PHASES[1], stage, (*state_terms(forward), *constant, *forward_terms(p))),
+        Phase(PHASES[2], stage, backward_terms(p, (forward, now), own)),
         Phase(
             PHASES[3],
             stage,
@@ -104,17 +91,73 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
         Phase(
             PHASES[4],
             stage,
-            (*state_terms(states_while_saving(job, p, now)), *constant, (mark("gathered layers"), p.saving)),
+            (*state_terms(states_while_saving(job, p, now)), *loading, (mark("gathered layers"), p.saving)),
         ),
+    )
+
+
+def lasting_buckets(job: PlannedJob) -> float:
+    """Return the share of the buckets outside the backward pass.
+
+    ZeRO-1 and 2 release both with the last gradient, ZeRO-3 the flattened input of its reduce-scatter.  The allocator
+    keeps these blocks, which are larger than most tensors.
+    """
+    if job.meter != "allocated":
+        return 1.0
+    return {"zero1": 0.0, "zero2": 0.0, "zero3": 0.5}.get(job.sharding, 1.0)
+
+
+Terms = tuple[tuple[str, float], ...]
+
+
+def find_larger(*moments: Terms) -> Terms:
+    """Return the terms of the moment with the largest sum."""
+    return max(moments, key=lambda terms: sum(size for _unused, size in terms))
+
+
+def forward_terms(p: StageParts) -> Terms:
+    """Return what the forward pass holds: in the last layer its unit is unsharded; later only the root unit, at the loss."""
+    unpacked = (mark("unpacked matrix"), p.unpacked)
+    return find_larger(
+        ((mark("gathered layers"), p.gathered_forward), unpacked, *p.kept),
+        ((mark("gathered layers"), p.gathered_loss), unpacked, *p.kept, (mark("logits and loss"), p.loss)),
+    )
+
+
+def backward_terms(p: StageParts, states: tuple[ModelStates, ModelStates], own: tuple[str, float]) -> Terms:
+    """Return what the backward pass holds at its start or its end, whichever is more.
+
+    `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
+    start all activations and the old gradients, at the end all gradients and the activations of a layer.  Where the
+    gradients exist from the start, the end of one layer, when its unit is reduced, is the most.
+    """
+    forward, now = states
+    each = (
+        own,
+        (mark("communication buckets"), p.buckets),
+        (mark("gathered layers"), p.gathered),
+        (mark("unpacked matrix"), p.unpacked),
+        (mark("recomputed layer"), p.working),
+        (mark("layer gradients"), p.gradient),
+        (mark("watched inputs"), p.watched),
+    )
+    reduced = (mark("unit gradients"), p.unit_gradients)
+    freed = tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
+    if forward == now:
+        return find_larger((*state_terms(now), *each, *p.kept), (*state_terms(now), *each, *freed, reduced))
+    late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
+    return find_larger(
+        (*state_terms(forward), *each, *p.kept),
+        (*state_terms(late), *each, ("activations", p.layer_kept), reduced),
     )
 
 
 def frees_gradients(job: PlannedJob) -> bool:
     """Whether there are no gradients in the forward pass: one micro batch per step, and set to None after it.
 
-    ZeRO keeps its partitions in a flat buffer.
+    ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients).
     """
-    plain = job.framework.overlap_gradients and not job.sharding.startswith("zero")
+    plain = job.framework.overlap_gradients and job.sharding != "zero3"
     return plain and (job.grad_accum or 1) == 1 and job.trains_all
 
 

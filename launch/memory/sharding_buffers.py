@@ -9,8 +9,10 @@ from launch.memory.quantised import bytes_per_parameter
 C = 2.0
 
 
-def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, units: float | None = None) -> float:
     """Return the bytes of gathered parameters: ZeRO-3 2 min(N, live parameters), FSDP 2 (units x block + root unit).
+
+    `units`: the unsharded blocks, if they are not those of the backward pass.
 
     ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  The root unit is embedding and
     head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
@@ -22,7 +24,7 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> f
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
         each = bytes_per_parameter(job.quant) if job.quant else C
-        units = each * job.framework.units * block + C * (holding.embedding + holding.head)
+        units = each * (job.framework.units if units is None else units) * block + C * (holding.embedding + holding.head)
         return min(C * holding.total, units) + accumulated_gradient_bytes(job, holding)
     return 0.0
 
@@ -38,9 +40,16 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
         return 0.0
     whole = accumulated_gradient_bytes(job, holding) > 0
-    gradients = 0.0 if whole else C * (block + holding.embedding + holding.head)
-    copied = 0.0 if job.framework.watches_inputs else job.framework.gradient * block
-    return gradients + copied
+    gradients = 0.0 if whole else C * (block + (holding.head or holding.embedding))
+    return gradients + job.framework.reduce_width * block
+
+
+def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of sharded gradients that do not exist yet when FSDP reduces the second block: two and the root's."""
+    if job.sharding != "fsdp":
+        return 0.0
+    root = holding.embedding + holding.head
+    return job.precision.gradient * (2 * block + root) / job.layout.dense_shards
 
 
 def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
@@ -80,7 +89,7 @@ def held_input_bytes(job: PlannedJob, inputs: float) -> float:
 def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
     """Return the bytes of communication buckets, 2 per entry.
 
-    ZeRO-3: at most the trained parameters; ZeRO-1 and 2: the full size; plain data parallelism: the gradients once more
+    ZeRO-3: the bucket of gradients and its flattened input, at most the trained parameters; ZeRO-1 and 2: both in full; plain data parallelism: the gradients once more
     (PyTorch DistributedDataParallel, gradient_as_bucket_view).
     """
     if job.sharding == "zero3":
@@ -92,14 +101,16 @@ def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
 
 
 def subgroup_bytes(job: PlannedJob, trained: float) -> float:
-    """Return the bytes of fp32 gradients of one sub-group in DeepSpeed's step: 4 min(N/D, sub-group).
+    """Return the bytes of one sub-group's gradients in the step: 6 min(N/D, sub-group).
+
+    DeepSpeed flattens them in 16 bit (2) and copies that to fp32 (4) while the partitions still exist.
 
     With an offloaded optimizer they are on the host, where DeepSpeedCPUAdam steps.
     """
     if "optimizer" in job.offload:
         return 0.0
     if job.sharding == "zero3":
-        return 4.0 * min(trained / job.layout.dense_shards, job.framework.subgroup)
+        return job.framework.group_width * min(trained / job.layout.dense_shards, job.framework.subgroup)
     if job.sharding in ("zero1", "zero2"):
-        return 4.0 * trained / job.layout.dense_shards
+        return job.framework.group_width * trained / job.layout.dense_shards
     return 0.0

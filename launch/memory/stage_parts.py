@@ -38,6 +38,10 @@ class StageParts:
     unpacked: float
     scratch: float = 0.0
     unit_gradients: float = 0.0
+    unreduced: float = 0.0
+    layer_kept: float = 0.0
+    gathered_forward: float = 0.0
+    gathered_loss: float = 0.0
     watched: float = 0.0
 
 
@@ -173,6 +177,10 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         unpacked=quantised.unpacked_matrix_bytes(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
+        unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
+        layer_kept=block_set.sets / max(1, mine - again) if job.sharding == "fsdp" else 0.0,
+        gathered_forward=sharding_buffers.unsharded_bytes(job, holding, block, job.framework.forward_units),
+        gathered_loss=sharding_buffers.unsharded_bytes(job, holding, block, 0.0),
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
     )
 

@@ -72,9 +72,11 @@ def shard_states(
 def full_training_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:
     """Return the states of full training: dense parameters sharded over their data group, experts over theirs."""
     layout, f = job.layout, job.framework
+    # DeepSpeed's stage 1 keeps whole gradients between micro batches only; of the last it copies its own partition.
+    scheme = "zero2" if job.sharding == "zero1" and (job.grad_accum or 1) == 1 else job.sharding
     dense = holding.dense + holding.embedding + holding.head
-    states = shard_states(dense, job.precision, job.sharding, layout.dense_shards, f.shards_gradients)
-    states += shard_states(holding.experts, job.precision, job.sharding, layout.expert_shards, f.shards_gradients)
+    states = shard_states(dense, job.precision, scheme, layout.dense_shards, f.shards_gradients)
+    states += shard_states(holding.experts, job.precision, scheme, layout.expert_shards, f.shards_gradients)
     return states + frozen_states(job, holding.vision)
 
 

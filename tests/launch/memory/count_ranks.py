@@ -1,0 +1,407 @@
+"""Measure the memory of real sharded training steps on the CPU: 2 to 4 ranks over gloo, transformers' Llama.
+
+    PYTHONPATH=. torchrun --standalone --nproc-per-node 2 tests/launch/memory/count_ranks.py CASES.json FOLDER
+
+Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
+{...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries}.
+The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
+
+from tests.launch.memory.count_torch import PRODUCTS, StorageLedger, multiply_in_fp32
+
+LOW, FULL = torch.bfloat16, torch.float32
+
+
+class RankLedger(StorageLedger):
+    """Storages of one rank from the start, also those that change their size, by phase; `host` ones do not count."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__((), vocab)
+        self.host: set[int] = set()
+        self.marks: list[tuple[str, int]] = []
+        self.resize = torch.UntypedStorage.resize_
+
+    def __enter__(self) -> RankLedger:
+        resize, ledger = self.resize, self
+
+        def resize_and_record(storage: torch.UntypedStorage, size: int) -> Any:
+            result = resize(storage, size)
+            ledger.open_storage(storage, "resized")
+            return result
+
+        torch.UntypedStorage.resize_ = resize_and_record  # type: ignore[method-assign,assignment]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        torch.UntypedStorage.resize_ = self.resize  # type: ignore[method-assign]
+        super().__exit__(*error)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = multiply_in_fp32(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.record_storage(leaf, str(func))
+        return result
+
+    def record_storage(self, tensor: torch.Tensor, by: str = "") -> int | None:
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        if tensor.device.type != "cpu":
+            return None
+        number = self.open_storage(tensor.untyped_storage(), f"{by} {tuple(tensor.shape)} {tensor.dtype}")
+        if tensor.dim() > 1 and tensor.shape[-1] == self.vocab and tensor.requires_grad is not None:
+            self.wide.add(number)
+        return number
+
+    def open_storage(self, storage: torch.UntypedStorage, text: str) -> int:
+        """Return the number of the storage; a changed size ends one and begins another."""
+        key, size = storage._cdata, storage.nbytes()
+        number = self.names.get(key)
+        if number is not None and self.sizes[number] == size:
+            return number
+        if number is None:
+            weakref.finalize(storage, self.close_storage, key)
+        else:
+            self.events.append((number, -1))
+        number = self.names[key] = len(self.sizes)
+        if text.startswith("aten.split."):  # parts of something that no operator made: gloo's copy in a reduce-scatter
+            self.host.add(number)
+        self.sizes.append(size)
+        self.shapes.append(text)
+        self.events.append((number, 1))
+        return number
+
+    def close_storage(self, key: int) -> None:
+        self.events.append((self.names.pop(key), -1))
+
+    def end_phase(self, name: str) -> None:
+        self.marks.append((name, len(self.events)))
+
+    def find_numbers(self, tensors: Iterable[Any]) -> set[int]:
+        """Return the storages of tensors, for those that a framework holds in attributes."""
+        found = (self.record_storage(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
+        return {number for number in found if number is not None and self.sizes[number] > 64}
+
+    def sum_phases(self) -> dict[str, dict[str, Any]]:
+        """Return for each phase the bytes at its peak and at its end, and the storages at both."""
+        alive: dict[int, int] = {}
+        result: dict[str, dict[str, Any]] = {}
+        now = start = 0
+        for name, end in self.marks:
+            most, at = now, sorted(alive)
+            peaks = [now]
+            for number, sign in self.events[start:end]:
+                now += 0 if number in self.host else sign * self.sizes[number]
+                peaks.append(now)
+            highest = max(range(len(peaks)), key=peaks.__getitem__)
+            for index, (number, sign) in enumerate(self.events[start:end], 1):
+                if sign > 0:
+                    alive[number] = 1
+                else:
+                    alive.pop(number, None)
+                if index == highest:
+                    most, at = peaks[index], sorted(alive)
+            most = max(most, peaks[highest])
+            result[name] = {"peak": most, "end": now, "at peak": at, "at end": sorted(alive)}
+            start = end
+        return result
+
+
+class Trainer:
+    """What differs between the kinds: how a model is wrapped, and who does the backward pass and the step."""
+
+    def __init__(self, model: Any, case: dict[str, Any]) -> None:
+        self.model, self.case = model, case
+        self.optimizer = make_optimizer(model)
+
+    def compute_loss(self, ids: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", LOW):
+            loss: torch.Tensor = self.model(input_ids=ids, labels=ids).loss
+        return loss
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        loss.backward()
+
+    def step(self) -> None:
+        self.optimizer.step()
+
+    def drop_gradients(self) -> None:
+        self.optimizer.zero_grad()
+
+    def list_host_tensors(self) -> Any:
+        return ()
+
+    def list_states(self) -> dict[str, Any]:
+        """Return the tensors of each kind of state."""
+        learners = [p for p in self.model.parameters() if p.requires_grad]
+        return {
+            "weights": list(self.model.parameters()),
+            "gradients": [p.grad for p in learners if p.grad is not None],
+            "moments": [list(state.values()) for state in self.optimizer.state.values()],
+        }
+
+
+class ReplicaTrainer(Trainer):
+    """DistributedDataParallel; `view`: gradients are views of the buckets."""
+
+    def __init__(self, model: Any, case: dict[str, Any]) -> None:
+        plain = torch.nn.parallel.DistributedDataParallel
+        super().__init__(plain(model, gradient_as_bucket_view=case.get("view", False)), case)
+
+
+class SecondFsdpTrainer(Trainer):
+    """fully_shard: fp32 shards, computes in bf16, reduces in fp32, as torchtitan does."""
+
+    def __init__(self, model: Any, case: dict[str, Any]) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        policy = MixedPrecisionPolicy(param_dtype=LOW, reduce_dtype=FULL)
+        for layer in find_layers(model):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)
+        super().__init__(model, case)
+
+    def compute_loss(self, ids: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.model(input_ids=ids, labels=ids).loss
+        return loss
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        self.model.set_requires_gradient_sync(last or not self.case.get("whole"))
+        loss.backward()
+
+
+class FirstFsdpTrainer(Trainer):
+    """FullyShardedDataParallel: fp32 shards, computes and reduces in bf16, as accelerate does."""
+
+    def __init__(self, model: Any, case: dict[str, Any]) -> None:
+        from functools import partial
+
+        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
+        kind = type(find_layers(model)[0])
+        wrapped = FullyShardedDataParallel(
+            model,
+            auto_wrap_policy=partial(transformer_auto_wrap_policy, transformer_layer_cls={kind}),
+            mixed_precision=MixedPrecision(LOW, LOW, LOW),
+            device_id=torch.device("cpu"),
+            use_orig_params=True,
+            limit_all_gathers=True,
+        )
+        super().__init__(wrapped, case)
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        with nullcontext() if last else self.model.no_sync():
+            loss.backward()
+
+    def drop_gradients(self) -> None:
+        super().drop_gradients()
+        for part in self.list_flat_parameters():
+            part.grad = None  # else freed when the next forward pass begins
+
+    def list_flat_parameters(self) -> list[Any]:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        units = FullyShardedDataParallel.fsdp_modules(self.model)
+        return [unit._handle.flat_param for unit in units if unit._handle]
+
+    def list_states(self) -> dict[str, Any]:
+        return {**super().list_states(), "weights": [part._local_shard for part in self.list_flat_parameters()]}
+
+
+class ZeroTrainer(Trainer):
+    """DeepSpeed in bf16, with small buckets; its optimizer is torch's AdamW, which steps on the host if offloaded."""
+
+    def __init__(self, model: Any, case: dict[str, Any]) -> None:
+        import deepspeed
+
+        stage, bucket = int(case["kind"][4]), case["bucket"]
+        zero: dict[str, Any] = {
+            "stage": stage, "reduce_bucket_size": bucket, "allgather_bucket_size": bucket, "overlap_comm": True,
+            "contiguous_gradients": True, "stage3_prefetch_bucket_size": bucket, "sub_group_size": case["subgroup"],
+            "stage3_max_live_parameters": case["live"], "stage3_max_reuse_distance": case["live"],
+            "stage3_param_persistence_threshold": 0,
+        }  # fmt: skip
+        for part in case.get("offload", ()):
+            zero[f"offload_{part}"] = {"device": "cpu", "pin_memory": False}
+        config = {
+            "train_micro_batch_size_per_gpu": case["batch"], "gradient_accumulation_steps": case["accumulate"],
+            "bf16": {"enabled": True}, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False,
+            "zero_allow_untested_optimizer": True,
+        }  # fmt: skip
+        self.case = case
+        optimizer = make_optimizer(model, fused=True)
+        self.model, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+
+    def compute_loss(self, ids: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.model(input_ids=ids, labels=ids).loss
+        return loss
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        self.model.backward(loss)
+        if not last:
+            self.model.step()  # the engine counts the micro batches
+
+    def step(self) -> None:
+        self.model.step()
+
+    def drop_gradients(self) -> None:
+        pass
+
+    def list_states(self) -> dict[str, Any]:
+        o = self.optimizer
+        inner = o.optimizer
+        masters = getattr(o, "single_partition_of_fp32_groups", None) or getattr(o, "fp32_partitioned_groups_flat", ())
+        return {
+            "weights": [
+                list(self.model.module.parameters()),
+                [getattr(p, "ds_tensor", None) for p in self.model.module.parameters()],
+            ],
+            "master weights": list(masters),
+            "moments": [list(state.values()) for state in inner.state.values()],
+        }
+
+    def list_host_tensors(self) -> Any:
+        if "optimizer" not in self.case.get("offload", ()):
+            return ()
+        states = self.list_states()
+        return [states["master weights"], states["moments"]]
+
+
+KINDS: dict[str, Callable[[Any, dict[str, Any]], Trainer]] = {
+    "none": Trainer,
+    "ddp": ReplicaTrainer,
+    "fsdp1": FirstFsdpTrainer,
+    "fsdp2": SecondFsdpTrainer,
+    "zero1": ZeroTrainer,
+    "zero2": ZeroTrainer,
+    "zero3": ZeroTrainer,
+}
+
+
+def make_optimizer(model: Any, fused: bool = False) -> Any:
+    """Return AdamW in the form that torch takes by default on a card, or as one kernel, as DeepSpeed's."""
+    learners = (p for p in model.parameters() if p.requires_grad)
+    return torch.optim.AdamW(learners, lr=1e-4, foreach=not fused, fused=fused)
+
+
+def find_layers(model: Any) -> Any:
+    return next(module for name, module in model.named_modules() if name.endswith("model.layers"))
+
+
+def build_model(case: dict[str, Any]) -> Any:
+    """Return transformers' model of a case with random weights, with optional adapters."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(1)
+    config = AutoConfig.for_model(case["type"], **case["config"], use_cache=False)
+    width = FULL if case["weight"] == 4 else LOW
+    with shard_from_the_start() if case["kind"] == "zero3" else nullcontext():
+        model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
+    if case["recompute"]:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    model.train()
+    return model
+
+
+def shard_from_the_start() -> Any:
+    """Return DeepSpeed's context that shards parameters when they are made, as transformers' from_pretrained does."""
+    import deepspeed
+
+    return deepspeed.zero.Init(config_dict_or_path={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
+                                                    "zero_optimization": {"stage": 3}})  # fmt: skip
+
+
+def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
+    """Return the bytes of each phase of the second step, and of the states after it."""
+    vocab = case["config"]["vocab_size"]
+    ids = torch.randint(0, vocab, (case["accumulate"], case["batch"], case["tokens"]))
+    ledger = RankLedger(vocab)
+    with ledger:
+        model = build_model(case)
+        ledger.end_phase("model")
+        trainer = KINDS[case["kind"]](model, case)
+        ledger.end_phase("load")
+        for _ in range(2):
+            run_step(trainer, ledger, ids)
+        states = {name: ledger.find_numbers(tensors) for name, tensors in trainer.list_states().items()}
+        ledger.host |= ledger.find_numbers(trainer.list_host_tensors())
+    phases = ledger.sum_phases()
+    owner = {number: name for name, numbers in states.items() for number in numbers}
+    if explain:
+        for name, phase in phases.items():
+            print_phase(ledger, name, phase, owner)
+    return {
+        "phases": {name: {"peak": phase["peak"], "end": phase["end"]} for name, phase in phases.items()},
+        "states": {name: ledger.sum_sizes(numbers) for name, numbers in states.items()},
+    }
+
+
+def run_step(trainer: Trainer, ledger: RankLedger, ids: torch.Tensor) -> None:
+    """Run one optimizer step, and end the phases: forward and backward are those of the last micro batch."""
+    for index, part in enumerate(ids):
+        last = index == len(ids) - 1
+        # A hook would hold the gathered storage of a parameter that ZeRO-3 gives an empty one after use.
+        hooks = torch.autograd.graph.saved_tensors_hooks(ledger.record_saved, lambda t: t)
+        with nullcontext() if trainer.case["kind"] == "zero3" else hooks:
+            loss = trainer.compute_loss(part)
+        ledger.end_phase("forward and loss")
+        trainer.backward(loss, last)
+        del loss
+        ledger.end_phase("backward")
+    trainer.step()
+    ledger.end_phase("optimizer step")
+    trainer.drop_gradients()
+    ledger.end_phase("after the step")
+
+
+def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dict[int, str]) -> None:
+    """Print the storages at the peak, grouped, to standard error."""
+    if dist.get_rank():
+        return
+    print(f"== {name}: peak {phase['peak']}, end {phase['end']}", file=sys.stderr)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number in phase["at peak"]:
+        kind = owner.get(number) or ("saved" if number in ledger.saved else "")
+        if number in ledger.wide:
+            kind += " wide"
+        if number in ledger.host:
+            kind += " HOST"
+        groups.setdefault((kind, ledger.shapes[number]), []).append(ledger.sizes[number])
+    totals: dict[str, int] = {}
+    for (kind, shape), sizes in sorted(groups.items()):
+        totals[kind] = totals.get(kind, 0) + sum(sizes)
+        if kind.strip() not in ("weights", "moments", "gradients", "saved"):
+            print(f"   {sum(sizes):10} {len(sizes):4} {kind or '-':10} {shape}", file=sys.stderr)
+    print(f"   {totals}", file=sys.stderr)
+
+
+def main() -> None:
+    cases, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    found = [count_case(case, "--explain" in sys.argv) for case in cases]
+    (folder / f"{dist.get_rank()}.json").write_text(json.dumps(found))
+    dist.barrier()
+    os._exit(0)  # gloo's threads may abort an interpreter that unwinds
+
+
+if __name__ == "__main__":
+    main()
