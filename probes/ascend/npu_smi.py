@@ -52,7 +52,9 @@ FORMS = OutputForms(
         FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
         FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
         FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True, restart=has_new_key),
-        FirstLine("fields", r"\s*TX Error Count\s*:", begins=("TX Error Count",), repeats=True, restart=has_other_counts),
+        FirstLine(
+            "fields", r"\s*TX Error Count\s*:", begins=("TX Error Count",), repeats=True, restart=has_other_counts
+        ),
         FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
         FirstLine(
             "hccn",

@@ -25,7 +25,7 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     for line in paste.lines:
         if len(line) > 300:
             continue
-        if found := _DEVICE.search(line):
+        if found := _DEVICE.search(line) if "XPU" in line else None:
             devices.append(Device(index=int(found[1]), name=cell_value(found[2]), uuid=found[3]))
             cut = False
         elif line.strip():
@@ -39,7 +39,7 @@ def parse_link_states(paste: PastedOutput) -> Document | None:
     for line in paste.lines:
         if len(line) > 300:
             continue
-        if found := _DEVICE.search(line) or _OPEN.match(line):
+        if found := (_DEVICE.search(line) or _OPEN.match(line)) if "XPU" in line else None:
             uuid = found[3] if found.re is _DEVICE else None
             devices.append({"index": int(found[1]), "name": cell_value(found[2]), "uuid": uuid, "links": []})
         elif devices and (link := _LINK.match(line)):

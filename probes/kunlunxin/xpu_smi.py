@@ -7,9 +7,7 @@ from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_err
 from probes.paste.output_restarts import follows_line, has_other_words_behind
 from probes.smi.output_forms import DRIVER_LINE
 
-_INTEL_COMMAND = (
-    r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
-)
+_INTEL_COMMAND = r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
 FORMS = OutputForms(
     programs=r"xpu[-_]smi",
     program_words=("smi",),
@@ -48,14 +46,15 @@ FORMS = OutputForms(
         # Intel's program of the same name, and programs of vendors whose tables have the same form.
         FirstLine(
             FOREIGN,
-            rf".{{0,60}}?\|\s*(?:Intel XPU-SMI|(?!(?:NVIDIA|IX|XPU)-SMI)[A-Z]{{2,8}}-SMI)\b|[^|\n]{{0,80}}?{_INTEL_COMMAND}",
+            rf".{{0,60}}?\|\s*(?:Intel XPU-SMI|(?!(?:NVIDIA|IX|XPU)-SMI)[A-Z]{{2,8}}-SMI)\b"
+            rf"|[^|\n]{{0,80}}?{_INTEL_COMMAND}",
             ("SMI", "smi"),
             repeats=True,
         ),
         FirstLine(
             FOREIGN,
             r"\s*(?:\|\s*Device ID\s{1,40}\||Timestamp, DeviceId, |PID\s+Command\s+DeviceID\s)",
-            begins=("Device ID", "Timestamp, DeviceId", "PID "),
+            begins=("Device ID", "Timestamp, DeviceId", "PID"),
             repeats=True,
         ),
     ),

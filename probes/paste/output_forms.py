@@ -10,7 +10,9 @@ from probes.paste.output_restarts import Restart
 
 FOREIGN = "foreign"  # the form of outputs of programs that are no tool of ours
 _SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?(?:/[\w./-]{1,80}/)?"  # before a program's name
-_NOT_RECOGNIZED = r"(?:is not recogni[sz]ed|n\S{1,3}o \S{1,3} reconhecido|no se reconoce|n'est pas reconnu|ist entweder)"
+_NOT_RECOGNIZED = (
+    r"(?:is not recogni[sz]ed|n\S{1,3}o \S{1,3} reconhecido|no se reconoce|n'est pas reconnu|ist entweder)"
+)
 
 
 def shell_errors(programs: str) -> str:

@@ -6,9 +6,7 @@ Each takes the lines of the output so far, the line, and some lines below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-
-Restart = Callable[[Sequence[str], str, Sequence[str]], bool]
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 BLOCK_HEAD = 6  # lines below: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list, with their number
@@ -16,9 +14,47 @@ _HEADS = ("NPU ID", "Chip ID", "Chip Count", "Card ID", "Chip Name", *_COUNTS)  
 _NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 
 
-def has_other_words(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+class LinesAbove:
+    """The lines of an output so far, without that of its command.
+
+    What a rule asks of all lines is read once for each line, however many lines may begin another output.
+    """
+
+    def __init__(self, lines: list[str], first: int = 0) -> None:
+        self._lines, self._first = lines, first
+        self._places: dict[Callable[[str], Hashable], dict[Hashable, list[int]]] = {}
+        self._read: dict[Callable[[str], Hashable], int] = {}
+
+    def cut(self, first: int, last: int) -> list[str]:
+        """Return the lines from one index up to another one."""
+        return self._lines[self._first + first : self._first + last]
+
+    def group_lines(self, fold: Callable[[str], Hashable]) -> Mapping[Hashable, list[int]]:
+        """Return the indices of the lines for each value that `fold` gives, in the order of the lines."""
+        places = self._places.setdefault(fold, {})
+        done = self._read.get(fold, self._first)
+        for at in range(done, len(self._lines)):
+            places.setdefault(fold(self._lines[at]), []).append(at - self._first)
+        self._read[fold] = max(done, len(self._lines))
+        return places
+
+    def find_first_full_line(self) -> str:
+        """Return the first line that is not blank, or ""."""
+        full = self.group_lines(_is_full).get(True, ())
+        return self.cut(full[0], full[0] + 1)[0] if full else ""
+
+    def find_last_full_line(self) -> str:
+        """Return the last line that is not blank, or ""."""
+        full = self.group_lines(_is_full).get(True, ())
+        return self.cut(full[-1], full[-1] + 1)[0] if full else ""
+
+
+Restart = Callable[[LinesAbove, str, Sequence[str]], bool]
+
+
+def has_other_words(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line differs from the first one of the output by more than numbers: another message."""
-    begun = next(filter(str.strip, above), "")
+    begun = above.find_first_full_line()
     return bool(begun) and _fold_numbers(begun) != _fold_numbers(line)
 
 
@@ -26,85 +62,110 @@ def has_other_words_behind(preface: str) -> Restart:
     """Return the rule of `has_other_words` for messages that may follow lines which match `preface`."""
     introduces = re.compile(preface)
 
-    def restart(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
-        full = list(filter(str.strip, above))
-        return not all(map(introduces.match, full)) and has_other_words(above, line, below)
+    def is_blank_or_preface(line: str) -> bool:
+        return not line.strip() or introduces.match(line) is not None
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return False in above.group_lines(is_blank_or_preface) and has_other_words(above, line, below)
 
     return restart
 
 
-def has_other_block(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the block of a device has another first key than those of the output, or its list is complete."""
-    own = _find_block_key(above)
-    blocks = [at for at, each in enumerate(above) if _read_key(each) == _read_key(line)]
+    own = next((key for key in above.group_lines(_read_block_key) if key is not None), None)
     if own in _COUNTS:
         return _is_complete_list(above)
     key = _find_block_key(below)
     if key is None or own is None:
         return False
+    blocks = above.group_lines(_read_key).get(_read_key(line))
     if not blocks:
         return key != "Chip ID" or own == "Process id"
-    return _find_block_key(above[blocks[0] + 1 :][:BLOCK_HEAD]) not in (None, key)
+    return _find_block_key(above.cut(blocks[0] + 1, blocks[0] + 1 + BLOCK_HEAD)) not in (None, key)
 
 
-def has_new_key(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def has_new_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line's key is new in the output, and more than the names of a device is above it."""
     key = _read_key(line)
-    keys = [_read_key(each) for each in above if each.strip()]
-    is_named = set(keys) <= set(_HEADS) and not _is_complete_list(above)
+    keys = above.group_lines(_read_full_key).keys() - {None}
+    is_named = keys <= set(_HEADS) and not _is_complete_list(above)
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
 
 
-def has_other_counts(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def has_other_counts(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line's key is new in the output, and no key above it counts the same."""
-    counted = " ".join(_read_key(line).split()[-2:])
-    return has_new_key(above, line, below) and not any(_read_key(each).endswith(counted) for each in above)
+    return has_new_key(above, line, below) and _read_counted(line) not in above.group_lines(_read_counted)
 
 
 def follows_line(text: str) -> Restart:
     """Return the rule for rows that no output has below a line of this text: one with it has ended."""
 
-    def restart(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
-        return any(each.strip() == text for each in above)
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return text in above.group_lines(str.strip)
 
     return restart
 
 
-def has_other_width(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def has_other_width(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether a row has another number of cells than the one above it."""
-    last = next(filter(str.strip, reversed(above)), "")
+    last = above.find_last_full_line()
     return "," in last and last.count(",") != line.count(",")
 
 
-def has_lesser_begin(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the first word of the line is not behind that of the one above it: a sorted list ends there."""
-    last = next(filter(str.strip, reversed(above)), "")
+    last = above.find_last_full_line()
     return bool(last) and line.split()[:1] <= last.split()[:1]
 
 
-def is_row_of_another_table(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def is_row_of_another_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the row's number is not behind that of the row before it, or the table has ended: `| 4 Name ...`.
 
     The third word tells such rows from others.
     """
     _bar, number, name, *_rest = line.split()
-    for each in reversed(above):
-        if "Processes:" in each:
-            return True
-        words = each.split()[:3]
-        if words[2:] == [name] and words[1].isdigit():
-            return int(number) <= int(words[1])
-    return False
+    rows = above.group_lines(_read_row_name).get(name, ())
+    ends = above.group_lines(_has_processes).get(True, ())
+    if not rows or (ends and ends[-1] > rows[-1]):
+        return bool(ends)
+    return int(number) <= int(above.cut(rows[-1], rows[-1] + 1)[0].split()[1])
 
 
-def is_second(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def is_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the output has such a line already."""
-    return any(each.split() == line.split() for each in above)
+    return _read_words(line) in above.group_lines(_read_words)
 
 
-def is_first(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+def is_first(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether no line of the output begins with the four characters of this one."""
-    return not any(each.lstrip()[:4] == line.lstrip()[:4] for each in above)
+    return _read_begin(line) not in above.group_lines(_read_begin)
+
+
+def _read_counted(line: str) -> str:
+    return " ".join(_read_key(line).split()[-2:])
+
+
+def _has_processes(line: str) -> bool:
+    return "Processes:" in line
+
+
+def _read_row_name(line: str) -> str:
+    """The third word of a row with a number, or ""."""
+    words = line.split(maxsplit=3)
+    return words[2] if len(words) > 2 and words[1].isdigit() else ""
+
+
+def _is_full(line: str) -> bool:
+    return bool(line.strip())
+
+
+def _read_words(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _read_begin(line: str) -> str:
+    return line.lstrip()[:4]
 
 
 def _fold_numbers(line: str) -> str:
@@ -115,15 +176,24 @@ def _read_key(line: str) -> str:
     return line.partition(":")[0].strip()
 
 
-def _is_complete_list(lines: Sequence[str]) -> bool:
+def _read_full_key(line: str) -> str | None:
+    return _read_key(line) if line.strip() else None
+
+
+def _read_block_key(line: str) -> str | None:
+    """Return the key of a line, or None without one, and for a line that all blocks have."""
+    key = _read_key(line) if ":" in line else None
+    return None if key == "Chip Count" else key
+
+
+def _is_complete_list(above: LinesAbove) -> bool:
     """Return whether a list of devices has as many as its first line announces."""
-    counts = (line.partition(":")[2].strip() for line in lines if _read_key(line) in _COUNTS)
-    value = next(counts, "")
-    devices = sum(_read_key(line) == "NPU ID" for line in lines)
-    return value.isdecimal() and len(value) < 10 and int(value) <= devices
+    places = above.group_lines(_read_key)
+    counts = [places[key][0] for key in _COUNTS if key in places]
+    value = above.cut(min(counts), min(counts) + 1)[0].partition(":")[2].strip() if counts else ""
+    return value.isdecimal() and len(value) < 10 and int(value) <= len(places.get("NPU ID", ()))
 
 
 def _find_block_key(lines: Iterable[str]) -> str | None:
     """Return the first key of a block, without the lines that all blocks have."""
-    keys = (_read_key(line) for line in lines if ":" in line)
-    return next((key for key in keys if key != "Chip Count"), None)
+    return next((key for line in lines if (key := _read_block_key(line)) is not None), None)

@@ -66,7 +66,11 @@ def parse_paste(
     is_titled = len(parts) > len(begun) + 1
     if not begun and foreign:
         return _explain_foreign(foreign[0], parsers)
-    if len(begun) < 2 and not foreign and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT)):
+    if (
+        len(begun) < 2
+        and not foreign
+        and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT))
+    ):
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     read = _parse_parts(parts, parsers, tool)
     own = {document.tool for _, document in read}

@@ -23,7 +23,7 @@ from probes.paste.host_marks import (
 )
 from probes.paste.marked_lines import LineMarks, find_marked_lines, make_marks
 from probes.paste.output_forms import FirstLine, OutputForms
-from probes.paste.output_restarts import BLOCK_HEAD
+from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -97,6 +97,7 @@ class PartSplitter:
         """
         parts = [TextPart(host=host)]
         outer, prompt = host, ""
+        above_of, above = parts[0], LinesAbove(parts[0].lines)
         done = 0
         for at in self._find_marked_lines(lines):
             if at < done:
@@ -118,8 +119,11 @@ class PartSplitter:
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start := self._match_start(line):
                 tools, first = self._starts[start.lastgroup or ""]
-                above, below = parts[-1].lines[bool(parts[-1].command) :], lines[at + 1 : at + BLOCK_HEAD]
-                is_other = first.restart is not None and first.restart(above, line, below)
+                is_other = False
+                if first.restart is not None:
+                    if above_of is not parts[-1]:
+                        above_of, above = parts[-1], LinesAbove(parts[-1].lines, bool(parts[-1].command))
+                    is_other = first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD])
                 self._begin_output(parts, at, line, tools, replace(first, repeats=False) if is_other else first)
             parts[-1].lines.append(line)
         parts[-1].lines += lines[done:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from envcheck.core.model import CellRemark, Document
 from probes.paste.paste_parser import describe_part
@@ -38,7 +39,7 @@ class _CsvSheet:
 
     @property
     def names(self) -> list[str]:
-        return [_UNIT.sub("", field) for field in self.fields]
+        return [_strip_unit(field) for field in self.fields]
 
 
 def parse_csv(paste: PastedOutput) -> Document | None:
@@ -125,8 +126,13 @@ def split_cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip().strip('"').strip() for cell in line.split(","))
 
 
+@lru_cache(maxsize=4096)
+def _strip_unit(field: str) -> str:
+    return _UNIT.sub("", field)
+
+
 def _is_known_field(field: str) -> bool:
-    name = _UNIT.sub("", field)
+    name = _strip_unit(field)
     return name in FIELDS or name in PROCESS or name in ALONE or name.partition(".")[0] in GROUPS
 
 
@@ -143,7 +149,7 @@ def _is_head(fields: tuple[str, ...]) -> bool:
 
 
 def _is_precise_field(field: str) -> bool:
-    return _UNIT.sub("", field) in (*FIELDS, *PROCESS) or "." in field
+    return _strip_unit(field) in (*FIELDS, *PROCESS) or "." in field
 
 
 def _may_be_head(line: str) -> bool:
@@ -174,7 +180,7 @@ def _read_rows(lines: Sequence[str], start: int, fields: tuple[str, ...], *, hea
 
     Below another line, a row has two values; a single field has no other lines between its rows: any word might be one.
     """
-    names = [_UNIT.sub("", field) for field in fields]
+    names = [_strip_unit(field) for field in fields]
     rows: list[CsvRow] = []
     unread: list[tuple[int, str]] = []
     block = others = 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import accumulate, islice
 
 from envcheck.core.model import Document, ToolError
 from probes.smi.error_phrases import PHRASES, ErrorPhrase
-from probes.smi.pasted_output import PastedOutput
+from probes.smi.pasted_output import PastedOutput, SmiTool
 
 SEARCHED = 256 << 10  # characters; an error is short, and so is the text around it
 
@@ -46,20 +47,30 @@ def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) 
         squeezed = [_ESCAPE.sub("", line) for line in squeezed]
     text = "".join(squeezed)
     starts = list(accumulate(map(len, squeezed), initial=0))
-    for phrase in phrases if _OURS.search(text) else ():
-        for found in islice(re.finditer(_wording_pattern(phrase, paste), text), TRIES):
+    if not _OURS.search(text):
+        return None
+    named = _compile_tool_name(paste.tool)
+    for phrase, wording in zip(phrases, _compile_wordings(phrases, paste.tool), strict=True):
+        for found in islice(wording.finditer(text), TRIES):
             first, last = (bisect_right(starts, at) - 1 for at in (found.start(), found.end() - 1))
             above = "".join(squeezed[max(0, first - 2) : first])
-            if _OURS.search("".join(squeezed[first : last + 1])) or re.search(_tool_name_pattern(paste), above):
+            if _OURS.search("".join(squeezed[first : last + 1])) or named.search(above):
                 message = " ".join(" ".join(lines[first : last + 1]).split())[:1000]
                 return ToolError(phrase.category, None, message, phrase.meaning, phrase.fix)
     return None
 
 
-def _tool_name_pattern(paste: PastedOutput) -> str:
-    return rf"{paste.tool.program_pattern}|{paste.tool.management}"
+@lru_cache
+def _compile_tool_name(tool: SmiTool) -> re.Pattern[str]:
+    return re.compile(rf"{tool.program_pattern}|{tool.management}")
 
 
-def _wording_pattern(phrase: ErrorPhrase, paste: PastedOutput) -> str:
-    wording = phrase.wording.replace("TOOL", f"(?:{paste.tool.program_pattern})").replace("LIB", paste.tool.management)
-    return wording if paste.tool.unit == "gpu" else wording.replace("gpu", f"(?:gpu|{paste.tool.unit})")
+@lru_cache
+def _compile_wordings(phrases: tuple[ErrorPhrase, ...], tool: SmiTool) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of the phrases with the names of the tool, once for all texts."""
+    return tuple(re.compile(_wording_pattern(phrase, tool)) for phrase in phrases)
+
+
+def _wording_pattern(phrase: ErrorPhrase, tool: SmiTool) -> str:
+    wording = phrase.wording.replace("TOOL", f"(?:{tool.program_pattern})").replace("LIB", tool.management)
+    return wording if tool.unit == "gpu" else wording.replace("gpu", f"(?:gpu|{tool.unit})")

@@ -22,7 +22,7 @@ _ERRORS = (
 )
 _ERROR_BEGINS = (
     *("Failed to initialize NVML", 'Field "', "ERROR: Option", "Provided GPU id", "No MIG-supported", "Changing "),
-    *("Invalid combination of", "GPU 0"),
+    *("Invalid combination of", "GPU "),
 )
 # Of each device, and what follows.
 _DEVICE_ERRORS = r"Unable to determine the device handle|No devices were found"

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -88,7 +89,7 @@ class _DeviceBlock:
 
 def parse_query_text(paste: PastedOutput) -> Document | None:
     """Return the document of kind `query-text`, or None if it is not such output."""
-    pairs = [found for line in paste.lines if ":" in line and (found := _PAIR.match(line))]
+    pairs = [found for line in paste.lines if ":" in line and (found := _match_pair(line))]
     keys = {found[2].lower() for found in pairs if found[3]}
     titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
     partial = _is_selection(paste.lines) or (paste.tool.accepts_fragments and _is_partial(paste.lines, keys))
@@ -127,6 +128,11 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
     )
 
 
+@lru_cache(maxsize=4096)  # each line is matched some five times, and watch logs have many equal lines
+def _match_pair(line: str) -> re.Match[str] | None:
+    return _PAIR.match(line)
+
+
 def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
     """Return the lines with their indexes; a value that goes on below is joined, also over blank lines."""
     lengths = Counter(map(len, lines))
@@ -148,10 +154,10 @@ def _find_glue(before: str, line: str, is_full: bool) -> str | None:
     An empty value goes on if its key is no section; another one further right than its key, or, below a full line
     (`is_full`), at the left edge.
     """
-    pair = _PAIR.match(before)
+    pair = _match_pair(before)
     if line.lstrip().startswith(":"):
         return "" if not pair and _SECTION.match(before.rstrip()) else None
-    if not pair or _PAIR.match(line) or _GPU.match(line) or _TITLE.search(line):
+    if not pair or _match_pair(line) or _GPU.match(line) or _TITLE.search(line):
         return None
     indent = len(line) - len(line.lstrip())
     if not pair[3]:
@@ -172,7 +178,7 @@ def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> It
 def _is_selection(lines: tuple[str, ...]) -> bool:
     """Return whether the lines are what `-q | grep UUID` leaves: names of devices, and at most the command."""
     selected = (line for line in lines if line.strip() and "-smi" not in line)
-    pairs = map(_PAIR.match, selected)
+    pairs = map(_match_pair, selected)
     first = next(pairs, None)
     return first is not None and all(pair and pair[3] and pair[2].lower() in _STARTS for pair in chain((first,), pairs))
 
@@ -187,14 +193,14 @@ def _split_blocks(lines: Sequence[tuple[int, str]], titled: bool, starts: tuple[
     `starts` that the text has, such as its product name."""
     blocks = [_DeviceBlock()]
     headed = any(_GPU.match(line) for _, line in lines)
-    keys = {pair[2].lower() for _, line in lines if (pair := _PAIR.match(line))} if len(starts) > 1 else set(starts)
+    keys = {pair[2].lower() for _, line in lines if (pair := _match_pair(line))} if len(starts) > 1 else set(starts)
     start = next((key for key in starts if key in keys), "")
     skip_below: int | None = None  # indentation of "MIG Device", whose sections are not the GPU's
     for at, line in lines:
         if gpu := _GPU.match(line):
             blocks.append(_DeviceBlock(gpu[1]))
             skip_below = None
-        elif pair := _PAIR.match(line):
+        elif pair := _match_pair(line):
             key, value = pair[2].lower(), (pair[3] or "").strip()
             skip_below = skip_below if skip_below is not None and len(pair[1]) > skip_below else None
             if not headed and key == start:
@@ -280,7 +286,7 @@ def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
     """Return whether the text ends with a key without value or an empty section, or a full output lacks the
     processes."""
     last = next((line for line in reversed(paste.lines) if line.strip()), "")
-    pair = _PAIR.match(last)
+    pair = _match_pair(last)
     if (pair and not pair[3]) or (not pair and last.startswith("  ") and _SECTION.match(last.rstrip())):
         return True
     full = [

@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import iterparse
+from defusedxml.ElementTree import fromstring, iterparse
 
 from envcheck.core.messages import mark
 from envcheck.core.model import CellRemark, Device, Document, Process
@@ -22,6 +23,7 @@ from envcheck.core.tool_text import strip_escapes
 from probes.smi import device_cells
 from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
 
+WHOLE_LIMIT = 1 << 20  # characters of a text whose elements are all kept
 ELEMENTS_LIMIT, DEVICES_LIMIT = 500_000, 1024  # 16 MIG cards have 60,000 elements
 _ROOT = re.compile(r"<(\w{0,20}smi\w{0,20})\s{0,20}>")
 _DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
@@ -85,8 +87,9 @@ def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
                 break
             if element.tag == "gpu":
                 own = lines[len(devices)] if len(devices) < len(lines) else range(0)
-                remarks += _make_remarks(paste, element, own)
-                devices.append(_make_device(element, len(devices)))
+                texts = {path: element.findtext(path) for paths in _PATHS.values() for path in paths}
+                remarks += _make_remarks(paste, texts, own)
+                devices.append(_make_device(element, texts, len(devices)))
             else:
                 top[element.tag] = cell_value(element.text)
     except ParseError:
@@ -114,10 +117,10 @@ def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
     )
 
 
-def _make_remarks(paste: PastedOutput, gpu: Element, lines: range) -> Iterator[CellRemark]:
+def _make_remarks(paste: PastedOutput, texts: Mapping[str, str | None], lines: range) -> Iterator[CellRemark]:
     """Yield the values of a device that are unreadable, with the lines that have them, 0 for those of one long line."""
     for name, paths in _PATHS.items():
-        found = [(path, text) for path in paths if (text := gpu.findtext(path)) is not None]
+        found = [(path, text) for path in paths if (text := texts[path]) is not None]
         path, text = next((each for each in found if cell_value(each[1])), found[0] if found else ("", ""))
         if found and device_cells.is_unreadable(name, text):
             printed = f"<{path.rpartition('/')[2]}>{text}"
@@ -146,7 +149,11 @@ def _extract_body(raw: str, root: re.Match[str]) -> tuple[str, bool]:
 
 
 def _iterate_elements(body: str) -> Iterator[Element]:
-    """Yield each child of the root when it is complete."""
+    """Yield each child of the root when it is complete; a long or incomplete text is read piece by piece."""
+    if len(body) <= WHOLE_LIMIT:
+        with suppress(ParseError):
+            yield from fromstring(body.encode(), forbid_dtd=False)
+            return
     open_elements: list[Element] = []
     events = iterparse(io.BytesIO(body.encode()), events=("start", "end"), forbid_dtd=False)
     for event, element in islice(events, 2 * ELEMENTS_LIMIT):
@@ -159,8 +166,10 @@ def _iterate_elements(body: str) -> Iterator[Element]:
             open_elements[0].clear()
 
 
-def _make_device(gpu: Element, index: int) -> tuple[Device, list[Process], dict[str, Any]]:
-    cells = {name: _find_first(gpu, paths) for name, paths in _PATHS.items()}
+def _make_device(
+    gpu: Element, texts: Mapping[str, str | None], index: int
+) -> tuple[Device, list[Process], dict[str, Any]]:
+    cells = {name: _find_first(texts, paths) for name, paths in _PATHS.items()}
     cells["bus_id"] = cells["bus_id"] or gpu.get("id")
     cells["ecc_uncorrected"] = _find_uncorrected(gpu.find("ecc_errors/volatile"))
     extra: dict[str, Any] = {key: cell_value(gpu.findtext(path)) for key, path in _EXTRA.items()}
@@ -169,8 +178,8 @@ def _make_device(gpu: Element, index: int) -> tuple[Device, list[Process], dict[
     return device_cells.make_device(cells, index), [_make_process(info, index) for info in infos], extra
 
 
-def _find_first(gpu: Element, paths: tuple[str, ...]) -> str | None:
-    return next((value for path in paths if (value := cell_value(gpu.findtext(path)))), None)
+def _find_first(texts: Mapping[str, str | None], paths: tuple[str, ...]) -> str | None:
+    return next((value for path in paths if (value := cell_value(texts[path]))), None)
 
 
 def _make_process(info: Element, index: int) -> Process:

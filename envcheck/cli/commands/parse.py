@@ -170,7 +170,7 @@ def _render_json(value: Any, outer: str) -> str:
     `outer` is the line break with the indent of the value itself.
     """
     if type(value) not in _CONTAINERS or not value:
-        return encode_basestring(value) if type(value) is str else _make_encoder("").encode(value)
+        return _render_scalar(value)
     inner = f"{outer}  "
     if _is_flat(value.values() if type(value) is dict else value):
         text = _make_encoder(inner).encode(value)
@@ -184,6 +184,18 @@ def _render_json(value: Any, outer: str) -> str:
         flat = _make_encoder(deep).encode(value)[2:-2].replace(f"}},{deep}{{", f"{inner}}},{inner}{{{deep}")
         return f"[{inner}{{{deep}{flat}{inner}}}{outer}]"
     return f"[{inner}{f',{inner}'.join([_render_json(item, inner) for item in value])}{outer}]"
+
+
+def _render_scalar(value: Any) -> str:
+    """Return the text of a value without values of its own: an encoder takes ten times as long for it."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    return str(value) if kind is int else _make_encoder("").encode(value)
 
 
 def _is_flat_object(value: Any) -> bool:

@@ -84,7 +84,7 @@ def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
 
 _PLACEHOLDER = re.compile(rb"<[A-Za-z][^<>\n;&|]{0,120}>")  # a value to fill in: <path to the data>
 
-_OPEN_PLACEHOLDER = re.compile(rb"=<[A-Za-z][^<>\n;&|]{0,120}>[ \t]*\\?[ \t]*\r?$", re.MULTILINE)
+_OPEN_PLACEHOLDER = re.compile(rb"=<[A-Za-z][^<>\n;&|]{0,120}>[ \t]*(?:\\[ \t]*)?\r?$", re.MULTILINE)
 
 
 def _is_template_line(raw: bytes, at: int) -> bool:

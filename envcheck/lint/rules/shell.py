@@ -110,14 +110,14 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
 
 
 _OTHER_LANGUAGE = re.compile(
-    rb"(?m)^\s*(?:import \w|from \S+ import |def \w+\(|class \w|print\(|[}\])]"
+    rb"(?m)^[^\S\n]*(?:import \w|from \S+ import |def \w+\(|class \w|print\(|[}\])]"
     rb"|\w+ = (?:[\[{(\"']|\w[\w.]*[(\[]|True|False|None))"
 )
 
 
 def _is_other_language(raw: bytes) -> bool:
     """Whether a block of a document is Python or a configuration, whatever its label."""
-    return _OTHER_LANGUAGE.search(raw) is not None or len(re.findall(rb"(?m)^\s*\w+ = ", raw)) > 1
+    return _OTHER_LANGUAGE.search(raw) is not None or len(re.findall(rb"(?m)^[^\S\n]*\w+ = ", raw)) > 1
 
 
 _EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")
