@@ -4,10 +4,9 @@
 
 ROWS.csv as for benchmarks.memory_accuracy; readings of quality A and B count.  The factors of a regime are weighted
 quantiles (LOW, HIGH) of reading / prediction, each source predicted without the numbers that were fitted on it
-(benchmarks/fitted.py).  A framework with at least 8 readings has factors of its own, from predictions with all numbers:
-n/(n + 10) of them and the rest of the regime's, in logarithms.  The n readings of a source weigh n^0.5 together.  "Left
-out": factors from all other sources, the source's own fitted numbers put back.  --write updates
-launch/catalogue/residuals.toml.
+(benchmarks/fitted.py), drawn towards those of all readings: n/(n + 5) of their own, in logarithms.  The n readings of a
+source weigh n^0.5 together.  "Left out": factors from all other sources, the source's own fitted numbers put back.
+Inputs that a row leaves open widen its interval as in a plan.  --write updates launch/catalogue/residuals.toml.
 """
 
 from __future__ import annotations
@@ -19,20 +18,18 @@ import math
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import fitted
 from benchmarks.memory_accuracy import predicted
-from launch.memory.intervals import FILE, REGIMES
-from launch.planner.table_rows import parse_regime
+from launch.memory.intervals import FILE, REGIMES, find_regime
+from launch.planner import LaunchPlan, verdict
 
 LIMIT = 0.98  # quantile of the upper limit
-LOW, HIGH = 0.045, 0.955  # quantiles with which 90 % of the readings of left-out sources are inside
-# Least readings of a framework; readings as which the regime counts; power of the number of a source's readings.
-LEAST, PULL, WEIGHT = 8, 10, -0.5
-SHARED = "generic"  # a name for many frameworks, which have no residuals in common
+LOW, HIGH = 0.03, 0.94  # quantiles with which 90 % of the readings of left-out sources are inside, the narrowest such
+PULL, WEIGHT = 5, -0.5  # readings as which those of all regimes count; power of the number of a source's readings
 HEADER = """# Factors between which readings lie, relative to predictions (launch/memory/intervals.py).
 # `low`, `high`, `limit`: quantiles {low:.1%}, {high:.1%} and {limit:.1%}; `readings`, `sources`: of quality A and B;
 # `inside`, `obeyed`: share of the readings of left-out sources that lie in their interval, and not above their limit.
@@ -43,15 +40,12 @@ HEADER = """# Factors between which readings lie, relative to predictions (launc
 @dataclass(frozen=True)
 class Reading:
     source: str
-    framework: str
     regime: str
     single: bool
     plain: float  # reading / prediction
     left_out: float  # without the numbers fitted on its source
-
-    @property
-    def key(self) -> str:
-        return f"{self.framework}-{self.regime}"
+    plain_open: tuple[float, float] = (1.0, 1.0)  # least and most by open inputs / prediction
+    left_out_open: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -62,15 +56,12 @@ class Factors:
     count: int = 0
     sources: int = 0
 
-    def draw_towards(self, regime: Factors) -> Factors:
-        """These factors of few readings, with those of the regime."""
+    def draw_towards(self, whole: Factors) -> Factors:
+        """These factors, with those of all readings."""
         share = self.count / (self.count + PULL)
         ends = ("low", "high", "limit")
-        drawn = {name: share * getattr(self, name) + (1 - share) * getattr(regime, name) for name in ends}
+        drawn = {name: share * getattr(self, name) + (1 - share) * getattr(whole, name) for name in ends}
         return replace(self, **drawn)
-
-
-Finder = Callable[[Reading], Factors]
 
 
 def collect_readings(table: Sequence[dict[str, str]]) -> list[Reading]:
@@ -81,14 +72,22 @@ def collect_readings(table: Sequence[dict[str, str]]) -> list[Reading]:
         answer, truth = predicted(row), float(row["peak_gib"])
         with fitted.without(row["source"], fitted.NUMBERS):
             blind = predicted(row)
+            left_out_open = find_open_range(blind)
         job = answer.job
         found.append(
             Reading(
-                row["source"], job.framework.name, parse_regime(row), job.layout.cards == 1,
-                truth / answer.reading_gib, truth / blind.reading_gib,
+                row["source"], find_regime(job), job.layout.cards == 1,
+                truth / answer.reading_gib, truth / blind.reading_gib, find_open_range(answer), left_out_open,
             )
         )  # fmt: skip
     return found
+
+
+def find_open_range(answer: LaunchPlan) -> tuple[float, float]:
+    """The least and largest prediction for other values of inputs that the row leaves open, as factors."""
+    reading = answer.reading_gib
+    low, high = verdict.widen_bounds(answer.job, reading, reading, lambda job: verdict.evaluate_job(job).reading_gib)
+    return low / reading, high / reading
 
 
 def find_quantile(values: Sequence[tuple[float, float]], share: float) -> float:
@@ -106,29 +105,19 @@ def find_quantile(values: Sequence[tuple[float, float]], share: float) -> float:
     return points[-1][1]
 
 
-def compute_factors(readings: Sequence[Reading], own: Callable[[Reading], float]) -> Factors:
+def compute_factors(readings: Sequence[Reading]) -> Factors:
     sizes = Counter(one.source for one in readings)
-    values = [(math.log(own(one)), sizes[one.source] ** WEIGHT) for one in readings]
+    values = [(math.log(one.left_out), sizes[one.source] ** WEIGHT) for one in readings]
     low, high, limit = (find_quantile(values, share) for share in (LOW, HIGH, LIMIT))
     return Factors(min(0.0, low), max(0.0, high), max(0.0, limit), len(readings), len(sizes))
 
 
-def build_finder(readings: Sequence[Reading]) -> tuple[dict[str, Factors], dict[str, Factors], Finder]:
-    """Factors (logarithms) by regime and by framework, and the function that selects among them."""
-    regimes = {
-        name: compute_factors([one for one in readings if one.regime == name], lambda one: one.left_out)
-        for name in REGIMES
+def compute_regimes(readings: Sequence[Reading]) -> dict[str, Factors]:
+    """Factors (logarithms) by regime."""
+    whole = compute_factors(readings)
+    return {
+        name: compute_factors([one for one in readings if one.regime == name]).draw_towards(whole) for name in REGIMES
     }
-    frameworks = {}
-    for key in sorted({(one.framework, one.regime) for one in readings if one.framework != SHARED}):
-        mine = [one for one in readings if (one.framework, one.regime) == key]
-        if len(mine) >= LEAST:
-            frameworks["-".join(key)] = compute_factors(mine, lambda one: one.plain).draw_towards(regimes[key[1]])
-
-    def find(one: Reading) -> Factors:
-        return frameworks.get(one.key, regimes[one.regime])
-
-    return regimes, frameworks, find
 
 
 @dataclass(frozen=True)
@@ -148,13 +137,16 @@ def leave_out(readings: Sequence[Reading]) -> list[Outcome]:
     """Each reading with the factors from all other sources."""
     found = []
     for source in sorted({one.source for one in readings}):
-        find = build_finder([one for one in readings if one.source != source])[2]
-        found += [judge(one, find(one), one.left_out) for one in readings if one.source == source]
+        factors = compute_regimes([one for one in readings if one.source != source])
+        found += [
+            judge(one, factors[one.regime], one.left_out, one.left_out_open) for one in readings if one.source == source
+        ]
     return found
 
 
-def judge(one: Reading, factors: Factors, ratio: float) -> Outcome:
-    return Outcome(one, ratio, *(math.exp(end) for end in (factors.low, factors.high, factors.limit)))
+def judge(one: Reading, factors: Factors, ratio: float, spread: tuple[float, float]) -> Outcome:
+    low, high, limit = (math.exp(end) for end in (factors.low, factors.high, factors.limit))
+    return Outcome(one, ratio, min(low, spread[0]), max(high, spread[1]), max(limit, spread[1]))
 
 
 def describe(name: str, outcomes: Iterable[Outcome]) -> str:
@@ -174,28 +166,29 @@ def print_report(readings: Sequence[Reading], blind: Sequence[Outcome], plain: S
         print(describe("  one card", (one for one in outcomes if one.reading.single)))
         print(describe("  several cards", (one for one in outcomes if not one.reading.single)))
         for regime in REGIMES:
-            print(describe(f"  {regime}", (one for one in outcomes if one.reading.regime == regime)))
+            same = [one for one in outcomes if one.reading.regime == regime]
+            print(describe(f"  {regime}", same))
+            print(describe(f"  {regime}, one card", (one for one in same if one.reading.single)))
+            print(describe(f"  {regime}, several cards", (one for one in same if not one.reading.single)))
     for source in sorted({one.source for one in readings}):
         print(describe(f"  left out: {source}", (one for one in blind if one.reading.source == source)))
 
 
 def write_file(readings: Sequence[Reading], blind: Sequence[Outcome]) -> None:
-    regimes, frameworks, _find = build_finder(readings)
     share = sum(one.is_inside for one in blind) / len(blind)
     width = statistics.median(one.high - one.low for one in blind)
     figures = f"{share:.1%} of {len(blind)} readings inside, median width {width:.1%}"
     lines = [HEADER.format(low=LOW, high=HIGH, limit=LIMIT, figures=figures)]
-    for group, table in (("regimes", regimes), ("frameworks", frameworks)):
-        for name, factors in table.items():
-            same = [one for one in blind if name in (one.reading.regime, one.reading.key)]
-            inside = sum(one.is_inside for one in same) / len(same)
-            obeyed = sum(one.ratio <= one.limit for one in same) / len(same)
-            lines.append(
-                f"[{group}.{name}]\nlow = {math.exp(factors.low):.3f}\nhigh = {math.exp(factors.high):.3f}\n"
-                f"limit = {math.exp(factors.limit):.3f}\n"
-                f"readings = {factors.count}\nsources = {factors.sources}\n"
-                f"inside = {inside:.3f}\nobeyed = {obeyed:.3f}\n"
-            )
+    for name, factors in compute_regimes(readings).items():
+        same = [one for one in blind if name == one.reading.regime]
+        inside = sum(one.is_inside for one in same) / len(same)
+        obeyed = sum(one.ratio <= one.limit for one in same) / len(same)
+        lines.append(
+            f"[regimes.{name}]\nlow = {math.exp(factors.low):.3f}\nhigh = {math.exp(factors.high):.3f}\n"
+            f"limit = {math.exp(factors.limit):.3f}\n"
+            f"readings = {factors.count}\nsources = {factors.sources}\n"
+            f"inside = {inside:.3f}\nobeyed = {obeyed:.3f}\n"
+        )
     FILE.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -206,8 +199,8 @@ def main() -> int:
     given = ask.parse_args()
     readings = collect_readings([row for path in given.rows for row in csv.DictReader(path.open(newline=""))])
     blind = leave_out(readings)
-    find = build_finder(readings)[2]
-    print_report(readings, blind, [judge(one, find(one), one.plain) for one in readings])
+    factors = compute_regimes(readings)
+    print_report(readings, blind, [judge(one, factors[one.regime], one.plain, one.plain_open) for one in readings])
     if given.write:
         write_file(readings, blind)
     return 0

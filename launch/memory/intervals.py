@@ -1,7 +1,7 @@
 """How far published readings lie from predictions, as factors: the interval of a prediction.
 
-residuals.toml has factors for each regime, between which 90 % of the readings lie of sources on which no number of the
-planner was fitted; and for frameworks with enough readings the factors of these, drawn towards those of the regime.
+residuals.toml has factors for jobs of which every setting is known, and for those with inferred ones, between which
+90 % of the readings lie of sources on which no number of the planner was fitted.
 `python -m benchmarks.memory_intervals` computes the file and the coverage for left-out sources.
 """
 
@@ -15,8 +15,8 @@ from launch.catalogue import frameworks
 from launch.memory.planned_job import PlannedJob
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes, by what is read: tensors; the allocator's reserved memory; the vendor's tool, rounded or unspecified figures.
-TENSORS, RESERVED, OTHER = REGIMES = ("tensors", "reserved", "other")
+# Regimes, by the settings of the job: all of them are known, or some are inferred.
+COMPLETE, INFERRED = REGIMES = ("complete", "inferred")
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -38,16 +38,20 @@ class Residuals:
 
 
 @cache
-def load_residuals(group: str) -> dict[str, Residuals]:
-    """Return the residuals by name; `group` is regimes or frameworks."""
-    table = load_own_table(FILE)[group]
+def load_residuals() -> dict[str, Residuals]:
+    """Return the residuals by regime."""
+    table = load_own_table(FILE)["regimes"]
     return {name: load_own_part(Residuals, FILE, part, name) for name, part in table.items()}
 
 
-def find_residuals(job: PlannedJob, regime: str = TENSORS) -> Residuals:
-    """Return the residuals for a job in a regime, those of its framework if there are any."""
-    own = load_residuals("frameworks").get(f"{job.framework.name}-{regime}")
-    return own or load_residuals("regimes")[regime]
+def find_regime(job: PlannedJob) -> str:
+    """Return the regime of the job."""
+    return COMPLETE if job.is_complete else INFERRED
+
+
+def find_residuals(job: PlannedJob) -> Residuals:
+    """Return the residuals for a job, those of its regime."""
+    return load_residuals()[find_regime(job)]
 
 
 def find_limit_factor(job: PlannedJob) -> float | None:

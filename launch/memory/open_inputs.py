@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from envcheck.core.messages import Message, _
 from launch.memory.planned_job import PlannedJob
 
-NAMES = ("grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share")
+NAMES = (
+    "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
+    "replicas", "attention",
+)  # fmt: skip
+OF_TABLES = ("replicas",)  # a plan knows its cards
+USUAL_REPLICAS = 8
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,18 @@ def _share_offload(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, offload_share=0.5),)
 
 
+def _change_replicas(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A single replica of the layout, and the eight that fill a node with one-card replicas."""
+    x = job.layout
+    each = max(x.tp * x.pp * x.cp, x.ep)
+    return tuple(replace(job, layout=replace(x, cards=each * count)) for count in (1, USUAL_REPLICAS))
+
+
+def _change_attention(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A score matrix, where the framework may not use the kernel that its option names."""
+    return (replace(job, flash=False),) if job.framework.flash_doubtful and job.flash else ()
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -73,6 +90,8 @@ INPUTS = {
         ),
         OpenInput("buckets", _("DeepSpeed's buckets"), "stage3_max_live_parameters, reduce_bucket_size", _size_buckets),
         OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
+        OpenInput("replicas", _("number of replicas"), "--cards", _change_replicas),
+        OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
     )
 }
 

@@ -10,6 +10,8 @@ from launch.catalogue.architecture import Model
 from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework, Kernels
 
+OF_MACHINE = ("machine", "links", "layout", "card")  # topics of assumptions about what the job runs on
+
 
 def is_assumption_about(text: str, *topics: str) -> bool:
     """Whether one of `PlannedJob.assumed` is about one of these topics: the word before the colon of its template."""
@@ -92,7 +94,7 @@ class PlannedJob:
     not packed; `length_known` False: `seq_len` is only a maximum.  `meter`: the reading to predict, allocated, reserved
     or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
     moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
-    (launch/memory/open_inputs.py).
+    (launch/memory/open_inputs.py).  `is_inferred`: a table does not state that every setting of the row is known.
     """
 
     model: Model
@@ -129,6 +131,12 @@ class PlannedJob:
     first_iteration: bool = False
     assumed: tuple[str, ...] = field(default=())
     open_inputs: frozenset[str] = frozenset()
+    is_inferred: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every setting of the training is known; assumptions about the machine and its layout are not such."""
+        return not self.is_inferred and all(is_assumption_about(text, *OF_MACHINE) for text in self.assumed)
 
     @cached_property
     def kernels(self) -> Kernels:

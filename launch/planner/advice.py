@@ -24,11 +24,25 @@ COSTLY_OPTIONS = frozenset({"--seq-len", "--cards", "--quant", "--method"})
 
 
 @dataclass(frozen=True)
+class CommandLimits:
+    """What the command itself sets, so that it takes no option for it.
+
+    `nodes` of the command, None without.  `of_job`: options for values that the file of an own job sets.  `hardware`:
+    options that describe the cards of --hosts, which take no number of cards; empty without hosts.
+    """
+
+    nodes: int | None = None
+    of_job: frozenset[str] = frozenset()
+    hardware: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LayoutChange:
     """A change after which the job fits: description, the options of the change itself, and the new plan.
 
     `slower` is its step time divided by that of the job, for the same number of tokens.  `layout` are the options of a
-    layout that the command left out: any option of a layout on the command line replaces all of it.
+    layout that the command left out: any option of a layout on the command line replaces all of it.  `is_in_job`: the
+    file of the job sets the value, and the command refuses the option.
     """
 
     what: str
@@ -36,11 +50,12 @@ class LayoutChange:
     plan: LaunchPlan
     slower: float
     layout: Mapping[str, str] = field(default_factory=dict)
+    is_in_job: bool = False
 
     @property
     def options(self) -> str:
-        """The options to add to the command, which then plans exactly this job."""
-        return format_options(complete_options(self.added, self.layout))
+        """The options to add to the command, which then plans exactly this job; "" if the job itself must change."""
+        return "" if self.is_in_job else format_options(complete_options(self.added, self.layout))
 
     @property
     def settings(self) -> list[str]:
@@ -62,24 +77,43 @@ def complete_options(added: Mapping[str, str], layout: Mapping[str, str]) -> dic
 
 
 def keep_layout(
-    changes: Iterable[LayoutChange], layout: Mapping[str, str], nodes: int | None = None
+    changes: Iterable[LayoutChange], layout: Mapping[str, str], limits: CommandLimits
 ) -> tuple[LayoutChange, ...]:
-    """Return the changes with the options of the layout that the command left out, and of its nodes, if it has some."""
+    """Return the changes with the options of the layout that the command left out, as the command accepts them."""
     return tuple(
-        replace(change, layout={**count_nodes(change.added, change.plan.job, nodes), **layout}) for change in changes
+        replace(
+            change,
+            layout={**describe_cards(change.added, change.plan.job, limits), **layout},
+            what=(
+                _("{change}, in place of the hosts", change=change.what)
+                if "--cards" in change.added and limits.hardware
+                else change.what
+            ),
+            is_in_job=not limits.of_job.isdisjoint(change.added),
+        )
+        for change in changes
     )
 
 
-def keep_layout_of_fewest(left: Headroom, layout: Mapping[str, str], nodes: int | None = None) -> Headroom:
+def keep_layout_of_fewest(left: Headroom, layout: Mapping[str, str], limits: CommandLimits) -> Headroom:
     """Return the headroom with complete options for the fewest cards."""
     if not left.fewer:
         return left
-    return replace(left, fewer=complete_options(left.fewer, {**count_nodes(left.fewer, left.least, nodes), **layout}))
+    return replace(
+        left, fewer=complete_options(left.fewer, {**describe_cards(left.fewer, left.least, limits), **layout})
+    )
 
 
-def count_nodes(added: Mapping[str, str], job: PlannedJob, nodes: int | None) -> dict[str, str]:
-    """Return --nodes for another number of cards, if the command has one: the fewest nodes with equal shares."""
-    if nodes is None or "--cards" not in added:
+def describe_cards(added: Mapping[str, str], job: PlannedJob, limits: CommandLimits) -> dict[str, str]:
+    """Return the options that another number of cards needs beside --cards.
+
+    --nodes if the command has it: the fewest nodes with equal shares.  The hardware in place of --hosts.
+    """
+    if "--cards" not in added:
+        return {}
+    if limits.hardware:
+        return dict(limits.hardware)
+    if limits.nodes is None:
         return {}
     cards = job.layout.cards
     least = -(-cards // job.device.cards_per_node)

@@ -11,6 +11,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.language import translate
 from envcheck.core.language.width import display_width
 from envcheck.core.messages import NOTHING, Message, _, fill, join
+from launch.catalogue import devices
 from launch.planner import machines
 from launch.planner.card_verdicts import TOLERANCE_GIB
 from launch.planner.resolve import PlannedMachine
@@ -138,6 +139,15 @@ def _describe_machine(machine: PlannedMachine) -> Message:
         memory_gib=round(machine.memory_gib, 1),
         name=machine.device.name,
     )
+
+
+def list_hardware_options(combined: CombinedHosts) -> dict[str, str]:
+    """Return the options that describe such cards without the hosts: device, cards per node, memory, memory in use."""
+    machine = combined.machine
+    known = devices.find_device(machine.device.name)
+    words = {"--device": machine.device.vendor if known.figures_of else known.name}
+    words |= {"--cards-per-node": f"{combined.cards_per_host}", "--memory-gib": f"{machine.memory_gib:.4g}"}
+    return words | ({} if machine.used_gib is None else {"--used-gib": f"{machine.used_gib:.4g}"})
 
 
 def list_host_values(combined: CombinedHosts) -> dict[str, Any]:

@@ -32,7 +32,7 @@ KNOWN = {
     "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
     "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
     "params_total", "tied", "mlp_kind", "mla",
-    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
+    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size", "quality",
 }  # fmt: skip
 ALIASES = {"memory_gib": "device_mem_gib"}  # as the option of `envcheck plan`
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
@@ -107,7 +107,7 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
     odd = [*row_words.list_unknown_words(row), *row_words.list_unknown_cards(row)]
     assumed = table_rows.describe_assumptions(row, job)
     notes = [*odd, *row_words.list_unlisted_names(row), *([assumed] if assumed else [])]
-    low, high = verdict.reading_interval(answer, table_rows.parse_regime(row))
+    low, high = verdict.reading_interval(answer)
     return {
         "id": row.get("id", ""),
         "predicted_gib": f"{answer.reading_gib:.3f}",

@@ -147,7 +147,9 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         optimizer=optimizer,
         meter="smi",
         assumed=tuple(assumed),
-        open_inputs=frozenset(name for name in open_inputs.NAMES if asked.get(name) is None),
+        open_inputs=frozenset(
+            name for name in open_inputs.NAMES if name not in open_inputs.OF_TABLES and asked.get(name) is None
+        ),
     )
     job = replace(job, assumed=(*assumed, *devices.assumed_links(job.device, machine.cards)))
     check_contradictions(asked, method, machine, trains_all)

@@ -92,6 +92,7 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     ),
     "metric": Vocabulary(pattern=r".*(reserved|alloc|active|smi|unspecified).*"),
     "reading_phase": Vocabulary(frozenset({"after first iteration", "steady state"})),
+    "quality": Vocabulary(frozenset({"a", "b", "c"})),
     "rank_reported": Vocabulary(pattern=r".*(rank|max).*"),
     "mlp_kind": Vocabulary(frozenset({"gated", "2-matrix", "2-matrix+bias"})),
     "mla": Vocabulary(frozenset(NONE), r"q\d+:kv\d+:nope\d+:rope\d+:v\d+"),

@@ -15,7 +15,7 @@ from envcheck.core.messages import Message, _, join
 from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
-from launch.memory import intervals, open_inputs
+from launch.memory import open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
@@ -37,7 +37,11 @@ BYTES = {
     "fp8": 1.0, "int8": 1.0,
 }  # fmt: skip
 HALF = ("fp16", "float16", "half")
-COLUMN_OF_INPUT = {"fused_loss": "fused_ce", "offload_share": "offload", "buckets": "reduce_bucket_size"}
+# Columns that settle an input of another name; the last has none: a switch does not name the kernel.
+COLUMNS_OF_INPUT = {
+    "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
+    "replicas": ("cards", "dp"), "attention": (),
+}  # fmt: skip
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
 
@@ -208,13 +212,6 @@ def parse_targets(row: Row, model: Model) -> str:
         return "all-linear"
 
 
-def parse_regime(row: Row) -> str:
-    """Return the regime of the row's reading (launch/memory/intervals.py)."""
-    meter = parse_meter(row)
-    exact = meter == "reserved" and "coarse" not in (row.get("metric") or "")
-    return intervals.TENSORS if meter == "allocated" else intervals.RESERVED if exact else intervals.OTHER
-
-
 def parse_training(row: Row, model: Model) -> dict[str, Any]:
     """Return the fields of `PlannedJob` for method, adapters, quantised base and preference training."""
     method = (row.get("method") or "full").lower()
@@ -250,6 +247,15 @@ def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
     values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}
     empty = [f"{name} {value}" for name, value in values.items() if not (row.get(name) or "").strip()]
     return _("assumed for empty cells: {values}", values=join(", ", empty)) if empty else None
+
+
+def list_open_inputs(row: Row) -> frozenset[str]:
+    """Return the names of the inputs that the row leaves open."""
+    return frozenset(
+        name
+        for name in open_inputs.NAMES
+        if not any((row.get(key) or "").strip() for key in COLUMNS_OF_INPUT.get(name, (name,)))
+    )
 
 
 def build_row_job(row: Row) -> PlannedJob:
@@ -291,8 +297,7 @@ def build_row_job(row: Row) -> PlannedJob:
         meter=parse_meter(row),
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
-        open_inputs=frozenset(
-            name for name in open_inputs.NAMES if not (row.get(COLUMN_OF_INPUT.get(name, name)) or "").strip()
-        ),
+        open_inputs=list_open_inputs(row),
+        is_inferred=(row.get("quality") or "").strip().upper() != "A",
         **parse_training(row, model),
     )

@@ -101,13 +101,13 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     )
 
 
-def reading_interval(plan: LaunchPlan, regime: str) -> tuple[float, float]:
+def reading_interval(plan: LaunchPlan) -> tuple[float, float]:
     """Return the interval of `LaunchPlan.reading_gib` in GiB, at most the card for what fits on it.
 
     It holds the readings of published sources (launch/memory/intervals.py), and the predictions for other values of
     inputs that were not given.
     """
-    job, factors, reading = plan.job, intervals.find_residuals(plan.job, regime), plan.reading_gib
+    job, factors, reading = plan.job, intervals.find_residuals(plan.job), plan.reading_gib
     low, high = widen_bounds(
         job, reading * factors.low, reading * factors.high, lambda other: evaluate_job(other).reading_gib
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import click
 
 from envcheck.cli import options
-from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
+from envcheck.cli.job_argument import SELECTING, JobCommand, job_argument, read_own_job
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
@@ -533,8 +533,13 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     if layout and (seen.is_absent or is_larger):  # the job has more nodes than this machine
         described = plan_job.list_machine_options(answer.job)
         layout, kept = described | layout, described | kept
-    changes = None if changes is None else advice.keep_layout(changes, kept, request.nodes)
-    left = advice.keep_layout_of_fewest(left, kept, request.nodes) if left else None
+    limits = advice.CommandLimits(
+        request.nodes,
+        frozenset(f"--{name.replace('_', '-')}" for name in SELECTING) if request.own_job else frozenset(),
+        host_spread.list_hardware_options(found) if found else {},
+    )
+    changes = None if changes is None else advice.keep_layout(changes, kept, limits)
+    left = advice.keep_layout_of_fewest(left, kept, limits) if left else None
     if request.as_json:
         more = (
             _build_job_values(seen)

@@ -222,14 +222,16 @@ def explain_terms(plan: LaunchPlan) -> list[str]:
 
 
 def format_changes(changes: Iterable[LayoutChange], width: int = 0) -> list[str]:
-    """Return the options to add, the change, its need and step time per change: one line, or two if too wide.
+    """Return the options to add, the change, its need and step time per change: on one line, or two.
 
-    A further line has the settings of the framework with the same effect.
+    A change of the job's own file has no options.  A further line has the framework's settings with the same effect.
     """
     changes = tuple(changes)
-    wide = max((len(c.options) for c in changes), default=0)
+    in_job = language.translate(_("(in the job)"))
+    heads = [in_job if c.is_in_job else c.options for c in changes]
+    wide = max((display_width(head) for head in heads), default=0)
     lines = []
-    for c in changes:
+    for c, head in zip(changes, heads, strict=True):
         cost = language.translate(
             _(
                 "{change}: {need_gib:.1f} GiB, step time x {slower:.2f}",
@@ -238,11 +240,11 @@ def format_changes(changes: Iterable[LayoutChange], width: int = 0) -> list[str]
                 slower=c.slower,
             )
         )
-        line = f"  {c.options:{wide}}  {cost}"
+        line = f"  {head}{' ' * (wide - display_width(head))}  {cost}"
         if not width or display_width(line) <= width:
             lines.append(line)
         else:
-            lines += [f"  {c.options}", *wrap_text(cost, max(width, 20), " " * 6, " " * 6)]
+            lines += [f"  {head}", *wrap_text(cost, max(width, 20), " " * 6, " " * 6)]
         if c.settings:
             lines += wrap_lines(
                 [f"      {find_framework_title(c.plan.job.framework.name)}: {'; '.join(c.settings)}"], width

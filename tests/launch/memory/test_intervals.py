@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import memory_intervals
-from launch.catalogue import frameworks
 from launch.memory import intervals, open_inputs
 from launch.memory.planned_job import ParallelLayout, PlannedJob
-from launch.planner import job_table, machines, resolve, verdict
+from launch.planner import job_table, machines, resolve, table_rows, verdict
 from launch.planner.output import terminal_text
 
 MEASURED = Path(memory_intervals.__file__).with_name("measured")
@@ -24,22 +23,48 @@ def make_job(**asked: object) -> PlannedJob:
 
 
 def test_factors_are_plausible() -> None:
-    """Each regime and framework has factors around 1, from a number of readings, in the order low, high, limit."""
-    for group in ("regimes", "frameworks"):
-        for name, one in intervals.load_residuals(group).items():
-            assert 0.5 < one.low <= 1 <= one.high <= one.limit < 3, name
-            assert one.readings >= memory_intervals.LEAST and one.sources >= 1
-            assert 0.5 < one.inside <= 1 and one.inside <= one.obeyed + 0.1 <= 1.1, name
-    assert set(intervals.load_residuals("regimes")) == set(intervals.REGIMES)
+    """Each regime has factors around 1, from a number of readings, in the order low, high, limit."""
+    found = intervals.load_residuals()
+    for name, one in found.items():
+        assert 0.5 < one.low <= 1 <= one.high <= one.limit < 3, name
+        assert one.readings > 100 and one.sources > 10
+        assert 0.9 <= one.inside <= 1 and one.inside <= one.obeyed, name
+    assert set(found) == set(intervals.REGIMES)
 
 
-def test_frameworks_have_their_own_factors() -> None:
-    """A framework with readings has factors of its own, any other those of the regime."""
-    job, known = make_job(), frameworks.load_frameworks()
-    own = intervals.find_residuals(replace(job, framework=known["fused-ops"]))
+def test_known_settings_have_the_narrower_bounds() -> None:
+    """A plan with every setting of the training given has the factors of complete jobs, with an assumed one others."""
+    given = make_job(framework="torchtitan", recompute="full")
+    found = intervals.load_residuals()
 
-    assert own == intervals.load_residuals("frameworks")["fused-ops-tensors"]
-    assert intervals.find_residuals(job) == intervals.load_residuals("regimes")["tensors"]
+    assert intervals.find_residuals(given) == found["complete"]
+    assert intervals.find_residuals(make_job(framework="torchtitan")) == found["inferred"]
+    assert found["complete"].high - found["complete"].low < 0.5 * (found["inferred"].high - found["inferred"].low)
+
+
+@pytest.mark.parametrize(("quality", "regime"), [("A", "complete"), ("B", "inferred"), ("", "inferred")])
+def test_rows_name_their_quality(quality: str, regime: str) -> None:
+    """A row is complete if its column says so; one without the column may have inferred settings."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "8", "tp": "1", "pp": "1", "sharding": "fsdp"}
+    job = table_rows.build_row_job({**row, "seq_len": "2048", "micro_batch": "1", "quality": quality})
+
+    assert intervals.find_regime(job) == regime
+
+
+def test_replicas_of_a_row_without_cards_are_open() -> None:
+    """A row of a layout without a number of cards has bounds for one and for eight replicas; cards settle it."""
+    row = {
+        "model": "llama-3-8b",
+        "method": "full",
+        "tp": "8",
+        "pp": "1",
+        "sharding": "dist_opt",
+        "framework": "megatron",
+    }
+    row |= {"seq_len": "4096", "micro_batch": "1", "metric": "max_allocated"}
+    open_row, eight = (job_table.predict_row({**row, **more}) for more in ({}, {"cards": "8"}))
+
+    assert float(open_row["high_gib"]) >= float(eight["predicted_gib"]) > float(open_row["predicted_gib"])
 
 
 def test_most_readings_are_inside() -> None:
@@ -93,13 +118,11 @@ def test_up_to_is_a_limit_that_readings_obey() -> None:
     assert "up to" not in f"{verdict.evaluate_job(tight).reason}" and verdict.evaluate_job(tight).limit is None
 
 
-@pytest.mark.parametrize("framework", ["generic", "fused-ops"])
-def test_shares_are_measured_ones(framework: str) -> None:
-    """The rows of interval and limit have the shares of residuals.toml for the job's framework or regime."""
-    job = make_job()
-    answer = verdict.evaluate_job(
-        replace(job, framework=frameworks.load_frameworks()[framework], open_inputs=frozenset())
-    )
+@pytest.mark.parametrize("is_inferred", [True, False])
+def test_shares_are_measured_ones(is_inferred: bool) -> None:
+    """The rows of interval and limit have the shares of residuals.toml for the job's regime."""
+    job = replace(make_job(), assumed=(), is_inferred=is_inferred)
+    answer = verdict.evaluate_job(replace(job, open_inputs=frozenset()))
     found = intervals.find_residuals(answer.job)
     lines = terminal_text.list_headline_lines(answer)
     (interval,) = [line for line in lines if line.startswith("  interval ")]

@@ -22,6 +22,7 @@ from launch.planner import (
     advice,
     calibration,
     default_layout,
+    host_spread,
     layout_rules,
     machines,
     option_words,
@@ -194,6 +195,54 @@ def test_changes_are_printed_with_the_layout_that_they_keep() -> None:
 
     assert "--cards 24 --pp 6 --tp 4" in screen
     assert all(added in screen for added, _need in list_printed_options(base))
+
+
+OWN_JOB = """model_name_or_path: Qwen/Qwen2.5-32B
+stage: sft
+do_train: true
+finetuning_type: full
+dataset: alpaca_en_demo
+template: qwen
+cutoff_len: 4096
+output_dir: saves/x
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 4
+bf16: true
+"""
+
+
+def test_changes_of_an_own_job_are_options_or_settings(tmp_path: Path) -> None:
+    """What the file of a job sets is changed there: options that the command would refuse are not printed."""
+    file = tmp_path / "job.yaml"
+    file.write_text(OWN_JOB)
+    base = f"{file} --device h100 --cards 8"
+    found = run_plan(base)["changes"]
+    in_job = [one for one in found if not one["options"]]
+    screen = CliRunner().invoke(main, ["plan", *base.split()]).stdout
+
+    assert [one["framework_options"][0].split(",")[0] for one in in_job] == ["finetuning_type: lora"]
+    assert len(found) > len(in_job) and "(in the job)" in screen and "--method" not in screen
+    for one in found:
+        again = run_plan(f"{base} {one['options']}")
+        assert one in in_job or (again["verdict"], again["need_bytes"]["expected"]) == ("fits", one["need_bytes"])
+
+
+def test_another_number_of_cards_is_planned_in_place_of_hosts() -> None:
+    """--hosts takes no number of cards: the options then describe the hosts' cards, and plan the same job."""
+    machine = replace(machines.build_described_machine("4090", 8, 24), cards=16, used_gib=0.5)
+    hosts = host_spread.combine_hosts({"a": replace(machine, cards=8), "b": replace(machine, cards=8)})
+    job = resolve.build_planned_job(hosts.machine, "21b", "sft", {"tp": 4, "sharding": "stage1", "recompute": "full"})
+    limits = advice.CommandLimits(hardware=host_spread.list_hardware_options(hosts))
+    kept = {"--tp": "4", "--sharding": "stage1", "--recompute": "full"}
+    changes = advice.keep_layout(advice.find_fitting_changes(job), kept, limits)
+    more = [change for change in changes if "--cards" in change.added]
+
+    assert more and all("in place of the hosts" in f"{change.what}" for change in more)
+    assert all("--device" not in change.options for change in changes if change not in more)
+    for change in more:
+        found = run_plan(f"--model 21b --method sft {change.options}")
+        assert found["need_bytes"]["expected"] == round(change.plan.need_gib * 2**30), change.options
+        assert found["layout"]["cards"] == change.plan.job.layout.cards
 
 
 def test_advice_is_corrected_as_its_plan_is() -> None:
