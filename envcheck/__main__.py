@@ -8,7 +8,7 @@ INTERRUPTED = 130  # envcheck.core.errors, which is not imported yet
 
 def run() -> None:
     """Ctrl-C while the first libraries are read ends it without a word; there is nothing to clean up yet."""
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = callable(signal.getsignal(signal.SIGINT))  # of Python or envcheck.pyz; not ignored, as by nohup
     if ours:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from envcheck.cli.main import entry

@@ -17,6 +17,7 @@ need rootlesskit rootlesskit
 need mmdebstrap mmdebstrap
 need makeself makeself
 need rpm rpm
+need qemu-aarch64-static qemu-user-static
 need ip iproute2
 need sshd openssh-server
 need nft nftables

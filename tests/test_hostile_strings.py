@@ -297,3 +297,141 @@ def test_what_has_control_characters() -> None:
     """Letters of all languages and blanks have none; ends of lines, escapes and marks of direction are some."""
     assert not any(map(has_control_characters, ("a b", "模型", "a\u00a0b", "a\u3000b", "é", "")))
     assert all(map(has_control_characters, CONTROL))
+
+
+def patch_everywhere(text: str) -> Iterator[tuple[list[Any] | dict[str, Any], tuple[Any, ...]]]:
+    """Yield (patch, path of the text in the job that it makes): values of every kind that a patch can have."""
+    for path in (("metadata", "annotations", "k"), ("metadata", "labels", "k"), ("spec", "runPolicy", "k")):
+        body: Any = text
+        for key in reversed(path):
+            body = {key: body}
+        yield body, path
+    yield [{"op": "add", "path": "/spec/k", "value": {"k": [text]}}], ("spec", "k", "k", 0)
+    template = ("spec", "pytorchReplicaSpecs", "Worker", "template")
+    yield {"kind": "Pod", "metadata": {"annotations": {"k": text}}}, (*template, "metadata", "annotations", "k")
+    yield {"kind": "Pod", "spec": {"nodeSelector": {"k": text}}}, (*template, "spec", "nodeSelector", "k")
+    yield {"kind": "Pod", "spec": {"hostname": text}}, (*template, "spec", "hostname")
+    added = {"name": "pytorch", "env": [{"name": "K", "value": text}]}
+    yield {"kind": "Pod", "spec": {"containers": [added]}}, (*template, "spec", "containers", 0, "env", -1, "value")
+    side = {"name": "side", "image": text, "command": ["sh", "-c", text]}
+    yield {"kind": "Pod", "spec": {"containers": [side]}}, (*template, "spec", "containers", 1, "command", 2)
+
+
+def list_scripts(manifests: str) -> list[Any]:
+    """Return the files of each document, without the time in the name of the run."""
+    return [document.get("data") for document in yaml.safe_load_all(re.sub(r"-\d{4}-\d{6}\b", "", manifests))]
+
+
+def find_value(node: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        node = node[key]
+    return node
+
+
+NODES = ("--nnodes", "2")
+HOSTILE = (*PRINTABLE, *LINES, "a\x00b", "---\nkind: Secret\n", "!!python/object/apply:os.system ['touch PWNED']", "no")
+
+
+def throw_patches(texts: Iterable[str], folder: Path) -> int:
+    """Write each text into each place of a patch; return how many manifests had it, unchanged and nowhere else."""
+    plain = CliRunner().invoke(main, [*JOBS["k8s"], *NODES], standalone_mode=False)
+    assert plain.exception is None, plain.output
+    scripts = list_scripts(plain.stdout)
+    count, file = 0, folder / "patch.json"
+    for text in texts:
+        for patch, path in patch_everywhere(text):
+            file.write_text(json.dumps(patch))
+            done = CliRunner().invoke(main, [*JOBS["k8s"], *NODES, "--patch", str(file)], standalone_mode=False)
+            if done.exception is not None:
+                assert isinstance(done.exception, EnvcheckError), done.exc_info
+                check_output(str(done.exception))
+                continue
+            check_output(done.stdout)
+            documents = list(yaml.safe_load_all(done.stdout))
+            assert list_scripts(done.stdout) == scripts
+            job = next(document for document in documents if document["kind"] == "PyTorchJob")
+            assert find_value(job, path) == text
+            count += 1
+    assert not list(folder.rglob(CANARY))
+    return count
+
+
+@pytest.mark.slow
+def test_nothing_of_a_patch_leaves_its_place(tmp_path: Path) -> None:
+    """A text of a patch is in the manifest as it is, in one place; the scripts of the job stay as they were."""
+    assert throw_patches((EVERYTHING, LINES[0], "a\x00b"), tmp_path / "work") == 27
+
+
+@pytest.mark.extended
+def test_nothing_of_any_patch_leaves_its_place(tmp_path: Path) -> None:
+    """All hostile texts: tags and documents of YAML, words that YAML reads as a truth value, texts of 10 kB too."""
+    assert throw_patches(HOSTILE, tmp_path / "work") == 9 * len(HOSTILE)
+
+
+def list_sites(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield (field, table): the text in each field of [site], also behind the beginning that the field asks for."""
+    yield "registries", {"registries": [text]}
+    yield "registries", {"registries": [f"r.example/{text}"]}
+    for start in ("", "http://h.example/", "http://u:p@h.example/"):
+        yield "index", {"index": start + text}
+        yield "extra_index", {"extra_index": [start + text]}
+        yield "proxy", {"proxy": start + text}
+        yield "rewrites", {"rewrites": {"https://github.com/": start + text}}
+    yield "no_proxy", {"no_proxy": [text]}
+    yield "ca_bundle", {"ca_bundle": text}
+    yield "ca_bundle", {"ca_bundle": f"/{text}"}
+    yield "rewrites", {"rewrites": {text: "https://h.example/"}}
+    yield "rewrites", {"rewrites": {f"https://h.example/{text}": "https://h.example/"}}
+    yield "mounts", {"mounts": [{"source": f"/{text}", "target": "/data"}]}
+    yield "mounts", {"mounts": [{"source": "/data", "target": f"/{text}"}]}
+    yield "mounts", {"mounts": [{"source": text, "target": text}]}
+    yield "environment", {"environment": {"K": text}}
+    yield "environment", {"environment": {text: "1"}}
+
+
+SITE_JOBS = (
+    ("provision", "--recipe", "tiny-cpu", "--as-script"),
+    ("provision", "--recipe", "qwen-7b-npu-swift", "--as-script"),
+    ("provision", "--recipe", "qwen-7b-npu-swift", "--dry-run"),
+    ("train", "--recipe", "tiny-cpu", "--method", "lora", "--provision", "--dry-run"),
+)
+SITE_FIELDS = {
+    "registries",
+    "index",
+    "extra_index",
+    "proxy",
+    "rewrites",
+    "no_proxy",
+    "ca_bundle",
+    "mounts",
+    "environment",
+}
+
+
+def throw_sites(texts: Iterable[str], folder: Path, jobs: Iterable[tuple[str, ...]]) -> set[str]:
+    """Write each text into each field of [site]; return the fields of which one text was taken."""
+    taken, file = set(), folder / "site.toml"
+    for text, job in itertools.product(texts, jobs):
+        for name, table in list_sites(text):
+            file.write_text(render_toml({"site": table}))
+            done = CliRunner().invoke(main, [*job, "--config", str(file)], standalone_mode=False)
+            if done.exception is None or done.stdout:
+                check_document(done.stdout, folder)
+                taken.add(name)
+            if done.exception is not None:
+                assert isinstance(done.exception, (EnvcheckError, SystemExit)), (job, table, done.exc_info)
+                check_output(str(done.exception))
+    return taken
+
+
+@pytest.mark.slow
+def test_nothing_of_a_site_runs(tmp_path: Path) -> None:
+    """Texts of [site] are quoted in scripts and plans, or refused in words."""
+    assert throw_sites((EVERYTHING,), tmp_path / "work", SITE_JOBS[:2]) >= {"environment", "mounts"}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("job", SITE_JOBS, ids=" ".join)
+def test_nothing_of_any_site_runs(job: tuple[str, ...], tmp_path: Path) -> None:
+    """All hostile texts in each field, in each kind of plan."""
+    assert throw_sites(HOSTILE, tmp_path / "work", [job]) == SITE_FIELDS

@@ -3,8 +3,10 @@ file."""
 # ruff: noqa: UP031
 
 import os
+import signal
 import sys
 
+INTERRUPTED = 130  # envcheck.core.errors
 MACHINES = ("x86_64", "aarch64")
 
 
@@ -24,7 +26,14 @@ def find_obstacle():  # type: () -> tuple[str, str]
     return "", ""
 
 
+def exit_silently(*_):  # type: (object) -> None
+    """Handle Ctrl-C while envcheck is unpacked and read: what is half unpacked is removed on the way out."""
+    sys.exit(INTERRUPTED)
+
+
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
+        signal.signal(signal.SIGINT, exit_silently)
     message, next_step = find_obstacle()
     if message:
         from envcheck.payload.refusal import exit_with_refusal

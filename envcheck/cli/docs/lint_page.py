@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 from envcheck.cli.docs.markdown_table import NOTE, PUBLISHED, cell, code, link, source, table
 from envcheck.core.lint.rule import LintRule
 from envcheck.core.toml_file import load_own_record
-from envcheck.lint.context.name_tables import FOLDER
 from envcheck.lint.render_remarks import name_severity
 from envcheck.lint.rule_table import RULES
 
@@ -26,7 +26,7 @@ class PublishedTrap:
 
 @dataclass(frozen=True)
 class LintPage:
-    """data/page.toml: the page's own words."""
+    """lint_rules.toml: the page's own words."""
 
     head: str
     tail: str
@@ -35,7 +35,7 @@ class LintPage:
 
 
 def read_page() -> LintPage:
-    return load_own_record(LintPage, FOLDER / "page.toml")
+    return load_own_record(LintPage, Path(__file__).with_name("lint_rules.toml"))
 
 
 def page() -> str:

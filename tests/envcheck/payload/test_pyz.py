@@ -260,3 +260,35 @@ def test_psutil_of_the_other_machine() -> None:
         assert data is not None and psutil_libraries.is_built_for(machine, data)
         assert psutil_libraries.find_library(machine) == data
     assert pyz.list_machines(pyz.build_payload(frozenset(pyz.MACHINES))) == list(pyz.MACHINES)
+
+
+EARLY = """
+import os, runpy, signal, sys
+
+def stop(event, args):
+    if event == {event!r} and args[0] == ({name!r} or args[0]) and not seen:
+        seen.append(event)
+        os.kill(os.getpid(), signal.SIGINT)
+
+seen = []
+sys.addaudithook(stop)
+sys.argv = [{file!r}, "doctor", "--device", "cpu"]
+runpy.run_path({file!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [("import", "envcheck.payload.unpack"), ("import", "zipfile"), ("os.rename", ""), ("import", "click")],
+)
+def test_an_early_interrupt_is_silent(bare: BarePython, event: str, name: str) -> None:
+    """Ctrl-C while the file is read, unpacked and imported ends with 130 and no traceback; nothing half remains."""
+    text = EARLY.format(event=event, name=name, file=str(bare.file))
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(bare.home)}
+
+    done = subprocess.run(
+        [pyz_parts.BASE, "-I", "-S", "-c", text], env=env, cwd=bare.home, capture_output=True, text=True, timeout=240
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert not list(bare.cache_folder.glob("part-*"))

@@ -140,7 +140,7 @@ def _make_debian(wanted: Path) -> str:
         pytest.skip("mmdebstrap is not installed: tests/system-packages.sh")
     bare = wanted.with_name("bare.tar")
     options = [f"--dpkgopt=path-exclude=/{path}/*" for path in UNWANTED]
-    argv = ["mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", *options, "bookworm", str(bare), _find_mirror()]
+    argv = ["mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", *options, "bookworm", str(bare), find_mirror()]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_S)
     if done.returncode != 0:
         pytest.fail(f"the Debian image could not be made:\n{done.stderr[-2000:]}", pytrace=False)
@@ -156,7 +156,7 @@ def _make_debian(wanted: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _find_mirror() -> str:
+def find_mirror() -> str:
     """Return the package archive of this machine, else Debian's."""
     for path in _list_sources():
         if found := re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s*)?)(https?://\S+)", path.read_text(), re.M):

@@ -171,6 +171,7 @@ def start_real_api(folder: Path) -> Iterator[ApiServer]:
         ],
         [
             *(server, f"--etcd-servers={urls['store']}", f"--secure-port={port}", "--bind-address=127.0.0.1"),
+            "--allow-privileged",  # as clusters do whose nodes have device plugins
             *(f"--cert-dir={folder}/certs", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC"),
             *(f"{key}={folder}/sa.key" for key in keys),
             *("--service-account-issuer=https://example.org", "--disable-admission-plugins=ServiceAccount"),
