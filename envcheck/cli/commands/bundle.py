@@ -55,8 +55,7 @@ def bundle(request: BundleOptions) -> int:
     envcheck bundle --device cpu --python 3.12 -o cpu.tar    for a machine with Python 3.12
     tar xf npu.tar envcheck.pyz && python3 envcheck.pyz provision --bundle npu.tar
     """
-    from envcheck.collect import snapshot
-    from envcheck.core import errors, signals
+    from envcheck.core import errors, local_files, signals
     from envcheck.core.facts import Facts, SystemFacts
     from envcheck.job.local_facts import collect_facts_here, read_architecture
     from envcheck.job.request import JobRequest
@@ -67,7 +66,7 @@ def bundle(request: BundleOptions) -> int:
     from installers.recipes import catalogue
 
     path = request.output
-    snapshot.require_writable(path)
+    local_files.check_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(
             _("cannot write {path}: not a regular file", path=path), _("specify another file with -o")
@@ -128,14 +127,13 @@ def pyz(output: Path, as_json: bool) -> int:
     """
     import json
 
-    from envcheck.collect import snapshot
-    from envcheck.core import errors
+    from envcheck.core import errors, local_files
     from envcheck.core.language import translate
     from envcheck.core.version import SCHEMA_VERSION, __version__
     from envcheck.payload import pyz as file
 
     path = output
-    snapshot.require_writable(path)
+    local_files.check_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(
             _("cannot write {path}: not a regular file", path=path), _("specify another file with -o")
