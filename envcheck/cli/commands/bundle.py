@@ -79,9 +79,15 @@ def bundle(request: BundleOptions) -> int:
         signature.check_key(request.sign)
     architecture = named or request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=SystemFacts(architecture=architecture))  # all that is known about the target machine
-    recipe, _unused = resolve_method(wanted, catalogue.load_all(request.recipes), target)
+    recipes = catalogue.load_all(request.recipes)
+    whole = catalogue.find_recipe(recipes, wanted.recipe) if wanted.recipe else None
+    # A bundle has the parts of every node role, so none is chosen.
+    has_roles = whole is not None and any(job.role for job in whole.jobs)
+    recipe = whole if whole and has_roles else resolve_method(wanted, recipes, target)[0]
+    wishes = assembly.BundleWishes(python, newest, site)
+    assembly.check_request(recipe, wishes)
     with _open_engine(recipe.image is not None) as source:
-        plan = assembly.plan_bundle(recipe, architecture, path, source, assembly.BundleWishes(python, newest, site))
+        plan = assembly.plan_bundle(recipe, architecture, path, source, wishes)
         if not request.as_json:
             click.echo(_render_plan(plan))
         if request.dry_run:
