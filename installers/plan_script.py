@@ -1,17 +1,22 @@
 """Render a plan as a shell script to read, keep, and run without envcheck.  Pure.
 
-It contains the steps only: not the check of pip's resolution, the verification of each card, the resume after an
-interruption, or the journal.
+It contains the steps, for the site that it was planned for: not the check of pip's resolution, the verification of each
+card, the resume after an interruption, or the journal.
 """
 
 from __future__ import annotations
 
 import shlex
 
+from envcheck.core.secrets import redact_variable
+from envcheck.settings import site_access
+from envcheck.settings.site_access import NO_SITE, SiteAccess
+from installers.bundle.weights_fetch import HUB_VARIABLES
 from installers.plan.step import Plan, Step
 from installers.recipes.recipe import Recipe
 from installers.software.sources import pinned_requirements
 from installers.steps.dispatch import KINDS
+from installers.steps.fetch_weights import FetchWeights
 from installers.steps.run_container import RunContainer
 from installers.steps.shell_script import ScriptTarget, render_comment
 from installers.steps.source_build import BuildSource
@@ -19,9 +24,9 @@ from installers.steps.source_build import BuildSource
 _AT_HOST = ('at() ( cd -- "$1" && shift && "$@" )',)
 
 
-def render_script(recipe: Recipe, plan: Plan, interpreter: str = "python3") -> str:
+def render_script(recipe: Recipe, plan: Plan, interpreter: str = "python3", site: SiteAccess = NO_SITE) -> str:
     """Return the script; `interpreter` is the Python that creates a new environment."""
-    at = ScriptTarget(recipe, plan.folder, plan.container, interpreter)
+    at = ScriptTarget(recipe, plan.folder, plan.container, interpreter, site)
     blocks = [_render_header(plan), *([_render_setup(plan, at)] if plan.steps else [])]
     blocks += [_render_step(number, step, at) for number, step in enumerate(plan.steps, 1)]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
@@ -50,15 +55,27 @@ def _render_header(plan: Plan) -> list[str]:
 def _render_setup(plan: Plan, at: ScriptTarget) -> list[str]:
     """Return the lines before the steps: the target, and the versions that no step may change."""
     wanted = shlex.join(pinned_requirements(at.recipe))
+    open_variables, secret = _split_variables(at)
+    notes = [
+        line
+        for name in secret
+        for line in render_comment(f"{name} of the site has a password: export it before you run this script.")
+    ]
     if not at.container:
         lines = [f"venv={shlex.quote(str(at.folder))}"]
         if wanted:
             lines += ["limits=$(mktemp)", "trap 'rm -f -- \"$limits\"' EXIT", f"printf '%s\\n' {wanted} > \"$limits\""]
-        return [*lines, *(_AT_HOST if _has_builds(plan) else ())]
+        exports = (f"export {name}={shlex.quote(value)}" for name, value in open_variables.items())
+        return [*notes, *exports, *lines, *(_AT_HOST if _has_builds(plan) else ())]
+    words = [f"{name}={value}" for name, value in open_variables.items()] + secret
+    if any(isinstance(step, FetchWeights) for step in plan.steps):
+        words += [name for name in HUB_VARIABLES if name not in open_variables]
+    given = shlex.join(word for each in ("PIP_BREAK_SYSTEM_PACKAGES=1", *words) for word in ("--env", each))
     call = f'{shlex.quote(at.container)} bash -lc \'exec "$@"\' bash "$@"'
     return [
+        *notes,
         "# Commands run in a login shell, because the images set their paths in its start files.",
-        f"inside() {{ docker exec --env PIP_BREAK_SYSTEM_PACKAGES=1 {call}; }}",
+        f"inside() {{ docker exec {given} {call}; }}",
         *(
             [f'at() {{ local folder="$1"; shift; docker exec --workdir "$folder" {call}; }}']
             if _has_builds(plan)
@@ -66,6 +83,13 @@ def _render_setup(plan: Plan, at: ScriptTarget) -> list[str]:
         ),
         *(() if any(isinstance(step, RunContainer) for step in plan.steps) else at.write_container_limits()),
     ]
+
+
+def _split_variables(at: ScriptTarget) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of the site that a script may show, and the names of those with a secret."""
+    found = site_access.list_variables(at.site, site_access.CA_IN_CONTAINER if at.container else "")
+    secret = [name for name, value in found.items() if redact_variable(name, value) != value]
+    return {name: value for name, value in found.items() if name not in secret}, secret
 
 
 def _has_builds(plan: Plan) -> bool:

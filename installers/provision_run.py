@@ -112,7 +112,7 @@ def run_script(asked: ProvisionRequest) -> int:
 
     ground = asked.provisioner
     plan = ground.make_current_plan()
-    click.echo(render_script(ground.recipe, plan, ground.script_interpreter), nl=False)
+    click.echo(render_script(ground.recipe, plan, ground.script_interpreter, ground.site), nl=False)
     return plan.first_obstacle.code if plan.first_obstacle else _exit_code(asked, plan)
 
 

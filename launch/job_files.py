@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from envcheck.core import local_files
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import _, join
 from envcheck.job.command import TrainingCommand, render_job
@@ -61,7 +62,8 @@ def _write_new_files(folder: Path, made: Mapping[str, str], over: bool) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
-        _write_file(folder / name, text)
+        path = folder / name  # a symbolic link is replaced, not followed
+        local_files.replace_file(path, text.encode(), 0o755 if path.suffix == ".sh" else 0o644)
 
 
 def build_files(command: TrainingCommand, job: RecipeJob) -> dict[str, str]:
@@ -110,13 +112,3 @@ def _read_existing(path: Path) -> str | None:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
     except UnicodeDecodeError:
         return ""
-
-
-def _write_file(path: Path, text: str) -> None:
-    """Write a temporary file and rename it: a symbolic link is replaced, not followed."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    with fresh.open("x", encoding="utf-8") as file:
-        file.write(text)
-    fresh.chmod(0o755 if path.suffix == ".sh" else 0o644)
-    fresh.replace(path)

@@ -7,14 +7,12 @@ No part of it is executed or used as a path: answers are looked up by the keys o
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck.core import local_files
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.model import Answer, Outcome
@@ -48,59 +46,8 @@ def render_snapshot(answers: Mapping[str, Answer], device: str) -> str:
 
 
 def write_snapshot(path: Path, text: str) -> None:
-    """Write the file completely or not at all, readable only by its owner: it describes the host in detail.
-
-    A device or a pipe (/dev/stdout) is written to directly; a rename would replace it by a file.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace_file(path.resolve(), text)  # the target of a link
-    except OSError as err:
-        raise UsageError(
-            _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err)),
-            _("specify another file with -o"),
-        ) from err
-
-
-def _replace_file(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def require_writable(path: Path) -> None:
-    """Raise UsageError if the file cannot be written, before the questions take half a minute."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        what = (
-            _("is a directory")
-            if path.is_dir()
-            else _("directory {parent} does not exist", parent=path.absolute().parent)
-        )
-        raise UsageError(_("cannot write {path}: {what}", path=path, what=what), _("specify another file with -o"))
-    special = path.exists() and not path.is_file()
-    if not (os.access(path, os.W_OK) if special else _takes_files(path.resolve().parent)):
-        words = (
-            _("cannot write {path}: no write permission", path=path)
-            if special
-            else _("cannot write {path}: no write permission on the directory", path=path)
-        )
-        raise UsageError(words, _("specify another file with -o"))
-
-
-def _takes_files(folder: Path) -> bool:
-    """Return whether a file can be created; the mode does not tell for root, in /proc and on read-only file systems."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError as err:
-        return err.errno in (errno.ENOSPC, errno.EDQUOT)  # reported when the size is known
+    """Write the file, readable only by its owner: it describes the host in detail."""
+    local_files.write_file(path, text, 0o600)
 
 
 def load_snapshot(path: Path) -> tuple[dict[str, Answer], str]:

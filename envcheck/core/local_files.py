@@ -1,13 +1,20 @@
-"""File access on this host, for targets that run commands here. The container target has the same methods."""
+"""Files on this host: those that the user named, written completely or not at all, and those of targets."""
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from envcheck.core import process
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.messages import _
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_NEXT = _("specify another file")
 
 
 class LocalFiles:
@@ -45,3 +52,98 @@ def recreate_folder(folder: Path) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return str(folder)
+
+
+def check_writable(path: Path) -> None:
+    """Raise UsageError, before the work for it begins, if the file cannot be written to this path."""
+    if path.is_dir():  # also the empty path, which means the current folder
+        raise UsageError(
+            _("cannot write {path}: {what}", path=path, what=_("is a directory")), _("specify a file in that directory")
+        )
+    if not path.absolute().parent.is_dir():
+        raise UsageError(
+            _(
+                "cannot write {path}: {what}",
+                path=path,
+                what=_("directory {parent} does not exist", parent=path.absolute().parent),
+            ),
+            _("mkdir -p {parent}", parent=path.parent),
+        )
+    special = path.exists() and not path.is_file()
+    if not (os.access(path, os.W_OK) if special else _takes_files(path.resolve().parent)):
+        words = (
+            _("cannot write {path}: no write permission", path=path)
+            if special
+            else _("cannot write {path}: no write permission on the directory", path=path)
+        )
+        raise UsageError(words, _NEXT)
+
+
+def _takes_files(folder: Path) -> bool:
+    """Return whether a file can be created; the mode does not tell for root, in /proc and on read-only file systems."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as err:
+        return err.errno in FULL_DISK  # reported when the size is known
+
+
+def write_file(path: Path, content: str | bytes, mode: int | None = None, *, is_new: bool = False) -> None:
+    """Replace the file in one step; write into anything that is not a regular file (a pipe, /dev/null).
+
+    `mode` are the permissions; None keeps those of an existing file.  With `is_new` an existing file is an error.
+    Raises UsageError if the path takes no file; the OSError of a full disk.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if is_new and (path.exists() or path.is_symlink()):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        if path.exists() and not path.is_file():  # test the link itself: the target of /dev/stdout is not a path
+            path.write_bytes(data)
+        else:
+            replace_file(path.resolve(), data, mode, is_new=is_new)  # a symbolic link is kept
+    except FileExistsError:
+        raise UsageError(_("{path} already exists", path=path), _("specify another file")) from None
+    except OSError as err:
+        if err.errno in FULL_DISK:  # the command line has a next step for a full disk
+            raise
+        words = _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err))
+        raise UsageError(words, _NEXT) from None
+
+
+def replace_file(place: Path, data: bytes, mode: int | None = None, *, is_new: bool = False) -> None:
+    """Write a temporary file and rename it, as `write_file`, but a symbolic link is replaced.  Raises OSError."""
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if mode is None:
+            mode = place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~_read_umask()
+        Path(name).chmod(mode)
+        if is_new:
+            _move_new(Path(name), place)
+        else:
+            Path(name).replace(place)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _move_new(source: Path, place: Path) -> None:
+    """Move a file; unlike a rename it raises FileExistsError if another process made the other one meanwhile."""
+    try:
+        place.hardlink_to(source)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        with place.open("xb") as file:
+            file.write(source.read_bytes())
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

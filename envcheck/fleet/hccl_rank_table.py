@@ -165,10 +165,10 @@ def write_or_check(path: Path, own: Mapping[str, HostSummary | None]) -> Outlier
         return check_table(path, own)
     if why := find_obstacle(own):
         return _make_outlier(Status.FAIL, _("rank table not created: {why}", why=why), words=FIX_ADDRESSES)
-    from envcheck.report import file_output
+    from envcheck.core import local_files
 
-    file_output.check_writable(path)
-    file_output.write_file(path, render_table({host: one for host, one in own.items() if one}))
+    local_files.check_writable(path)
+    local_files.write_file(path, render_table({host: one for host, one in own.items() if one}))
     count = sum(len(one.cards) for one in own.values() if one)
     seen = _(
         "{path}: written (ranks: {count}, hosts: {hosts_count}); copy it to the same path on all hosts and set "
@@ -182,12 +182,12 @@ def write_or_check(path: Path, own: Mapping[str, HostSummary | None]) -> Outlier
 
 def refuse_bad_path(path: str) -> None:
     """UsageError if the path cannot be used; called before any host is contacted."""
-    from envcheck.report import file_output
+    from envcheck.core import local_files
 
     if Path(path).is_dir():
         raise UsageError(_("{path} is a directory", path=path), _("specify a file with --rank-table"))
     if not Path(path).exists():
-        file_output.check_writable(Path(path))
+        local_files.check_writable(Path(path))
 
 
 def _make_outlier(grade: Status, seen: Message, evidence: Iterable[str] = (), words: Message = RECREATE) -> Outlier:

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from envcheck.core import local_files
 from envcheck.payload import cache as user_cache
 from envcheck.payload import psutil_libraries
 from envcheck.payload.content import ROOT, Payload, pack_zip
 from envcheck.payload.unpack import FILE
-from envcheck.report import file_output
 
 PACKAGES = ("envcheck", "probes", "installers", "launch")
 # Import names of the requirements in setup.cfg and of their dependencies; a test compares them.
@@ -71,7 +71,7 @@ def build_payload(fetched: frozenset[str] = frozenset()) -> Payload:
 
 def write_file(path: Path, payload: Payload) -> None:
     """Write the file completely or not at all, and make it executable. UsageError if that fails."""
-    file_output.write_file(path, payload.data, 0o755)
+    local_files.write_file(path, payload.data, 0o755)
 
 
 def list_machines(payload: Payload) -> list[str]:

@@ -114,15 +114,8 @@ class BundleWishes:
     site: SiteAccess = NO_SITE
 
 
-def plan_bundle(
-    recipe: Recipe,
-    architecture: str,
-    path: Path,
-    source: ImageSource | None,
-    wishes: BundleWishes = BundleWishes(),
-) -> BundlePlan:
-    """Return the plan.  EnvcheckError if a part is unavailable."""
-    site = wishes.site
+def check_request(recipe: Recipe, wishes: BundleWishes) -> None:
+    """Raise UsageError for what no bundle can hold; it has one image, and wheels and builds for the Python of that."""
     if recipe.image and (wishes.python or wishes.newest):
         raise UsageError(
             _("--python and --platform are for recipes without an image; {recipe} has one", recipe=recipe.name),
@@ -133,6 +126,18 @@ def plan_bundle(
             _("{recipe} has an image for each node role; a bundle holds one image", recipe=recipe.name),
             _("copy the images with `docker save`, or set up a registry: [site] registries in envcheck.toml"),
         )
+
+
+def plan_bundle(
+    recipe: Recipe,
+    architecture: str,
+    path: Path,
+    source: ImageSource | None,
+    wishes: BundleWishes = BundleWishes(),
+) -> BundlePlan:
+    """Return the plan.  EnvcheckError if a part is unavailable."""
+    site = wishes.site
+    check_request(recipe, wishes)
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(
             _("recipe {recipe} does not support {architecture}", recipe=recipe.name, architecture=architecture),

@@ -25,6 +25,7 @@ from envcheck.core.secrets import redact_text
 from envcheck.settings import site_access
 from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.build_requirements import LEGACY, parse_build_requirements
+from installers.locks import wheel_fit
 from installers.locks.lockfile import LockedCommit, LockedWheel
 from installers.recipes.recipe import Checkout, Package, Recipe, group_by_index
 from installers.software import pip_errors
@@ -72,18 +73,12 @@ class WheelPlatform:
         """The accepted platform tags of Linux wheels, without the architecture, newest last."""
         if not self.newest:
             return MANYLINUX
-        limit = _glibc_version(self.newest)
-        known = [name for name in MANYLINUX if name != "linux" and _glibc_version(name) <= limit]
+        limit = wheel_fit.read_glibc(self.newest)
+        known = [name for name in MANYLINUX if name != "linux" and wheel_fit.read_glibc(name) <= limit]
         return tuple(dict.fromkeys((*known, self.newest)))
 
 
-_LEGACY_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 _TAG = re.compile(r"(manylinux_2_\d{1,2}|manylinux1|manylinux2010|manylinux2014)_(x86_64|aarch64)")
-
-
-def _glibc_version(tag: str) -> tuple[int, ...]:
-    """Return the glibc that a manylinux tag requires."""
-    return _LEGACY_TAGS.get(tag) or tuple(map(int, re.findall(r"\d+", tag)))
 
 
 def parse_platform(text: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "fetch_weights.py"
 DEADLINE_S = 7 * 24 * 3600.0  # 600 GB at 1 MB/s take a week
 SPARE_BYTES = 1 << 30
 SHOWN_BY = {"huggingface": "HF_ENDPOINT", "modelscope": "MODELSCOPE_DOMAIN"}  # variables that set another server
+HUB_VARIABLES = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", *SHOWN_BY.values())
 AGAIN = _("run the same command again; completed files are not downloaded again")
 
 
@@ -41,8 +42,12 @@ class HubDownload:
         """Return the command for the recipe's Python; the program is passed as text, because a container lacks
         envcheck's files.
         """
-        program = PROGRAM.read_text("utf-8")
-        return (python, "-c", program, self.hub, self.repository, self.folder, *filter(None, (self.revision,)))
+        return (python, "-c", PROGRAM.read_text("utf-8"), *self.arguments)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of the program."""
+        return (self.hub, self.repository, self.folder, *filter(None, (self.revision,)))
 
 
 def list_downloads(recipe: Recipe) -> tuple[HubDownload, ...]:
@@ -154,6 +159,6 @@ def select_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     Tokens are passed in the environment only: arguments are visible in the process list.
     """
-    names = {"HF_TOKEN", "MODELSCOPE_API_TOKEN", *SHOWN_BY.values()}
+    names = set(HUB_VARIABLES)
     proxies = {name for name in environment if name.lower() in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")}
     return {name: environment[name] for name in sorted(names | proxies) if name in environment}

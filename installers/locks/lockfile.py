@@ -17,8 +17,7 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from envcheck.collect import snapshot
-from envcheck.core import toml_file
+from envcheck.core import local_files, toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from installers.recipes.recipe import Recipe
@@ -171,7 +170,7 @@ def _render_scalar(value: str | int) -> str:
 
 def write_lock(path: Path, lock: Lock) -> None:
     """Write the lock file atomically."""
-    snapshot.write_snapshot(path, render_lock(lock))
+    local_files.write_file(path, render_lock(lock))
 
 
 def load_lock(path: Path) -> Lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from envcheck.compat import image_versions
 from envcheck.core import errors
 from envcheck.core.messages import Message, _, fill
 from envcheck.job.container_privileges import describe_doubt
@@ -17,6 +18,7 @@ from installers.images.engine_kinds import ForeignEngine, find_gaps
 from installers.images.engine_problems import EngineProblem
 from installers.images.local_image import LocalImage
 from installers.images.manifest import ResolvedImage
+from installers.locks import wheel_fit
 from installers.plan.requirement import Obstacle
 from installers.plan.step import Step
 from installers.recipes import apptainer_cli
@@ -130,6 +132,7 @@ class ContainerState(TargetState):
             found = self.standing.obstacle
             yield Obstacle(explain_refusal(self.standing), found.remedy, found.code)
         yield from self._check_image(desired.recipe)
+        yield from _check_contents(desired)
 
     def _check_image(self, recipe: Recipe) -> Iterator[Obstacle]:
         env = self.environment
@@ -148,3 +151,23 @@ class ContainerState(TargetState):
                 _("{interpreter} in the container has no pip", interpreter=recipe.interpreter),
                 _("the image differs from the recipe; check it with `docker image inspect`"),
             )
+
+
+def _check_contents(desired: DesiredState) -> Iterator[Obstacle]:
+    """Yield what the documented Python and glibc of the image do not fit, before anything is pulled."""
+    image = image_versions.find_image_versions(desired.image) if desired.image else None
+    if image is None:
+        return
+    python = image.holds.get("python", "")
+    if python and not is_allowed_version(f"{python}.99" if python.count(".") == 1 else python, desired.recipe.python):
+        yield Obstacle(
+            _(
+                "recipe {recipe} requires Python {wanted}; the image contains {python}",
+                recipe=desired.recipe.name,
+                wanted=desired.recipe.python,
+                python=python,
+            ),
+            _("choose another image, or correct the recipe"),
+        )
+    if why := wheel_fit.explain_misfit(desired.supply.locked_wheels or (), image.holds):
+        yield Obstacle(why, _("create a lock file with this image: `envcheck provision --lock FILE`"))

@@ -102,6 +102,7 @@ def script(step: CreateEnvironment, at: ScriptTarget) -> Iterator[str]:
         return
     folder, _unused, rest = step.obtained.path.partition("*")
     yield f"mkdir -p -- {shlex.quote(str(interpreters.obtained_folder()))}"
-    yield shlex.join(step.obtained.obtain)
+    mirrors = interpreters.list_mirrors(at.site)
+    yield "".join(f"{name}={shlex.quote(url)} " for name, url in mirrors.items()) + shlex.join(step.obtained.obtain)
     yield f"python=({shlex.quote(folder)}{'*' if rest else ''}{rest})"
     yield '"${python[0]}" -I -m venv -- "$venv"'

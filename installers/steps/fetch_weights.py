@@ -25,6 +25,7 @@ from installers.steps.target_state import DesiredState, TargetState
 from installers.steps.work import StepContext
 
 POLL_S = 5.0  # scanning the hundreds of files of a large model must not slow down a busy disk
+_END = "END_OF_PROGRAM"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,17 @@ def undo(entry: Entry, folder: Path) -> Message:
 
 
 def script(step: FetchWeights, at: ScriptTarget) -> Iterator[str]:
-    return not_written()
+    """Yield the download from the first hub that works; the program compares each file with the hub's checksum."""
+    if not step.weights.fetches:
+        yield from not_written()
+        return
+    yield "program=$("
+    yield f"  cat << '{_END}'"
+    yield weights_fetch.PROGRAM.read_text("utf-8").rstrip("\n")
+    yield _END
+    yield ")"
+    run = f'{at.command_prefix}{at.python_word} -c "$program"'
+    yield " ||\n  ".join(f"{run} {shlex.join(each.arguments)}" for each in step.weights.fetches)
 
 
 def _fetch_from_hub(fetch: HubDownload, work: StepContext) -> str:

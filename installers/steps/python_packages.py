@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from envcheck.compat import image_versions
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.secrets import redact_text
+from envcheck.settings import site_access
 from installers import programs
 from installers.bundle import offline, recipe_locks
 from installers.locks.lockfile import LockedWheel
@@ -186,6 +187,7 @@ def script(step: InstallPackages, at: ScriptTarget) -> Iterator[str]:
 
 def install_line(group: tuple[Package, ...], again: bool, at: ScriptTarget) -> str:
     """Return the pip command of a shell script that installs the packages."""
-    index = f"--index-url={shlex.quote(redact_text(group[0].index))} " if group[0].index else ""
+    address = redact_text(site_access.rewrite_url(at.site, group[0].index))
+    index = f"--index-url={shlex.quote(address)} " if address else ""
     force = "--force-reinstall " if again else ""
     return at.pip_command(f"{at.limits_option}{index}{force}{shlex.join(p.name + p.specifier for p in group)}")

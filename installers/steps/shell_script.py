@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.recipes.recipe import Recipe
 from installers.software.sources import pinned_requirements
 
@@ -23,13 +24,14 @@ class ScriptTarget:
     """Where the script installs packages: in the container of this name, or in `folder` if it is "".
 
     `command_prefix` goes in front of commands, `python_word` and `limits_option` are quoted for the shell;
-    `interpreter` is the Python that creates a new environment.
+    `interpreter` is the Python that creates a new environment, `site` how commands reach the outside.
     """
 
     recipe: Recipe
     folder: Path
     container: str = ""
     interpreter: str = "python3"
+    site: SiteAccess = NO_SITE
 
     @property
     def command_prefix(self) -> str:

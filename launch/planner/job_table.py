@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from envcheck.core import local_files
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from launch.memory import GIB
@@ -176,23 +177,12 @@ def check_widths(row: Mapping[str, str], job: PlannedJob) -> None:
 
 
 def write_predictions(predictions: Iterable[Mapping[str, str]], path: Path) -> None:
-    """Write all predictions, or leave the existing file unchanged: write a temporary file, then rename it."""
-    partial = path.with_name(f".{path.name}.part")
-    whole = path.is_symlink() or (path.exists() and not path.is_file())  # /dev/stdout, a pipe: never replaced
-    try:
-        with (path if whole else partial).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(predictions)
-        if not whole:
-            partial.replace(path)
-    except OSError as err:
-        raise UsageError(
-            _("{path}: {reason}", path=path, reason=describe_os_error(err)), _("specify a writable file")
-        ) from err
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+    """Write all predictions, or leave the existing file unchanged."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(predictions)
+    local_files.write_file(path, text.getvalue())
 
 
 def _quote_names(columns: Iterable[str]) -> str:

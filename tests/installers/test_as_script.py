@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.job.container_privileges import CardGrant, JobContainer
+from envcheck.settings.site_access import SiteAccess
 from installers import plan_script
 from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import ContainerAction
@@ -360,3 +361,60 @@ def test_on_a_real_engine(engine: DockerEngine, python_image: str, tmp_path: Pat
     assert (tmp_path / "data" / "clone" / "made.txt").read_text().startswith("by 3.")
     assert ran.stdout.endswith("first 1.0\nsecond 2.1\n")
     assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["build", "proof"]
+
+
+SITE = SiteAccess(
+    index="https://user:secret@pypi.example.org/simple",
+    proxy="http://proxy.example.org:3128",
+    rewrites={"https://index.example/": "https://wheels.example.org/"},
+    environment={"WORDS": "it's"},
+)
+
+
+@pytest.mark.parametrize("container", ("", "box"))
+def test_the_site_of_the_plan(container: str, tmp_path: Path) -> None:
+    """Commands get the proxy, the rewrites and the variables of the site; what has a password is named only."""
+    recipe, plan = make_container_plan(tmp_path)
+    steps = tuple(step for step in plan.steps if isinstance(step, InstallPackages))
+    text = plan_script.render_script(recipe, replace(plan, container=container, steps=steps), site=SITE)
+    check_script(text, tmp_path)
+
+    assert "--index-url=https://wheels.example.org/simple second>=2" in text.replace("'", "")
+    assert "https_proxy=http://proxy.example.org:3128" in text
+    assert "secret" not in text
+    assert "# PIP_INDEX_URL of the site has a password" in text
+    assert ("--env PIP_INDEX_URL" in text, "export WORDS=" in text) == (bool(container), not container)
+
+
+LIBRARY = """[[libraries]]
+name = "libnowhere.so.1"
+package = "gamma"
+specifier = "==1.0"
+pattern = "gamma/libnowhere-*.so"
+link = "gamma.libs/libnowhere.so.1"
+source = "a test"
+"""
+
+
+@pytest.mark.real
+def test_a_library_of_the_system(tmp_path: Path) -> None:
+    """The script links a missing library of the system to the file in its wheel, as provisioning does."""
+    for name, files in (("alpha", {}), ("beta", {}), ("gamma", {"gamma/libnowhere-1f2e.so": "elf"})):
+        write_wheel(tmp_path / "index", name, "1.0", files)
+    links = []
+    with serve_index(tmp_path / "index") as index:
+        machine = ProvisionCommand(tmp_path, index)
+        write_recipe(machine.recipes, "alpha ==1.0", "beta <2", more=LIBRARY)
+        printed = machine.run_command("--as-script", "--into", str(tmp_path / "script"))
+        ran = subprocess.run(["bash", "-c", printed.stdout], env=machine.env, capture_output=True, text=True)
+        done = machine.run_command("--yes", "--into", str(tmp_path / "ours"))
+        then = machine.run_command("--dry-run", "--json", "--into", str(tmp_path / "script"))
+    for name in ("script", "ours"):
+        links += [
+            str(path.readlink()) for path in (tmp_path / name).glob("lib/python3*/site-packages/gamma.libs/*.so.1")
+        ]
+
+    assert ran.returncode == 0, printed.stdout + ran.stderr
+    assert done.returncode == 0, done.stderr
+    assert links == ["../gamma/libnowhere-1f2e.so"] * 2
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"]

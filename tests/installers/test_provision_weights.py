@@ -205,3 +205,20 @@ def test_in_a_container(box: ContainerCommand, hub: LocalHub, tmp_path: Path) ->
     )
     assert outside.returncode == 1
     assert "not on a mount of the container" in join_lines(outside.stderr)
+
+
+def test_fetched_by_the_script(machine: ProvisionCommand, hub: LocalHub, tmp_path: Path) -> None:
+    """--as-script downloads the weights into the same folder; provisioning finds them complete.  A hub whose library is
+    not installed is passed over."""
+    write_wheel(tmp_path / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
+    write_recipe(machine.recipes, "huggingface_hub")
+    add_weights(machine.recipes / "little.toml", more='modelscope = "baidu/ERNIE"\nfirst = "modelscope"\n')
+    words = ("--fetch-weights", "--into", str(tmp_path / "own"))
+    printed = run_command(machine, "--as-script", *words)
+    env = machine.env | {"HF_ENDPOINT": hub.base_url}
+    ran = subprocess.run(["bash", "-c", printed.stdout], cwd=tmp_path, env=env, capture_output=True, text=True)
+    then = run_command(machine, "--dry-run", "--json", *words)
+
+    assert ran.returncode == 0, printed.stdout[:2000] + ran.stderr
+    assert "modelscope" in ran.stderr
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"], then.stdout

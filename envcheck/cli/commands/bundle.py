@@ -55,8 +55,7 @@ def bundle(request: BundleOptions) -> int:
     envcheck bundle --device cpu --python 3.12 -o cpu.tar    for a machine with Python 3.12
     tar xf npu.tar envcheck.pyz && python3 envcheck.pyz provision --bundle npu.tar
     """
-    from envcheck.collect import snapshot
-    from envcheck.core import errors, signals
+    from envcheck.core import errors, local_files, signals
     from envcheck.core.facts import Facts, SystemFacts
     from envcheck.job.local_facts import collect_facts_here, read_architecture
     from envcheck.job.request import JobRequest
@@ -67,7 +66,7 @@ def bundle(request: BundleOptions) -> int:
     from installers.recipes import catalogue
 
     path = request.output
-    snapshot.require_writable(path)
+    local_files.check_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(
             _("cannot write {path}: not a regular file", path=path), _("specify another file with -o")
@@ -80,9 +79,15 @@ def bundle(request: BundleOptions) -> int:
         signature.check_key(request.sign)
     architecture = named or request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=SystemFacts(architecture=architecture))  # all that is known about the target machine
-    recipe, _unused = resolve_method(wanted, catalogue.load_all(request.recipes), target)
+    recipes = catalogue.load_all(request.recipes)
+    whole = catalogue.find_recipe(recipes, wanted.recipe) if wanted.recipe else None
+    # A bundle has the parts of every node role, so none is chosen.
+    has_roles = whole is not None and any(job.role for job in whole.jobs)
+    recipe = whole if whole and has_roles else resolve_method(wanted, recipes, target)[0]
+    wishes = assembly.BundleWishes(python, newest, site)
+    assembly.check_request(recipe, wishes)
     with _open_engine(recipe.image is not None) as source:
-        plan = assembly.plan_bundle(recipe, architecture, path, source, assembly.BundleWishes(python, newest, site))
+        plan = assembly.plan_bundle(recipe, architecture, path, source, wishes)
         if not request.as_json:
             click.echo(_render_plan(plan))
         if request.dry_run:
@@ -128,14 +133,13 @@ def pyz(output: Path, as_json: bool) -> int:
     """
     import json
 
-    from envcheck.collect import snapshot
-    from envcheck.core import errors
+    from envcheck.core import errors, local_files
     from envcheck.core.language import translate
     from envcheck.core.version import SCHEMA_VERSION, __version__
     from envcheck.payload import pyz as file
 
     path = output
-    snapshot.require_writable(path)
+    local_files.check_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(
             _("cannot write {path}: not a regular file", path=path), _("specify another file with -o")

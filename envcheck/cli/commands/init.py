@@ -13,7 +13,7 @@ import click
 from envcheck.cli import options
 from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import command, flag
-from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
 from envcheck.core.messages import Message, _, join
 from envcheck.settings.site_config import NAME, JobDefaults
@@ -62,7 +62,10 @@ def init(request: InitOptions) -> None:
             _("{file} already exists", file=file), _("add a table [job] to it, or replace it with --force")
         )
     job = _choose_job(request)
-    _write_file(file, STARTER.format(model=job.model, method=job.method, device=job.device), request.force)
+    from envcheck.core import local_files
+
+    text = STARTER.format(model=job.model, method=job.method, device=job.device)
+    local_files.write_file(file, text, is_new=not request.force)
     commands = _list_commands(job)
     if request.as_json:
         shown = {"model": job.model, "method": job.method, "device": job.device}
@@ -144,17 +147,6 @@ def _make_reader(names: Sequence[str]) -> Callable[[str], str]:
         return near[0]
 
     return read
-
-
-def _write_file(path: Path, text: str, force: bool) -> None:
-    try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as err:
-        raise UsageError(
-            _("cannot write {path}: {reason}", path=path, reason=describe_os_error(err)),
-            _("specify a writable file"),
-        ) from None
 
 
 def _list_commands(job: JobDefaults) -> list[tuple[str, Message]]:

@@ -657,10 +657,10 @@ def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
 
 
 def _save_picture(path: Path, svg: str) -> None:
-    from envcheck.report import file_output
+    from envcheck.core import local_files
     from launch.planner.output import png
 
-    file_output.write_file(path, png.convert_svg(svg) if path.suffix.lower() == ".png" else svg)
+    local_files.write_file(path, png.convert_svg(svg) if path.suffix.lower() == ".png" else svg)
 
 
 def _describe_outcome(answer: LaunchPlan) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def _undo_installation(request: UndoOptions) -> int:
 
 
 def _install_recipe(request: InstallOptions) -> int:
-    from envcheck.collect import snapshot
+    from envcheck.core import local_files
     from envcheck.job.local_facts import collect_facts_here
     from installers.containers.container_options import ContainerOptions
     from installers.images import reference
@@ -225,7 +225,7 @@ def _install_recipe(request: InstallOptions) -> int:
     site = replace(site, registries=(*request.registry, *site.registries))
     wanted = _build_job_request(request)
     if lock:
-        snapshot.require_writable(lock)
+        local_files.check_writable(lock)
     facts = collect_facts_here(wanted)
     if request.recreate:  # the cards of the container that goes do not matter
         facts = replace(facts, container_cards={})

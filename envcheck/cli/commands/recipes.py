@@ -171,19 +171,17 @@ def create(request: CreateOptions) -> None:
 
 def _write_recipe(path: Path, text: str) -> None:
     """Write and check a new recipe; an existing file is not replaced."""
+    from envcheck.core import local_files
     from installers.recipes.loader import load_recipe
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(_("{path} already exists", path=path), _("specify another file")) from None
     except OSError as err:
         raise UsageError(
             _("cannot write {path}: {reason}", path=path, reason=describe_os_error(err)),
             _("specify a writable file"),
         ) from None
+    local_files.write_file(path, text, is_new=True)
     load_recipe(path)
 
 

@@ -19,10 +19,11 @@ def choose_format(request: ReportOptions) -> str:
     """Return the format of the file or of standard output; UsageError before facts are collected if it is invalid."""
     if request.output is None and not (request.format or request.as_json):
         return "table"
-    from envcheck.report import file_output, formats
+    from envcheck.core import local_files
+    from envcheck.report import formats
 
     if file := _get_output_path(request):
-        file_output.check_writable(file)
+        local_files.check_writable(file)
     return formats.choose_format(
         request.format, request.as_json, None if request.output is None else str(request.output)
     )
@@ -32,8 +33,8 @@ def write_report(request: ReportOptions, report: DoctorReport, name: str) -> Non
     """Write the report to the file; with --json, also print the document."""
     import datetime
 
-    from envcheck.core import language
-    from envcheck.report import Style, file_output, formats, screen
+    from envcheck.core import language, local_files
+    from envcheck.report import Style, formats, screen
 
     if name == "json" or request.as_json:
         language.use_program_language()
@@ -43,7 +44,7 @@ def write_report(request: ReportOptions, report: DoctorReport, name: str) -> Non
     now = datetime.datetime.now(datetime.timezone.utc)
     whole = replace(report.localise_findings(), style=style, lang=language.current_language(), made=now)
     if file:
-        file_output.write_file(file, formats.render(name, whole))
+        local_files.write_file(file, formats.render(name, whole))
         click.echo(language.translate(_("envcheck: report written to {file}", file=file)), err=True)
         if request.as_json:
             click.echo(formats.render("json", whole), nl=False)

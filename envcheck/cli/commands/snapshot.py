@@ -47,13 +47,14 @@ def snapshot(request: SnapshotOptions) -> int:
         return _record_hosts(request)
     from envcheck.collect import answer_sources, facts
     from envcheck.collect import snapshot as recording
+    from envcheck.core import local_files
     from envcheck.report import screen
 
     if request.output is None:
         raise UsageError(_("snapshot needs --output"), _("for example: envcheck snapshot -o machine.json"))
     file = None if request.output == Path("-") else request.output
     if file:
-        recording.require_writable(file)
+        local_files.check_writable(file)
     with screen.show_hint(_("collecting facts from this machine ...")):
         answers = facts.ask_machine(answer_sources.local_machine(), request.device)
     text = recording.render_snapshot(answers, request.device)

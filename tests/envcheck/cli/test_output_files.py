@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from envcheck.core import local_files
 from envcheck.core.errors import UsageError
 from tests.simulated_machines import on_machine, run_on
 
@@ -45,3 +46,38 @@ def test_a_file_that_cannot_be_written(run_on: Run, tmp_path: Path, words: tuple
     assert isinstance(caught, UsageError)
     assert caught.message == message
     assert not (tmp_path / "x.svg").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    (
+        ("snapshot", "--device", "cpu", "-o"),
+        ("recipes", "create", "--device", "cpu", "-o"),
+        ("provision", "--device", "cpu", "--dry-run", "--lock"),
+        ("pyz", "-o"),
+    ),
+)
+def test_one_owner_of_the_message(run_on: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A directory in place of the file is refused before any work, in the same words by every command."""
+    (tmp_path / "x.toml").mkdir()
+    (tmp_path / "run.sh").write_text("python train.py\n")
+    more = ("--", "python", "train.py") if words[0] == "recipes" else ()
+    caught = run_on("cpu", *words, str(tmp_path / "x.toml"), *more).exception
+
+    assert isinstance(caught, UsageError)
+    assert str(tmp_path / "x.toml") in str(caught.message)
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_new_file_is_not_replaced(tmp_path: Path) -> None:
+    """A file that must be new is refused if there is one, also at the end of a link, and stays as it is."""
+    (tmp_path / "there").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("there", "link"):
+        with pytest.raises(UsageError, match="already exists"):
+            local_files.write_file(tmp_path / name, "other", is_new=True)
+    local_files.write_file(tmp_path / "new", "text", 0o600, is_new=True)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "new", "there"]
+    assert ((tmp_path / "there").read_text(), (tmp_path / "new").read_text()) == ("mine", "text")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600

@@ -18,10 +18,11 @@ from defusedxml import ElementTree
 
 from envcheck.checks import custom
 from envcheck.cli import doctor_options, schemas
+from envcheck.core import local_files
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Status, fix
-from envcheck.report import DoctorReport, Style, file_output, formats, markdown
+from envcheck.report import DoctorReport, Style, formats, markdown
 from envcheck.report.formats import FORMATS
 from envcheck.settings.site_config import SiteSettings, Waiver
 from tests.envcheck.report import host_reports, sarif_schema
@@ -367,7 +368,7 @@ def test_unclear_formats_are_refused(name: str | None, as_json: bool, out: str |
 def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write keeps the earlier report and leaves no temporary file."""
     place = tmp_path / "r.html"
-    file_output.write_file(place, "old")
+    local_files.write_file(place, "old")
     place.chmod(0o640)
 
     def full(self: Path, target: object) -> None:
@@ -376,9 +377,9 @@ def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space"):
-            file_output.write_file(place, "new")
+            local_files.write_file(place, "new")
     assert (place.read_text(), list(tmp_path.iterdir())) == ("old", [place])
-    file_output.write_file(place, "new ✓")
+    local_files.write_file(place, "new ✓")
     assert place.read_text(encoding="utf-8") == "new ✓"
     assert place.stat().st_mode & 0o777 == 0o640
 
@@ -386,8 +387,8 @@ def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_standard_output_may_be_named_as_a_file() -> None:
     """/dev/stdout before a pipe is written to, as any device."""
     code = (
-        "from pathlib import Path; from envcheck.report import file_output; "
-        "file_output.write_file(Path('/dev/stdout'), 'metrics')"
+        "from pathlib import Path; from envcheck.core import local_files; "
+        "local_files.write_file(Path('/dev/stdout'), 'metrics')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
@@ -398,14 +399,14 @@ def test_links_and_pipes_stay(tmp_path: Path) -> None:
     """Through a link its target is written; into a pipe, or a device such as /dev/null, the text goes as it is."""
     link, pipe = tmp_path / "latest.html", tmp_path / "pipe"
     link.symlink_to("real.html")
-    file_output.write_file(link, "page")
+    local_files.write_file(link, "page")
     os.mkfifo(pipe)
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
-    file_output.write_file(pipe, "metrics")
+    local_files.write_file(pipe, "metrics")
     reader.join(300)
-    file_output.write_file(Path(os.devnull), "gone")
+    local_files.write_file(Path(os.devnull), "gone")
 
     assert link.is_symlink() and (tmp_path / "real.html").read_text() == "page"
     assert read == ["metrics"] and pipe.is_fifo()
@@ -458,4 +459,4 @@ def test_unwritable_file_is_an_error(error: OSError, tmp_path: Path, monkeypatch
     monkeypatch.setattr("tempfile.mkstemp", refuse)
 
     with pytest.raises(UsageError, match="cannot write"):
-        file_output.write_file(tmp_path / "x.html", "text")
+        local_files.write_file(tmp_path / "x.html", "text")

@@ -15,6 +15,7 @@ import pytest
 from envcheck.core.errors import StepError
 from installers.bundle import image_layout
 from installers.bundle import tar as bundle_tar
+from installers.recipes import catalogue
 from tests.installers.bundle.bundle_helpers import make_tar
 from tests.installers.provision_helpers import (
     ROOT,
@@ -126,3 +127,25 @@ def test_no_export(tmp_path: Path) -> None:
             image_layout.pack_export(writer, [raw], "a:1", "x86_64")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fast
+def test_an_image_for_each_role(tmp_path: Path) -> None:
+    """A bundle has wheels and builds for the Python of one image: a recipe with several is refused, without an engine.
+
+    Node roles alone are no obstacle, and no option of the command chooses one.
+    """
+    env = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/none", "ENVCHECK_HOME": str(tmp_path / "home")}
+    argv = [sys.executable, "-m", "envcheck", "bundle", "--dry-run", "-o", str(tmp_path / "x.tar"), "--recipe"]
+    boxed = run_command([*argv, "ernie-21b-hetero-container"], env)
+    bare = run_command([*argv, "ernie-21b-hetero", "--arch", "x86_64"], env)
+    recipe = catalogue.find_recipe(catalogue.load_all(), "ernie-21b-hetero-container")
+    assert recipe.image
+
+    assert boxed.returncode == 2
+    assert "has an image for each node role; a bundle holds one image" in boxed.stderr
+    assert "docker save" in boxed.stderr
+    assert "--node-role" not in bare.stderr
+    assert (bare.returncode, "flagcx" in bare.stdout.lower()) == (0, True), bare.stderr
+    images = [recipe.image.references, *recipe.image.roles.values()]
+    assert len({names["x86_64"] for names in images}) == len(images)
