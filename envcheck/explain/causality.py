@@ -107,10 +107,8 @@ def make_diagnosis(
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:
     """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    labels = (
-        family.label for family in codes.load_families() if entry.name in (family.entry, *family.also) and family.label
-    )
-    label = next(labels, "")
+    mine = (family for family in codes.load_families() if entry.name in (family.entry, *family.also))
+    label = next((family.label for family in mine if family.label), "")
     return f"{label} {code}" if label and code.isdecimal() else code
 
 
@@ -146,6 +144,7 @@ _UNNAMED = {
     "option": _("the option"),
     "package": _("the package"),
     "part": _("the part"),
+    "names": _("what the message names"),
     "owner": _("the object"),
     "path": _("the path"),
     "pip": _("the package"),

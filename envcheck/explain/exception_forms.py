@@ -15,7 +15,7 @@ REPEATING = {
     "python.call_changed": "TypeError",
     "python.import_name": "",
     "options.unknown": "TypeError",
-    "model.data_format": "KeyError",
+    "model.missing_field": "KeyError",
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
@@ -25,6 +25,9 @@ _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_c
 _CHANGES = {"removed_name": "removed", "added_name": "added"}  # forms of names in changes.toml, and the release's field
 # paddle puts hints into brackets and the place of the check behind them: `[Hint: set X] (at /paddle/y.cc:7)`.
 _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
+# Settings, fields and options that a message quotes: `name`, 'name', --name.
+_QUOTED = re.compile(r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})")
+MOST_NAMES = 6
 _CLOSING = {"]": "[", ")": "(", "}": "{"}
 
 
@@ -43,7 +46,10 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")
+    if package := raised_place.find_class_package(values.get("function", "") or values.get("owner", "")):
+        values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", _name_pip_package(values))
+    values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")):
         values.setdefault("owner", owner)
     seen = Evidence(raised.file, raised.end or raised.line, text, raised.time)
@@ -66,6 +72,11 @@ def _trim_sentence(text: str) -> str:
     while text and text.count(text[-1]) > text.count(_CLOSING.get(text[-1], text[-1])):
         text = text[:-1].rstrip()
     return text
+
+
+def _list_quoted_names(message: str) -> list[str]:
+    """The names that the message quotes, each once."""
+    return list(dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message)))[:MOST_NAMES]
 
 
 def _name_pip_package(values: dict[str, str]) -> str:

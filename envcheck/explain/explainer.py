@@ -162,9 +162,8 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     has_report = is_only_code(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
-    last = (
-        raised.end + has_report * REPORT_LINES if raised.frames else scan.read
-    )  # without frames it may not be the end
+    after = REPORT_LINES if has_report else 0
+    last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
     led = any(one.entry.name in causes and far <= one.line.line <= last for one in known)
     return None if led else raised
 

@@ -41,7 +41,7 @@ def load_changes() -> Mapping[str, ApiChange]:
 
 
 def find_change(groups: Mapping[str, str]) -> ApiChange | None:
-    """Return the change of the name that an exception's text gives: a function's option, an owner's or module's name."""
+    """Return the change of the name that an exception's text gives: an option, or a part of a module."""
     return next((change for name in _list_names(groups) if (change := load_changes().get(name))), None)
 
 
