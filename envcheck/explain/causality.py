@@ -17,6 +17,7 @@ LONGEST = 160  # characters of a value from a log line, in our text
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
 _HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
+_HARMLESS_QUOTED = re.compile(r"[\w./:+@=,][\w./:+@=,<>!~ \[\]-]{0,119}")  # between single quotes in the command
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,13 @@ def make_diagnosis(
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
 
+    def fill_argument(found: re.Match[str]) -> str:
+        quoted = found.string[: found.start()].endswith("'") and found.string[found.end() :].startswith("'")
+        said = named.get(found[1], "")
+        return said if (_HARMLESS_QUOTED if quoted else _HARMLESS).fullmatch(said) else found[1].upper()
+
     def command(text: str) -> str:
-        return _PLACE.sub(lambda m: said if _HARMLESS.fullmatch(said := named.get(m[1], "")) else m[1].upper(), text)
+        return _PLACE.sub(fill_argument, text)
 
     return Diagnosis(
         name=entry.name,
@@ -101,8 +107,8 @@ def make_diagnosis(
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:
     """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    labels = (family.label for family in codes.load_families() if family.entry == entry.name and family.label)
-    label = next(labels, "")
+    mine = (family for family in codes.load_families() if entry.name in (family.entry, *family.also))
+    label = next((family.label for family in mine if family.label), "")
     return f"{label} {code}" if label and code.isdecimal() else code
 
 
@@ -138,8 +144,10 @@ _UNNAMED = {
     "option": _("the option"),
     "package": _("the package"),
     "part": _("the part"),
+    "names": _("what the message names"),
     "owner": _("the object"),
     "path": _("the path"),
+    "pip": _("the package"),
     "place": _("the last frame of the traceback"),
     "remedy": _("see the line"),
     "requirement": _("the requirement"),

@@ -37,7 +37,7 @@ class CodeFamily:
 
     `form` is a pattern with the number as its first group, and `label` stands before the number where it is printed.
     A family without a form has names as keys, and `area` is the area of the entries whose lines have their numbers.
-    `entry` is as in ExplainedCode.
+    `entry` is as in ExplainedCode; lines of the entries in `also` have its numbers as well.
     """
 
     name: Given[str]
@@ -45,6 +45,7 @@ class CodeFamily:
     form: str = ""
     label: str = ""
     area: str = ""
+    also: tuple[str, ...] = ()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import raised_place
+from envcheck.explain.exceptions import api_changes, raised_place
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
 REPEATING = {
@@ -15,18 +15,27 @@ REPEATING = {
     "python.call_changed": "TypeError",
     "python.import_name": "",
     "options.unknown": "TypeError",
-    "model.data_format": "KeyError",
+    "model.missing_field": "KeyError",
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
+_CHANGES = {"removed_name": "removed", "added_name": "added"}  # forms of names in changes.toml, and the release's field
+# paddle puts hints into brackets and the place of the check behind them: `[Hint: set X] (at /paddle/y.cc:7)`.
+_TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
+# Settings, fields and options that a message quotes: `name`, 'name', --name.
+_QUOTED = re.compile(r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})")
+MOST_NAMES = 6
+_CLOSING = {"]": "[", ")": "(", "}": "{"}
 
 
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
-    return bool(raised.frames) and raised.text.startswith(REPEATING.get(entry.name, "\n"))
+    if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
+        return False
+    return bool(raised.frames) or _choose_form(raised.text.strip(), raised, {})[0].name.rpartition(".")[2] in _CHANGES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -34,9 +43,13 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
     entry, groups = _choose_form(text, raised, values)
-    values |= {name: said.strip() for name, said in groups.items() if said}
+    values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")
+    if package := raised_place.find_class_package(values.get("function", "") or values.get("owner", "")):
+        values |= {"package": package, "hint": raised_place.find_hint(package)}
+    values.setdefault("pip", _name_pip_package(values))
+    values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")):
         values.setdefault("owner", owner)
     seen = Evidence(raised.file, raised.end or raised.line, text, raised.time)
@@ -48,7 +61,28 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
 
 def _split_text(text: str) -> dict[str, str]:
     found = _SPLIT.match(text)
-    return {name: said for name, said in found.groupdict().items() if said} if found else {"message": text}
+    if found is None:
+        return {"message": _trim_sentence(text)}
+    return {name: _trim_sentence(said) for name, said in found.groupdict().items() if said}
+
+
+def _trim_sentence(text: str) -> str:
+    """The text without the place of a C++ check at its end, and without a bracket that closes none of it."""
+    text = _TAIL.sub("", text.strip())
+    while text and text.count(text[-1]) > text.count(_CLOSING.get(text[-1], text[-1])):
+        text = text[:-1].rstrip()
+    return text
+
+
+def _list_quoted_names(message: str) -> list[str]:
+    """The names that the message quotes, each once."""
+    return list(dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message)))[:MOST_NAMES]
+
+
+def _name_pip_package(values: dict[str, str]) -> str:
+    """The name by which pip knows the package of the module that the text names, or of the innermost frame."""
+    top = values.get("module", "").partition(".")[0] or values.get("package", "")
+    return next(iter(raised_place.list_fitting(top)), "")
 
 
 def _describe_place(raised: RaisedException) -> dict[str, str]:
@@ -77,10 +111,26 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
         there = entry.needs.search(around) if entry.needs else None
         if entry.needs and there is None:
             continue
+        if form in _CHANGES:
+            change = api_changes.find_change(found.groupdict(default=""))
+            if change and (release := getattr(change, _CHANGES[form])):
+                return entry, _describe_change(change, release, found)
+            continue
         if form == _MISSING_KEY and _is_of_data(raised, values):
             return _load_form(_MISSING_COLUMN), {"key": found["key"].strip("'\"")}
         return entry, found.groupdict(default="") | (there.groupdict(default="") if there else {})
     return _load_form(_UNKNOWN), {}
+
+
+def _describe_change(change: api_changes.ApiChange, release: str, found: re.Match[str]) -> dict[str, str]:
+    groups = found.groupdict(default="")
+    return {
+        "package": change.package,
+        "version": release,
+        "name": groups.get("option") or groups.get("name", ""),
+        "requirement": change.requirement,
+        "instead": change.instead,
+    }
 
 
 def _is_of_data(raised: RaisedException, values: dict[str, str]) -> bool:

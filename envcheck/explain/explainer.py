@@ -12,7 +12,7 @@ from envcheck.core.messages import _
 from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
 from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
-from envcheck.explain.exceptions.notices import is_general
+from envcheck.explain.exceptions.notices import is_general, is_only_code
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes.outcome_text import describe_first_failure
@@ -21,6 +21,7 @@ from envcheck.explain.relevant_lines import has_alarm, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
 LOUD = ("cause", "symptom")
+REPORT_LINES = 8  # of a library after the exception that has its number
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -159,8 +160,10 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     if entry is not None:
         return raised if repeats_exception(entry, raised) else None
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
-    causes = {one.name for one in told if one.kind == "cause"}
-    last = raised.end if raised.frames else scan.read  # without frames it may not be the end
+    has_report = is_only_code(raised.text)
+    causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
+    after = REPORT_LINES if has_report else 0
+    last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
     led = any(one.entry.name in causes and far <= one.line.line <= last for one in known)
     return None if led else raised
 

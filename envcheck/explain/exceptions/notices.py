@@ -17,6 +17,8 @@ _GENERAL = re.compile(
     r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
+# A library's number is all that the exception has; the library's own report follows in the next lines.
+_ONLY_CODE = re.compile(r"\b(?:error code|ret(?:urn)?(?: code| value)?|status|errno)(?: is)?[ :=]{1,3}-?\d{1,6}\b")
 
 
 def is_notice(text: str) -> bool:
@@ -27,3 +29,8 @@ def is_notice(text: str) -> bool:
 def is_general(text: str) -> bool:
     """Return whether the type tells nothing: a library raises it for what it was told from below."""
     return bool(_GENERAL.match(text))
+
+
+def is_only_code(text: str) -> bool:
+    """Return whether the exception passes on the number of a library's error, which the library reports itself."""
+    return is_general(text) and bool(_ONLY_CODE.search(text))

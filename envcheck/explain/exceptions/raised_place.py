@@ -69,6 +69,17 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(found)[:8]
 
 
+def find_class_package(name: str) -> str:
+    """Return the package of a class or of a method's class: `SFTTrainer.__init__`; "" for an unknown one."""
+    parts = name.split(".")
+    return next((one for one, said in load_packages().items() if set(parts) & _list_classes(said)), "")
+
+
+def _list_classes(said: Mapping[str, object]) -> set[str]:
+    classes = said.get("classes", ())
+    return set(classes) if isinstance(classes, list) else set()
+
+
 def find_hint(package: str) -> str:
     """Return where failures of the package usually come from; "" for an unknown one."""
     return str(load_packages().get(package, {}).get("hint", ""))

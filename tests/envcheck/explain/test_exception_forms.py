@@ -10,7 +10,7 @@ import pytest
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, explainer
 from envcheck.explain.diagnosis import Diagnosis
-from envcheck.explain.exceptions import raised_place
+from envcheck.explain.exceptions import api_changes, raised_place
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 
@@ -121,4 +121,51 @@ def test_texts_without_values(form: str) -> None:
 def test_packages_are_whole() -> None:
     """Each package has what has to fit, itself included by its name on the index, and where its failures come from."""
     for name, said in raised_place.load_packages().items():
-        assert said.keys() == {"fits", "hint"}, name
+        assert said.keys() - {"classes"} == {"fits", "hint"}, name
+
+
+def test_remedy_without_the_place_of_the_check() -> None:
+    """A hint in brackets is quoted without the bracket that closes it and without the place in paddle's sources."""
+    last = "OSError: Frob failed. [Hint: Please check FROB_IFNAME] (at /paddle/paddle/fluid/frob.cc:105)"
+    found = explain_traceback("/w/train.py", "dist.init()", last)
+
+    assert found.do.endswith("Please check FROB_IFNAME")
+
+
+def test_command_installs_what_the_name_needs() -> None:
+    """The release that has the name is in a command to be pasted, also for a notebook's traceback without frames."""
+    last = "TypeError: SFTTrainer.__init__() got an unexpected keyword argument 'max_seq_length'"
+    lines = ["TypeError                                 Traceback (most recent call last)", "Cell In[18], line 3", last]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.commands[0] == "python3 -m pip install 'trl<0.13'"
+
+
+def test_no_shell_in_a_quoted_value() -> None:
+    """A requirement goes into a command between quotes; a text that could end them does not."""
+    entry = explainer.load_index().entries["python.requirement"]
+    harmless = causality.make_diagnosis(entry, {"requirement": "torch>=2.1,<2.9"}, (), 1)
+    hostile = causality.make_diagnosis(entry, {"requirement": "torch>=2'; reboot; '"}, (), 1)
+
+    assert harmless.commands[-1] == "python3 -m pip install 'torch>=2.1,<2.9'"
+    assert hostile.commands[-1] == "python3 -m pip install 'REQUIREMENT'"
+
+
+def test_report_after_an_exception_that_has_only_its_number() -> None:
+    """An exception that passes on a library's number is explained by the library's report in the next lines."""
+    lines = ["[rank1]: Traceback (most recent call last):", f'[rank1]:   File "{SITE}/torch/frob.py", line 7, in run']
+    lines += ["[rank1]: RuntimeError: OPS function error: HcclAllreduce, error code is 6"]
+    lines += ["[rank1]: EI0006: [PID: 7] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: x"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.diagnoses[0].name == "hccl.connect_timeout"
+
+
+def test_changes_are_whole() -> None:
+    """Each change says which release removed or added its names, one of both, and no name is given twice."""
+    listed = [name for change in api_changes.load_changes().values() for name in change.names]
+
+    assert len(set(listed)) == len(api_changes.load_changes())
+    for change in api_changes.load_changes().values():
+        assert bool(change.removed) != bool(change.added), change
+        assert re.fullmatch(r"[\w-]+(?:<|>=)\d+(?:\.\d+)*", change.requirement)

@@ -451,3 +451,26 @@ def test_times_without_year() -> None:
     assert early < late
     assert timestamps.are_comparable([early, late])
     assert not timestamps.are_comparable([early, timestamps.parse_timestamp("2025-07-01 12:00:00")])
+
+
+def test_fault_of_the_card_comes_before_failed_programs() -> None:
+    """Of several numbers in a kernel log, the one of a fault of the card comes first, and one that is only named."""
+    lines = [
+        "[Mon Aug  5 03:54:13 2024] NVRM: Xid (PCI:0000:00:07): 31, pid=2512, name=python3, MMU Fault",
+        "[Fri Aug  9 13:32:56 2024] NVRM: Xid (PCI:0000:00:08): 95, pid='<unknown>', name=<unknown>, Uncontained",
+    ]
+    told = explainer.build_report([explainer._scan_lines("kern.log", lines)]).diagnoses
+
+    assert [one.name for one in told] == ["cuda.xid", "cuda.xid_program"]
+    assert "Xid 95" in told[0].description
+    assert "0000:00:07: Xid 31" in told[1].description
+
+
+def test_number_of_the_scheduler_is_no_fault_of_the_card() -> None:
+    """507001 alone is no reason to reset a card: no command does, and the allocator's setting comes first."""
+    line = "RuntimeError: copy_d2d NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507001"
+    told = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0]
+
+    assert told.name == "acl.scheduler_error"
+    assert "expandable_segments:False" in told.commands[0]
+    assert not [one for one in told.commands if "reset" in one]
