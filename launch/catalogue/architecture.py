@@ -38,13 +38,18 @@ class Moe:
 
 @dataclass(frozen=True)
 class Mla:
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); q_rank 0: queries are not compressed."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); q_rank 0: queries are not compressed.
+
+    `index_heads`, `index_dim`: heads and head size of the indexer that selects keys (DeepSeek-V3.2); 0 without one.
+    """
 
     q_rank: int
     kv_rank: int
     nope: int
     rope: int
     value: int
+    index_heads: int = 0
+    index_dim: int = 0
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,14 @@ class Model:
         up = m.kv_rank * a * (m.nope + m.value) + a * m.value * self.hidden
         up += (m.q_rank or self.hidden) * query
         down = self.hidden * (m.kv_rank + m.rope) + m.kv_rank + (self.hidden * m.q_rank + m.q_rank)
-        return ParameterCounts(up, down)
+        return ParameterCounts(up, down + self._count_indexer())
+
+    def _count_indexer(self) -> int:
+        """Parameters of the indexer, on every rank: queries, key with its layer norm, weights of the heads."""
+        assert self.mla
+        m = self.mla
+        whole = (m.q_rank or self.hidden) * m.index_heads * m.index_dim
+        return whole + (self.hidden + 2) * m.index_dim + self.hidden * m.index_heads
 
     @cached_property
     def dense_mlp(self) -> ParameterCounts:

@@ -55,7 +55,7 @@ FAMILIES = {
          "mistral3", "ministral", "aquila", "orion", "seed_oss", "smollm3", "hunyuan", "xverse", "bitnet"), LLAMA
     ),
     **dict.fromkeys(("minicpm", "minicpm3", "granite", "granitemoe"), ModelFamily(tied=True)),
-    **dict.fromkeys(("deepseek_v3", "kimi_k2", "ernie4_5_moe"), ModelFamily(router_bias=True)),
+    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "ernie4_5_moe"), ModelFamily(router_bias=True)),
     "mixtral": ModelFamily(fp32_weights=True),
     "qwen": ModelFamily(qkv_bias=True, out_follows=False, ffn_parts=2),
     **dict.fromkeys(("qwen2", "qwen2_moe", "chatglm"), QWEN),

@@ -160,7 +160,7 @@ def parse_latent_attention(get: ConfigNumberReader, usual: int) -> Mla | None:
     kv, nope, rope = get("kv_rank"), get("nope"), get("rope")
     if not (kv and nope and rope):
         return None
-    return Mla(get("q_rank"), kv, nope, rope, get("value") or usual)
+    return Mla(get("q_rank"), kv, nope, rope, get("value") or usual, get("index_heads"), get("index_dim"))
 
 
 def count_vision_params(data: Mapping[str, Any], where: str, hidden: int) -> int:
