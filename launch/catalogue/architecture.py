@@ -83,6 +83,10 @@ class Model:
     `qk_norm_whole`: over all heads together, not per head.  `caps_logits`, `caps_scores`: soft capping,
     cap x tanh(x / cap).  `fp32_scale`: norms multiply by their scale in fp32 (Gemma).  `some_windows`: only some layers
     have a sliding window.  `foreign`: the kind of layers that is not modelled, "" if all are.
+    `parallel`: attention and MLP read the same residual (GPT-NeoX), so two norms share their input.  `fused_qkv`: one
+    matrix makes queries, keys and values.  `partly_rotated`: the rotary embedding turns a part of each head, which is
+    then joined with the rest, so that queries are laid out by head.  `chained_gelu`: its code computes GELU in single
+    operations, each of which keeps its operands (transformers' NewGELUActivation).
     `half_logits`: its code computes the loss from the 16-bit logits, without a copy in fp32.
     """
 
@@ -118,6 +122,10 @@ class Model:
     vision_params: int = 0
     foreign: str = ""
     half_logits: bool = False
+    parallel: bool = False
+    fused_qkv: bool = False
+    partly_rotated: bool = False
+    chained_gelu: bool = False
     published_params: Annotated[int | None, FileKey("params")] = None
     hub_id: str = ""
     source: str = ""

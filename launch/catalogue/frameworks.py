@@ -27,7 +27,8 @@ class Kernels:
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
     embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
     to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
-    and its backward pass.
+    and its backward pass.  `as_published`: modules as the model's own code writes them (`Model.chained_gelu`,
+    `Model.fused_qkv`), not as one kernel.
     """
 
     norm_in: float
@@ -51,6 +52,7 @@ class Kernels:
     rotated: float = 0.0
     frozen_inputs: bool = False
     choice: float = 40.0
+    as_published: bool = False
 
 
 @dataclass(frozen=True)

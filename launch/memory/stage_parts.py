@@ -93,7 +93,7 @@ def count_recomputed_layers(job: PlannedJob, layers: int) -> int:
 def adapter_states(job: PlannedJob, stage: int) -> tuple[ModelStates, float]:
     """Return the states of the adapters and their number of parameters."""
     f, x = job.framework, job.layout
-    dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, f.fused_adapters)
+    dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, adapters.has_fused_adapters(job))
     weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
     width = min(weight, 4.0)  # of the optimizer's type; above 4 bytes, it is an fp32 copy beside 16-bit weights
     rest += states.moment_bytes(job.optimizer, width, 0.0) - states.moment_bytes("adamw", width, 0.0)
