@@ -72,7 +72,8 @@ class Framework:
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
-    not divide.  `spread`: relative uncertainty of its total activations.
+    not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
+    `spread`: relative uncertainty of its total activations.
     """
 
     name: Given[str]
@@ -126,6 +127,7 @@ class Framework:
     offloads: Mapping[str, tuple[str, ...]]
     adapters: bool
     uneven: bool
+    swaps_heads: bool
     quants: tuple[str, ...]
     sources: Mapping[str, str]
 

@@ -65,6 +65,11 @@ def attention_activations(job: PlannedJob) -> SavedActivations:
         )
     kept += k.rotated * (m.q_size + m.kv_size)
     grads = C * (2 * m.q_size + 2 * keys) if job.flash else _plain_gradient(job)
+    if job.framework.swaps_heads and job.layout.cp > 1:
+        # The kernel keeps its output by heads, the projection the same by tokens.  An exchange has a send and a receive
+        # buffer (arXiv 2309.14509; DeepSpeed, sequence/layer.py, single_all_to_all).
+        kept += C * m.q_size * keeps_inputs(job) * job.flash
+        grads += 2 * C * m.q_size
     return SavedActivations(divided=kept, gradient=C * m.hidden + grads, score=score_bytes(job))
 
 

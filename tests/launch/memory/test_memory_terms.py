@@ -333,3 +333,20 @@ def test_a_fraction_of_the_optimizer_is_offloaded() -> None:
     assert dict(step.terms)["master weights"] + dict(step.terms)["moments"] == pytest.approx(
         0.75 * 12 * job.model.params
     )
+
+
+def test_ulysses_keeps_the_output_by_heads_and_by_tokens() -> None:
+    """2 a d more per local token than ring attention if the projection is trained; buffers in any case."""
+    known = frameworks.load_frameworks()["swift"]
+    for method, more in (("full", 2 * 4096), ("lora", 0)):
+        kept, peak = {}, {}
+        for name, ulysses in (("ring", False), ("ulysses", True)):
+            job = PlannedJob(
+                model=models.load_model("llama-3-8b"), framework=replace(known, swaps_heads=ulysses),
+                device=devices.find_device("A100"), memory_gib=80, layout=ParallelLayout(cp=4, cards=4), method=method,
+                adapter=Adapter(8 * (method == "lora")),
+            )  # fmt: skip
+            found = activations.attention_activations(job)
+            kept[name], peak[name] = found.kept_bytes, found.gradient
+        assert kept["ulysses"] - kept["ring"] == more
+        assert peak["ulysses"] - peak["ring"] == 2 * 2 * 4096
