@@ -38,13 +38,18 @@ class Moe:
 
 @dataclass(frozen=True)
 class Mla:
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); q_rank 0: queries are not compressed."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); q_rank 0: queries are not compressed.
+
+    `index_heads`, `index_dim`: heads and head size of the indexer that selects keys (DeepSeek-V3.2); 0 without one.
+    """
 
     q_rank: int
     kv_rank: int
     nope: int
     rope: int
     value: int
+    index_heads: int = 0
+    index_dim: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,10 @@ class Model:
     `qk_norm_whole`: over all heads together, not per head.  `caps_logits`, `caps_scores`: soft capping,
     cap x tanh(x / cap).  `fp32_scale`: norms multiply by their scale in fp32 (Gemma).  `some_windows`: only some layers
     have a sliding window.  `foreign`: the kind of layers that is not modelled, "" if all are.
+    `parallel`: attention and MLP read the same residual (GPT-NeoX), so two norms share their input.  `fused_qkv`: one
+    matrix makes queries, keys and values.  `partly_rotated`: the rotary embedding turns a part of each head, which is
+    then joined with the rest, so that queries are laid out by head.  `chained_gelu`: its code computes GELU in single
+    operations, each of which keeps its operands (transformers' NewGELUActivation).
     `half_logits`: its code computes the loss from the 16-bit logits, without a copy in fp32.
     """
 
@@ -113,6 +122,10 @@ class Model:
     vision_params: int = 0
     foreign: str = ""
     half_logits: bool = False
+    parallel: bool = False
+    fused_qkv: bool = False
+    partly_rotated: bool = False
+    chained_gelu: bool = False
     published_params: Annotated[int | None, FileKey("params")] = None
     hub_id: str = ""
     source: str = ""
@@ -159,7 +172,14 @@ class Model:
         up = m.kv_rank * a * (m.nope + m.value) + a * m.value * self.hidden
         up += (m.q_rank or self.hidden) * query
         down = self.hidden * (m.kv_rank + m.rope) + m.kv_rank + (self.hidden * m.q_rank + m.q_rank)
-        return ParameterCounts(up, down)
+        return ParameterCounts(up, down + self._count_indexer())
+
+    def _count_indexer(self) -> int:
+        """Parameters of the indexer, on every rank: queries, key with its layer norm, weights of the heads."""
+        assert self.mla
+        m = self.mla
+        whole = (m.q_rank or self.hidden) * m.index_heads * m.index_dim
+        return whole + (self.hidden + 2) * m.index_dim + self.hidden * m.index_heads
 
     @cached_property
     def dense_mlp(self) -> ParameterCounts:

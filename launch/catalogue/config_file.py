@@ -39,6 +39,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "nope": ("qk_nope_head_dim",),
     "rope": ("qk_rope_head_dim",),
     "value": ("v_head_dim",),
+    "index_heads": ("index_n_heads",),
+    "index_dim": ("index_head_dim",),
     "mlp_ratio": ("mlp_ratio", "expansion_ratio"),
     # Vision towers.
     "embed": ("embed_dim",),

@@ -18,7 +18,7 @@ class ModelFamily:
     `norm`: rmsnorm (also a layer norm without bias, which has as many parameters), layernorm, or none (no parameters).
     `ffn_parts`: number of matrices whose widths the field adds up.  `positions`: learned positions beyond
     max_positions, -1: none.  `embedding_rows`: further rows of the embedding (BLOOM's norm).  `defaults`: defaults of
-    its configuration class.
+    its configuration class.  `parallel`, `fused_qkv`: as in `Model`.
     """
 
     gated: bool = True
@@ -39,6 +39,8 @@ class ModelFamily:
     expert_bias: bool = False
     fp32_scale: bool = False
     fp32_weights: bool = False  # the softmax of routing weights is not cast back to 16 bit (transformers 5)
+    parallel: bool = False
+    fused_qkv: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,6 +50,9 @@ BIASES: dict[str, Any] = {"qkv_bias": True, "out_bias": True, "mlp_bias": True}
 QWEN = ModelFamily(qkv_bias=True, out_follows=False)
 GEMMA3 = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208}
 WINDOWS = {"layer_types": ["sliding_attention", "full_attention"]}  # for files that do not list their layers
+CHAINED = ("gelu_new", "gelu_fast")  # activations that transformers computes in single operations
+PARTLY = {"partial_rotary_factor": 0.5}  # for files without it
+PHI = {"hidden_act": "gelu_new", **PARTLY}
 CAPS = {"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0, **WINDOWS}
 FAMILIES = {
     **dict.fromkeys(
@@ -55,7 +60,7 @@ FAMILIES = {
          "mistral3", "ministral", "aquila", "orion", "seed_oss", "smollm3", "hunyuan", "xverse", "bitnet"), LLAMA
     ),
     **dict.fromkeys(("minicpm", "minicpm3", "granite", "granitemoe"), ModelFamily(tied=True)),
-    **dict.fromkeys(("deepseek_v3", "kimi_k2", "ernie4_5_moe"), ModelFamily(router_bias=True)),
+    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "ernie4_5_moe"), ModelFamily(router_bias=True)),
     "mixtral": ModelFamily(fp32_weights=True),
     "qwen": ModelFamily(qkv_bias=True, out_follows=False, ffn_parts=2),
     **dict.fromkeys(("qwen2", "qwen2_moe", "chatglm"), QWEN),
@@ -81,11 +86,11 @@ FAMILIES = {
     "gpt2": ModelFamily(**PLAIN, **BIASES, tied=True, positions=0),
     "gpt_bigcode": ModelFamily(**PLAIN, **BIASES, tied=True, positions=0),
     "opt": ModelFamily(**PLAIN, **BIASES, tied=True, positions=2),
-    "gpt_neox": ModelFamily(**PLAIN, **BIASES),
+    "gpt_neox": ModelFamily(**PLAIN, **BIASES, parallel=True, fused_qkv=True, defaults=PARTLY),
     "gpt_neo": ModelFamily(**PLAIN, out_bias=True, mlp_bias=True, tied=True, positions=0),
     **dict.fromkeys(("gptj", "codegen"), ModelFamily(**PLAIN, mlp_bias=True, norms=1, head_bias=True)),
     "bloom": ModelFamily(**PLAIN, **BIASES, tied=True, embedding_rows=2),
-    "phi": ModelFamily(**PLAIN, **BIASES, norms=1, head_bias=True),
+    "phi": ModelFamily(**PLAIN, **BIASES, norms=1, head_bias=True, parallel=True, defaults=PHI),
     "falcon": ModelFamily(**PLAIN, tied=True, norms=1),
     "mpt": ModelFamily(gated=False, tied=True),
     "starcoder2": ModelFamily(**PLAIN, **BIASES, tied=True),

@@ -40,7 +40,7 @@ def has_settings(framework: str, options: Mapping[str, str]) -> bool:
 
 
 def _list_values(name: str, value: str) -> Iterator[str]:
-    yield from sorted(value.split("+")) if name == "--offload" else (value,)
+    yield from sorted(part.partition(":")[0] for part in value.split("+")) if name == "--offload" else (value,)
 
 
 def _find_setting(table: Mapping[str, str], name: str, value: str) -> str:

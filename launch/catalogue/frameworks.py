@@ -27,7 +27,8 @@ class Kernels:
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
     embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
     to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
-    and its backward pass.
+    and its backward pass.  `as_published`: modules as the model's own code writes them (`Model.chained_gelu`,
+    `Model.fused_qkv`), not as one kernel.
     """
 
     norm_in: float
@@ -51,6 +52,7 @@ class Kernels:
     rotated: float = 0.0
     frozen_inputs: bool = False
     choice: float = 40.0
+    as_published: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Framework:
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
-    not divide.  `spread`: relative uncertainty of its total activations.
+    not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
+    `spread`: relative uncertainty of its total activations.
     """
 
     name: Given[str]
@@ -129,6 +132,7 @@ class Framework:
     offloads: Mapping[str, tuple[str, ...]]
     adapters: bool
     uneven: bool
+    swaps_heads: bool
     quants: tuple[str, ...]
     sources: Mapping[str, str]
 

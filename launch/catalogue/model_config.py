@@ -102,6 +102,10 @@ def parse_model(data: Mapping[str, Any], name: str, where: str) -> Model:
         mla=parse_latent_attention(get, hidden // heads),
         vision_params=count_vision_params(data, where, hidden),
         foreign=find_unmodelled_field(text),
+        parallel=read_flag(text, ("use_parallel_residual",), like.parallel),
+        fused_qkv=like.fused_qkv,
+        partly_rotated=rotates_partly(text),
+        chained_gelu=str(text.get("hidden_act") or text.get("activation_function")) in families.CHAINED,
         source=where,
     )
 
@@ -140,6 +144,15 @@ def mixes_window_layers(kinds: object) -> bool:
     return isinstance(kinds, list) and "sliding_attention" in kinds and "full_attention" in kinds
 
 
+def rotates_partly(text: Mapping[str, Any]) -> bool:
+    """Whether the rotary embedding turns only a part of each head."""
+    rope = text.get("rope_parameters")
+    shares = [text.get(key) for key in ("rotary_pct", "partial_rotary_factor")]
+    shares.insert(0, rope.get("partial_rotary_factor") if isinstance(rope, dict) else None)
+    share = next((one for one in shares if isinstance(one, float)), 1.0)
+    return 0 < share < 1
+
+
 def list_dense_layers(data: Mapping[str, Any]) -> list[int]:
     """Return the layers that the configuration lists as dense."""
     named, kinds = data.get("mlp_only_layers"), data.get("mlp_layer_types")
@@ -160,7 +173,7 @@ def parse_latent_attention(get: ConfigNumberReader, usual: int) -> Mla | None:
     kv, nope, rope = get("kv_rank"), get("nope"), get("rope")
     if not (kv and nope and rope):
         return None
-    return Mla(get("q_rank"), kv, nope, rope, get("value") or usual)
+    return Mla(get("q_rank"), kv, nope, rope, get("value") or usual, get("index_heads"), get("index_dim"))
 
 
 def count_vision_params(data: Mapping[str, Any], where: str, hidden: int) -> int:

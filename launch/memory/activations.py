@@ -54,14 +54,22 @@ def attention_activations(job: PlannedJob) -> SavedActivations:
     kept = C * (m.q_size + 2 * keys)
     # A flash kernel keeps its output and row statistics; the output of a plain product is kept by the next matrix.
     kept += C * m.q_size + 4.0 * m.heads if job.flash else C * m.q_size * keeps_inputs(job)
-    if k.shared_qkv and keys == m.kv_size:  # repeated values are copies, so the fused result is freed
+    # Repeated values are copies, so the fused result is freed; a plain product makes copies as well.
+    if (k.shared_qkv and keys == m.kv_size) or (k.as_published and m.fused_qkv and job.flash):
         kept += C * (m.q_size + m.kv_size)
+    if k.as_published and m.partly_rotated and job.flash:  # the output is by head, too: reordered for its projection
+        kept += C * m.q_size * keeps_inputs(job)
     if m.qk_norm:
         kept += (k.norm_in + norm_copy_bytes(job) * keeps_inputs(job)) * (m.q_size + m.kv_size) + 4.0 * (
             m.heads + m.kv_heads
         )
     kept += k.rotated * (m.q_size + m.kv_size)
     grads = C * (2 * m.q_size + 2 * keys) if job.flash else _plain_gradient(job)
+    if job.framework.swaps_heads and job.layout.cp > 1:
+        # The kernel keeps its output by heads, the projection the same by tokens.  An exchange has a send and a receive
+        # buffer (arXiv 2309.14509; DeepSpeed, sequence/layer.py, single_all_to_all).
+        kept += C * m.q_size * keeps_inputs(job) * job.flash
+        grads += 2 * C * m.q_size
     return SavedActivations(divided=kept, gradient=C * m.hidden + grads, score=score_bytes(job))
 
 
@@ -106,11 +114,18 @@ def _score_matrix_bytes(job: PlannedJob, each: float) -> float:
     return (each + 3.0 * (job.dropout > 0)) * job.model.heads * job.seq_len
 
 
+CHAIN = 3 * C  # 0.5 x, tanh and 1 + tanh, beside the input (transformers, NewGELUActivation)
+
+
+def _chains_gelu(job: PlannedJob) -> bool:
+    return job.kernels.as_published and job.model.chained_gelu and not job.model.gated
+
+
 def _mlp_bytes(job: PlannedJob) -> float:
     """Return the bytes per element of an MLP's width: gate, activation, up, and the product if the last is trained."""
     k, gated = job.kernels, job.model.gated
     keep, trained = (k.mlp_keep, k.mlp_trained) if gated else (k.plain_keep, k.plain_trained)
-    return keep + trained * keeps_inputs(job)
+    return keep + trained * keeps_inputs(job) + CHAIN * _chains_gelu(job)
 
 
 def _mlp_gradient(job: PlannedJob) -> float:
@@ -120,7 +135,8 @@ def _mlp_gradient(job: PlannedJob) -> float:
     by then.
     """
     k, gated = job.kernels, job.model.gated
-    return (3 if gated else 2) * C - (k.mlp_trained if gated else k.plain_trained) * keeps_inputs(job)
+    several = (3 if gated else 2) * C + C * _chains_gelu(job)
+    return several - (k.mlp_trained if gated else k.plain_trained) * keeps_inputs(job)
 
 
 def dense_mlp_activations(job: PlannedJob) -> SavedActivations:
@@ -186,6 +202,8 @@ def layer_activations(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     masks = SavedActivations(whole=2.0 * m.hidden * (job.dropout > 0))
     behind = int(m.norms > 3)
     between = norm_activations(job, m.norms - 1 - behind) if m.norms > 1 else SavedActivations()
+    if m.parallel and m.norms > 1:
+        between += SavedActivations(whole=-C * m.hidden)  # both norms keep the same input
     before = norm_activations(job, 1) + attention_adapters(job) + quantised_inputs(job) + masks
     whole = (
         before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launch.memory import adapters
 from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C, SavedActivations
 
@@ -19,7 +20,7 @@ def attention_adapters(job: PlannedJob) -> SavedActivations:
         modules = 2 + 2 * bool(m.mla.q_rank)
         whole = each * (2 * m.hidden + m.mla.kv_rank + m.mla.q_rank)
     else:
-        modules = 1 if job.kernels.shared_qkv or job.framework.fused_adapters else 2 if targets == "qv" else 3
+        modules = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) else 2 if targets == "qv" else 3
         whole = each * modules * m.hidden
     out = targets in ("all-linear", "attn")
     return _split_copies(job, whole, C * job.adapter.rank * (modules + out), each * m.out_size * out)
@@ -30,7 +31,7 @@ def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     m, each = job.model, job.kernels.adapter_input
     if job.trains_all or not job.adapter.rank or job.adapter.targets not in ("all-linear", "mlp"):
         return SavedActivations()
-    ups = 1 if job.kernels.shared_qkv or job.framework.fused_adapters or not m.gated else 2
+    ups = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) or not m.gated else 2
     moe = m.moe if moe_layer else None
     width = m.ffn if not moe else moe.active * moe.ffn + moe.shared_ffn
     copies = 1 if not moe else moe.active + bool(moe.shared_ffn)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from launch.catalogue.architecture import Model
 from launch.memory.parameter_shares import first_layer, split_layers
-from launch.memory.planned_job import Adapter, ParallelLayout
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob
 
 ATTENTION_IN = {"all-linear": "qkv", "qkv": "qkv", "attn": "qkv", "qv": "qv"}
 TARGETS = ("all-linear", "qkv", "qv", "attn", "mlp")
+
+
+def has_fused_adapters(job: PlannedJob) -> bool:
+    """Whether one pair of factors is on a matrix for queries, keys and values, of the framework or of the model."""
+    return job.framework.fused_adapters or (job.kernels.as_published and job.model.fused_qkv)
 
 
 def column_adapter_params(rank: int, width_in: float, width_out: float, t: int) -> float:

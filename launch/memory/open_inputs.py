@@ -61,7 +61,12 @@ def _size_buckets(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 def _share_offload(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """Half of the states: Megatron-LM's optimizer offload takes a fraction."""
-    if "optimizer" not in job.offload or "dist_opt" not in job.framework.sharded or job.framework.reload:
+    if (
+        job.offload_share != 1.0
+        or "optimizer" not in job.offload
+        or "dist_opt" not in job.framework.sharded
+        or job.framework.reload
+    ):
         return ()
     return (replace(job, offload_share=0.5),)
 

@@ -91,7 +91,9 @@ class PlannedJob:
 
     `method`: full or lora.  `stage`: dpo, kto, pt, ...; "" for supervised fine-tuning.  `pairs`, `reference`:
     preference pairs, a frozen second model (DPO, KTO).  `memory_gib`: size of a card.  `varying_lengths`: samples are
-    not packed; `length_known` False: `seq_len` is only a maximum.  `meter`: the reading to predict, allocated, reserved
+    not packed; `length_known` False: `seq_len` is only a maximum.  `offload_share`: of
+    the optimizer; `offload_layers`: of each stage, whose activations are moved, 0: all.  `meter`: the reading to
+    predict, allocated, reserved
     or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
     moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
     (launch/memory/open_inputs.py).  `is_inferred`: a table does not state that every setting of the row is known.
@@ -110,6 +112,7 @@ class PlannedJob:
     sharding: str = "none"
     offload: frozenset[str] = frozenset()
     offload_share: float = 1.0
+    offload_layers: int = 0
     recompute: Recompute = Recompute()
     seq_len: int = 2048
     varying_lengths: bool = False

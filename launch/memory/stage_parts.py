@@ -69,11 +69,9 @@ def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
     sets = {moe: kind.bytes_on_card(x.tp, job.sequence_parallel) * job.tokens for moe, kind in kinds.items()}
     again = count_recomputed_layers(job, len(mine))
     check = activations.checkpoint_bytes(job) * job.tokens * again
-    if "activations" in job.offload:
-        check = min(check, 2 * check / max(1, again))  # one is fetched while the other is used
+    check = check * count_resident_layers(job, again) / max(1, again)
     kept = [sets[m.is_moe_layer(i)] for i in mine[again:]]
-    if "activations" in job.offload and kept:
-        kept = [max(kept)] * min(2, len(kept))
+    kept = sorted(kept)[len(kept) - count_resident_layers(job, len(kept)) :]
     # Without recompute the peak is in the backward pass of the last layer, while everything else is still kept.
     at_peak = kinds if again else {m.is_moe_layer(i) for i in mine[-1:]}
     most = max(at_peak, key=lambda kind: (sets[kind] if again else 0.0) + kinds[kind].gradient / x.tp * job.tokens)
@@ -87,6 +85,17 @@ def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
     )
 
 
+def count_resident_layers(job: PlannedJob, layers: int) -> int:
+    """Return of how many layers the activations are on the card: of offloaded ones two, one in use, one on its way.
+
+    Megatron offloads those of the first `offload_layers` (Transformer Engine, cpu_offload.py, get_cpu_offload_context).
+    """
+    if "activations" not in job.offload:
+        return layers
+    away = min(layers, job.offload_layers or layers)
+    return layers - away + min(2, away)
+
+
 def count_recomputed_layers(job: PlannedJob, layers: int) -> int:
     """Return how many of a stage's layers are recomputed."""
     if job.recompute.kind == "full":
@@ -97,7 +106,7 @@ def count_recomputed_layers(job: PlannedJob, layers: int) -> int:
 def adapter_states(job: PlannedJob, stage: int) -> tuple[ModelStates, float]:
     """Return the states of the adapters and their number of parameters."""
     f, x = job.framework, job.layout
-    dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, f.fused_adapters)
+    dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, adapters.has_fused_adapters(job))
     weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
     width = min(weight, 4.0)  # of the optimizer's type; above 4 bytes, it is an fp32 copy beside 16-bit weights
     rest += states.moment_bytes(job.optimizer, width, 0.0) - states.moment_bytes("adamw", width, 0.0)

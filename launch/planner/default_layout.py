@@ -61,7 +61,7 @@ def list_assumed_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str,
     words = {f"--{n}": f"{getattr(x, n)}" for n in (*PARALLEL, "cp") if getattr(x, n) > 1}
     if job.sharding != "none" or x.dense_shards > 1:
         words["--sharding"] = option_words.SHARDING_NAMES[job.sharding]
-    words |= {"--offload": "+".join(sorted(job.offload))} if job.offload else {}
+    words |= {"--offload": option_words.format_offload(job)} if job.offload else {}
     words |= {"--recompute": job.recompute.kind, "--micro-batch": f"{job.micro_batch}", "--seq-len": f"{job.seq_len}"}
     words |= {"--grad-accum": f"{job.grad_accum}"} if job.grad_accum else {}
     return words | ({} if job.trains_all else {"--lora-rank": f"{a.rank}", "--lora-targets": a.targets})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core import suggestions
@@ -10,6 +12,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, join
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
+from launch.memory.planned_job import PlannedJob
 
 FULL = ("full", "sft", "pt", "pretrain", "cpt")
 PREFERENCE = ("dpo", "kto", "orpo", "simpo")
@@ -88,10 +91,43 @@ def parse_stage(method: str) -> str:
     return stage if stage in (*PREFERENCE, "pt", "cpt") else ""
 
 
-def parse_offload(value: str | None) -> frozenset[str]:
-    """Return the kinds of offload in a --offload value, separated by + or commas; UsageError for an unknown one."""
-    kinds = (value or "none").replace(",", "+").split("+")
-    return frozenset(check_choice("offload", kind, OFFLOADS) for kind in kinds) - {"none"}
+@dataclass(frozen=True)
+class OffloadParts:
+    """Parts that are moved to the host: the share of the optimizer, and the layers of activations (0: all)."""
+
+    kinds: frozenset[str]
+    share: float = 1.0
+    layers: int = 0
+
+
+def parse_offload(value: str | None) -> OffloadParts:
+    """Return the parts in a --offload value, separated by + or commas; UsageError for an unknown one.
+
+    A number after a colon limits a part: optimizer:0.5 (Megatron's optimizer-offload-fraction), activations:8 (its
+    cpu-offloading-num-layers).
+    """
+    kinds, share, layers = set[str](), 1.0, 0
+    for part in (value or "none").replace(",", "+").split("+"):
+        word, colon, number = part.partition(":")
+        kind = check_choice("offload", word, OFFLOADS)
+        if colon and kind == "optimizer" and re.fullmatch(r"(0?\.\d*[1-9]\d*|1(\.0*)?)", number):
+            share = float(number)
+        elif colon and kind == "activations" and re.fullmatch(r"[1-9]\d{0,4}", number):
+            layers = int(number)
+        elif colon:
+            raise UsageError(
+                _("--offload {part}: invalid number", part=part),
+                _("use a share of the optimizer, as optimizer:0.5, or a number of layers, as activations:8"),
+            )
+        kinds.add(kind)
+    return OffloadParts(frozenset(kinds - {"none"}), share, layers)
+
+
+def format_offload(job: PlannedJob) -> str:
+    """Return the value of --offload for the job."""
+    limits = {"optimizer": (job.offload_share, 1.0), "activations": (job.offload_layers, 0)}
+    words = ((kind, *limits.get(kind, (0, 0))) for kind in sorted(job.offload))
+    return "+".join(kind if number == whole else f"{kind}:{number:g}" for kind, number, whole in words)
 
 
 def list_legal_targets(model: Model) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from envcheck.core.messages import _, fill, join, mark
 from launch.memory.planned_job import Adapter, PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import layout_rules, verdict
-from launch.planner.option_words import ADAPTER_RANK, SHARDING_NAMES
+from launch.planner.option_words import ADAPTER_RANK, SHARDING_NAMES, format_offload
 
 # Order of changes with equal cost: those that keep the samples come before those that shorten them.
 ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
@@ -122,7 +122,7 @@ def list_offload_changes(job: PlannedJob) -> Iterator[JobChange]:
             continue
         kept = job.offload - {"optimizer", "tensorwise"} if more & {"tensorwise", "optimizer"} else job.offload
         other = replace(job, offload=kept | more)
-        options = {"--offload": "+".join(sorted(other.offload))}
+        options = {"--offload": format_offload(other)}
         missing = [kind for kind in sorted(more) if not layout_rules.is_offload_carried(other, kind)]
         if missing and job.layout.cards == 1:  # with more, tensor and pipeline ranks leave nothing to shard
             schemes = known[missing[-1]]  # parameters, if they are among them: these need the higher stage

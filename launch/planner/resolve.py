@@ -122,6 +122,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
     layout = ParallelLayout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
     tuner = method.rpartition("-")[2]
     trains_all = not tuner.startswith(option_words.TUNERS)
+    away = option_words.parse_offload(asked.get("offload"))
     job = PlannedJob(
         model=model,
         framework=f,
@@ -134,7 +135,9 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         reference=trains_all and method.startswith(option_words.REFERENCED),
         precision=choose_precision(f, optimizer),
         sharding=choose_sharding(asked, f, layout, assumed),
-        offload=option_words.parse_offload(asked.get("offload")),
+        offload=away.kinds,
+        offload_share=away.share,
+        offload_layers=away.layers,
         recompute=choose_recompute(asked, assumed),
         seq_len=asked.get("seq_len") or default_length(model, assumed),
         micro_batch=asked.get("micro_batch") or 1,

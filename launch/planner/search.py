@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from launch.memory import GIB, meter, parameter_shares
 from launch.memory.planned_job import ParallelLayout, PlannedJob, Recompute
 from launch.planner import NOT, LaunchPlan, layout_rules, speed, verdict
-from launch.planner.option_words import SHARDING_NAMES
+from launch.planner.option_words import SHARDING_NAMES, format_offload
 from launch.planner.speed import StepTime
 
 
@@ -37,7 +37,7 @@ def format_layout_options(job: PlannedJob) -> str:
     x = job.layout
     parts = [f"--{n} {getattr(x, n)}" for n in ("tp", "pp", "vpp", "ep", "cp") if getattr(x, n) > 1]
     parts += [f"--sharding {SHARDING_NAMES[job.sharding]}"] if job.sharding != "none" or x.dense_shards > 1 else []
-    parts += [f"--offload {'+'.join(sorted(job.offload))}"] if job.offload else []
+    parts += [f"--offload {format_offload(job)}"] if job.offload else []
     parts += [f"--recompute {job.recompute.kind}", f"--micro-batch {job.micro_batch}"]
     parts += [f"--grad-accum {job.grad_accum}"] if job.grad_accum else []
     return " ".join(parts)

@@ -157,21 +157,26 @@ def parse_sharding(row: Row) -> str:
     return "dist_opt" if found == "zero1" and "paddle" in text else found
 
 
-def parse_offload(row: Row) -> tuple[frozenset[str], float]:
-    """Return the kinds of offload and the offloaded share of the optimizer.
+def parse_offload(row: Row) -> option_words.OffloadParts:
+    """Return the parts that are moved to the host.
 
-    The column has optimizer(tensorwise), optimizer(swap), optimizer:0.5, params or activations, joined by + or comma.
+    The column has optimizer(tensorwise), optimizer(swap), optimizer:0.5, params, activations or activations:8, joined
+    by + or comma.
     """
-    kinds, share = set[str](), 1.0
+    kinds, share, layers = set[str](), 1.0, 0
     for part in re.split(r"[+,]", (row.get("offload") or "none").lower()):
+        number = m[1] if (m := re.search(r":(\d*\.?\d+)", part)) else ""
         if "tensorwise" in part or "swap" in part:
             kinds.add("tensorwise")
         elif "optim" in part:
             kinds.add("optimizer")
-            share = float(m[1]) if (m := re.search(r":(\d*\.?\d+)", part)) else 1.0
-        elif "param" in part or "activation" in part:
-            kinds.add("params" if "param" in part else "activations")
-    return frozenset(kinds), share
+            share = float(number or 1.0)
+        elif "activation" in part:
+            kinds.add("activations")
+            layers = int(float(number or 0))
+        elif "param" in part:
+            kinds.add("params")
+    return option_words.OffloadParts(frozenset(kinds), share, layers)
 
 
 def parse_recompute(row: Row) -> Recompute:
@@ -263,7 +268,7 @@ def build_row_job(row: Row) -> PlannedJob:
     f = size_buckets(find_row_framework(row), row)
     kind = row.get("seq_kind") or ""
     device = devices.find_device(row.get("device") or "")
-    away, share = parse_offload(row)
+    away = parse_offload(row)
     model, laid = row_models.find_row_model(row), parse_layout(row)
     if laid.pp > model.layers:
         raise UsageError(
@@ -278,8 +283,9 @@ def build_row_job(row: Row) -> PlannedJob:
         layout=laid,
         precision=parse_precision(row, f),
         sharding=parse_sharding(row),
-        offload=away,
-        offload_share=share,
+        offload=away.kinds,
+        offload_share=away.share,
+        offload_layers=away.layers,
         recompute=parse_recompute(row),
         seq_len=parse_length(row),
         varying_lengths=kind in VARYING,

@@ -14,7 +14,7 @@ from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, card_verdicts, speed, verdict
 from launch.planner.advice import Headroom, LayoutChange
-from launch.planner.option_words import SHARDING_NAMES
+from launch.planner.option_words import SHARDING_NAMES, format_offload
 from launch.planner.output.terms import TERMS
 from launch.planner.reductions import format_options
 from launch.planner.search import LayoutResult, find_pareto_front, peak_gib
@@ -38,7 +38,7 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
     model = _("{name} ({billions:.2f}e9 parameters)", name=j.model.name, billions=j.model.params / 1e9)
     kind = f"{x.cards} x {round(j.memory_gib, 2):g} GiB {j.device.name}"
     ways = [_("sharding {said}", said=SHARDING_NAMES[j.sharding]), _("recompute {kind}", kind=j.recompute.kind)]
-    ways += [_("offload {offload}", offload="+".join(sorted(j.offload)))] if j.offload else []
+    ways += [_("offload {offload}", offload=format_offload(j))] if j.offload else []
     training = (*describe_training(j), _("{seq_len} tokens", seq_len=j.seq_len))
     micro_batch = _("micro batch {micro_batch}", micro_batch=j.micro_batch)
     per_card = _(

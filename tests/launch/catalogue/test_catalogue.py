@@ -32,6 +32,8 @@ def test_count_is_the_published_one(name: str) -> None:
         ("glm-4.5-air", 106_852_251_264),
         ("gpt3-13b", 12_848_384_000),
         ("llama-4-scout", 107_769_861_120),
+        ("llama-4-maverick", 400_711_848_960),
+        ("qwen3-next-80b-a3b", 79_039_358_976),
         ("glm-4.5", 352_797_829_024),
         ("minimax-m2", 228_689_764_864),
         ("gemma-3-27b", 27_009_346_304),
@@ -40,6 +42,20 @@ def test_count_is_the_published_one(name: str) -> None:
 def test_nominal_counts(name: str, total: int) -> None:
     """Models with a rounded published figure have the count of their dimensions."""
     assert models.load_model(name).params == total
+
+
+def test_estimated_layers_come_near_the_real_count() -> None:
+    """Linear attention is estimated as attention: within 1 % of what torch counts on transformers' class."""
+    model = models.load_model("qwen3-next-80b-a3b")
+
+    assert model.foreign and model.params == pytest.approx(79_674_391_296, rel=0.01)
+
+
+def test_an_indexer_adds_its_matrices() -> None:
+    """DeepSeek-V3.2 has the parameters of V3 and, in each layer, those that torch counts of its indexer."""
+    plain, indexed = models.load_model("deepseek-v3"), models.load_model("deepseek-v3.2")
+
+    assert indexed.params - plain.params == 61 * (8192 * 1536 + 128 * 7168 + 2 * 128 + 64 * 7168)
 
 
 @pytest.mark.parametrize("name", models.load_tables())
@@ -61,6 +77,10 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("zai-org/GLM-4.6", "glm-4.5"),
         ("Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
         ("gpt-oss-120b", "gpt-oss-120b"),
+        ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", "llama-4-maverick"),
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-v3.2"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next-80b-a3b"),
+        ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
     ],
 )
 def test_names(asked: str, found: str) -> None:

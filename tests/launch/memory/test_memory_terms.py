@@ -23,7 +23,7 @@ from launch.memory import (
     states,
 )
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
-from launch.memory.stage_parts import build_stage_parts
+from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
 from launch.memory.states import moment_bytes
 from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
 
@@ -305,3 +305,48 @@ def test_adapters_keep_the_gathered_input() -> None:
 
     assert sizes["megatron"][0] > 0.9 * sizes["megatron"][1]
     assert sizes["generic"][0] == pytest.approx(sizes["generic"][1] / 4)
+
+
+@pytest.mark.parametrize(("layers", "resident"), [(0, 2), (8, 26), (1, 32), (31, 3), (99, 2)])
+def test_activation_offload_takes_a_number_of_layers(layers: int, resident: int) -> None:
+    """Of 32 layers the offloaded ones leave two on the card: the one in use, and the one on its way."""
+    job = PlannedJob(
+        model=models.load_model("llama-3-8b"), framework=frameworks.load_frameworks()["megatron"],
+        device=devices.find_device("A100"), memory_gib=80,
+    )  # fmt: skip
+    moved = replace(job, offload=frozenset({"activations"}), offload_layers=layers)
+    for recompute in (Recompute("none"), Recompute("full")):
+        whole, rest = (count_layer_bytes(replace(one, recompute=recompute), 0) for one in (job, moved))
+        assert rest.sets == pytest.approx(whole.sets * resident / 32)
+        assert rest.checkpoints == pytest.approx(whole.checkpoints * resident / 32)
+
+
+def test_a_fraction_of_the_optimizer_is_offloaded() -> None:
+    """Megatron moves all 12 bytes of the offloaded share of parameters: masters and moments."""
+    job = PlannedJob(
+        model=models.load_model("llama-3-8b"), framework=frameworks.load_frameworks()["megatron"],
+        device=devices.find_device("A100"), memory_gib=80, precision=Precision(2, 4, 4, 8),
+        offload=frozenset({"optimizer"}), offload_share=0.25,
+    )  # fmt: skip
+    step = phases.list_phases(job, 0)[3]
+
+    assert dict(step.terms)["master weights"] + dict(step.terms)["moments"] == pytest.approx(
+        0.75 * 12 * job.model.params
+    )
+
+
+def test_ulysses_keeps_the_output_by_heads_and_by_tokens() -> None:
+    """2 a d more per local token than ring attention if the projection is trained; buffers in any case."""
+    known = frameworks.load_frameworks()["swift"]
+    for method, more in (("full", 2 * 4096), ("lora", 0)):
+        kept, peak = {}, {}
+        for name, ulysses in (("ring", False), ("ulysses", True)):
+            job = PlannedJob(
+                model=models.load_model("llama-3-8b"), framework=replace(known, swaps_heads=ulysses),
+                device=devices.find_device("A100"), memory_gib=80, layout=ParallelLayout(cp=4, cards=4), method=method,
+                adapter=Adapter(8 * (method == "lora")),
+            )  # fmt: skip
+            found = activations.attention_activations(job)
+            kept[name], peak[name] = found.kept_bytes, found.gradient
+        assert kept["ulysses"] - kept["ring"] == more
+        assert peak["ulysses"] - peak["ring"] == 2 * 2 * 4096

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.model import Device
 from envcheck.vendors import VENDORS
@@ -14,6 +15,7 @@ from launch.catalogue import devices, frameworks
 from launch.memory import GIB, adapters, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
+from launch.planner import machines, option_words, resolve
 from launch.planner.output.terms import TERMS
 from tests.launch.planner.planner_helpers import A100, ILUVATAR, make_job, make_lora_job
 
@@ -236,3 +238,25 @@ def test_qwen_7b_lora_on_one_910b3() -> None:
     )
 
     assert planner.plan(None, asked).reading_gib == pytest.approx(24.3, rel=0.03)
+
+
+@pytest.mark.parametrize("value", ["optimizer", "optimizer:0.5", "activations:8", "activations+params", "none"])
+def test_parts_of_an_offload(value: str) -> None:
+    """A limited offload is printed as it was given."""
+    asked = {"offload": value, "sharding": "stage1"}
+    if "params" in value:
+        asked["sharding"] = "stage3"
+    framework = "axolotl" if "params" in value else "megatron"
+    machine = machines.build_described_machine("a100", 8, 80)
+    job = resolve.draft_planned_job(machine, "llama-3-8b", "full", asked | {"framework": framework})
+
+    assert option_words.format_offload(job) == ("" if value == "none" else value)
+
+
+@pytest.mark.parametrize(
+    "value", ["optimizer:2", "optimizer:0", "activations:0", "activations:x", "params:0.5", "optimizer:"]
+)
+def test_numbers_of_an_offload_are_checked(value: str) -> None:
+    """A share is above 0 and at most 1, a number of layers at least 1; parameters have neither."""
+    with pytest.raises(UsageError, match="invalid number"):
+        option_words.parse_offload(value)
