@@ -88,7 +88,7 @@ class TrainOptions(
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
     fail_on_unknown: bool = flag(
-        "--fail-on-unknown", group=OptionGroup.PREFLIGHT, help="Do not start while a preflight check is unknown."
+        "--fail-on-unknown", group=OptionGroup.PREFLIGHT, help="Fail if a check could not run."
     )
     extra: tuple[str, ...] = job_argument(metavar="[FILE] [-- COMMAND | PROGRAM_OPTIONS]")
 
@@ -101,7 +101,7 @@ class HostsTrainOptions(options.HostsOptions, TrainOptions):
     host_timeout_s: float = options.host_timeout_option(300)
     min_nodes: int | None = option(
         "--min-nodes", group=OptionGroup.HOSTS, type=WholeNumber(1, 10_000), metavar="COUNT",
-        help="Restart on the other hosts while at least COUNT are left.", needs=("restart",),
+        help="Least number of hosts that a restart continues on.", needs=("restart",),
     )  # fmt: skip
 
 
