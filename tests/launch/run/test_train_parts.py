@@ -345,6 +345,14 @@ def test_checkpoints_below_a_folder_for_each_start(tmp_path: Path) -> None:
     assert [Path(p).name for p in record.list_checkpoints(tmp_path / "b")] == ["final"]
 
 
+def test_folders_that_are_no_checkpoints(tmp_path: Path) -> None:
+    """The folder of a start of ms-swift that failed before its first checkpoint is none, nor is TensorBoard's."""
+    for name in ("v0-20261129-151920/images", "runs/now"):
+        (tmp_path / name).mkdir(parents=True)
+
+    assert record.list_checkpoints(tmp_path) == []
+
+
 # ---- environment and request
 
 

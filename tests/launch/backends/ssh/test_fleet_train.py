@@ -209,6 +209,29 @@ def test_a_host_dies(job: FleetJob) -> None:
     assert running == []
 
 
+@pytest.mark.extended
+def test_a_cut_network(job: FleetJob) -> None:
+    """A host behind a cut network is lost after a minute without an answer, and ends its own processes."""
+    host = job.fleet.hosts[1]
+    with job.start_command("--steps", "100000", "--limit", "stalled.seconds=600") as child:
+        job.wait_for_step(child)
+        fleet_parts.run_ip("-n", host.space, "link", "set", "eth0", "down")
+        try:
+            _, err = child.communicate(timeout=400)
+            end = time.monotonic() + 400
+            while list_remaining_processes(job.runs) and time.monotonic() < end:
+                time.sleep(1)
+            running = list_remaining_processes(job.runs)
+        finally:
+            host.stop_sshd()
+            fleet_parts.run_ip("-n", host.space, "link", "set", "eth0", "up")
+            job.start_host(host)
+
+    assert child.returncode == 5, err
+    assert "disconnected  node02: " in err
+    assert running == []
+
+
 def test_restart_after_a_host_died(job: FleetJob) -> None:
     """--restart waits for the lost host, and continues on the same hosts from the checkpoint of the first one."""
     with job.start_command("--steps", "150", "--limit", "stalled.seconds=60", "--restart", "1", "--json") as child:
