@@ -289,7 +289,7 @@ def test_ctrl_c(job: FleetJob) -> None:
 
     assert child.returncode == 130, err
     assert "stopped       node[01-02]" in err, err
-    assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts)
+    assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts[:2])
     assert list_remaining_processes(job.runs) == []
 
 
