@@ -91,7 +91,7 @@ def _check_and_train(request: TrainRequest) -> int:
         seen, found, waived = gates.apply_waivers(seen, waivers)
         if request.gates:
             return _report_gates(request, seen, found, waived)
-        if gates.select_closed(found):
+        if gates.select_preventing(found, request.fail_on_unknown):
             return _report_refusal(request, seen, found)
         if seen.choice:
             run_text.print_translated(describe_choice(seen.choice))
@@ -100,7 +100,7 @@ def _check_and_train(request: TrainRequest) -> int:
         if seen.job.nodes > 1 and job.own is None:  # an own job's launcher finds its nodes itself
             met = own.gather_nodes(request, seen, auto, run_text.print_translated)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)
-            if gates.select_closed(met.findings):
+            if gates.select_preventing(met.findings, request.fail_on_unknown):
                 return _report_refusal(request, seen, found)
             run_text.print_doubts(met.findings)
         return _start_run(request, seen, found, waived)
@@ -231,10 +231,12 @@ def _report_gates(request: TrainRequest, seen: GateContext, found: tuple[Finding
 
 def _report_refusal(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...]) -> int:
     """Print the failed gates; no run folder is created."""
+    preventing = gates.select_preventing(found, request.fail_on_unknown)
+    code = errors.CHECK_FAILED if gates.select_closed(found) else errors.UNDETERMINED
     if request.as_json:
-        click.echo(record.as_text(record.build_refused_record(seen, found)), nl=False)
-    run_text.print_closed_gates(gates.select_closed(found))
-    return errors.CHECK_FAILED
+        click.echo(record.as_text(record.build_refused_record(seen, found, code)), nl=False)
+    run_text.print_closed_gates(preventing)
+    return code
 
 
 def _prepare_run(seen: GateContext, request: TrainRequest) -> Path:
@@ -269,8 +271,8 @@ def _restart_run(request: TrainRequest, failed: Path) -> tuple[Path, restart_run
     if not gates.select_closed(found) and seen.job.nodes > 1 and job.own is None:
         met = own.gather_nodes(request, seen, False, run_text.print_translated)
         request, found = replace(request, rank=met.rank), (*found, *met.findings)
-    if gates.select_closed(found):
-        run_text.print_closed_gates(gates.select_closed(found))
+    if preventing := gates.select_preventing(found, request.fail_on_unknown):
+        run_text.print_closed_gates(preventing)
         return None
     run = _prepare_run(seen, request)
     restart_run.note_successor(failed, run)

@@ -82,7 +82,7 @@ def preview_run(request: TrainRequest) -> int:
     else:
         own = [*render_own_job(job.own), ""] if job.own else []
         about = [line for indent, text in render_notes(notes) for line in _wrap_text(text, indent, f"{indent}    ")]
-        start = [*own, *start_lines(job, found), "", *about, *([""] if about else [])]
+        start = [*own, *start_lines(job, found, request.fail_on_unknown), "", *about, *([""] if about else [])]
         click.echo("\n".join([*start, as_text(made)]), nl=False)
     return _exit_code(found)
 
@@ -122,7 +122,7 @@ def _render_document(
     return json.dumps({**head, **as_values(made), **notes.as_json(), "script": text}, indent=1) + "\n"
 
 
-def start_lines(job: Job, found: Sequence[Finding]) -> Iterator[str]:
+def start_lines(job: Job, found: Sequence[Finding], fail_on_unknown: bool = False) -> Iterator[str]:
     """Yield lines that state whether the job would start here, and the failed and unknown gates."""
     code = _exit_code(found)
     if not job.is_for_this_machine:
@@ -135,8 +135,9 @@ def start_lines(job: Job, found: Sequence[Finding]) -> Iterator[str]:
         yield translate(_("`envcheck train` would start the training here: all preflight checks passed."))
     elif code == errors.SUCCESS:
         yield translate(_("`envcheck train` would start the training here after these fixes:"))
-    elif code == errors.UNDETERMINED:
-        yield translate(_("envcheck cannot determine whether `envcheck train` would start the training here:"))
+    elif code == errors.UNDETERMINED and not fail_on_unknown:
+        words = _("`envcheck train` would start the training here, with these checks unknown (see --fail-on-unknown):")
+        yield from _wrap_text(translate(words), "", "  ")
     else:
         yield translate(_("`envcheck train` would not start the training here:"))
     for finding in localize_findings(found):

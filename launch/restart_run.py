@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.explain import Diagnosis, catalogue
 from envcheck.job.definition import Job
-from launch.run import diagnose_failure, record, run_text
+from launch.run import diagnose_failure, record, run_text, states
 from launch.run.launcher import TrainingEnd
 from launch.runs import run_index
 from launch.targets.train_request import TrainRequest
@@ -32,30 +33,47 @@ class RunOutcome:
 
 
 def refuse_several_nodes(request: TrainRequest, job: Job) -> None:
-    """Raise UsageError for --restart of a job on several nodes: the nodes are fixed, so that no faulty one is left out.
+    """Raise UsageError for --restart on one node of a job of several: what starts all of them restarts them.
 
     The launcher of a user's own job may accept fewer nodes by itself (torchrun --nnodes 1:4), which counts as one.
     """
     if request.restart and job.method.nodes > 1:
         raise UsageError(
             _(
-                "--restart cannot leave out a faulty node: the job needs all of its {count} nodes",
+                "--restart on one node cannot restart the other nodes: the job has {count} nodes",
                 count=job.method.nodes,
             ),
-            _("remove --restart; after a fault, continue on other nodes with --resume RUN"),
+            _("start all nodes with one command: add --hosts, --on slurm or --on k8s")
+            if job.own is None
+            else _("use a launcher that continues without the lost node, such as torchrun --nnodes MIN:MAX"),
         )
 
 
 def find_fault(end: TrainingEnd, diagnoses: Sequence[Diagnosis]) -> Message:
     """Return the fault of the infrastructure that ended the run, an empty message for any other end."""
     if end.stopped:
-        rule = stop_rules.RULES.get(end.stopped.name.partition(".")[2])
-        return verbatim(end.stopped.name) if rule and rule.infrastructure else NOTHING
-    if end.how not in diagnose_failure.FAILED or not diagnoses:
-        return NOTHING
-    first = diagnoses[0]
+        return _judge_rule(end.stopped.name)
+    return _judge_diagnosis(diagnoses[0].name) if end.how in diagnose_failure.FAILED and diagnoses else NOTHING
+
+
+def find_recorded_fault(said: Mapping[str, Any]) -> Message:
+    """Return the fault of the infrastructure that ended a recorded run, as `find_fault` does."""
+    stopped, diagnoses = said.get("stopped"), said.get("diagnoses")
+    if isinstance(stopped, dict):
+        return _judge_rule(str(stopped.get("name")))
+    first = diagnoses[0] if isinstance(diagnoses, list) and diagnoses else None
+    is_failed = said.get("state") == states.FAILED
+    return _judge_diagnosis(str(first.get("name"))) if is_failed and isinstance(first, dict) else NOTHING
+
+
+def _judge_rule(name: str) -> Message:
+    rule = stop_rules.RULES.get(name.partition(".")[2])
+    return verbatim(name) if rule and rule.infrastructure else NOTHING
+
+
+def _judge_diagnosis(name: str) -> Message:
     known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}
-    return verbatim(first.name) if first.name in known else NOTHING
+    return verbatim(name) if name in known else NOTHING
 
 
 def run_with_restarts(request: TrainRequest, run: Path, first: RunOutcome, restart: Restarter) -> RunOutcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import Any
 
 from envcheck.core.model import Finding, Status
 from launch.gates.context import GateContext
-from launch.logs.training_step import TrainingStep
+from launch.logs.training_step import TrainingStep, encode_number
 from launch.run import record, states
 from launch.run.trackers import list_trackers
 from launch.runs import follow, request_note
@@ -65,7 +64,8 @@ class RunReporter:
 
 
 def _list_step_values(step: TrainingStep) -> dict[str, Any]:
-    return {name: value for name, value in asdict(step).items() if value is not None and math.isfinite(value)}
+    values = {name: encode_number(value) for name, value in asdict(step).items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def check_options(request: TrainRequest) -> None:

@@ -33,6 +33,7 @@ UNBROKEN_LIMIT = 1 << 20  # bytes without a line feed
 STOPS = 3
 UNBEGUN = "not-started"  # reported by a host that was stopped before it started
 LOOK_EVERY_S = 0.2
+ALIVE_S = 15.0  # a host that hears nothing for some of these ends its command
 _MARK = MARK.encode() + b" "
 _CODE = re.compile(r"-?[0-9]{1,3}")
 
@@ -256,14 +257,24 @@ def _define_handlers(
     class SignalPoll(EventHandler):
         def __init__(self, task: Any, workers: Mapping[str, Any]) -> None:
             self.task, self.workers, self.sent = task, workers, 0
+            self.due = time.monotonic() + ALIVE_S
 
         def ev_timer(self, timer: Any) -> None:
+            if time.monotonic() >= self.due:
+                self.due = time.monotonic() + ALIVE_S
+                self._write_all(b"alive\n")
             while self.sent < stops.due_count:
                 self.sent += 1
+                if self.sent < STOPS:
+                    self._write_all(b"stop\n")
+                    continue
                 for worker in self.workers.values():
-                    if self.sent >= STOPS:
-                        worker.abort()
-                    elif worker.eh.outcome.begun and not worker.eh.over:
-                        worker.write(b"stop\n")
+                    worker.abort()
+
+        def _write_all(self, line: bytes) -> None:
+            """Write to the commands that have begun."""
+            for worker in self.workers.values():
+                if worker.eh.outcome.begun and not worker.eh.over:
+                    worker.write(line)
 
     return CommandWorker, CommandHandler, SignalPoll

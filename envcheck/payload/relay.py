@@ -1,7 +1,8 @@
 """Runs on the node: unpacks the payloads, runs an envcheck command from them, and relays its output.
 
 remote_command sends this module together with unpack; Python 3.10 or newer runs both.  The control host sends on
-standard input: the requested payloads, then "go"; each "stop" is a Ctrl-C, and so is the end of the input.
+standard input: the requested payloads, then "go", and "alive" now and then; each "stop" is a Ctrl-C, and so is the end
+of the input, or its silence: a network that was cut ends no connection.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from envcheck.payload.unpack import ATTACHMENTS, PYZ, UnpackedFolder, find_unpac
 
 LINE_BYTES = 65536
 BEAT_S, BUSY_TICKS = 5.0, 2  # a command that only waits needs no tick (10 ms) in that time
+SILENT_S = 120.0  # the control host writes every ALIVE_S, envcheck/fleet/runner.py
 one_at_a_time = threading.Lock()
 
 
@@ -121,9 +123,23 @@ def _count_ticks(session: int) -> int:
 
 def _obey_input(child: subprocess.Popen[bytes], grace_s: float) -> None:
     """Interrupt the child on each "stop"; at the end of the input, terminate it after `grace_s` seconds."""
+    heard = [time.monotonic()]
+    threading.Thread(target=_watch_silence, args=(child, grace_s, heard), daemon=True).start()
     while line := sys.stdin.buffer.readline(100):
+        heard[0] = time.monotonic()
         if line == b"stop\n":
             _interrupt_child(child)
+    _end_child(child, grace_s)
+
+
+def _watch_silence(child: subprocess.Popen[bytes], grace_s: float, heard: list[float]) -> None:
+    """End the child as soon as nothing has been heard for SILENT_S."""
+    while time.monotonic() - heard[0] < SILENT_S:
+        time.sleep(1)
+    _end_child(child, grace_s)
+
+
+def _end_child(child: subprocess.Popen[bytes], grace_s: float) -> None:
     _interrupt_child(child)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(grace_s)

@@ -78,3 +78,10 @@ def apply_waivers(
 def select_closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the failed findings."""
     return tuple(f for f in findings if f.status is Status.FAIL)
+
+
+def select_preventing(findings: Iterable[Finding], fail_on_unknown: bool) -> tuple[Finding, ...]:
+    """Return the findings that prevent the start: the failed ones, else with --fail-on-unknown the unknown ones."""
+    found = tuple(findings)
+    unknown = tuple(f for f in found if f.status is Status.UNKNOWN) if fail_on_unknown else ()
+    return select_closed(found) or unknown

@@ -67,8 +67,10 @@ def describe_verdict(found: Sequence[Finding]) -> Message:
         )
     if unknown:
         return ngettext(
-            "No preflight check failed, {count} is unknown; `envcheck train` would report it and start.",
-            "No preflight check failed, {count} are unknown; `envcheck train` would report them and start.",
+            "No preflight check failed, {count} is unknown; `envcheck train` would report it and start, "
+            "with --fail-on-unknown it would not.",
+            "No preflight check failed, {count} are unknown; `envcheck train` would report them and start, "
+            "with --fail-on-unknown it would not.",
             unknown,
         )
     return _("All preflight checks passed; `envcheck train` would start the training.")

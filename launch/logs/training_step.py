@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass
-from math import isnan
 
 from envcheck.core.language import translate
 from envcheck.core.messages import Message, _
@@ -36,7 +36,7 @@ def is_same_step(one: TrainingStep, other: TrainingStep | None) -> bool:
     if other is None:
         return False
     pairs = zip(astuple(one), astuple(other), strict=True)
-    return all(a == b or (a is not None and b is not None and isnan(a) and isnan(b)) for a, b in pairs)
+    return all(a == b or (a is not None and b is not None and math.isnan(a) and math.isnan(b)) for a, b in pairs)
 
 
 def describe_step(step: TrainingStep, of: int | None = None, left_s: float | None = None) -> str:
@@ -79,3 +79,17 @@ def format_duration(seconds: float) -> Message:
     if hours < 48:
         return _("{hours} h {minutes} min", hours=hours, minutes=minutes)
     return _("{days} d {hours} h", days=hours // 24, hours=hours % 24)
+
+
+def encode_number(value: float) -> float | str | None:
+    """Return a number as JSON has it: the texts inf and -inf for infinite ones, None for NaN."""
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return None if math.isnan(value) else value
+
+
+def decode_number(value: object) -> float:
+    """Return the number that `encode_number` encoded, NaN for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("inf", "-inf") and isinstance(value, str) else math.nan

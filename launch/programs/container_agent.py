@@ -220,14 +220,15 @@ def request_stop(family: ContainerProcesses, launcher: int) -> None:
 def list_checkpoints(folder: Path) -> list[str]:
     """Return the checkpoints below an output folder, oldest first: folders with a step number, else all folders.
 
-    ms-swift adds a folder per start in between: v0-TIME/checkpoint-N.
+    ms-swift adds a folder per start in between: v0-TIME/checkpoint-N, which is itself none; runs is TensorBoard's.
     """
     made = [
         *list_subfolders(folder),
         *(f"{top}/{name}" for top in list_subfolders(folder) for name in list_subfolders(folder / top)),
     ]
     numbered = [name for name in made if re.search(r"(^|/)checkpoint[-_]\d{1,9}$", name)]
-    return sorted(numbered or list_subfolders(folder), key=lambda name: (step_number(name), name))[:FILES]
+    others = [name for name in list_subfolders(folder) if not re.fullmatch(r"v\d{1,9}-\d{8}-\d{6}|runs", name)]
+    return sorted(numbered or others, key=lambda name: (step_number(name), name))[:FILES]
 
 
 def list_subfolders(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envcheck.core.language import translate
 from envcheck.core.language.width import display_width as wide
-from envcheck.core.messages import _
+from envcheck.core.messages import NOTHING, Message, _, join, ngettext
 from launch.logs.training_step import TrainingStep
 from launch.planner.output.svg import draw_frame
 
@@ -25,6 +25,25 @@ def select_points(steps: Sequence[TrainingStep]) -> list[Point]:
     chosen = [*enumerate(steps, 1)]
     chosen = chosen[::every] + chosen[-1:] if (len(chosen) - 1) % every else chosen[::every]
     return [(number if s.step is None else s.step, s.loss) for number, s in chosen if math.isfinite(s.loss)]
+
+
+def describe_omitted(steps: Sequence[TrainingStep]) -> Message:
+    """Return how many losses the plot cannot show, and the step of the first one."""
+    first: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    for number, step in enumerate(steps, 1):
+        if not math.isfinite(step.loss):
+            name = f"{step.loss:g}"
+            first.setdefault(name, number if step.step is None else step.step)
+            counts[name] = counts.get(name, 0) + 1
+    parts = [_describe_count(name, counts[name], at) for name, at in first.items()]
+    return _("not drawn: {losses}", losses=join("; ", parts)) if parts else NOTHING
+
+
+def _describe_count(value: str, count: int, first: int) -> Message:
+    return ngettext(
+        "{value} at step {step}", "{value} at {count} steps, the first is {step}", count, value=value, step=first
+    )
 
 
 def render_svg(steps: Sequence[TrainingStep], title: str) -> str:
@@ -43,7 +62,11 @@ def render_svg(steps: Sequence[TrainingStep], title: str) -> str:
                 low=low,
             )
         )
-    title = translate(title)
+    title, omitted = translate(title), describe_omitted(steps)
+    if omitted:
+        words = f"{words} {translate(omitted)}"
+        place = f'x="{WIDTH - RIGHT}" y="{TOP - 8}" text-anchor="end"'
+        body += f'<text class="soft" {place}>{escape(translate(omitted))}</text>'
     heading = f'<text x="{LEFT}" y="30" font-size="16" font-weight="600">{escape(title)}</text>'
     return draw_frame(WIDTH, HEIGHT, title, words, [heading, body])
 
@@ -120,7 +143,8 @@ def render_text(steps: Sequence[TrainingStep], width: int = 60, height: int = 9,
     ]
     ends = f"{'':>10}{found[0][0]:g}".ljust(10 + width - len(f"{found[-1][0]:g}")) + f"{found[-1][0]:g}"
     heading, foot = translate(_("loss")), f"{ends}  {translate(_('step'))}"
-    return "\n".join([" " * (8 - wide(heading)) + heading, *lines, f"{'':>8} +{'-' * width}", foot])
+    omitted = [f"{'':>10}{translate(text)}"] if (text := describe_omitted(steps)) else []
+    return "\n".join([" " * (8 - wide(heading)) + heading, *lines, f"{'':>8} +{'-' * width}", foot, *omitted])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -30,7 +30,7 @@ from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from envcheck.report.summary import describe_outcome
 from installers.recipes.own_recipe import find_own_job
-from launch.logs.training_step import TrainingStep
+from launch.logs.training_step import TrainingStep, decode_number, encode_number
 from launch.planner import recipe_fit
 from launch.programs import container_agent
 from launch.run import states
@@ -105,10 +105,10 @@ def save_record(run: Path, record: Record) -> None:
         raise StepError(why, _("free disk space, or choose another folder with --runs")) from None
 
 
-def build_refused_record(seen: GateContext, found: Sequence[Finding]) -> Record:
-    """Return the record of a training that failed gates prevented."""
-    said = {"state": states.REFUSED, "exit": {"code": CHECK_FAILED, "status": None}, "gates": list_findings(found)}
-    return {**list_head_values(seen), **said, **describe_outcome(found, CHECK_FAILED)}
+def build_refused_record(seen: GateContext, found: Sequence[Finding], code: int = CHECK_FAILED) -> Record:
+    """Return the record of a training that failed or unknown gates prevented."""
+    said = {"state": states.REFUSED, "exit": {"code": code, "status": None}, "gates": list_findings(found)}
+    return {**list_head_values(seen), **said, **describe_outcome(found, code)}
 
 
 def build_unstarted_record(code: int) -> Record:
@@ -220,19 +220,19 @@ def build_end_values(end: TrainingEnd, code: int) -> Record:
     }
 
 
-def list_losses(steps: Sequence[TrainingStep]) -> list[list[float | None]]:
-    """Return [step, loss] pairs; None for unnumbered steps and for losses that are not finite."""
-    return [[s.step, _finite_or_none(s.loss)] for s in steps]
+def list_losses(steps: Sequence[TrainingStep]) -> list[list[float | str | None]]:
+    """Return [step, loss] pairs, as `encode_number` does; None for unnumbered steps."""
+    return [[s.step, encode_number(s.loss)] for s in steps]
 
 
 def read_losses(said: Mapping[str, Any]) -> list[tuple[int | None, float]]:
-    """Return the (step, loss) pairs of a record; NaN for a loss that was not finite, which JSON cannot hold."""
+    """Return the (step, loss) pairs of a record; NaN for a loss that is null."""
     loss = said.get("loss")
     points = [pair for pair in loss if isinstance(pair, list) and len(pair) == 2] if isinstance(loss, list) else []
     return [
-        (step if isinstance(step, int) else None, math.nan if value is None else float(value))
+        (step if isinstance(step, int) else None, decode_number(value))
         for step, value in points
-        if value is None or isinstance(value, (int, float))
+        if value is None or isinstance(value, (int, float)) or value in ("inf", "-inf")
     ]
 
 

@@ -77,6 +77,12 @@ def print_closed_gates(shut: Sequence[Finding], is_chat: bool = False) -> None:
             len(shut),
         )
     )
+    if shut and shut[0].status is Status.UNKNOWN:
+        headline = ngettext(
+            "envcheck: {count} preflight check is unknown; the training was not started (--fail-on-unknown)",
+            "envcheck: {count} preflight checks are unknown; the training was not started (--fail-on-unknown)",
+            len(shut),
+        )
     print_translated(headline)
     for finding in localize_findings(shut):
         print_line("  " + language.translate(_("{name}: {seen}", name=finding.name, seen=finding.seen)))
@@ -97,10 +103,13 @@ def print_closed_gates(shut: Sequence[Finding], is_chat: bool = False) -> None:
 
 def print_doubts(found: Iterable[Finding]) -> None:
     """Print warnings and unknown results, which do not prevent the start."""
-    for f in localize_findings([f for f in found if f.status in (Status.WARN, Status.UNKNOWN)]):
-        end = language.translate(_(". "))
+    doubts = [f for f in found if f.status in (Status.WARN, Status.UNKNOWN)]
+    for f in localize_findings(doubts):
+        end, label = language.translate(_(". ")), _("unknown: ") if f.status is Status.UNKNOWN else _("note: ")
         seen = language.translate(_("{name}: {seen}", name=f.name, seen=f.seen))
-        print_line(f"{language.translate(_('note: '))}{seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
+        print_line(f"{language.translate(label)}{seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
+    if any(f.status is Status.UNKNOWN for f in doubts):
+        print_translated(_("note: unknown preflight checks do not prevent the start; --fail-on-unknown changes that"))
 
 
 def print_unused_waivers(waivers: Iterable[GateWaiver], opened: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from envcheck.core.language import translate
 from envcheck.core.messages import Message, _, verbatim
 from envcheck.core.units import format_gib, format_mib
 from envcheck.core.version import SCHEMA_VERSION
-from launch.logs.training_step import format_duration
+from launch.logs.training_step import encode_number, format_duration
 from launch.rendering.argument_rows import parse_rows
 from launch.run.record import read_losses
 from launch.runs.run_pages import replace_unprintable
@@ -156,8 +156,7 @@ def as_values(found: RunComparison) -> dict[str, Any]:
 
 
 def _as_json_values(result: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN: null."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
+    return {k: encode_number(v) if isinstance(v, float) else v for k, v in result.items()}
 
 
 def render_comparison(found: RunComparison) -> str:

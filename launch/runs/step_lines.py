@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from envcheck.core.version import SCHEMA_VERSION
-from launch.logs.training_step import TrainingStep
+from launch.logs.training_step import TrainingStep, encode_number
 from launch.runs.run_state import Run
 
 
@@ -20,9 +19,8 @@ class StepLines:
         self.run, self.write = run, write
 
     def __call__(self, step: TrainingStep) -> None:
-        values = {name: value for name, value in asdict(step).items() if value is not None}
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._write_line("step", finite)
+        values = {name: encode_number(value) for name, value in asdict(step).items() if value is not None}
+        self._write_line("step", values)
 
     def write_end(self, run: Run) -> None:
         """Print how the run ended."""

@@ -33,6 +33,7 @@ class TrainRequest(JobRequest):
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
     gates: bool = False
+    fail_on_unknown: bool = False
     on_event: tuple[str, ...] = ()
     webhook: tuple[str, ...] = ()
     metrics_file: Path | None = None
@@ -56,4 +57,5 @@ def format_repeat_options(request: TrainRequest) -> str:
     several |= {"--no-stop": request.no_stop, "--limit": request.limits, "--stop": request.stop}
     said += [word for name, values in several.items() for value in values for word in (name, value)]
     said += [f"--{flag}" for flag in ("detach", "dashboard") if getattr(request, flag)]
+    said += ["--fail-on-unknown"] if request.fail_on_unknown else []
     return f"{shlex.join(said)} {format_own_options(request)}".strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -391,15 +392,45 @@ def test_restart_of_several_nodes(run_on: Run, programs: Path, text: str, code: 
 
     if code:
         assert isinstance(result.exception, UsageError)
-        assert "all of its 2 nodes" in str(result.exception.message)
+        assert "cannot restart the other nodes: the job has 2 nodes" in str(result.exception.message)
     else:
         assert not isinstance(result.exception, UsageError)
 
 
-def test_restart_is_of_this_machine(run_on: Run, programs: Path) -> None:
-    """A scheduler requeues jobs itself."""
-    words = ("--recipe", "ernie-300b-npu", "--method", "sft", "--on", "slurm", "--restart", "1", "--dry-run")
-    result = run_on("atlas-800t-a2", "train", *words)
+def test_restart_by_a_scheduler(run_on: Run, programs: Path) -> None:
+    """A scheduler requeues jobs itself: the script has its option, and the nodes do not get ours."""
+    words = ("--recipe", "ernie-300b-npu", "--method", "sft", "--on", "slurm", "--restart", "1", "--as-script")
+    text = run_on("atlas-800t-a2", "train", *words).stdout
 
-    assert isinstance(result.exception, UsageError)
-    assert "not with --on slurm" in str(result.exception.message)
+    assert "#SBATCH --requeue" in text
+    assert "--restart" not in text
+
+
+UNSURE = "source ./env.sh\ntorchrun --nproc_per_node 1 train.py --max_steps 1 --lr 0.1 --model_name_or_path a/b\n"
+
+
+@pytest.mark.slow
+def test_unknown_checks(tmp_path: Path) -> None:
+    """A check that is unknown does not prevent the start, which is printed with the option that changes it."""
+    (tmp_path / "run.sh").write_text(UNSURE)
+    (tmp_path / "env.sh").write_text(f"PATH={tmp_path}/there:$PATH\n")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "torchrun").write_text("#!/bin/sh\n")
+    (tmp_path / "there" / "torchrun").chmod(0o755)
+    ends = {more: run_train(tmp_path, "run.sh", *more) for more in ((), ("--fail-on-unknown",), ("--dry-run",))}
+    started, refused, shown = ends.values()
+
+    assert "unknown: gate.command: run.sh:2: cannot determine whether the script puts torchrun" in started.stderr
+    assert "unknown preflight checks do not prevent the start; --fail-on-unknown changes that" in started.stderr
+    assert len(list((tmp_path / "runs").glob("*/run.json"))) == 1
+    assert (refused.returncode, shown.returncode) == (3, 3)
+    assert "preflight check is unknown; the training was not started" in refused.stderr
+    assert "`envcheck train` would start the training here, with these checks unknown" in shown.stdout
+
+
+def run_train(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = ":".join(part for part in os.environ["PATH"].split(":") if not Path(part, "torchrun").exists())
+    return subprocess.run(
+        [sys.executable, "-m", "envcheck", "train", "--device", "cpu", *words],
+        cwd=folder, env={**make_variables(folder / "home"), "PATH": path}, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip

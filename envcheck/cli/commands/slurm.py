@@ -32,7 +32,7 @@ class PrologOptions(options.JsonOption, options.DeviceOption):
     skip: tuple[str, ...] = options.skip_option()
     alone: bool = flag("--alone", help="Fail if another process uses a device.")
     drain: bool = flag("--drain", help="Drain bad nodes in Slurm, with the reason.")
-    untold: bool = flag("--fail-on-unknown", help="Fail the node if a check could not run.")
+    untold: bool = flag("--fail-on-unknown", help="Fail if a check could not run.")
     limit_s: float = option(
         "--timeout", type=Seconds(0.1, 600), default=6, show_default=True, metavar="SECONDS",
         help="Time limit for all checks.",

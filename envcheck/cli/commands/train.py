@@ -23,7 +23,15 @@ from envcheck.settings.site_access import NO_SITE
 from launch.runs import backends
 
 CARRIED = ("recipes",)  # copied to other hosts; all other paths are on the hosts
-OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # options of the whole job, which each host gets separately
+OF_EACH = (
+    "master",
+    "runs",
+    "as_json",
+    "gates",
+    "dry_run",
+    "restart",
+    "min_nodes",
+)  # options of the whole job, which each host gets separately
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +79,17 @@ class TrainOptions(
         "--gather", group=OptionGroup.HOSTS, type=Seconds(1, 86400), default=600, show_default=True,
         metavar="SECONDS", help="Time limit for all nodes to join.",
     )  # fmt: skip
+    restart: int = option(
+        "--restart", group=OptionGroup.RUN, type=WholeNumber(0, 100), default=0, metavar="COUNT",
+        help="Restart after faults of card, link, node or host.",
+    )  # fmt: skip
     gates: bool = flag(
         "--gates", group=OptionGroup.PREFLIGHT, is_common=True, help="Run the preflight checks and exit.",
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
+    fail_on_unknown: bool = flag(
+        "--fail-on-unknown", group=OptionGroup.PREFLIGHT, help="Fail if a check could not run."
+    )
     extra: tuple[str, ...] = job_argument(metavar="[FILE] [-- COMMAND | PROGRAM_OPTIONS]")
 
 
@@ -84,6 +99,10 @@ class HostsTrainOptions(options.HostsOptions, TrainOptions):
 
     SELECTED_BY: ClassVar[tuple[str, ...]] = options.OVER_SSH
     host_timeout_s: float = options.host_timeout_option(300)
+    min_nodes: int | None = option(
+        "--min-nodes", group=OptionGroup.HOSTS, type=WholeNumber(1, 10_000), metavar="COUNT",
+        help="Least number of hosts that a restart continues on.", needs=("restart",),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +145,6 @@ class NodeTrainOptions(options.YesOption, TrainOptions):
     resume: str | None = option(
         "--resume", group=OptionGroup.RUN, is_common=True, metavar="RUN",
         help="Resume a run, or 'latest', from its last checkpoint.",
-    )  # fmt: skip
-    restart: int = option(
-        "--restart", group=OptionGroup.RUN, type=WholeNumber(0, 100), default=0, metavar="COUNT",
-        help="Restart after faults of card, link, node or host.",
     )  # fmt: skip
     as_script: bool = options.as_script_flag(excludes=("write",))
     write: Path | None = options.path_option(
@@ -198,11 +213,6 @@ def train(request: HostsTrainOptions | NodeTrainOptions) -> int:
         raise UsageError(
             _("--resume works only on this machine, not with --on {backend}", backend=request.on),
             _("pass the framework's own option after --"),
-        )
-    if request.on != backends.LOCAL and request.restart:
-        raise UsageError(
-            _("--restart works only on this machine, not with --on {backend}", backend=request.on),
-            _("use the scheduler's own option to requeue failed jobs"),
         )
     if (backend := backends.load_session(request.on)) is not None:
         return backend.train(wish, own, backends.PreviewOptions(request.dry_run, request.as_script, write))

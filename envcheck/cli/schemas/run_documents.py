@@ -75,10 +75,16 @@ class TrainHost(Keys):
     record: RunDocument | None = key("Record of the run on this host; null if it sent none.")
 
 
+class HostRestart(Keys):
+    host: str = key("Host that failed first.")
+    fault: str = key("Fault of the infrastructure that ended the run.")
+
+
 class TrainHostsDocument(Keys, like=OutcomeDocument):
     verb: Literal["train"] = key("The command.")
     result: Literal["ready", "refused", "succeeded", "failed", "stopped"] = key("How the command ended.")
     first: str | None = optional_key("Host that failed first; null for none.")
+    restarts: list[HostRestart] = optional_key("Faults after which `--restart` started the run again.")
     hosts: dict[str, TrainHost] = optional_key("How the run ended on each host.")
     gates: dict[str, list[NodeRequirement]] = optional_key("Preflight checks by host.")
 
@@ -286,7 +292,9 @@ class RunDocument(Keys, like=NumberedDocument):
     seconds: float | None = optional_key()
     first_failed_worker: RunWorker | None = optional_key("The worker that failed first; null for none.")
     launcher_lines: list[str] = optional_key("Last lines of the launcher; empty if the run succeeded.")
-    loss: list[tuple[int | None, float | None]] = optional_key("Loss as [step, loss]; an unknown value is null.")
+    loss: list[tuple[int | None, float | Literal["inf", "-inf"] | None]] = optional_key(
+        "Loss as [step, loss]; an unknown step and a loss that is no number are null."
+    )
     tokens_per_s: float | None = optional_key("Median throughput of the job, tokens per second; null if unknown.")
     peak_memory_mib: RunPeakMemory = optional_key("Highest memory use.")
     stopped: GateValues | None = optional_key("Finding of the stop rule that ended the run; null for none.")
@@ -339,8 +347,8 @@ class ComparedValue(Keys):
 
 class ComparedResult(Keys):
     name: str = key("Name of the measured value.")
-    first: float | None = key("Value of the first run; null if unknown.")
-    second: float | None = key("Value of the second run; null if unknown.")
+    first: float | Literal["inf", "-inf"] | None = key("Value of the first run; null if unknown.")
+    second: float | Literal["inf", "-inf"] | None = key("Value of the second run; null if unknown.")
     change: float | None = key("Relative difference of the second run; null if unknown.")
 
 

@@ -37,6 +37,11 @@ class JobParts:
         return {"queue": self.options.queue} if self.options.queue and self.options.gang else {}
 
     @property
+    def restart(self) -> int:
+        """How often the operator may start the job again after its pods were lost."""
+        return self.options.restart
+
+    @property
     def ttl(self) -> Body:
         """How long the ended job is kept."""
         seconds = self.options.placement.ttl_s
@@ -56,7 +61,8 @@ def _name_role(part: PodGroup) -> str:
 
 def _build_replicas(parts: JobParts) -> tuple[Body, ...]:
     """Return the spec of kubeflow's job controller, which several operators share."""
-    policy: Body = {"backoffLimit": 0, "cleanPodPolicy": "Running", **parts.ttl}  # ended pods stay, for their logs
+    # Ended pods stay, for their logs.
+    policy: Body = {"backoffLimit": parts.restart, "cleanPodPolicy": "Running", **parts.ttl}
     if parts.options.gang:
         priority = parts.options.placement.priority_class
         policy["schedulingPolicy"] = {
@@ -66,17 +72,33 @@ def _build_replicas(parts: JobParts) -> tuple[Body, ...]:
         }
     if parts.deadline_s:
         policy["activeDeadlineSeconds"] = parts.deadline_s
+    # ExitCode: pods that were killed (above 127) are started again, those that failed are not.
+    again = "ExitCode" if parts.restart else "Never"
     replicas = {
-        _name_role(part).title(): {"replicas": part.count, "restartPolicy": "Never", "template": template}
+        _name_role(part).title(): {"replicas": part.count, "restartPolicy": again, "template": template}
         for part, template in zip(parts.groups, parts.templates, strict=True)
     }
     return ({"runPolicy": policy, parts.kind.replicas: replicas},)
 
 
+# Exit codes of envcheck with which a pod ends by itself: the same would happen again.
+FAILED = {"operator": "In", "values": sorted({1, 2, 3, 4, 5, 6, 70, 130})}
+
+
+def _make_failure_policy(parts: JobParts) -> Body:
+    """Return when a JobSet starts all of its pods again: after a lost or killed pod, not after one that failed."""
+    if not parts.restart:
+        return {"maxRestarts": 0}
+    rule = {"name": "failed", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    return {"maxRestarts": parts.restart, "rules": [rule]}
+
+
 def _build_indexed_job(parts: JobParts, part: PodGroup, template: Body, labels: Mapping[str, str]) -> Body:
-    """Return the template of a batch Job whose pods have an index and are never started again."""
+    """Return the template of a batch Job whose pods have an index; the job set starts all of them again, or none."""
     deadline = {"activeDeadlineSeconds": parts.deadline_s} if parts.deadline_s else {}
     spec = {"parallelism": part.count, "completions": part.count, "completionMode": "Indexed", "backoffLimit": 0}
+    if parts.restart:
+        spec["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onExitCodes": FAILED}]}
     head = {"metadata": {"labels": dict(labels)}} if labels else {}
     return {**head, "spec": {**spec, **deadline, "template": template}}
 
@@ -90,7 +112,7 @@ def _build_job_set(parts: JobParts) -> tuple[Body, ...]:
         {"name": _name_role(part), "replicas": 1, "template": _build_indexed_job(parts, part, template, {})}
         for part, template in zip(parts.groups, parts.templates, strict=True)
     ]
-    return ({"network": NETWORK, "failurePolicy": {"maxRestarts": 0}, **parts.ttl, "replicatedJobs": jobs},)
+    return ({"network": NETWORK, "failurePolicy": _make_failure_policy(parts), **parts.ttl, "replicatedJobs": jobs},)
 
 
 def _build_train_job(parts: JobParts) -> tuple[Body, ...]:
@@ -98,6 +120,7 @@ def _build_train_job(parts: JobParts) -> tuple[Body, ...]:
     (part,), (template,) = parts.groups, parts.templates
     job = {"name": "node", "template": _build_indexed_job(parts, part, template, STEP)}
     queue = {"metadata": {"annotations": {VOLCANO_QUEUE: parts.options.queue}}} if parts.queue else {}
+    policy = {"failurePolicy": _make_failure_policy(parts)} if parts.restart else {}
     runtime = {
         "apiVersion": parts.kind.version,
         "kind": RUNTIME,
@@ -105,7 +128,7 @@ def _build_train_job(parts: JobParts) -> tuple[Body, ...]:
         "spec": {
             "mlPolicy": {"numNodes": part.count},
             **({"podGroupPolicy": {"volcano": {}}} if parts.options.gang else {}),
-            "template": {**queue, "spec": {"network": NETWORK, "replicatedJobs": [job]}},
+            "template": {**queue, "spec": {"network": NETWORK, **policy, "replicatedJobs": [job]}},
         },
     }
     reference = {"apiGroup": parts.kind.version.partition("/")[0], "kind": RUNTIME, "name": parts.options.name}
@@ -113,7 +136,7 @@ def _build_train_job(parts: JobParts) -> tuple[Body, ...]:
 
 
 def _build_tasks(parts: JobParts) -> tuple[Body, ...]:
-    """Return the spec of a Volcano Job: the first pod that fails ends it, and none is started again."""
+    """Return the spec of a Volcano Job: the first pod that fails ends it; after an eviction all may start again."""
     tasks = [
         {"name": _name_role(part), "replicas": part.count, "minAvailable": part.count, "template": template}
         for part, template in zip(parts.groups, parts.templates, strict=True)
@@ -121,16 +144,17 @@ def _build_tasks(parts: JobParts) -> tuple[Body, ...]:
     for template in parts.templates if parts.deadline_s else ():
         template["spec"]["activeDeadlineSeconds"] = parts.deadline_s
     priority = parts.options.placement.priority_class
+    evicted = [{"event": "PodEvicted", "action": "RestartJob"}] if parts.restart else []
     return (
         {
             "schedulerName": "volcano",
             "minAvailable": parts.count,
             **parts.queue,
             **({"priorityClassName": priority} if priority else {}),
-            "maxRetry": 1,
+            "maxRetry": max(1, parts.restart),
             **parts.ttl,
             "plugins": {"svc": []},
-            "policies": [{"event": "PodFailed", "action": "TerminateJob"}],
+            "policies": [*evicted, {"event": "PodFailed", "action": "TerminateJob"}],
             "tasks": tasks,
         },
     )

@@ -54,6 +54,7 @@ class K8sOptions:
     images: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
     gang: bool = True
+    restart: int = 0
 
 
 @dataclass(frozen=True)

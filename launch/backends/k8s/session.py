@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 
@@ -50,7 +51,9 @@ LOCAL_ONLY_OPTIONS = (
 def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     """Show, write or submit the manifests; return the exit code."""
     _reject_unsupported_options(request, shown)
+    restart, request = request.restart, replace(request, restart=0)  # of the whole job, not of a pod
     options, groups = resolve_pod_groups(request, own)
+    options = replace(options, restart=restart)
     check_values(request, options, groups)
     changes = patches.load_patches([Path(name) for name in own.get("patch") or ()])
     known = {part.architecture for part in groups}

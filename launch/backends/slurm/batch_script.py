@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from envcheck.job.command import fold_lines, format_lines, shell_quote
 from installers.recipes.value_notes import group_options
 from launch.backends.slurm.job_plan import JobComponent, SlurmPlan
+from launch.backends.slurm.node_verdict import RESTARTS
 
 LOOK_MINUTES = 15  # for all preflight checks of a node; more than the sum of the time limits of doctor's commands
 LAST_S = 3600  # after the first launcher has ended, the others may still write a checkpoint
@@ -61,13 +62,19 @@ def _component_options(plan: SlurmPlan, component: JobComponent, first: bool) ->
     if first:
         yield f'--output="{str(plan.run).replace("%", "%%")}/log/slurm.log"'
         yield "--open-mode=append"
-        yield "--requeue" if options.requeue_without_bad else "--no-requeue"
+        yield "--requeue" if options.requeue_without_bad or options.restart else "--no-requeue"
     yield from options.sbatch
 
 
 def _settings_lines(plan: SlurmPlan) -> Iterator[str]:
     yield "# shellcheck disable=SC2016  # single quotes: literal text, and variables that the nodes' shells expand"
     yield "set -euo pipefail"
+    if restarts := plan.options.restart:
+        yield "# Slurm requeues the job after a node failure; it starts anew, unless its own options resume it."
+        yield f"if ((${{SLURM_RESTART_COUNT:-0}} > {max(restarts, RESTARTS * plan.options.requeue_without_bad)})); then"
+        yield '  echo "envcheck: restarted $((SLURM_RESTART_COUNT - 1)) times already" >&2'
+        yield "  exit 5"
+        yield "fi"
     yield "# Shared by all nodes: preflight results, logs, records and checkpoints."
     yield f"export RUN={shlex.quote(str(plan.run))}"
     yield "export SLURM_EXPORT_ENV=ALL  # srun exports all variables even if sbatch has --export"

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -48,7 +49,8 @@ from launch.targets.train_request import TrainRequest
 
 def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     """Show or write the script, or submit it and follow the job; return the exit code."""
-    options = slurm_options.parse_slurm_options(own)
+    options = slurm_options.parse_slurm_options(own, request.restart)
+    request = replace(request, restart=0)  # of the whole job, not of a node
     slurm_options.refuse_unsupported_options(request)
     only_shown = shown.dry_run or shown.as_script or shown.write is not None
     rows = _query_partitions(only_shown)

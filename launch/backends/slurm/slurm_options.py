@@ -29,11 +29,15 @@ class SlurmOptions:
     sbatch: tuple[str, ...] = ()
     requeue_without_bad: bool = False
     drain: bool = False
+    restart: int = 0
 
 
-def parse_slurm_options(own: Mapping[str, Any]) -> SlurmOptions:
-    """Return the options; UsageError if sbatch would not accept a value."""
-    options = SlurmOptions(**own)
+def parse_slurm_options(own: Mapping[str, Any], restart: int = 0) -> SlurmOptions:
+    """Return the options; UsageError if sbatch would not accept a value.
+
+    `restart`: how often Slurm may start the job again.
+    """
+    options = SlurmOptions(**own, restart=restart)
     for word, values, form in (
         ("--partition", options.partition, _NAME),
         ("--account", tuple(filter(None, [options.account])), _NAME),

@@ -18,6 +18,7 @@ from launch.run import run_text, states
 MAX_SENTENCE = 400  # characters of a message
 LINES = 8  # of a gate's evidence, which for gate.doctor lists the failed checks
 UNREACHED, NOT_STARTED = "unreached", "not-started"  # states of a host without a run
+UNREACHABLE = "fleet.reach"  # a host does not answer
 REFUSED = "fleet.command"  # envcheck on the host rejected the command line
 
 
@@ -63,7 +64,7 @@ def parse_gates(did: CommandOutcome) -> list[Finding]:
     if did.code in (errors.SUCCESS, errors.CHECK_FAILED, errors.UNDETERMINED) and found:
         return found
     if did.code is None:
-        return [Finding("fleet.reach", Status.FAIL, describe_failure(did), did.failure.remedy)]
+        return [Finding(UNREACHABLE, Status.FAIL, describe_failure(did), did.failure.remedy)]
     return [Finding(REFUSED if did.code == errors.USAGE else "fleet.answer", Status.FAIL, describe_failure(did))]
 
 

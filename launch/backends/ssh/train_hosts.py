@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import click
 
@@ -18,7 +20,7 @@ from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import translate as spoken
-from envcheck.core.messages import NOTHING, Message, _, mark, verbatim
+from envcheck.core.messages import NOTHING, Message, _, mark, ngettext, verbatim
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
@@ -34,9 +36,11 @@ from installers.hosts.remote_plan import sanitize_line
 from installers.recipes import catalogue
 from installers.recipes.catalogue import JobShape
 from installers.recipes.recipe import Recipe
+from launch import gates, restart_run
 from launch.backends import submission_checks
 from launch.backends.node_findings import findings_values, print_findings
-from launch.backends.ssh import node_outcome
+from launch.backends.ssh import host_restart, node_outcome
+from launch.backends.ssh.host_restart import HostFault
 from launch.backends.ssh.node_outcome import NodeOutcome
 from launch.run import states
 from launch.run.run_text import print_line, print_translated
@@ -58,7 +62,9 @@ class NodesRequest:
     """`words` are the options for each host, `said` is their text as the user typed it; `carried` are files in them.
 
     Preflight checks and starts run on `fanout` hosts at a time, the checks for `host_timeout_s` at most; started hosts
-    run together.
+    run together.  `restart`: how often the run starts again after a fault of the infrastructure; then a faulty host is
+    left out if at least `min_nodes` are left, and the others get up to `gather_s` to be reachable again.  `resume`: the
+    run that a host continues.
     """
 
     hosts: tuple[str, ...]
@@ -73,10 +79,17 @@ class NodesRequest:
     as_json: bool = False
     gates: bool = False
     dry_run: bool = False
+    fail_on_unknown: bool = False
+    restart: int = 0
+    min_nodes: int | None = None
+    gather_s: float = 600.0
+    resume: Mapping[str, str] = field(default_factory=dict)
+    is_master_derived: bool = False
 
     def list_host_options(self, host: str) -> tuple[str, ...]:
         """Return the options of one host. Each has its own run folder, since hosts may share a file system."""
-        count, runs = len(self.hosts), ("--runs", f"{self.runs}/{host}")
+        count, runs = len(self.hosts), ["--runs", f"{self.runs}/{host}"]
+        runs += ["--resume", self.resume[host]] if host in self.resume else []
         if count == 1:  # jobs of one node refuse a rank and a master
             return ("--nnodes", "1", *runs)
         return ("--nnodes", str(count), "--rank", str(self.hosts.index(host)), "--master", self.master, *runs)
@@ -121,18 +134,14 @@ def _check_offer(request: TrainRequest, recipes: Sequence[Recipe]) -> None:
 
 def train_on_hosts(request: NodesRequest) -> int:
     """Run the preflight checks on all hosts, then the training; return the exit code."""
-    request = request if request.master else replace(request, master=resolve_ssh_address(request.hosts[0]))
+    if not request.master:
+        request = replace(request, master=resolve_ssh_address(request.hosts[0]), is_master_derived=True)
     if request.dry_run:
         for host in request.hosts:
             click.echo(f"{host}: envcheck train {shlex.join(request.list_host_options(host))} {request.said}".rstrip())
     stops = runner.StopRequests()
-    found = {
-        did.host: node_outcome.parse_gates(did)
-        for did in runner.run_commands(
-            request.build_order("--gates", deadline_s=request.host_timeout_s), _ignore_line, stops=stops
-        )
-    }
-    has_failed = any(f.status is Status.FAIL for findings in found.values() for f in findings)
+    found = _check_hosts(request, stops)
+    has_failed = bool(gates.select_preventing(_list_findings(found), request.fail_on_unknown))
     if stops.count:
         raise KeyboardInterrupt
     if request.dry_run:
@@ -141,7 +150,67 @@ def train_on_hosts(request: NodesRequest) -> int:
     if request.gates or has_failed:
         return _report_gates(request, found, has_failed)
     print_findings(found, Status.UNKNOWN)
-    return _run_nodes(request, stops)
+    ended, past = _run_nodes(request, stops), list[HostFault]()
+    while len(past) < request.restart and (fault := host_restart.find_host_fault(ended.first)) is not None:
+        past.append(fault)
+        _report_text(ended)
+        again = _prepare_restart(request, ended, past)
+        if again is None:
+            return _report_end(request, ended, past, is_reported=True)
+        request, ended = again, _run_nodes(again, runner.StopRequests())
+    return _report_end(request, ended, past)
+
+
+def _check_hosts(request: NodesRequest, stops: runner.StopRequests) -> dict[str, list[Finding]]:
+    """Return the preflight findings of each host."""
+    order = request.build_order("--gates", deadline_s=request.host_timeout_s)
+    return {did.host: node_outcome.parse_gates(did) for did in runner.run_commands(order, _ignore_line, stops=stops)}
+
+
+def _list_findings(found: Mapping[str, Sequence[Finding]]) -> list[Finding]:
+    return [finding for findings in found.values() for finding in findings]
+
+
+def _prepare_restart(request: NodesRequest, ended: NodesEnd, past: Sequence[HostFault]) -> NodesRequest | None:
+    """Check the hosts of the next attempt; None, with the reason printed, if it cannot start."""
+    fault, until = past[-1], time.monotonic() + request.gather_s
+    text = _("{host}: {fault}", host=fault.host, fault=fault.seen)
+    print_translated(_("restart {number} of {count}: {fault}", number=len(past), count=request.restart, fault=text))
+    request = _choose_hosts(request, fault)
+    request = replace(request, resume=host_restart.choose_resume(request.hosts, ended.nodes))
+    while True:
+        time.sleep(restart_run.DELAY_S)
+        stops = runner.StopRequests()
+        found = _check_hosts(request, stops)
+        if stops.count:
+            raise KeyboardInterrupt
+        failed = gates.select_preventing(_list_findings(found), request.fail_on_unknown)
+        if not failed:
+            print_findings(found, Status.UNKNOWN)
+            return request
+        if request.resume and all(finding.name == node_outcome.REFUSED for finding in failed):
+            print_translated(_("starts from the beginning: not every host has the checkpoint"))
+            request = replace(request, resume={})
+        elif any(finding.name != node_outcome.UNREACHABLE for finding in failed) or time.monotonic() > until:
+            print_findings(found, Status.FAIL)
+            print_translated(_("the training was not started again"))
+            return None
+
+
+def _choose_hosts(request: NodesRequest, fault: HostFault) -> NodesRequest:
+    """Return the request without the faulty host if enough hosts are left, else the same."""
+    left = tuple(host for host in request.hosts if host != fault.host)
+    if request.min_nodes is None or len(left) < request.min_nodes:
+        return request
+    text = ngettext(
+        "left out: {host}; continues on {count} host",
+        "left out: {host}; continues on {count} hosts",
+        len(left),
+        host=fault.host,
+    )
+    print_translated(text)
+    is_master = request.hosts[0] == fault.host and request.is_master_derived
+    return replace(request, hosts=left, master=resolve_ssh_address(left[0]) if is_master else request.master)
 
 
 def _ignore_line(_host: str, _line: str) -> None:
@@ -171,13 +240,23 @@ def _report_gates(request: NodesRequest, found: dict[str, list[Finding]], has_fa
         head = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, **describe_outcome(findings, code)}
         click.echo(json.dumps({**head, "gates": findings_values(found)}, indent=1))
     if not request.as_json or not request.gates:
-        print_findings(found, Status.OK if request.gates else Status.FAIL)
+        least = Status.FAIL if gates.select_closed(findings) else Status.UNKNOWN
+        print_findings(found, Status.OK if request.gates else least)
     if has_failed and not request.gates:
         print_translated(_("the training was not started on any host"))
     return code
 
 
-def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> int:
+@dataclass(frozen=True)
+class NodesEnd:
+    """How a run ended on its hosts; `first` made the others end, None if all succeeded or the user stopped it."""
+
+    nodes: Sequence[NodeOutcome]
+    first: NodeOutcome | None
+    code: int
+
+
+def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> NodesEnd:
     """Run the training on all hosts; the exit code is that of the host that failed first."""
     order: list[str] = []
 
@@ -199,8 +278,7 @@ def _run_nodes(request: NodesRequest, stops: runner.StopRequests) -> int:
     code = errors.INTERRUPTED if stops.count else first.code if first else errors.SUCCESS
     if first and first.code == errors.INTERRUPTED:
         code = errors.TRAINING_FAILED
-    _report_end(request, nodes, first, code)
-    return code
+    return NodesEnd(nodes, first, code)
 
 
 def _find_first_failed(nodes: Sequence[NodeOutcome], order: Sequence[str]) -> NodeOutcome | None:
@@ -215,17 +293,26 @@ def _name_result(code: int) -> str:
     return {errors.SUCCESS: states.SUCCEEDED, errors.INTERRUPTED: states.STOPPED}.get(code, states.FAILED)
 
 
-def _report_end(request: NodesRequest, nodes: Sequence[NodeOutcome], first: NodeOutcome | None, code: int) -> None:
-    result = _name_result(code)
+def _report_end(request: NodesRequest, ended: NodesEnd, past: Sequence[HostFault], is_reported: bool = False) -> int:
+    """Print the end; `past` are the faults after which the run started again, or was to."""
     if request.as_json:
-        why = f"{first.host}: {first.seen or first.state}" if first else result
-        head = {
-            "schema": SCHEMA_VERSION,
-            "verb": "train",
-            "result": result,
-            **errors.outcome_fields(code, why),
-        }
-        hosts = {
+        click.echo(json.dumps(_list_end_values(ended, past), indent=1))
+    if not is_reported:
+        _report_text(ended)
+    return ended.code
+
+
+def _list_end_values(ended: NodesEnd, past: Sequence[HostFault]) -> dict[str, Any]:
+    first, result = ended.first, _name_result(ended.code)
+    why = f"{first.host}: {first.seen or first.state}" if first else result
+    return {
+        "schema": SCHEMA_VERSION,
+        "verb": "train",
+        "result": result,
+        **errors.outcome_fields(ended.code, why),
+        "first": first.host if first else None,
+        "restarts": [{"host": fault.host, "fault": fault.seen} for fault in past],
+        "hosts": {
             node.host: {
                 "rank": node.rank,
                 "state": node.state,
@@ -233,9 +320,13 @@ def _report_end(request: NodesRequest, nodes: Sequence[NodeOutcome], first: Node
                 "seen": node.seen,
                 "record": node.record,
             }
-            for node in nodes
-        }
-        click.echo(json.dumps({**head, "first": first.host if first else None, "hosts": hosts}, indent=1))
+            for node in ended.nodes
+        },
+    }
+
+
+def _report_text(ended: NodesEnd) -> None:
+    nodes, first = ended.nodes, ended.first
     groups: dict[tuple[str, Message], list[NodeOutcome]] = {}
     for node in nodes:
         groups.setdefault((node.state, node.seen), []).append(node)

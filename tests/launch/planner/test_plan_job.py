@@ -141,5 +141,5 @@ def test_an_undetermined_start(on_machine: Any, capsys: pytest.CaptureFixture[st
     document = json.loads(ends[1][1])
 
     assert [code for code, _ in ends] == [3, 3] and document["exit_code"] == 3
-    assert ends[0][1].startswith("envcheck cannot determine whether `envcheck train` would start the training here:")
+    assert ends[0][1].startswith("`envcheck train` would start the training here, with these checks unknown")
     assert document["error"]

@@ -223,14 +223,14 @@ losses = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60)
 
 @given(losses, st.text())
 def test_curve_is_well_formed(values: list[float], title: str) -> None:
-    """Any losses and title yield valid XML without NaN."""
+    """Any losses and title yield valid XML without NaN in coordinates."""
     clean_title = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd]", "", title)
     picture = loss_plot.render_svg(
         [TrainingStep(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title
     )
 
     ElementTree.fromstring(picture)
-    assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', picture)
+    assert not re.search(r'="[^"<>]*\b(nan|inf)\b[^"<>]*"', picture)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
@@ -343,6 +343,14 @@ def test_checkpoints_below_a_folder_for_each_start(tmp_path: Path) -> None:
 
     assert [Path(p).name for p in record.list_checkpoints(tmp_path / "a")] == ["checkpoint-5", "checkpoint-10"]
     assert [Path(p).name for p in record.list_checkpoints(tmp_path / "b")] == ["final"]
+
+
+def test_folders_that_are_no_checkpoints(tmp_path: Path) -> None:
+    """The folder of a start of ms-swift that failed before its first checkpoint is none, nor is TensorBoard's."""
+    for name in ("v0-20261129-151920/images", "runs/now"):
+        (tmp_path / name).mkdir(parents=True)
+
+    assert record.list_checkpoints(tmp_path) == []
 
 
 # ---- environment and request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Sequence
@@ -17,11 +18,14 @@ from envcheck.core.messages import _
 from envcheck.core.model import Finding, Status
 from envcheck.explain import diagnose
 from launch import adopt_run, restart_run, run_end
+from launch.backends.ssh import host_restart
+from launch.backends.ssh.node_outcome import NodeOutcome
+from launch.logs.training_step import TrainingStep
 from launch.rendering import resume_option
 from launch.restart_run import RunOutcome
-from launch.run import record
+from launch.run import loss_plot, record
 from launch.run.launcher import TrainingEnd
-from launch.runs import compare_runs, request_note, run_pages
+from launch.runs import compare_runs, request_note, run_pages, step_lines
 from launch.runs.request_note import RequestNote
 from launch.runs.run_state import Run
 from tests.launch.runs.stand_in import StandInRuns, provision_stand_in
@@ -178,6 +182,58 @@ def test_a_loss_that_became_nan(tmp_path: Path) -> None:
     assert "last loss: nan -> 2" in text and "lowest loss: 2 -> 2" in text
     assert (results["last_loss"]["first"], results["last_loss"]["change"]) == (None, None)
     json.loads(json.dumps(results, allow_nan=False))
+
+
+def test_an_infinite_loss(tmp_path: Path) -> None:
+    """An infinite loss is inf in texts, records, lines of JSON and beside the curve, and not NaN."""
+    steps = [TrainingStep(3.0, 1), TrainingStep(2.0, 2), TrainingStep(math.inf, 3), TrainingStep(-math.inf, 4)]
+    steps += [TrainingStep(math.inf, 5, grad_norm=math.nan)]
+    said = json.loads(json.dumps({"loss": record.list_losses(steps)}, allow_nan=False))
+    run = Run(tmp_path / "a", "failed", None, said)
+    lines: list[str] = []
+    step_lines.StepLines(run, lines.append)(steps[-1])
+    found = compare_runs.as_values(compare_runs.compare_runs(run, run))["results"]
+    omitted = "not drawn: inf at 2 steps, the first is 3; -inf at step 4"
+
+    assert said["loss"] == [[1, 3.0], [2, 2.0], [3, "inf"], [4, "-inf"], [5, "inf"]]
+    assert record.read_losses(said)[2:] == [(3, math.inf), (4, -math.inf), (5, math.inf)]
+    assert "3.000 -> inf, 5 steps" in run_pages.as_page(run)
+    assert json.loads(lines[0]).items() >= {"loss": "inf", "grad_norm": None}.items()
+    assert next(one for one in found if one["name"] == "last_loss")["first"] == "inf"
+    assert omitted in loss_plot.render_text(steps) and omitted in loss_plot.render_svg(steps, "loss")
+    jsonschema.validate(said["loss"], schemas.build_schema("run")["properties"]["loss"])
+
+
+def test_faults_of_recorded_runs() -> None:
+    """The fault of a host is that of its record, or that it was lost; an error of the program is none."""
+    link = {"state": "failed", "diagnoses": [{"name": "network.unreachable"}]}
+    ends = {
+        "lost": NodeOutcome("a", 0, "lost", 5),
+        "link": NodeOutcome("a", 0, "failed", 5, record=link),
+        "program": NodeOutcome("a", 0, "failed", 5, record={"state": "failed", "diagnoses": []}),
+        "stopped": NodeOutcome("a", 0, "stopped", 130, record={**link, "state": "stopped"}),
+    }
+    faults = {name: host_restart.find_host_fault(node) for name, node in ends.items()}
+
+    assert {name: fault and str(fault.seen) for name, fault in faults.items()} == {
+        "lost": "connection lost", "link": "network.unreachable", "program": None, "stopped": None,
+    }  # fmt: skip
+    assert host_restart.find_host_fault(None) is None
+
+
+def test_what_hosts_continue_from() -> None:
+    """Each host continues its own run if all have the same checkpoint, else all continue that of the first one."""
+
+    def end(host: str, *names: str) -> NodeOutcome:
+        said = {"folder": f"/runs/{host}", "checkpoints": [f"/runs/{host}/output/{name}" for name in names]}
+        return NodeOutcome(host, 0, "failed", 5, record=said)
+
+    same, first = [end("a", "checkpoint-5"), end("b", "checkpoint-5")], [end("a", "checkpoint-5"), end("b")]
+
+    assert host_restart.choose_resume("ab", same) == {"a": "/runs/a", "b": "/runs/b"}
+    assert host_restart.choose_resume("ab", first) == {"a": "/runs/a", "b": "/runs/a"}
+    assert host_restart.choose_resume("b", first) == {"b": "/runs/a"}
+    assert host_restart.choose_resume("ab", [end("a"), end("b")]) == {}
 
 
 RESTARTS = (

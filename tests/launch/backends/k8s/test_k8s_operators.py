@@ -51,6 +51,35 @@ def test_manifests_of_each_operator_are_valid(operator: str, system: str) -> Non
             assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
 
 
+RESTARTS = {
+    "training": ("PyTorchJob", {"runPolicy": {"backoffLimit": 3}}),
+    "ascend": ("AscendJob", {"runPolicy": {"backoffLimit": 3}}),
+    "trainer": ("TrainingRuntime", {"template": {"spec": {"failurePolicy": {"maxRestarts": 3}}}}),
+    "jobset": ("JobSet", {"failurePolicy": {"maxRestarts": 3}}),
+    "volcano": ("Job", {"maxRetry": 3}),
+}
+
+
+def contains(found: Any, wanted: Any) -> bool:
+    """Return whether all keys of a mapping, at any depth, have the wanted values."""
+    if not isinstance(wanted, dict):
+        return bool(found == wanted)
+    return isinstance(found, dict) and all(contains(found.get(key), value) for key, value in wanted.items())
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_restarts_by_each_operator(operator: str) -> None:
+    """--restart becomes the operator's own option; pods do not get it, and those that failed are not started again."""
+    bodies = render_documents(*FIVE["swift"], *STORED, "--operator", operator, "--restart", "3")
+    kind, wanted = RESTARTS[operator]
+    text = json.dumps(bodies)
+
+    assert contains(bodies[kind]["spec"], wanted), bodies[kind]["spec"]
+    assert {kind: k8s_parts.list_errors(body) for kind, body in bodies.items()} == {kind: [] for kind in bodies}
+    assert "--restart" not in text
+    assert [sign in text for sign in ('"ExitCode"', '"FailJobSet"', '"PodEvicted"')].count(True) == 1
+
+
 @pytest.mark.parametrize(
     ("operator", "master", "index"),
     [

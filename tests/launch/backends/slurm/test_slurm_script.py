@@ -141,7 +141,9 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("more", ({}, {"requeue_without_bad": True, "drain": True}), ids=("plain", "all"))
+@pytest.mark.parametrize(
+    "more", ({}, {"requeue_without_bad": True, "drain": True}, {"restart": 2}), ids=("plain", "all", "restart")
+)
 def test_the_script_is_clean(name: str, more: dict[str, object], tmp_path: Path) -> None:
     """bash -n and shellcheck report nothing, whatever text the options contain."""
     file = tmp_path / "job.sbatch"
@@ -165,6 +167,19 @@ def test_lines_for_sbatch() -> None:
     assert {"--nodes=8", "--gres=npu:16", "--exclusive", "--mem=0", "--time=2-00", "--account=me"} <= {*lines}
     assert {"--constraint=a2", "--no-requeue", '--output="/shared/runs/x/log/slurm.log"'} <= {*lines}
     assert text.index("#SBATCH") < text.index("set -euo pipefail")
+
+
+@pytest.mark.parametrize(("count", "code"), (("", 0), ("2", 0), ("3", 5)))
+def test_restarts_are_slurms(count: str, code: int, tmp_path: Path) -> None:
+    """--restart lets Slurm requeue the job after a node failure, and the script ends once that was used up."""
+    text = batch_script.render_script(plan_job(REQUESTS["several nodes"], None, restart=2))
+    head = text[: text.index("# Shared by all nodes")]
+    variables = {"PATH": os.environ["PATH"]} | ({"SLURM_RESTART_COUNT": count} if count else {})
+    done = subprocess.run(["bash", "-c", head], env=variables, cwd=tmp_path, capture_output=True, text=True)
+
+    assert "#SBATCH --requeue" in text.splitlines()
+    assert done.returncode == code, done.stderr
+    assert done.stderr == ("envcheck: restarted 2 times already\n" if code else "")
 
 
 def test_a_component_for_each_vendor() -> None:

@@ -27,14 +27,15 @@ pytestmark = pytest.mark.real
 
 
 class FleetJob:
-    """Two hosts with a shared home folder; `runs` is the folder of one test."""
+    """Hosts with a shared home folder, of which most tests use two; `runs` is the folder of one test."""
 
     def __init__(self, fleet: SshFleet, home: Path, recipes: Path) -> None:
         self.fleet, self.home, self.recipes, self.runs = fleet, home, recipes, Path()
 
     def make_options(self, *more: str) -> tuple[str, ...]:
         chosen = ("--recipe", "two-nodes", "--recipes", str(self.recipes), "--runs", str(self.runs / "runs"))
-        return ("train", *chosen, "--gather", "60", "--hosts", "node[01-02]", *more)
+        hosts = () if "--hosts" in more else ("--hosts", "node[01-02]")
+        return ("train", *chosen, "--gather", "60", *hosts, *more)
 
     def run_command(self, *more: str) -> subprocess.CompletedProcess[str]:
         return self.fleet.run_envcheck(*self.make_options(*more), timeout_s=200)
@@ -69,6 +70,16 @@ class FleetJob:
         child.kill()
         pytest.fail(f"no training step: {child.communicate()}", pytrace=False)
 
+    def wait_for_checkpoint(self, child: subprocess.Popen[str]) -> None:
+        """Wait until the first host has saved a checkpoint."""
+        end = time.monotonic() + 90
+        while time.monotonic() < end and child.poll() is None:
+            if any(self.runs.glob("runs/node01/*/output/checkpoint-*")):
+                return
+            time.sleep(0.1)
+        child.kill()
+        pytest.fail(f"no checkpoint: {child.communicate()}", pytrace=False)
+
     def find_run_folder(self, host: SshHost) -> Path:
         """Return the folder of the host's run."""
         (path,) = (self.runs / "runs" / host.name).glob("*-two-nodes-*")
@@ -94,7 +105,7 @@ def made(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         [*argv, "--yes"], env=make_variables(folder / "home"), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    with fleet_parts.start_fleet(folder / "fleet", 2, "cpu") as fleet:
+    with fleet_parts.start_fleet(folder / "fleet", 3, "cpu") as fleet:
         job = FleetJob(fleet, folder / "home", folder / "recipes")
         for host in fleet.hosts:
             job.start_host(host)
@@ -107,6 +118,16 @@ def job(made: FleetJob, tmp_path: Path) -> Iterator[FleetJob]:
     yield made
     for process in list_remaining_processes(tmp_path):
         process.kill()
+
+
+def read_until(child: subprocess.Popen[str], text: str) -> str:
+    """Return what the command prints up to the line with that text."""
+    found = ""
+    for line in child.stderr or ():
+        found += line
+        if text in line:
+            return found
+    pytest.fail(f"not printed: {text}\n{found}", pytrace=False)
 
 
 def read_losses(log: str) -> list[float]:
@@ -188,6 +209,77 @@ def test_a_host_dies(job: FleetJob) -> None:
     assert running == []
 
 
+@pytest.mark.extended
+def test_a_cut_network(job: FleetJob) -> None:
+    """A host behind a cut network is lost after a minute without an answer, and ends its own processes."""
+    host = job.fleet.hosts[1]
+    with job.start_command("--steps", "100000", "--limit", "stalled.seconds=600") as child:
+        job.wait_for_step(child)
+        fleet_parts.run_ip("-n", host.space, "link", "set", "eth0", "down")
+        try:
+            _, err = child.communicate(timeout=400)
+            end = time.monotonic() + 400
+            while list_remaining_processes(job.runs) and time.monotonic() < end:
+                time.sleep(1)
+            running = list_remaining_processes(job.runs)
+        finally:
+            host.stop_sshd()
+            fleet_parts.run_ip("-n", host.space, "link", "set", "eth0", "up")
+            job.start_host(host)
+
+    assert child.returncode == 5, err
+    assert "disconnected  node02: " in err
+    assert running == []
+
+
+def test_restart_after_a_host_died(job: FleetJob) -> None:
+    """--restart waits for the lost host, and continues on the same hosts from the checkpoint of the first one."""
+    with job.start_command("--steps", "150", "--limit", "stalled.seconds=60", "--restart", "1", "--json") as child:
+        job.wait_for_checkpoint(child)
+        job.fleet.hosts[1].stop_sshd()
+        earlier = read_until(child, "restart 1 of 1: node02: connection lost")
+        job.start_host(job.fleet.hosts[1])
+        out, err = child.communicate(timeout=300)
+    document = json.loads(out)
+
+    assert child.returncode == 0, earlier + err
+    jsonschema.validate(document, schemas.build_schema("train-hosts"))
+    assert document["restarts"] == [{"host": "node02", "fault": "connection lost"}]
+    assert {one["state"] for one in document["hosts"].values()} == {"succeeded"}
+    for one in document["hosts"].values():
+        assert Path(one["record"]["resumed_from"]["checkpoint"]).name.startswith("checkpoint-")
+    assert list_remaining_processes(job.runs) == []
+
+
+def test_restart_without_the_host_that_died(job: FleetJob) -> None:
+    """With --min-nodes the lost master is left out: the two others run again, with ranks and a master of their own."""
+    more = ("--limit", "stalled.seconds=60", "--restart", "2", "--min-nodes", "2", "--hosts", "node[01-03]")
+    with job.start_command("--steps", "150", *more, "--json") as child:
+        job.wait_for_checkpoint(child)
+        job.fleet.hosts[0].stop_sshd()
+        out, err = child.communicate(timeout=300)
+    job.start_host(job.fleet.hosts[0])
+    document = json.loads(out)
+
+    assert child.returncode == 0, err
+    assert "left out: node01; continues on 2 hosts" in err
+    assert {name: (one["rank"], one["state"]) for name, one in document["hosts"].items()} == {
+        "node02": (0, "succeeded"),
+        "node03": (1, "succeeded"),
+    }
+    assert [one["host"] for one in document["restarts"]] == ["node01"]
+    assert list_remaining_processes(job.runs) == []
+
+
+def test_no_restart_after_a_fault_of_the_program(job: FleetJob) -> None:
+    """A job whose own program fails is not started again."""
+    done = job.run_command("--steps", "12", "--restart", "2", "--json", "--", "--batch", "-1")
+
+    assert done.returncode == 5, done.stderr
+    assert json.loads(done.stdout)["restarts"] == []
+    assert "restart 1" not in done.stderr
+
+
 def test_ctrl_c(job: FleetJob) -> None:
     """Ctrl-C stops the run on every host; each has the record of an interrupted run, and no process is left."""
     child = job.start_command("--steps", "100000")
@@ -197,7 +289,7 @@ def test_ctrl_c(job: FleetJob) -> None:
 
     assert child.returncode == 130, err
     assert "stopped       node[01-02]" in err, err
-    assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts)
+    assert all((job.find_run_folder(host) / "run.json").exists() for host in job.fleet.hosts[:2])
     assert list_remaining_processes(job.runs) == []
 
 
