@@ -65,18 +65,20 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     now, step = compute_states(job, p), resident_states(job, p.states, stepping=True)
     own = (mark("framework buffers"), framework_buffer_bytes(job))
     constant = (own, (mark("communication buckets"), p.buckets * lasting_buckets(job)))
+    between = (own, (mark("communication buckets"), p.buckets * buckets_between_batches(job)))
     loading = constant if job.sharding == "none" else (own,)  # DeepSpeed's exist from its initialisation on
     fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
-    if job.sharding == "zero1" and job.trains_all:
+    if job.sharding == "zero1" and job.trains_all and not takes_one_batch(job):
         step = replace(step, gradients=step.gradients / job.layout.dense_shards)  # its own partition
-    early = frees_gradients(job) and not fused_step
+    whole = p.accumulated > 0
+    early = (frees_gradients(job) and not fused_step) or whole
     forward = replace(now, gradients=0.0) if early else now
     return (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
-        Phase(PHASES[1], stage, (*state_terms(forward), *constant, *forward_terms(p))),
+        Phase(PHASES[1], stage, (*state_terms(forward), *between, *forward_terms(p))),
         Phase(PHASES[2], stage, backward_terms(p, (forward, now), own)),
         Phase(
             PHASES[3],
@@ -107,6 +109,11 @@ def lasting_buckets(job: PlannedJob) -> float:
     return {"zero1": 0.0, "zero2": 0.0, "zero3": 0.5}.get(job.sharding, 1.0)
 
 
+def buckets_between_batches(job: PlannedJob) -> float:
+    """Return the share of the buckets in the forward pass: ZeRO-1 keeps them until the last micro batch."""
+    return 1.0 if job.sharding == "zero1" and not takes_one_batch(job) else lasting_buckets(job)
+
+
 Terms = tuple[tuple[str, float], ...]
 
 
@@ -116,40 +123,53 @@ def find_larger(*moments: Terms) -> Terms:
 
 
 def forward_terms(p: StageParts) -> Terms:
-    """Return what the forward pass holds: in the last layer its unit is unsharded; later only the root unit, at the loss."""
+    """Return what the forward pass holds when the last layer begins, when it ends, or at the loss: the largest.
+
+    At the loss only the root unit is unsharded.
+    """
     unpacked = (mark("unpacked matrix"), p.unpacked)
     return find_larger(
-        ((mark("gathered layers"), p.gathered_forward), unpacked, *p.kept),
+        ((mark("gathered layers"), p.gathered_first), unpacked, *without_layer(p)),
+        ((mark("gathered layers"), p.gathered_last), unpacked, *p.kept),
         ((mark("gathered layers"), p.gathered_loss), unpacked, *p.kept, (mark("logits and loss"), p.loss)),
     )
 
 
+def without_layer(p: StageParts) -> Terms:
+    """Return the kept activations without those of one layer."""
+    return tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
+
+
 def backward_terms(p: StageParts, states: tuple[ModelStates, ModelStates], own: tuple[str, float]) -> Terms:
-    """Return what the backward pass holds at its start or its end, whichever is more.
+    """Return what the backward pass holds at its start, or when a unit is reduced near its end: the larger.
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
-    start all activations and the old gradients, at the end all gradients and the activations of a layer.  Where the
-    gradients exist from the start, the end of one layer, when its unit is reduced, is the most.
+    start all activations and the old gradients, at the end all gradients and the activations of a layer.  With old
+    gradients, the first reduction is the most.  FSDP1 flattens the gradients of a unit when its layer is done.
     """
     forward, now = states
-    each = (
+    held = (
         own,
         (mark("communication buckets"), p.buckets),
         (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
-        (mark("recomputed layer"), p.working),
-        (mark("layer gradients"), p.gradient),
         (mark("watched inputs"), p.watched),
     )
-    reduced = (mark("unit gradients"), p.unit_gradients)
-    freed = tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
-    if forward == now:
-        return find_larger((*state_terms(now), *each, *p.kept), (*state_terms(now), *each, *freed, reduced))
+    layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
+    reduced = (*layer, (mark("unit gradients"), p.unit_gradients))
+    flattened = ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),)
+    if forward == now or p.accumulated:
+        kept = (*state_terms(forward), *held)
+        first = ((*kept, *without_layer(p), *moment) for moment in (reduced, flattened))
+        return find_larger((*kept, *p.kept, *layer), *first)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    return find_larger(
-        (*state_terms(forward), *each, *p.kept),
-        (*state_terms(late), *each, ("activations", p.layer_kept), reduced),
-    )
+    kept = (*state_terms(late), *held, ("activations", p.layer_kept))
+    return find_larger((*state_terms(forward), *held, *p.kept, *layer), (*kept, *reduced), (*kept, *flattened))
+
+
+def takes_one_batch(job: PlannedJob) -> bool:
+    """Whether a step has one micro batch."""
+    return (job.grad_accum or 1) == 1
 
 
 def frees_gradients(job: PlannedJob) -> bool:
@@ -158,7 +178,7 @@ def frees_gradients(job: PlannedJob) -> bool:
     ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients).
     """
     plain = job.framework.overlap_gradients and job.sharding != "zero3"
-    return plain and (job.grad_accum or 1) == 1 and job.trains_all
+    return plain and takes_one_batch(job) and job.trains_all
 
 
 def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> ModelStates:
