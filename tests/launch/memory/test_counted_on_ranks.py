@@ -42,7 +42,6 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1": {},
     "zero2": {},
     "zero3": {},
-    "ddp, fp32": {"weight": 4},
     "ddp, recomputed": {"recompute": True},
     "fsdp1, recomputed": {"weight": 4, "recompute": True},
     "fsdp1, two micro batches": {"weight": 4, "accumulate": 2},
