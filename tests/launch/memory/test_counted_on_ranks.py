@@ -53,7 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
     "zero3, recomputed": {"recompute": True},
     "zero3, two micro batches": {"accumulate": 2},
     "zero3, more live parameters": {"recompute": True, "live": 3_000_000},
-    "zero3, small sub-groups": {"subgroup": 1_000_000},
+    "zero3, small sub-groups": {"subgroup": 750_000},
     "ddp, four ranks": {"ranks": 4},
     "fsdp1, four ranks": {"weight": 4, "ranks": 4},
     "fsdp1, four ranks, two micro batches": {"weight": 4, "ranks": 4, "accumulate": 2},
