@@ -79,7 +79,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     return (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
         Phase(PHASES[1], stage, (*state_terms(forward), *between, *forward_terms(p))),
-        Phase(PHASES[2], stage, backward_terms(p, (forward, now), own)),
+        Phase(PHASES[2], stage, backward_terms(job, p, (forward, now))),
         Phase(
             PHASES[3],
             stage,
@@ -140,31 +140,34 @@ def without_layer(p: StageParts) -> Terms:
     return tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
 
 
-def backward_terms(p: StageParts, states: tuple[ModelStates, ModelStates], own: tuple[str, float]) -> Terms:
-    """Return what the backward pass holds at its start, or when a unit is reduced near its end: the larger.
+def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates]) -> Terms:
+    """Return what the backward pass holds at its start, or when the first or last units are reduced: the largest.
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
-    start all activations and the old gradients, at the end all gradients and the activations of a layer.  With old
-    gradients, the first reduction is the most.  FSDP1 flattens the gradients of a unit when its layer is done.
+    start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
+    flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.
     """
     forward, now = states
     held = (
-        own,
-        (mark("communication buckets"), p.buckets),
+        (mark("framework buffers"), framework_buffer_bytes(job)),
         (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
     )
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
-    reduced = (*layer, (mark("unit gradients"), p.unit_gradients))
-    flattened = ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),)
-    if forward == now or p.accumulated:
-        kept = (*state_terms(forward), *held)
-        first = ((*kept, *without_layer(p), *moment) for moment in (reduced, flattened))
-        return find_larger((*kept, *p.kept, *layer), *first)
+    at_start = p.buckets * (lasting_buckets(job) if job.sharding == "zero3" else 1.0)
+    start = (*state_terms(forward), *held, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    kept = (*state_terms(late), *held, ("activations", p.layer_kept))
-    return find_larger((*state_terms(forward), *held, *p.kept, *layer), (*kept, *reduced), (*kept, *flattened))
+    first, last = (forward, without_layer(p)), (late, (("activations", p.layer_kept),))
+    reductions = (
+        (*state_terms(kept), *held, (mark("communication buckets"), p.buckets), *activations, *moment)
+        for kept, activations in ((first,) if forward == now or p.accumulated else (first, last))
+        for moment in (
+            (*layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
+            ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),),
+        )
+    )
+    return find_larger(start, *reductions)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

@@ -35,15 +35,13 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
 def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
 
-    The gradients of the root unit (embedding and head) exist from the start of the backward pass to its end, those of a
-    block until they are reduced: 2 bytes each.  The second FSDP copies them into a buffer in the type of the reduction
-    (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).  With whole gradients between micro
-    batches the gradients themselves are counted there.
+    The gradients of the head exist from the start of the backward pass to its end, those of a block until they are
+    reduced, beside whole gradients of earlier micro batches: 2 bytes each.  The second FSDP copies them into a buffer
+    in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
     """
     if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
         return 0.0
-    whole = accumulated_gradient_bytes(job, holding) > 0
-    gradients = 0.0 if whole else C * (block + (holding.head or holding.embedding))
+    gradients = C * (block + (holding.head or holding.embedding))
     return gradients + job.framework.reduce_width * block * job.framework.fully_shard
 
 

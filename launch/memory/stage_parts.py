@@ -181,7 +181,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
-        layer_kept=block_set.sets / max(1, mine - again) if job.sharding == "fsdp" else 0.0,
+        layer_kept=block_set.sets / max(1, mine - again) if job.sharding in ("fsdp", "zero3") else 0.0,
         flat_gradient=sharding_buffers.flat_gradient_bytes(job, block),
         accumulated=sharding_buffers.accumulated_gradient_bytes(job, holding) if job.sharding == "fsdp" else 0.0,
         gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if job.framework.fully_shard else 1.0),

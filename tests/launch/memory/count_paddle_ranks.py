@@ -1,6 +1,6 @@
 """Measure the memory of a real step of paddle's sharding (stage 1) on the CPU, on ranks over gloo.
 
-    PYTHONPATH=. python -m paddle.distributed.launch --nproc_per_node 2 --backend gloo count_paddle_ranks.py CASE.json OUT
+    PYTHONPATH=. python -m paddle.distributed.launch --nproc_per_node 2 --backend gloo THIS.py CASE.json OUT
 
 Each rank writes OUT/RANK.json with the allocator's bytes at the peak of each phase of the second step, and after it, as
 on a card in bf16 (paddle_models.py).
