@@ -71,6 +71,9 @@ LONG = (
 )
 
 
+# DeepSpeed and what it needs besides torch; its operators are not built.
+DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
+
 # HCCL's usual ports lie in the range that the kernel gives to any connection: those of other tests, or their TIME_WAIT,
 # would close gate.ports now and then.  Kept free meanwhile as that gate advises.
 RESERVED, PORTS = Path("/proc/sys/net/ipv4/ip_local_reserved_ports"), "60000-60031"
@@ -141,6 +144,25 @@ def torch_environment() -> Path:
             if done.returncode != 0:
                 pytest.fail(f"the torch environment could not be made:\n{done.stderr}", pytrace=False)
             mark.write_text(wanted.read_text())
+    return place
+
+
+@pytest.fixture(scope="session")
+def deepspeed(torch_environment: Path) -> Path:
+    """A folder with DeepSpeed for the torch environment, kept next to it; a minute the first time."""
+    place = torch_environment.with_name("deepspeed")
+    with place.with_suffix(".lock").open("w") as lock:  # two test runs on one machine
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "complete.txt").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            pip = (str(torch_environment / "bin" / "python"), "-m", "pip", "install", "-q", "--target", str(place))
+            for more in (("--no-deps", "--no-build-isolation", DEEPSPEED[0]), DEEPSPEED[1:]):
+                variables = {**os.environ, "DS_BUILD_OPS": "0"}
+                done = subprocess.run([*pip, *more], env=variables, capture_output=True, text=True, timeout=600)
+                if done.returncode != 0 and any(word in done.stderr for word in UNREACHABLE):
+                    pytest.skip("no package index can be reached, and DeepSpeed is not in the cache")
+                assert done.returncode == 0, done.stderr
+            (place / "complete.txt").touch()
     return place
 
 

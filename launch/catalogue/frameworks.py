@@ -63,8 +63,8 @@ class Framework:
     `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `bucket`, `subgroup`:
     parameters that sharded training holds unsharded, in communication buckets (2 bytes), and in fp32 in the
-    optimizer's sub-group.  `units`, `forward_units`: FSDP blocks held unsharded in
-    the backward and the forward pass; `reduce_width`: bytes of an entry of the flat gradient that FSDP reduces;
+    optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
+    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
@@ -100,7 +100,7 @@ class Framework:
     loss_half: float
     subgroup: float
     units: float
-    forward_units: float
+    fully_shard: bool
     reduce_width: float
     group_width: float
     shards_gradients: bool

@@ -65,19 +65,21 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     now, step = compute_states(job, p), resident_states(job, p.states, stepping=True)
     own = (mark("framework buffers"), framework_buffer_bytes(job))
     constant = (own, (mark("communication buckets"), p.buckets * lasting_buckets(job)))
+    between = (own, (mark("communication buckets"), p.buckets * buckets_between_batches(job)))
     loading = constant if job.sharding == "none" else (own,)  # DeepSpeed's exist from its initialisation on
     fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
-    if job.sharding == "zero1" and job.trains_all:
+    if job.sharding == "zero1" and job.trains_all and not takes_one_batch(job):
         step = replace(step, gradients=step.gradients / job.layout.dense_shards)  # its own partition
-    early = frees_gradients(job) and not fused_step
+    whole = p.accumulated > 0
+    early = (frees_gradients(job) and not fused_step) or whole
     forward = replace(now, gradients=0.0) if early else now
     return (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
-        Phase(PHASES[1], stage, (*state_terms(forward), *constant, *forward_terms(p))),
-        Phase(PHASES[2], stage, backward_terms(p, (forward, now), own)),
+        Phase(PHASES[1], stage, (*state_terms(forward), *between, *forward_terms(p))),
+        Phase(PHASES[2], stage, backward_terms(job, p, (forward, now))),
         Phase(
             PHASES[3],
             stage,
@@ -107,6 +109,11 @@ def lasting_buckets(job: PlannedJob) -> float:
     return {"zero1": 0.0, "zero2": 0.0, "zero3": 0.5}.get(job.sharding, 1.0)
 
 
+def buckets_between_batches(job: PlannedJob) -> float:
+    """Return the share of the buckets in the forward pass: ZeRO-1 keeps them until the last micro batch."""
+    return 1.0 if job.sharding == "zero1" and not takes_one_batch(job) else lasting_buckets(job)
+
+
 Terms = tuple[tuple[str, float], ...]
 
 
@@ -116,40 +123,56 @@ def find_larger(*moments: Terms) -> Terms:
 
 
 def forward_terms(p: StageParts) -> Terms:
-    """Return what the forward pass holds: in the last layer its unit is unsharded; later only the root unit, at the loss."""
+    """Return what the forward pass holds when the last layer begins, when it ends, or at the loss: the largest.
+
+    At the loss only the root unit is unsharded.
+    """
     unpacked = (mark("unpacked matrix"), p.unpacked)
     return find_larger(
-        ((mark("gathered layers"), p.gathered_forward), unpacked, *p.kept),
+        ((mark("gathered layers"), p.gathered_first), unpacked, *without_layer(p)),
+        ((mark("gathered layers"), p.gathered_last), unpacked, *p.kept),
         ((mark("gathered layers"), p.gathered_loss), unpacked, *p.kept, (mark("logits and loss"), p.loss)),
     )
 
 
-def backward_terms(p: StageParts, states: tuple[ModelStates, ModelStates], own: tuple[str, float]) -> Terms:
-    """Return what the backward pass holds at its start or its end, whichever is more.
+def without_layer(p: StageParts) -> Terms:
+    """Return the kept activations without those of one layer."""
+    return tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
+
+
+def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates]) -> Terms:
+    """Return what the backward pass holds at its start, or when the first or last units are reduced: the largest.
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
-    start all activations and the old gradients, at the end all gradients and the activations of a layer.  Where the
-    gradients exist from the start, the end of one layer, when its unit is reduced, is the most.
+    start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
+    flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.
     """
     forward, now = states
-    each = (
-        own,
-        (mark("communication buckets"), p.buckets),
+    held = (
+        (mark("framework buffers"), framework_buffer_bytes(job)),
         (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
-        (mark("recomputed layer"), p.working),
-        (mark("layer gradients"), p.gradient),
         (mark("watched inputs"), p.watched),
     )
-    reduced = (mark("unit gradients"), p.unit_gradients)
-    freed = tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
-    if forward == now:
-        return find_larger((*state_terms(now), *each, *p.kept), (*state_terms(now), *each, *freed, reduced))
+    layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
+    at_start = p.buckets * (lasting_buckets(job) if job.sharding == "zero3" else 1.0)
+    start = (*state_terms(forward), *held, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    return find_larger(
-        (*state_terms(forward), *each, *p.kept),
-        (*state_terms(late), *each, ("activations", p.layer_kept), reduced),
+    first, last = (forward, without_layer(p)), (late, (("activations", p.layer_kept),))
+    reductions = (
+        (*state_terms(kept), *held, (mark("communication buckets"), p.buckets), *activations, *moment)
+        for kept, activations in ((first,) if forward == now or p.accumulated else (first, last))
+        for moment in (
+            (*layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
+            ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),),
+        )
     )
+    return find_larger(start, *reductions)
+
+
+def takes_one_batch(job: PlannedJob) -> bool:
+    """Whether a step has one micro batch."""
+    return (job.grad_accum or 1) == 1
 
 
 def frees_gradients(job: PlannedJob) -> bool:
@@ -158,7 +181,7 @@ def frees_gradients(job: PlannedJob) -> bool:
     ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients).
     """
     plain = job.framework.overlap_gradients and job.sharding != "zero3"
-    return plain and (job.grad_accum or 1) == 1 and job.trains_all
+    return plain and takes_one_batch(job) and job.trains_all
 
 
 def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> ModelStates:

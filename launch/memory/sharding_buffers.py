@@ -12,7 +12,8 @@ C = 2.0
 def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, units: float | None = None) -> float:
     """Return the bytes of gathered parameters: ZeRO-3 2 min(N, live parameters), FSDP 2 (units x block + root unit).
 
-    `units`: the unsharded blocks, if they are not those of the backward pass.
+    `units`: the unsharded blocks, if they are not those of the backward pass.  In the forward pass FSDP1 has one, as it
+    does not prefetch there; FSDP2 holds the last gathered buffer until the next is copied out: three, then two.
 
     ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  The root unit is embedding and
     head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
@@ -24,7 +25,9 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
         each = bytes_per_parameter(job.quant) if job.quant else C
-        units = each * (job.framework.units if units is None else units) * block + C * (holding.embedding + holding.head)
+        units = each * (job.framework.units if units is None else units) * block + C * (
+            holding.embedding + holding.head
+        )
         return min(C * holding.total, units) + accumulated_gradient_bytes(job, holding)
     return 0.0
 
@@ -32,20 +35,24 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
 def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
 
-    The gradients of the root unit (embedding and head) exist from the start of the backward pass to its end, those of a
-    block until they are reduced: 2 bytes each.  The second FSDP copies them into a buffer in the type of the reduction
-    (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).  With whole gradients between micro
-    batches the gradients themselves are counted there.
+    The gradients of the head exist from the start of the backward pass to its end, those of a block until they are
+    reduced, beside whole gradients of earlier micro batches: 2 bytes each.  The second FSDP copies them into a buffer
+    in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
     """
     if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
         return 0.0
-    whole = accumulated_gradient_bytes(job, holding) > 0
-    gradients = 0.0 if whole else C * (block + (holding.head or holding.embedding))
-    return gradients + job.framework.reduce_width * block
+    gradients = C * (block + (holding.head or holding.embedding))
+    return gradients + job.framework.reduce_width * block * job.framework.fully_shard
+
+
+def flat_gradient_bytes(job: PlannedJob, block: float) -> float:
+    """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block, 2 per entry."""
+    joins = job.sharding == "fsdp" and job.trains_all and not job.framework.fully_shard
+    return C * block if joins and not (job.layout.pp > 1 and job.framework.pipelined_shards) else 0.0
 
 
 def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
-    """Return the bytes of sharded gradients that do not exist yet when FSDP reduces the second block: two and the root's."""
+    """Return the bytes of sharded gradients that are not there when FSDP reduces one block before the first."""
     if job.sharding != "fsdp":
         return 0.0
     root = holding.embedding + holding.head
@@ -89,8 +96,8 @@ def held_input_bytes(job: PlannedJob, inputs: float) -> float:
 def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
     """Return the bytes of communication buckets, 2 per entry.
 
-    ZeRO-3: the bucket of gradients and its flattened input, at most the trained parameters; ZeRO-1 and 2: both in full; plain data parallelism: the gradients once more
-    (PyTorch DistributedDataParallel, gradient_as_bucket_view).
+    ZeRO-3: the bucket of gradients and its flattened input, at most the trained parameters; ZeRO-1 and 2: both in full;
+    plain data parallelism: the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view).
     """
     if job.sharding == "zero3":
         return C * min(trained, job.framework.bucket)

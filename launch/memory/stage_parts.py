@@ -40,7 +40,10 @@ class StageParts:
     unit_gradients: float = 0.0
     unreduced: float = 0.0
     layer_kept: float = 0.0
-    gathered_forward: float = 0.0
+    flat_gradient: float = 0.0
+    accumulated: float = 0.0
+    gathered_first: float = 0.0
+    gathered_last: float = 0.0
     gathered_loss: float = 0.0
     watched: float = 0.0
 
@@ -187,8 +190,11 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
-        layer_kept=block_set.sets / max(1, mine - again) if job.sharding == "fsdp" else 0.0,
-        gathered_forward=sharding_buffers.unsharded_bytes(job, holding, block, job.framework.forward_units),
+        layer_kept=block_set.sets / max(1, mine - again) if job.sharding in ("fsdp", "zero3") else 0.0,
+        flat_gradient=sharding_buffers.flat_gradient_bytes(job, block),
+        accumulated=sharding_buffers.accumulated_gradient_bytes(job, holding) if job.sharding == "fsdp" else 0.0,
+        gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if job.framework.fully_shard else 1.0),
+        gathered_last=sharding_buffers.unsharded_bytes(job, holding, block, 2.0 if job.framework.fully_shard else 1.0),
         gathered_loss=sharding_buffers.unsharded_bytes(job, holding, block, 0.0),
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
     )

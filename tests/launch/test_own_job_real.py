@@ -83,23 +83,6 @@ dataloader_num_workers: 0
 dataset_num_proc: 1
 use_cpu: true
 """
-# DeepSpeed and what it needs besides torch; its operators are not built.
-DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
-
-
-@pytest.fixture(scope="module")
-def deepspeed(torch_environment: Path) -> Path:
-    """A folder with DeepSpeed for the torch environment, kept next to it; a minute the first time."""
-    place = torch_environment.with_name("deepspeed")
-    if not (place / "complete.txt").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        pip = (str(torch_environment / "bin" / "python"), "-m", "pip", "install", "-q", "--target", str(place))
-        for more in (("--no-deps", "--no-build-isolation", DEEPSPEED[0]), DEEPSPEED[1:]):
-            variables = {**os.environ, "DS_BUILD_OPS": "0"}
-            done = subprocess.run([*pip, *more], env=variables, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, done.stderr
-        (place / "complete.txt").touch()
-    return place
 
 
 @pytest.fixture(scope="module")

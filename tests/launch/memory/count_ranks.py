@@ -9,6 +9,7 @@ The bytes are those of live storages after and at the peak of each phase of the 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -44,12 +45,12 @@ class RankLedger(StorageLedger):
             ledger.open_storage(storage, "resized")
             return result
 
-        torch.UntypedStorage.resize_ = resize_and_record  # type: ignore[method-assign,assignment]
+        torch.UntypedStorage.resize_ = resize_and_record
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        torch.UntypedStorage.resize_ = self.resize  # type: ignore[method-assign]
+        torch.UntypedStorage.resize_ = self.resize
         super().__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -230,8 +231,6 @@ class ZeroTrainer(Trainer):
     """DeepSpeed in bf16, with small buckets; its optimizer is torch's AdamW, which steps on the host if offloaded."""
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
-        import deepspeed
-
         stage, bucket = int(case["kind"][4]), case["bucket"]
         zero: dict[str, Any] = {
             "stage": stage, "reduce_bucket_size": bucket, "allgather_bucket_size": bucket, "overlap_comm": True,
@@ -248,7 +247,9 @@ class ZeroTrainer(Trainer):
         }  # fmt: skip
         self.case = case
         optimizer = make_optimizer(model, fused=True)
-        self.model, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+        self.model, self.optimizer, _, _ = import_deepspeed().initialize(
+            model=model, optimizer=optimizer, config=config
+        )
 
     def compute_loss(self, ids: torch.Tensor) -> torch.Tensor:
         loss: torch.Tensor = self.model(input_ids=ids, labels=ids).loss
@@ -274,7 +275,7 @@ class ZeroTrainer(Trainer):
                 list(self.model.module.parameters()),
                 [getattr(p, "ds_tensor", None) for p in self.model.module.parameters()],
             ],
-            "master weights": list(masters),
+            "master weights": list(masters or ()),
             "moments": [list(state.values()) for state in inner.state.values()],
         }
 
@@ -321,12 +322,20 @@ def build_model(case: dict[str, Any]) -> Any:
     return model
 
 
+def import_deepspeed() -> Any:
+    """Return DeepSpeed without its collective in shared memory, which it would compile; gloo does the same."""
+    import deepspeed
+    import deepspeed.comm.torch
+
+    deepspeed.comm.torch.build_shm_op = lambda: None
+    return deepspeed
+
+
 def shard_from_the_start() -> Any:
     """Return DeepSpeed's context that shards parameters when they are made, as transformers' from_pretrained does."""
-    import deepspeed
-
-    return deepspeed.zero.Init(config_dict_or_path={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
-                                                    "zero_optimization": {"stage": 3}})  # fmt: skip
+    zero = {"stage": 3}
+    config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": zero}
+    return import_deepspeed().zero.Init(config_dict_or_path=config)
 
 
 def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
@@ -336,8 +345,10 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     ledger = RankLedger(vocab)
     with ledger:
         model = build_model(case)
+        gc.collect()  # modules made by DeepSpeed refer to themselves
         ledger.end_phase("model")
         trainer = KINDS[case["kind"]](model, case)
+        dist.barrier()  # ends the broadcast of the parameters
         ledger.end_phase("load")
         for _ in range(2):
             run_step(trainer, ledger, ids)

@@ -251,7 +251,8 @@ def test_usable_memory_of_a_910b() -> None:
 def test_fsdp_holds_the_working_units_gradients() -> None:
     """Full training under FSDP holds the unsharded gradients of a block and of the root unit in the backward pass.
 
-    The second FSDP copies those of the block for their reduction; adapters, and other schemes, hold none.
+    The gradients of an untied embedding come last.  FSDP1 joins those of the block in a flat one, FSDP2 copies them for
+    their reduction; adapters, and other schemes, hold none.
     """
     f = frameworks.load_frameworks()["generic"]
     model = models.load_model("llama-3-8b")
@@ -259,12 +260,14 @@ def test_fsdp_holds_the_working_units_gradients() -> None:
         model=model, framework=f, device=devices.find_device("A100"), memory_gib=80, layout=ParallelLayout(cards=8),
         sharding="fsdp", grad_accum=1,
     )  # fmt: skip
-    block, ends = model.layer_params(0).total, 2 * model.vocab * model.hidden
-    held = build_stage_parts(job, 0).unit_gradients
-    second = build_stage_parts(replace(job, framework=replace(f, watches_inputs=False)), 0).unit_gradients
+    block, head = model.layer_params(0).total, model.vocab * model.hidden
+    first = build_stage_parts(job, 0)
+    second = build_stage_parts(replace(job, framework=replace(f, fully_shard=True, reduce_width=4.0)), 0)
 
-    assert held == pytest.approx(2 * (block + ends), rel=1e-4)
-    assert second == pytest.approx(held + f.gradient * block, rel=1e-4)
+    assert first.unit_gradients == pytest.approx(2 * (block + head), rel=1e-4)
+    assert first.flat_gradient == pytest.approx(2 * block, rel=1e-4)
+    assert second.unit_gradients == pytest.approx(first.unit_gradients + 4 * block, rel=1e-4)
+    assert second.flat_gradient == 0
     assert build_stage_parts(replace(job, sharding="zero3"), 0).unit_gradients == 0
     assert build_stage_parts(replace(job, method="lora", adapter=Adapter(8)), 0).unit_gradients == 0
 

@@ -205,19 +205,23 @@ def test_second_fsdp_reduces_every_micro_batch() -> None:
         for way in ("fsdp", "fsdp2")
     }
 
-    assert whole["fsdp"] > 12 and whole["fsdp2"] < 2
+    assert whole["fsdp"] > 10 and whole["fsdp2"] < 2
 
 
 def test_buckets_of_a_deepspeed_configuration() -> None:
     """Sizes of a ds_config replace the defaults: 2 bytes for each entry of two buffers, and of live parameters."""
     cells = {"cards": "8", "recompute": "full", "weight_dtype": "bf16"}
-    plain, small = (predict_peak(**cells, sharding="zero2", reduce_bucket_size=size) for size in ("", "50000000"))
+    plain, small = (
+        predict_peak(**cells, metric="max_reserved", sharding="zero2", reduce_bucket_size=size)
+        for size in ("", "50000000")
+    )
     usual, live = (
-        predict_peak(**cells, sharding="zero3", stage3_max_live_parameters=size) for size in ("", "400000000")
+        predict_peak(**cells, micro_batch="8", sharding="zero3", stage3_max_live_parameters=size)
+        for size in ("", "800000000")
     )
 
     assert (plain - small) * 2**30 == pytest.approx(2 * (4e8 - 1e8), rel=0.01)
-    assert (usual - live) * 2**30 == pytest.approx(2 * 6e8, rel=0.01)
+    assert (usual - live) * 2**30 == pytest.approx(2 * 2e8, rel=0.01)
 
 
 def test_automodel_is_not_megatron() -> None:

@@ -1,0 +1,159 @@
+"""Compare sharded training steps, counted on 2 to 4 real ranks on the CPU, with the planner's phases.
+
+count_ranks.py counts in a separate environment: torch's DistributedDataParallel and both FSDPs, DeepSpeed's ZeRO.
+The model is small and has few tokens, so that states, units and buckets are most of the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.catalogue import frameworks, model_config
+from launch.memory.phases import list_phases
+from launch.memory.planned_job import ParallelLayout, PlannedJob, Precision, Recompute
+from tests.launch.planner.planner_helpers import A100, GENERIC
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("count_ranks.py")
+MARGIN = 0.02
+LLAMA = {
+    "num_hidden_layers": 8, "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32,
+    "intermediate_size": 704, "vocab_size": 1024,
+}  # fmt: skip
+PLAIN = {
+    "type": "llama", "config": LLAMA, "batch": 1, "tokens": 128, "recompute": False, "accumulate": 1, "ranks": 2,
+    "bucket": 1_000_000, "subgroup": 10**9, "live": 1_000_000, "weight": 2, "offload": [],
+}  # fmt: skip
+# FSDP2 as torchtitan configures it, with the modules of transformers and torch's foreach AdamW.
+FULLY_SHARD = replace(frameworks.load_frameworks()["torchtitan"], kernels=GENERIC.kernels, step=GENERIC.step)
+
+CASES: dict[str, dict[str, Any]] = {
+    "ddp": {},
+    "fsdp1": {"weight": 4},
+    "fsdp2": {"weight": 4},
+    "zero1": {},
+    "zero2": {},
+    "zero3": {},
+    "ddp, recomputed": {"recompute": True},
+    "fsdp1, recomputed": {"weight": 4, "recompute": True},
+    "fsdp1, two micro batches": {"weight": 4, "accumulate": 2},
+    "fsdp2, recomputed": {"weight": 4, "recompute": True},
+    "fsdp2, two micro batches": {"weight": 4, "accumulate": 2},
+    "zero1, two micro batches": {"accumulate": 2},
+    "zero2, recomputed": {"recompute": True},
+    "zero2, two micro batches": {"accumulate": 2},
+    "zero3, recomputed": {"recompute": True},
+    "zero3, two micro batches": {"accumulate": 2},
+    "zero3, more live parameters": {"recompute": True, "live": 3_000_000},
+    "zero3, small sub-groups": {"subgroup": 750_000},
+    "ddp, four ranks": {"ranks": 4},
+    "fsdp1, four ranks": {"weight": 4, "ranks": 4},
+    "fsdp1, four ranks, two micro batches": {"weight": 4, "ranks": 4, "accumulate": 2},
+    "fsdp2, four ranks": {"weight": 4, "ranks": 4},
+    "zero1, four ranks": {"ranks": 4},
+    "zero2, four ranks": {"ranks": 4},
+    "zero3, four ranks": {"ranks": 4},
+}
+REAL = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
+MARKED = [pytest.param(name, marks=[pytest.mark.extended] if name not in REAL else []) for name in CASES]
+
+
+def make_case(name: str) -> dict[str, Any]:
+    """Return the input of count_ranks.py."""
+    return {**PLAIN, **CASES[name], "kind": name.partition(",")[0]}
+
+
+def list_group(name: str) -> tuple[str, ...]:
+    """Return the cases that one start of the ranks counts: of the same tier, ranks and library."""
+
+    def key(each: str) -> tuple[Any, ...]:
+        return each in REAL, each.startswith("zero"), make_case(each)["ranks"]
+
+    return tuple(each for each in CASES if key(each) == key(name))
+
+
+Count = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def count(torch_environment: Path, deepspeed: Path, tmp_path_factory: pytest.TempPathFactory) -> Count:
+    """Return the function that counts a case on the first rank, with its group."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def count_case(name: str) -> dict[str, Any]:
+        if name not in found:
+            group = list_group(name)
+            found.update(zip(group, run_ranks(torch_environment, deepspeed, group, tmp_path_factory), strict=True))
+        return found[name]
+
+    return count_case
+
+
+def run_ranks(
+    environment: Path, deepspeed: Path, group: tuple[str, ...], folders: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    folder, cases = folders.mktemp("ranks"), [make_case(name) for name in group]
+    (folder / "cases.json").write_text(json.dumps(cases))
+    argv = [str(environment / "bin" / "torchrun"), "--standalone", "--nproc-per-node", str(cases[0]["ranks"])]
+    variables = {
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(deepspeed))), "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo", "DS_ACCELERATOR": "cpu",
+    }  # fmt: skip
+    done = subprocess.run(
+        [*argv, str(PROGRAM), str(folder / "cases.json"), str(folder)],
+        env=variables, capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    counted: list[dict[str, Any]] = json.loads((folder / "0.json").read_text())
+    return counted
+
+
+def make_job(case: dict[str, Any]) -> PlannedJob:
+    """Return the planner's job for the same step."""
+    kind, bucket = case["kind"], case["bucket"]
+    config = {**case["config"], "model_type": case["type"], "architectures": ["LlamaForCausalLM"]}
+    zero = kind.startswith("zero")
+    sized = replace(GENERIC, reduce=2 * bucket, bucket=2 * bucket, subgroup=case["subgroup"], gathered=case["live"])
+    lean, wide = Precision(2, 2, 0, 4), Precision(4, 4, 0, 8)
+    return PlannedJob(
+        model=model_config.parse_model(config, "counted", "config.json"),
+        framework=sized if zero else FULLY_SHARD if kind == "fsdp2" else GENERIC,
+        device=A100, memory_gib=80, layout=ParallelLayout(cards=case["ranks"]),
+        precision=Precision() if zero else wide if case["weight"] == 4 else lean,
+        sharding={"ddp": "none", "fsdp1": "fsdp", "fsdp2": "fsdp"}.get(kind, kind),
+        offload=frozenset(case["offload"]), recompute=Recompute("full" if case["recompute"] else "none"),
+        seq_len=case["tokens"], micro_batch=case["batch"], grad_accum=case["accumulate"], meter="allocated",
+    )  # fmt: skip
+
+
+def compare_phases(case: dict[str, Any], counted: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return (planned, counted) bytes of each phase: of the peak, and for loading of what stays."""
+    planned = {phase.name: phase.total for phase in list_phases(make_job(case), 0)[:4]}
+    phases = counted["phases"]
+    # DeepSpeed's initialisation makes the optimizer's states as well: its model is loaded before.
+    loaded = phases["model" if case["kind"].startswith("zero") else "load"]["end"]
+    return {name: (size, loaded if name == "load" else phases[name]["peak"]) for name, size in planned.items()}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_phases(name: str, count: Count) -> None:
+    """Load, forward and loss, backward and optimizer step are predicted within 2 % of the counted bytes."""
+    for phase, (planned, counted) in compare_phases(make_case(name), count(name)).items():
+        assert planned == pytest.approx(counted, rel=MARGIN), phase
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_states(name: str, count: Count) -> None:
+    """Moments and fp32 copies are predicted within 0.1 % on every rank's shard."""
+    states, step = count(name)["states"], dict(list_phases(make_job(make_case(name)), 0)[3].terms)
+
+    assert step["moments"] == pytest.approx(states["moments"], rel=0.001)
+    assert step["master weights"] == pytest.approx(states.get("master weights", 0), rel=0.001)
