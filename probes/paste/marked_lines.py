@@ -37,6 +37,31 @@ def _fold_digits(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
 
 
+class MarkIndex:
+    """Finds which of several groups of marks a line has: each group is words anywhere, and words at the begin."""
+
+    def __init__(self, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        self._words: dict[bytes, list[int]] = {}
+        self._begins: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._unmarked = [at for at, (words, begins) in enumerate(groups) if not (words or begins)]
+        for at, (words, begins) in enumerate(groups):
+            for word in words:
+                self._words.setdefault(_fold_digits(word), []).append(at)
+            for begin in map(_fold_digits, begins):
+                self._begins.setdefault(begin[:_SHORTEST], []).append((begin, at))
+
+    def find_marked(self, line: str) -> list[int]:
+        """Return the positions of the groups of which the line has a mark, or which have none, in order."""
+        folded = _fold_digits(line)
+        text = folded.lstrip(_BEFORE)
+        found = [*self._unmarked]
+        found += [at for begin, at in self._begins.get(text[:_SHORTEST], ()) if text.startswith(begin)]
+        for word, positions in self._words.items():
+            if word in folded:
+                found += positions
+        return sorted({*found}) if len(found) > 1 else found
+
+
 def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:
     """Return the indices of the lines that have a mark, in order; digits in a mark stand for any digits."""
     folded = _fold_digits("\n".join(lines)).split(b"\n")
