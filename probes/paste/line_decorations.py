@@ -148,6 +148,9 @@ def _strip_prefixes(lines: list[str]) -> list[str]:
 
 def _strip_prefixed_tables(lines: list[str]) -> list[str]:
     """Return the lines without the prefixes of those tables that have one before their borders."""
+    text = "\n".join(lines)
+    if "----" not in text and "====" not in text:
+        return lines
     likely = (line for line in lines if line[:1] not in ("|", "+", "") and ("----" in line or "====" in line))
     found = [match[1] for line in likely if (match := _PREFIXED_BORDER.match(line))]
     shapes = {_prefix_shape(prefix) for prefix in found if _MARK.fullmatch(prefix) or _PREFIX.fullmatch(prefix)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SHORTEST = 3  # characters of the words with which a line may begin
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
@@ -49,10 +50,13 @@ class MarkIndex:
                 self._words.setdefault(_fold_digits(word), []).append(at)
             for begin in map(_fold_digits, begins):
                 self._begins.setdefault(begin[:_SHORTEST], []).append((begin, at))
+        self._find = lru_cache(maxsize=4096)(self._find_folded)  # most lines of a watch log differ by digits alone
 
     def find_marked(self, line: str) -> list[int]:
         """Return the positions of the groups of which the line has a mark, or which have none, in order."""
-        folded = _fold_digits(line)
+        return self._find(_fold_digits(line))
+
+    def _find_folded(self, folded: bytes) -> list[int]:
         text = folded.lstrip(_BEFORE)
         found = [*self._unmarked]
         found += [at for begin, at in self._begins.get(text[:_SHORTEST], ()) if text.startswith(begin)]
