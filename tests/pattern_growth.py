@@ -28,10 +28,12 @@ PACKAGES = ("envcheck", "probes", "installers", "launch")
 PROGRAMS = ".programs"  # modules that other interpreters run as programs
 METHODS = ("search", "match", "fullmatch")
 SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split", "scanner"}
-SHORT, MIDDLE, LONG = 2_000, 4_000, 16_000  # characters
+SHORT = 2_000  # characters
+LENGTHS, TIMES = (16_000, 4_000), 4  # characters of the text that is compared with a fourth of it
 SHORT_S, LONG_S = 0.0008, 0.04  # a linear pattern needs a hundredth of it
-LINEAR = 7.0  # how many times as long LONG takes as MIDDLE: 4 if linear, 16 if quadratic
-GIVE_UP_S = 6.0  # a pattern with a large constant needs 2 s for LONG
+LINEAR = 7.0  # how many times as long a text takes as a fourth of it: 4 if linear, 16 if quadratic
+GIVE_UP_S = 6.0  # then a shorter text is measured: on a busy machine, all patterns take longer
+SHORT_GIVE_UP_S = 3.0  # no linear pattern needs a tenth of it for SHORT
 MOST_BODIES = 8
 LOOKS = re.compile(r"\\\\[dswSDWb]|\(\?[:<!=P]|\[\^|\.[*+]|\][*+?{]")
 _constants: Any = re._constants  # type: ignore[attr-defined]
@@ -306,39 +308,60 @@ def measure_growth(found: FoundPattern) -> str:
     compiled = re.compile(found.pattern, found.flags)
     for number, short in enumerate(make_hostile_texts(found, SHORT)):
         for method in found.methods:
-            if _time_method(compiled, method, short, SHORT_S) <= SHORT_S:
+            took = _time_method(compiled, method, short, SHORT_S, SHORT_GIVE_UP_S)
+            if took <= SHORT_S:
                 continue
-            middle, long = (
-                next(itertools.islice(make_hostile_texts(found, size), number, None)) for size in (MIDDLE, LONG)
-            )
-            took = _time_method(compiled, method, long, LONG_S)
-            before = _time_method(compiled, method, middle, 0.0) if LONG_S < took < GIVE_UP_S else 0.0
-            if took >= GIVE_UP_S or (before and took / before > LINEAR):
-                return f"{method} on {short[:30]!r}...: {before:.3f} s for {MIDDLE} characters, {took:.2f} s for {LONG}"
+            if took >= SHORT_GIVE_UP_S:
+                return f"{method} on {short[:30]!r}...: more than {took:.0f} s for {SHORT} characters"
+            if slow := _compare_lengths(found, compiled, method, number):
+                return f"{method} on {short[:30]!r}...: {slow}"
     return ""
 
 
-def _time_method(compiled: re.Pattern[Any], method: str, text: str | bytes, enough: float) -> float:
-    """Return the least CPU seconds of up to three runs; one below `enough` suffices."""
-    best = GIVE_UP_S
+def _compare_lengths(found: FoundPattern, compiled: re.Pattern[Any], method: str, number: int) -> str:
+    """Return "" if the time grows as the hostile text with this number does, else the times.
+
+    Only times of one pattern are compared, so that a busy machine changes nothing.
+    """
+    took = GIVE_UP_S
+    for length in LENGTHS:
+        took = _time_method(compiled, method, _make_text(found, number, length), LONG_S)
+        if took <= LONG_S and length == LENGTHS[0]:
+            return ""
+        if took < GIVE_UP_S:
+            before = _time_method(compiled, method, _make_text(found, number, length // TIMES), 0.0)
+            is_slow = took / before > LINEAR
+            return f"{before:.4f} s for {length // TIMES} characters, {took:.3f} s for {length}" if is_slow else ""
+    return f"more than {took:.0f} s for {LENGTHS[-1]} characters"
+
+
+def _make_text(found: FoundPattern, number: int, length: int) -> str | bytes:
+    return next(itertools.islice(make_hostile_texts(found, length), number, None))
+
+
+def _time_method(
+    compiled: re.Pattern[Any], method: str, text: str | bytes, enough: float, limit: float = GIVE_UP_S
+) -> float:
+    """Return the least CPU seconds of up to three runs, each of at most `limit`; one below `enough` suffices."""
+    best = limit
     for _ in range(3):
-        best = min(best, _time_once(compiled, method, text))
-        if best <= enough or best >= GIVE_UP_S:
+        best = min(best, _time_once(compiled, method, text, limit))
+        if best <= enough or best >= limit:
             break
     return best
 
 
-def _time_once(compiled: re.Pattern[Any], method: str, text: str | bytes) -> float:
+def _time_once(compiled: re.Pattern[Any], method: str, text: str | bytes, limit: float) -> float:
     def stop(_number: int, _frame: object) -> None:
         raise _TooLongError
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, GIVE_UP_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
     began = time.thread_time()
     try:
         getattr(compiled, method)(text)
     except _TooLongError:
-        return GIVE_UP_S
+        return limit
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from envcheck.checks.results import merge_parts
 from envcheck.collect.fact_reader import read_facts
 from envcheck.core.facts import Facts
-from envcheck.core.messages import Message
+from envcheck.core.messages import NOTHING, Message
 from envcheck.core.model import Answer, Finding, Status, manual
 from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import HostSummary
@@ -40,12 +40,29 @@ class JudgedHost:
         return bool(self.values)
 
 
+@dataclass(frozen=True)
+class KeptParts:
+    """What a report needs of each host: ten thousand hosts with all parts take a hundred times the memory.
+
+    `passed` are the findings of checks that found no problem; without them, one of each status is kept.  `summary` is
+    what tests between hosts and a rank table need.
+    """
+
+    facts: bool = False
+    passed: bool = True
+    summary: bool = True
+
+
+ALL_BUT_FACTS = KeptParts()
+
+
 class FleetEvaluator:
     """Evaluates one host after the other; equal findings and values are stored once."""
 
-    def __init__(self, judge: Judge, device: str = "auto", keep: bool = False) -> None:
-        self._judge, self._device, self._keep = judge, device, keep
+    def __init__(self, judge: Judge, device: str = "auto", kept: KeptParts = ALL_BUT_FACTS) -> None:
+        self._judge, self._device, self._kept = judge, device, kept
         self._findings: dict[Finding, Finding] = {}
+        self._lists: dict[tuple[Finding, ...], tuple[Finding, ...]] = {}
         self._values: dict[tuple[tuple[str, str], ...], consistency.Values] = {}
 
     def judge_output(self, output: HostOutput) -> JudgedHost:
@@ -66,23 +83,38 @@ class FleetEvaluator:
         facts = read_facts(answers, device if self._device == "auto" else self._device)
         findings = [*more, *self._judge(facts)]
         shared = {line: self._share_values(values) for line, values in consistency.read_values(facts).items()}
-        kept = replace(facts, answers={}) if self._keep else None
-        return JudgedHost(
-            name, tuple(self._findings.setdefault(f, f) for f in findings), shared, kept, None, own_read(facts)
-        )
+        kept = replace(facts, answers={}) if self._kept.facts else None
+        own = own_read(facts) if self._kept.summary else None
+        return JudgedHost(name, self.keep_findings(findings), shared, kept, None, own)
 
     @property
     def keeps_facts(self) -> bool:
         """Whether hosts keep their facts, for reports that show them."""
-        return self._keep
+        return self._kept.facts
 
     def share_parts(self, host: JudgedHost) -> JudgedHost:
         """Return a host that another process judged, with findings and values stored once."""
-        findings = tuple(self._findings.setdefault(f, f) for f in host.findings)
-        return replace(host, findings=findings, values={n: self._share_values(v) for n, v in host.values.items()})
+        values = {n: self._share_values(v) for n, v in host.values.items()}
+        return replace(host, findings=self.keep_findings(host.findings), values=values)
+
+    def keep_findings(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings that a host keeps, equal ones stored once."""
+        listed = findings if self._kept.passed else _drop_passed(findings)
+        shared = tuple(self._findings.setdefault(f, f) for f in listed)
+        return shared if self._kept.passed else self._lists.setdefault(shared, shared)
 
     def _share_values(self, values: consistency.Values) -> consistency.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
+
+
+def _drop_passed(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the problems and the waived findings, and of the others one without words for each status."""
+    listed = list(findings)
+    kept = [f for f in listed if f.status.is_problem or f.waived]
+    return [
+        *kept,
+        *(Finding("", status, NOTHING) for status in sorted({f.status for f in listed} - {f.status for f in kept})),
+    ]
 
 
 def compare_hosts(hosts: Iterable[JudgedHost], between: Sequence[Outlier] | None = None) -> DoctorReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from envcheck.core.host_names import fold_hosts
+from envcheck.core.host_names import name_hosts
 from envcheck.core.messages import Message, _, join
 from envcheck.core.model import Finding, manual
 from envcheck.fleet.consistency import COMPARED_PROPERTIES, ComparedProperty, Values
@@ -46,7 +46,7 @@ def _build_finding(alike: Sequence[Vote]) -> Finding:
 
 def _describe_vote(vote: Vote) -> Message:
     held = [*vote.minority_values.items(), *([(vote.most, vote.values[vote.most])] if vote.most is not None else [])]
-    shown = [_("{version} on {hosts}", version=_cut(value), hosts=fold_hosts(hosts)) for value, hosts in held]
+    shown = [_("{version} on {hosts}", version=_cut(value), hosts=name_hosts(hosts)) for value, hosts in held]
     return _(
         "{subject}: {votes}{others}",
         subject=vote.subject,

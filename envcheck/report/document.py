@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core import messages
@@ -62,9 +64,18 @@ def _describe_host(host: HostReport) -> dict[str, Any]:
 
 def render_host_line(host: HostReport) -> str:
     """Return one host as a JSON document in one line."""
-    document = {"schema": SCHEMA_VERSION, "host": safe(host.name), **_describe_host(host)}
+    document = {"schema": SCHEMA_VERSION, "host": safe(host.name), **_describe_host(replace(host, findings=()))}
     del document["outlier_findings"]  # unknown before all hosts are compared
-    return json.dumps(document, ensure_ascii=True) + "\n"
+    document["verdict"] = decide_verdict(host.findings).name
+    blocked = group_blocked(host.findings)
+    findings = ", ".join([_render_finding(f, tuple(blocked.get(f.name, ()))) for f in host.findings])
+    return f"{json.dumps(document, ensure_ascii=True).removesuffix(']}')}{findings}]}}\n"
+
+
+@lru_cache(maxsize=2048)
+def _render_finding(finding: Finding, blocks: tuple[str, ...]) -> str:
+    """Return the JSON of a finding: most findings of a fleet are those of many hosts."""
+    return json.dumps(_describe_finding(finding, blocks), ensure_ascii=True)
 
 
 def _describe_vote(vote: Vote) -> dict[str, Any]:

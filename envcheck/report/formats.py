@@ -29,6 +29,7 @@ FORMATS = {
     "markdown": Format("envcheck.report.markdown", (".md",)),
 }
 WITH_FACTS = ("html", "prometheus")  # formats that show the devices of hosts
+OF_PROBLEMS = ("table",)  # formats that show only the problems of several hosts
 
 
 def render(name: str, report: DoctorReport) -> str:

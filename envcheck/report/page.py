@@ -13,7 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from envcheck.core.host_names import fold_hosts
+from envcheck.core.host_names import name_hosts
+from envcheck.core.language import translate
 from envcheck.core.version import __version__
 from envcheck.report import page_hosts, page_labels, palette
 from envcheck.report.contents import DoctorReport, HostReport
@@ -96,7 +97,7 @@ def _build_context(report: DoctorReport) -> dict[str, Any]:
         "command": command,
         "version": __version__,
         "exit_code": exit_code(report.findings, report.strict),
-        "name": safe(fold_hosts(h.name for h in report.hosts))
+        "name": safe(translate(name_hosts(h.name for h in report.hosts)))
         if report.local_host is None
         else _get_host_name(report.local_host),
         "host": describe_host(report.local_host) if report.local_host else None,

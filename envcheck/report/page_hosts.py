@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.facts import VendorFacts
-from envcheck.core.host_names import fold_hosts
+from envcheck.core.host_names import name_hosts
 from envcheck.core.language import translate
 from envcheck.core.messages import _, fill
 from envcheck.core.model import Status
@@ -104,7 +104,7 @@ def describe_hosts(report: DoctorReport) -> dict[str, Any]:
         "rows": [_build_row(report, n, host, columns, texts) for n, host in enumerate(troubled)],
         "parts": min(len(troubled), HOSTS_LIMIT),
         "well": [_summarise_host(host) for host in ranked if is_healthy(host)],
-        "well_hosts": safe(fold_hosts(host.name for host in ranked if is_healthy(host))),
+        "well_hosts": safe(translate(name_hosts(host.name for host in ranked if is_healthy(host)))),
         "total": len(report.hosts),
         "odd": [
             SharedFinding(f"shared-{f.name}-{n}", show_finding(part, {}), "", [])
@@ -186,11 +186,11 @@ def _describe_devices(v: VendorFacts) -> str:
 
 def _describe_group(at: str, group: FindingGroup) -> SharedFinding:
     """Each wording with its hosts, if there are several."""
-    wordings = [(safe(fold_hosts(hosts)), safe(seen)) for seen, hosts in group.seen.items()]
+    wordings = [(safe(translate(name_hosts(hosts))), safe(seen)) for seen, hosts in group.seen.items()]
     several = wordings if len(wordings) > 1 else []
     more = max(0, len(several) - WORDINGS_LIMIT)
     return SharedFinding(
-        at, show_finding(group.finding, {}), safe(fold_hosts(group.hosts)), several[:WORDINGS_LIMIT], more
+        at, show_finding(group.finding, {}), safe(translate(name_hosts(group.hosts))), several[:WORDINGS_LIMIT], more
     )
 
 
@@ -204,7 +204,9 @@ def _group_observations(hosts: Sequence[HostReport], status: Status | None) -> I
                 found.setdefault(f.name, {}).setdefault(seen, []).append(host.name)
     for name, wordings in found.items():
         for seen, names in list(wordings.items())[:WORDINGS_LIMIT]:
-            yield Observation(safe(name), safe(seen), "" if len(names) == len(hosts) else safe(fold_hosts(names)))
+            yield Observation(
+                safe(name), safe(seen), "" if len(names) == len(hosts) else safe(translate(name_hosts(names)))
+            )
         if len(wordings) > WORDINGS_LIMIT:
             yield Observation(safe(name), f"+ {len(wordings) - WORDINGS_LIMIT}", "")
 
@@ -216,5 +218,5 @@ def _list_links(hosts: Sequence[HostReport]) -> Iterator[DeviceLinks]:
         for v in host.facts.vendors:
             found.setdefault(repr((v.name, v.topology)), (v, []))[1].append(host.name)
     ranked = sorted(found.values(), key=lambda pair: -len(pair[1]))
-    shown = (describe_links(v, {}, safe(fold_hosts(names))) for v, names in ranked)
+    shown = (describe_links(v, {}, safe(translate(name_hosts(names)))) for v, names in ranked)
     yield from [links for links in shown if links][:KINDS_LIMIT]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from envcheck.core.host_names import fold_hosts
+from envcheck.core.host_names import name_hosts
 from envcheck.core.language import translate
 from envcheck.core.language.width import display_width, wrap_text
 from envcheck.core.messages import Message, _, join, ngettext
@@ -104,13 +104,13 @@ def _render_common_values(report: DoctorReport, style: Style) -> Iterator[str]:
 
 def _render_group(group: FindingGroup, style: Style) -> Iterator[str]:
     """One wording on one line; several, each with its hosts."""
-    where, f = _place(safe(fold_hosts(group.hosts)), safe(group.finding.name)), group.finding
+    where, f = _place(safe(translate(name_hosts(group.hosts))), safe(group.finding.name)), group.finding
     if len(group.seen) == 1:
         yield from _render_problem(where, f, style, EVIDENCE_LIMIT)
         return
     yield from _wrap_text(translate(_("{place}:", place=where)), style, f"    {style.render_mark(f.status)} ", 8)
     for seen, hosts in list(group.seen.items())[:WORDINGS]:
-        yield from _wrap_text(_place(safe(fold_hosts(hosts)), safe(seen)), style, "        ", 8)
+        yield from _wrap_text(_place(safe(translate(name_hosts(hosts))), safe(seen)), style, "        ", 8)
     if len(group.seen) > WORDINGS:
         yield f"        {translate(_('{count} more variants; see --json', count=len(group.seen) - WORDINGS))}"
     yield from _render_evidence(f.evidence[:EVIDENCE_LIMIT], style)

@@ -9,7 +9,7 @@ from typing import Any
 
 from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED, outcome_fields
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.host_names import fold_hosts
+from envcheck.core.host_names import name_hosts
 from envcheck.core.language import translate
 from envcheck.core.language.width import remove_extra_blanks
 from envcheck.core.messages import Message, _, fill, join, mark, ngettext
@@ -149,7 +149,7 @@ def choose_advice(report: DoctorReport) -> tuple[str, str]:
     else:
         words, _unused, command = next_step([replace(worst[1], waived="")]).partition("\n")
         if worst[0]:
-            words = translate(_("{hosts}: {step}", hosts=safe(fold_hosts(worst[0])), step=words))
+            words = translate(_("{hosts}: {step}", hosts=safe(translate(name_hosts(worst[0]))), step=words))
     return words, command
 
 
@@ -204,7 +204,10 @@ def format_tally(report: DoctorReport) -> str:
 def list_common_values(report: DoctorReport) -> list[tuple[str, str, str]]:
     """Return the majority's values: subject, value and hosts."""
     rows = [v for v in report.votes if v.name in COMMON and v.most is not None]
-    return [(safe(translate(v.subject)), safe(translate(v.most or "")), safe(fold_hosts(v.majority))) for v in rows]
+    return [
+        (safe(translate(v.subject)), safe(translate(v.most or "")), safe(translate(name_hosts(v.majority))))
+        for v in rows
+    ]
 
 
 def is_healthy(host: HostReport) -> bool:
@@ -254,7 +257,7 @@ def _format_hosts_headline(hosts: Sequence[HostReport]) -> str:
         "envcheck doctor on {hosts}: {count} host, {answered}",
         "envcheck doctor on {hosts}: {count} hosts, {answered}",
         len(names),
-        hosts=fold_hosts(names),
+        hosts=name_hosts(names),
         answered=_describe_answers(names, silent),
     )
     return safe(translate(text))
@@ -265,7 +268,7 @@ def _describe_answers(names: Sequence[str], silent: Sequence[str]) -> Message:
         return _("no response") if silent else _("responded")
     if len(silent) == len(names):
         return _("none responded")
-    return _("all but {silent} responded", silent=fold_hosts(silent)) if silent else _("all responded")
+    return _("all but {silent} responded", silent=name_hosts(silent)) if silent else _("all responded")
 
 
 def _describe_cards(v: VendorFacts) -> Message:

@@ -10,7 +10,6 @@ node1: |   0  P800 OAM ...            a host's name, also [1,0]<stdout>: of mpir
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -72,6 +71,8 @@ def strip_decorations(text: str) -> str:
         text = text.replace("\\n", "\n").replace("\\t", "\t")
     text = text.replace("&quot;", '"')
     if _ENTITY.search(text) and "<xpu" not in text:
+        import html  # its table of entities takes longer to import than most texts to read
+
         text = html.unescape(text)
     if "\\" in text or "<" in text:
         for line_break in _LINE_BREAKS:
@@ -147,6 +148,9 @@ def _strip_prefixes(lines: list[str]) -> list[str]:
 
 def _strip_prefixed_tables(lines: list[str]) -> list[str]:
     """Return the lines without the prefixes of those tables that have one before their borders."""
+    text = "\n".join(lines)
+    if "----" not in text and "====" not in text:
+        return lines
     likely = (line for line in lines if line[:1] not in ("|", "+", "") and ("----" in line or "====" in line))
     found = [match[1] for line in likely if (match := _PREFIXED_BORDER.match(line))]
     shapes = {_prefix_shape(prefix) for prefix in found if _MARK.fullmatch(prefix) or _PREFIX.fullmatch(prefix)}

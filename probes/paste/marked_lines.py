@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SHORTEST = 3  # characters of the words with which a line may begin
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
@@ -35,6 +36,34 @@ def make_marks(words: Iterable[str], begins: Iterable[str], ends: Iterable[str] 
 
 def _fold_digits(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
+
+
+class MarkIndex:
+    """Finds which of several groups of marks a line has: each group is words anywhere, and words at the begin."""
+
+    def __init__(self, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        self._words: dict[bytes, list[int]] = {}
+        self._begins: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._unmarked = [at for at, (words, begins) in enumerate(groups) if not (words or begins)]
+        for at, (words, begins) in enumerate(groups):
+            for word in words:
+                self._words.setdefault(_fold_digits(word), []).append(at)
+            for begin in map(_fold_digits, begins):
+                self._begins.setdefault(begin[:_SHORTEST], []).append((begin, at))
+        self._find = lru_cache(maxsize=4096)(self._find_folded)  # most lines of a watch log differ by digits alone
+
+    def find_marked(self, line: str) -> list[int]:
+        """Return the positions of the groups of which the line has a mark, or which have none, in order."""
+        return self._find(_fold_digits(line))
+
+    def _find_folded(self, folded: bytes) -> list[int]:
+        text = folded.lstrip(_BEFORE)
+        found = [*self._unmarked]
+        found += [at for begin, at in self._begins.get(text[:_SHORTEST], ()) if text.startswith(begin)]
+        for word, positions in self._words.items():
+            if word in folded:
+                found += positions
+        return sorted({*found}) if len(found) > 1 else found
 
 
 def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:

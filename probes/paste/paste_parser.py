@@ -157,13 +157,17 @@ def _parse_parts(
 ) -> list[tuple[TextPart, Document]]:
     """Return the parts that hold an output, with their documents."""
     read: list[tuple[TextPart, Document]] = []
+    equal: dict[tuple[str, str], Document] = {}  # many answers of a watch log are equal
     before = next((_prefer_original(part.tools, parsers) for part, _ in parts if part.tools), "")
     for part, source in parts:
         choice = _choose_tool(part, parsers, tool or before)
         if not choice or (tool is not None and choice != tool):
             continue
         own = cut_after_output(part)[:PART_LIMIT]
-        document = parsers[choice].parse(own if part.tools else _limit_text(own, WHOLE_LIMIT, ENDS_LIMIT)[0])
+        if (choice, own) not in equal:
+            limited = own if part.tools else _limit_text(own, WHOLE_LIMIT, ENDS_LIMIT)[0]
+            equal[choice, own] = parsers[choice].parse(limited)
+        document = equal[choice, own]
         if document.kind in NOTHING or not (part.tools or document.devices or document.topology):
             continue
         before = choice

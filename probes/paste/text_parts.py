@@ -21,7 +21,7 @@ from probes.paste.host_marks import (
     read_watch_head,
     split_one_line_title,
 )
-from probes.paste.marked_lines import LineMarks, find_marked_lines, make_marks
+from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, make_marks
 from probes.paste.output_forms import FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
 
@@ -72,22 +72,17 @@ class PartSplitter:
     """Splits texts by the forms of these tools."""
 
     def __init__(self, forms: Mapping[str, OutputForms]) -> None:
-        self._starts: dict[str, tuple[tuple[str, ...], FirstLine]] = {}  # group → its tools and first line
-        patterns: dict[FirstLine, str] = {}
+        self._starts: dict[FirstLine, tuple[str, ...]] = {}  # first line → the tools that print it
         for tool, own in forms.items():
             for first in (*own.own, *own.shared):
-                group = patterns.setdefault(first, f"g{len(patterns)}")
-                tools = self._starts[group][0] if group in self._starts else ()
-                self._starts[group] = ((*tools, tool), first)
-        rows = [f"(?P<{group}>{first.pattern})" for first, group in patterns.items()]
-        self._start = re.compile("|".join(rows))
-        usual = [row for row in rows if r"?\|" not in row]  # without banners
-        self._row_start = re.compile("|".join(row for row in usual if r"\|" in row) or r"(?!)")
-        self._usual_start = re.compile("|".join(row for row in usual if r"\|?" in row or r"\|" not in row) or r"(?!)")
+                self._starts[first] = (*self._starts.get(first, ()), tool)
+        self._firsts = tuple(self._starts)
+        self._index = MarkIndex([(first.words, first.begins) for first in self._firsts])
+        self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple(forms)
         self._program = re.compile("|".join(own.programs for own in forms.values()))
-        self._marks = _make_marks([*patterns], [*forms.values()])
+        self._marks = _make_marks([*self._starts], [*forms.values()])
         self._command = re.compile(rf"{_PROMPT}(?:/[\w.-]+)*/?(?P<command>(?:{programs}){_WORDS})['\"]?\s*")
 
     def split_lines(self, lines: Sequence[str], host: str = "") -> list[TextPart]:
@@ -118,7 +113,7 @@ class PartSplitter:
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start := self._match_start(line):
-                tools, first = self._starts[start.lastgroup or ""]
+                tools, first = start
                 is_other = False
                 if first.restart is not None:
                     if above_of is not parts[-1]:
@@ -145,16 +140,21 @@ class PartSplitter:
         """Return the indices of the lines that may begin an output; of all lines if a form has no words."""
         return find_marked_lines(lines, self._marks) if self._marks else range(len(lines))
 
-    def _match_start(self, line: str) -> re.Match[str] | None:
-        """Return the match of a line that begins an output; a pattern may try each blank before the line twice."""
+    def _match_start(self, line: str) -> tuple[tuple[str, ...], FirstLine] | None:
+        """Return the tools and the form of a line that begins an output; a pattern may try each blank before the line
+        twice."""
         if line[:1].isspace():
             blanks = len(line) - len(line.lstrip())
             if blanks == len(line):
                 return None
             line = line[max(0, blanks - _INDENT_LIMIT) :]
-        if "Version" in line:
-            return self._start.match(line)
-        return (self._row_start if line.lstrip()[:1] == "|" else self._usual_start).match(line)
+        for at in self._index.find_marked(line):
+            pattern = self._patterns[at]
+            if pattern is None:
+                pattern = self._patterns[at] = re.compile(self._firsts[at].pattern)
+            if pattern.match(line):
+                return self._starts[self._firsts[at]], self._firsts[at]
+        return None
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""

@@ -13,14 +13,20 @@ from probes.smi import (
     query_text_output,
     table_output,
     topology_output,
-    xml_output,
 )
 from probes.smi.pasted_output import PastedOutput, SmiTool, clean_output
+
+
+def _parse_xml(paste: PastedOutput) -> Document | None:
+    from probes.smi import xml_output  # the libraries of XML take as long to import as a table to read
+
+    return xml_output.parse_xml(paste)
+
 
 # Kind, words of which the text must contain one (a cheap test), and the parser, which returns None for another kind.
 # The most distinctive formats are first; errors come after all formats with devices, a log without any marks is last.
 KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | None]], ...] = (
-    ("xml", ("<",), xml_output.parse_xml),
+    ("xml", ("<",), _parse_xml),
     ("query-text", ("smi log", "product name", "gpu uuid", "driver version"), query_text_output.parse_query_text),
     ("table", ("|",), table_output.parse_table),
     ("topo", ("gpu",), topology_output.parse_topology),

@@ -35,7 +35,11 @@ def diagnose_hosts(
         checks.resolve_check_names((*request.only, *request.skip), custom.load_custom_checks(site))
     form = report_output.choose_format(request)
     fleet_peers.refuse_bad_options(request)
-    bench = evaluate.FleetEvaluator(judge, request.device, form in formats.WITH_FACTS)
+    compares = bool(request.rank_table) or not isinstance(request, ReplayOptions)
+    kept = evaluate.KeptParts(
+        form in formats.WITH_FACTS, request.json_lines or form not in formats.OF_PROBLEMS, compares
+    )
+    bench = evaluate.FleetEvaluator(judge, request.device, kept)
     if request.json_lines:
         return _stream_hosts(request, site, bench)
     hosts = (

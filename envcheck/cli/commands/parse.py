@@ -33,6 +33,7 @@ PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.t
 WHOLE_BYTES = 2 << 20  # bytes read as a whole; of longer input, only the outputs are kept
 BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
+FEW = 6  # values that are rendered one by one, which takes less time than the call of an encoder
 _PLAIN, _CONTAINERS = frozenset((type(None), bool, int, str)), frozenset((dict, list))
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
@@ -172,7 +173,7 @@ def _render_json(value: Any, outer: str) -> str:
     if type(value) not in _CONTAINERS or not value:
         return _render_scalar(value)
     inner = f"{outer}  "
-    if _is_flat(value.values() if type(value) is dict else value):
+    if len(value) > FEW and _is_flat(value.values() if type(value) is dict else value):
         text = _make_encoder(inner).encode(value)
         return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}"
     if type(value) is dict:

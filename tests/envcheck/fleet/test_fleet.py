@@ -23,6 +23,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Interface, Network, Packages, SystemFacts
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import gettext_catalogue
+from envcheck.core.messages import verbatim
 from envcheck.core.model import Finding, Status
 from envcheck.fleet import connectivity, consistency, evaluate, groups, hosts, majority
 from envcheck.fleet.output import ANSWER_LIMIT, HostOutput
@@ -346,3 +347,32 @@ def test_a_hostile_host_moves_no_cursor() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "\n[ok] all is well" not in text
+
+
+def judge_numbered_host(told: Facts) -> list[Finding]:
+    """A check that passes with a value of its own on each host, one that warns, and one that is waived."""
+    assert told.host
+    return [
+        Finding("host.a", Status.OK, verbatim(told.host.kernel or "")),
+        Finding("host.b", Status.NOT_APPLICABLE, verbatim("")),
+        Finding("host.c", Status.WARN, verbatim("slow")),
+        Finding("host.d", Status.FAIL, verbatim("known"), waived="until later"),
+    ]
+
+
+def test_a_report_of_problems_keeps_no_passed_checks() -> None:
+    """Without passed findings the text is the same, and hosts with equal problems share one list of findings."""
+    told = [replace(PLAIN, host=SystemFacts(kernel=f"5.{n}", architecture="aarch64", os="openEuler")) for n in range(9)]
+    texts, kept = [], []
+    for passed in (True, False):
+        judge = evaluate.FleetEvaluator(judge_numbered_host, kept=evaluate.KeptParts(passed=passed, summary=False))
+        hosts = [
+            evaluate.JudgedHost(f"n{n}", judge.keep_findings(judge_numbered_host(one)), consistency.read_values(one))
+            for n, one in enumerate(told)
+        ]
+        texts.append(formats.render("table", evaluate.compare_hosts(hosts)))
+        kept.append({id(host.findings) for host in hosts})
+
+    assert texts[0] == texts[1]
+    assert "slow" in texts[0]
+    assert (len(kept[0]), len(kept[1])) == (9, 1)

@@ -37,7 +37,7 @@ def _compare_hosts(hosts: Iterable[evaluate.JudgedHost], tried: Sequence[Outlier
 @cache
 def make_faulty_report(faults: Sequence[tuple[str, ...]] = FAULTS, tried: Sequence[Outlier] = TRIED) -> DoctorReport:
     """node01 and so on with these faults, and one more that does not answer."""
-    bench = evaluate.FleetEvaluator(lambda told: checks.run_checks(told), keep=True)
+    bench = evaluate.FleetEvaluator(lambda told: checks.run_checks(told), kept=evaluate.KeptParts(facts=True))
     hosts = []
     for number, wishes in enumerate(faults):
         with simulate_machine("atlas-800t-a2", wishes) as machine:
@@ -46,7 +46,7 @@ def make_faulty_report(faults: Sequence[tuple[str, ...]] = FAULTS, tried: Sequen
 
 
 def make_healthy_report() -> DoctorReport:
-    bench = evaluate.FleetEvaluator(lambda told: checks.run_checks(told), keep=True)
+    bench = evaluate.FleetEvaluator(lambda told: checks.run_checks(told), kept=evaluate.KeptParts(facts=True))
     with simulate_machine("atlas-800t-a2", ()) as machine:
         told = facts.ask_machine(machine)
     return _compare_hosts([bench.judge_answers(name, told, "auto") for name in ("node01", "node02")])

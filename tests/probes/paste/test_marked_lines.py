@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.commands.parse import PARSERS
-from probes.paste.marked_lines import find_marked_lines, make_marks
+from probes.paste.marked_lines import MarkIndex, find_marked_lines, make_marks
 
 try:
     from re import _parser as regex_parser  # type: ignore[attr-defined]  # the parse tree has no public interface
@@ -99,3 +99,12 @@ def test_lines_that_differ_by_digits_are_searched_once() -> None:
 def test_a_short_begin_is_refused() -> None:
     with pytest.raises(ValueError, match="fewer than 3"):
         make_marks([], ["ab"])
+
+
+def test_the_groups_of_a_line_are_found_in_order() -> None:
+    """A line has the groups with one of its words or begins, and those without any mark; digits are alike."""
+    index = MarkIndex([(("smi",), ()), ((), ("GPU 0:",)), ((), ()), (("log",), ("NPU",))])
+
+    assert index.find_marked("| nvidia-smi log |") == [0, 2, 3]
+    assert index.find_marked("  GPU 7: A100") == [1, 2]
+    assert index.find_marked("a GPU 7: A100") == [2]

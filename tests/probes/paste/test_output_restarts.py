@@ -1,0 +1,46 @@
+"""Rules by which a line begins another output."""
+
+from __future__ import annotations
+
+from probes.paste.output_restarts import LinesAbove, has_new_key, is_second
+
+
+def test_each_line_is_read_once_however_often_a_rule_asks() -> None:
+    """A rule that is asked below each line reads no line twice: texts of many blocks take linear time."""
+    lines: list[str] = []
+    above = LinesAbove(lines)
+    read: list[str] = []
+
+    def fold(line: str) -> str:
+        read.append(line)
+        return line.strip()
+
+    for number in range(200):
+        lines.append(f"  {number % 7}")
+        above.group_lines(fold)
+
+    assert len(read) == 200
+    assert above.group_lines(fold)["3"][:2] == [3, 10]
+
+
+def test_the_line_of_the_command_is_no_part_of_the_output() -> None:
+    """Indices count from the first line below the command."""
+    above = LinesAbove(["$ npu-smi info -t board", "", "NPU ID : 1", "Board ID : 0x33", ""], first=1)
+
+    assert above.cut(1, 2) == ["NPU ID : 1"]
+    assert (above.find_first_full_line(), above.find_last_full_line()) == ("NPU ID : 1", "Board ID : 0x33")
+    assert above.group_lines(str.strip)[""] == [0, 3]
+
+
+def test_lines_that_are_added_count() -> None:
+    """The rules see the lines that were added after the last question."""
+    lines = ["NPU ID : 1", "Board ID : 0x33"]
+    above = LinesAbove(lines)
+
+    assert has_new_key(above, "Temperature : 40", ())
+    assert not is_second(above, "Temperature : 40", ())
+
+    lines.append("Temperature : 40")
+
+    assert not has_new_key(above, "Temperature : 40", ())
+    assert is_second(above, "Temperature  :  40", ())
