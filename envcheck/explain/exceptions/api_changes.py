@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.toml_file import load_own_part, load_own_table
+from envcheck.core.toml_file import load_own_record
 
 FILE = Path(__file__).with_name("changes.toml")
 _DROPPED = (".__init__",)  # of a function's name: its class is known
@@ -32,12 +32,15 @@ class ApiChange:
         return f"{self.package}<{self.removed}" if self.removed else f"{self.package}>={self.added}"
 
 
+@dataclass(frozen=True)
+class _ChangesFile:
+    changes: tuple[ApiChange, ...]
+
+
 @functools.cache
 def load_changes() -> Mapping[str, ApiChange]:
     """Return the changes by name."""
-    parts = load_own_table(FILE)["changes"]
-    read = [load_own_part(ApiChange, FILE, part, f"changes[{at}]") for at, part in enumerate(parts)]
-    return {name: change for change in read for name in change.names}
+    return {name: change for change in load_own_record(_ChangesFile, FILE).changes for name in change.names}
 
 
 def find_change(groups: Mapping[str, str]) -> ApiChange | None:
