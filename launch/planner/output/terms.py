@@ -62,7 +62,7 @@ TERMS = {
     mark("gathered layers"): MemoryTerm("X", "#86bcb6", _("2 bytes x parameters held unsharded"), SHARDED),
     mark("communication buckets"): MemoryTerm("B", "#bab0ac", _("2 bytes x bucket entries"), DEEPSPEED),
     mark("fp32 gradient group"): MemoryTerm(
-        "P", "#f1ce63", _("4 bytes x parameters of the optimizer's sub-group"), DEEPSPEED
+        "P", "#f1ce63", _("16- and 32-bit gradients of the optimizer's sub-group"), DEEPSPEED
     ),
     mark("step temporaries"): MemoryTerm("T", "#8cd17d", _("half the moments, unfused AdamW"), FOREACH),
     mark("unpacked matrix"): MemoryTerm("U", "#499894", _("one 4-bit matrix in 16 bit, 2 h f / T"), "arXiv 2305.14314"),

@@ -146,7 +146,10 @@ def compare_phases(case: dict[str, Any], counted: dict[str, Any]) -> dict[str, t
 @pytest.mark.parametrize("name", MARKED)
 def test_phases(name: str, count: Count) -> None:
     """Load, forward and loss, backward and optimizer step are predicted within 2 % of the counted bytes."""
-    for phase, (planned, counted) in compare_phases(make_case(name), count(name)).items():
+    compared = compare_phases(make_case(name), count(name))
+    print(name, *(f"{planned / counted - 1:+.1%}" for planned, counted in compared.values()), sep=" | ")
+
+    for phase, (planned, counted) in compared.items():
         assert planned == pytest.approx(counted, rel=MARGIN), phase
 
 
