@@ -392,8 +392,6 @@ def list_sites(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 SITE_JOBS = (
     ("provision", "--recipe", "tiny-cpu", "--as-script"),
     ("provision", "--recipe", "qwen-7b-npu-swift", "--as-script"),
-    ("provision", "--recipe", "qwen-7b-npu-swift", "--dry-run"),
-    ("train", "--recipe", "tiny-cpu", "--method", "lora", "--provision", "--dry-run"),
 )
 SITE_FIELDS = {
     "registries",
@@ -427,11 +425,11 @@ def throw_sites(texts: Iterable[str], folder: Path, jobs: Iterable[tuple[str, ..
 @pytest.mark.slow
 def test_nothing_of_a_site_runs(tmp_path: Path) -> None:
     """Texts of [site] are quoted in scripts and plans, or refused in words."""
-    assert throw_sites((EVERYTHING,), tmp_path / "work", SITE_JOBS[:2]) >= {"environment", "mounts"}
+    assert throw_sites((EVERYTHING, "é" * 3_000), tmp_path / "work", SITE_JOBS) >= {"environment", "mounts"}
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("job", SITE_JOBS, ids=" ".join)
 def test_nothing_of_any_site_runs(job: tuple[str, ...], tmp_path: Path) -> None:
-    """All hostile texts in each field, in each kind of plan."""
+    """All hostile texts in each field, in each script."""
     assert throw_sites(HOSTILE, tmp_path / "work", [job]) == SITE_FIELDS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from envcheck.collect.answer_sources import AnswerSource, ask_all
 from envcheck.core.model import Question
@@ -35,7 +35,9 @@ def _ask_kinds(machine: AnswerSource, paths: list[str]) -> dict[str, PathKind]:
 
 
 def _own_kinds(paths: Iterable[str]) -> dict[str, PathKind]:
-    return {path: PathKind.FOLDER if Path(path).is_dir() else PathKind.FILE for path in paths if Path(path).exists()}
+    # os.path: a name that is too long does not exist, which is an error for pathlib.
+    found = [path for path in paths if os.path.exists(path)]  # noqa: PTH110
+    return {path: PathKind.FOLDER if os.path.isdir(path) else PathKind.FILE for path in found}  # noqa: PTH112
 
 
 def _list_question(pattern: str) -> Question:
