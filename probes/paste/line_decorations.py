@@ -27,16 +27,20 @@ _UNIT = r"[\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?:"  # behind it: the host, 
 _PROCESS = r"[\w.-]{1,64} [\w./@-]{1,64}\[\d{1,8}\]:"
 _KLOG = r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,8}\d{1,8} [\w.-]{1,60}:\d{1,6}\]"
 _LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
-_LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
+_LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z\]])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
 _BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
-_HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
+# Not the name of a shell or another program before its own message.
+_HOST = (
+    r"(?!-?(?:ba|da|z|k|a|c)?sh:|cat:|sudo:)(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
+)
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
 _TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
 _SOURCE = rf"{_LEVEL}|{_LOGGER}|{_BRACKETS}"
 _TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
 _INDENT = r"[ \t]{0,80}"
-_PREFIX = re.compile(rf"{_INDENT}(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
+PREFIX_PARTS = rf"{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- "
+_PREFIX = re.compile(rf"{_INDENT}(?:(?:{PREFIX_PARTS})[ \t]?){{1,4}}")
 # What no tool prints: a single line is enough.
 _CERTAIN = re.compile(
     rf"{_INDENT}(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
@@ -88,7 +92,9 @@ def _strip_answered(lines: list[str]) -> list[str]:
     """Return the lines without the marks of a quoted mail or issue, which most lines have."""
     full = list(islice(filter(str.strip, lines), 2))
     is_quoted = _is_common(lines, _ANSWERED) if len(full) > 1 else any(map(_ANSWERED.match, full))
-    return [_ANSWERED.sub("", line, count=1) for line in lines] if is_quoted else lines
+    if not is_quoted:
+        return lines
+    return [line[found.end() :] if (found := _ANSWERED.match(line)) else line for line in lines]
 
 
 def _strip_remarks(lines: list[str]) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _SHORTEST = 3  # characters of the words with which a line may begin
+_PREFIX_ENDS, _PREFIX_LIMIT = (b": ", b"] ", b"0\t", b"0  ", b"|"), 80  # behind a host, a level, a number, a service
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
-_SIGNS = '|"#'  # before the first word of a line
+_SIGNS = '|"#>'  # before the first word of a line
 _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _BEFORE = (_BLANKS + _SIGNS).encode()  # also the single bytes of characters that are not ASCII, which no word has
 
@@ -52,7 +53,19 @@ def _find_begins(lines: Iterable[bytes], marks: LineMarks) -> Iterable[bytes]:
     """Return the lines that begin or end with a mark."""
     short, ends = {begin[:_SHORTEST] for begin in marks.begins}, marks.ends
     likely = [line for line in lines if line.lstrip(_BEFORE)[:_SHORTEST] in short or line[-2:] in ends]
-    return [line for line in likely if line[-2:] in ends or line.lstrip(_BEFORE).startswith(marks.begins)]
+    begun = [line for line in likely if line[-2:] in ends or line.lstrip(_BEFORE).startswith(marks.begins)]
+    return begun + [line for line in lines if _has_prefixed_begin(line, short, marks)]
+
+
+def _has_prefixed_begin(line: bytes, short: set[bytes], marks: LineMarks) -> bool:
+    """Return whether a mark follows a host, a level or a number of the line."""
+    for end in _PREFIX_ENDS:
+        before, found, rest = line.partition(end)
+        if found and len(before) < _PREFIX_LIMIT:
+            rest = rest.lstrip(_BEFORE)
+            if rest[:_SHORTEST] in short and rest.startswith(marks.begins):
+                return True
+    return False
 
 
 def _find_word(text: bytes, word: bytes) -> Iterable[bytes]:

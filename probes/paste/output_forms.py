@@ -10,7 +10,9 @@ from probes.paste.output_restarts import Restart
 
 FOREIGN = "foreign"  # the form of outputs of programs that are no tool of ours
 _SHELL = r"[ \t]{0,80}(?:[\w/.-]{1,40}: (?:line )?(?:\d{1,6}: )?)?(?:/[\w./-]{1,80}/)?"  # before a program's name
-_NOT_RECOGNIZED = r"(?:is not recogni[sz]ed|n\S{1,3}o \S{1,3} reconhecido|no se reconoce|n'est pas reconnu|ist entweder)"
+_NOT_RECOGNIZED = (
+    r"(?:is not recogni[sz]ed|n\S{1,3}o \S{1,3} reconhecido|no se reconoce|n'est pas reconnu|ist entweder)"
+)
 
 
 def shell_errors(programs: str) -> str:
@@ -21,6 +23,11 @@ def shell_errors(programs: str) -> str:
         rf"|[ \t]{{0,80}}['\"](?:{programs})['\"] {_NOT_RECOGNIZED}"
         rf"|.{{0,400}}?\bexec: \\?\"(?:{programs})\\?\": "
     )
+
+
+def xml_head(root: str) -> str:
+    """Return the pattern of a line with this first element, also behind the head of an XML document."""
+    return rf"\s*(?:<\?xml[^>]{{0,80}}>\s{{0,8}})?(?:<!DOCTYPE {root}[^>\[]{{0,120}}>\s{{0,8}})?<{root}>"
 
 
 @dataclass(frozen=True)

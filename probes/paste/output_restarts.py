@@ -34,12 +34,17 @@ def has_other_words_behind(preface: str) -> Restart:
 
 
 def has_other_block(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
-    """Return whether the block of a device has another first key than those of the output, or its list is complete."""
+    """Return whether the block of a device has another first key than those of the output, or its list is complete.
+
+    A second head of the same device begins another answer, too, unless each chip has its own.
+    """
+    if line.strip() in map(str.strip, above) and _has_another_head(above, below):
+        return True
     own = _find_block_key(above)
     blocks = [at for at, each in enumerate(above) if _read_key(each) == _read_key(line)]
     if own in _COUNTS:
         return _is_complete_list(above)
-    key = _find_block_key(below)
+    key = _find_block_key(each if ":" in each else f"{each.strip()}:" for each in below if each.strip())
     if key is None or own is None:
         return False
     if not blocks:
@@ -50,7 +55,7 @@ def has_other_block(above: Sequence[str], line: str, below: Sequence[str]) -> bo
 def has_new_key(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
     """Return whether the line's key is new in the output, and more than the names of a device is above it."""
     key = _read_key(line)
-    keys = [_read_key(each) for each in above if each.strip()]
+    keys = [_read_key(each) for each in above if ":" in each]
     is_named = set(keys) <= set(_HEADS) and not _is_complete_list(above)
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
 
@@ -68,6 +73,25 @@ def follows_line(text: str) -> Restart:
         return any(each.strip() == text for each in above)
 
     return restart
+
+
+def has_same_key(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+    """Return whether the output has a line with this key already."""
+    return any(_read_key(each) == _read_key(line) for each in above)
+
+
+def follows_other_line(word: str) -> Restart:
+    """Return the rule for rows without a head that are one below the other: the last line has not this word."""
+
+    def restart(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+        return word not in next(filter(str.strip, reversed(above)), word)
+
+    return restart
+
+
+def follows_no_table(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
+    """Return whether no table is above the line, which continues one."""
+    return not any("|" in each for each in above)
 
 
 def has_other_width(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
@@ -105,6 +129,12 @@ def is_second(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
 def is_first(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
     """Return whether no line of the output begins with the four characters of this one."""
     return not any(each.lstrip()[:4] == line.lstrip()[:4] for each in above)
+
+
+def _has_another_head(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Return whether a head of a device that is above, too, has the number of its chips, or only one of them has it."""
+    counted, own = ([_read_key(each) for each in lines] for lines in (above, below[:1]))
+    return "Chip Count" in own or "Chip Count" in counted or not {"Chip ID", "Chip Name"} & {*counted}
 
 
 def _fold_numbers(line: str) -> str:
