@@ -24,6 +24,9 @@ _HOST = re.compile(
 _OTHER = re.compile(
     rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|[>'\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)|\d{{1,6}}(?=[\t|]|  ))[ \t]?"
 )
+_MAY_HAVE_PREFIX = re.compile(
+    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
+)
 _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
 _IS_HOST = re.compile(r"[\w.-]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
 
@@ -70,6 +73,8 @@ def _fold_numbers(text: str) -> str:
 
 def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix | None:
     """Return the prefix of the line behind which an output begins, or None."""
+    if not _MAY_HAVE_PREFIX.match(line):
+        return None
     return next((prefix for prefix in list_prefixes(line) if begins_output(line[prefix.length :])), None)
 
 
