@@ -138,24 +138,25 @@ class PartSplitter:
             if one_line := split_one_line_title(line):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
-            if self._program.search(line) and (command := self._match_command(line)):
+            command = self._match_command(line)
+            start = None if command else self._match_start(line)
+            if not (command or start) and at >= run_end and (prefix := find_prefix(line, self._begins_output)):
+                run_end = strip_run(lines, at, prefix)
+                strip_above(parts[-1].lines, prefix, _PREAMBLE)
+                if prefix.host not in ("", parts[-1].host):
+                    parts.append(TextPart(host=prefix.host, first=at))
+                line = lines[at]
+                command = self._match_command(line)
+                start = self._match_start(line)
+            if command:
                 found, named = command
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
+            elif start:
+                self._begin_output(parts, lines, at, start)
             elif ("# " in line[:160] + " " or "$ " in line[:160] + " ") and (other := _OTHER_PROMPT.match(line)):
                 prompt = other[1]
                 parts.append(TextPart(host=outer or prompt, first=at))
-            else:
-                start = self._match_start(line)
-                if not start and at >= run_end and (prefix := find_prefix(line, self._match_start)):
-                    run_end = strip_run(lines, at, prefix)
-                    strip_above(parts[-1].lines, prefix, _PREAMBLE)
-                    if prefix.host not in ("", parts[-1].host):
-                        parts.append(TextPart(host=prefix.host, first=at))
-                    line = lines[at]
-                    start = self._match_start(line)
-                if start:
-                    self._begin_output(parts, lines, at, start)
             parts[-1].lines.append(line)
         if done < run_end:
             parts[-1].lines += lines[done:run_end]
@@ -191,8 +192,13 @@ class PartSplitter:
             return self._start.match(line)
         return (self._row_start if line.lstrip()[:1] == "|" else self._usual_start).match(line)
 
+    def _begins_output(self, line: str) -> bool:
+        return bool(self._match_start(line) or self._match_command(line))
+
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
+        if not self._program.search(line):
+            return None
         watched = read_watch_head(line)
         found = self._command.fullmatch(watched[0] if watched else line)
         if not found:
