@@ -47,7 +47,7 @@ _CERTAIN = re.compile(
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
     r"|(?:INFO|DEBUG|NOTICE):(?=[ \t])|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,40}:)"  # Python's logging
 )
-_NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
+_NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(\t|[:|]| {1,2}(?=[|+]))(?:(?<=[:|]) )?")
 _QUOTED = re.compile(r"""\A[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
 _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
@@ -142,7 +142,10 @@ def _strip_numbers(lines: list[str]) -> list[str]:
     steps = sum(after - before == 1 for before, after in pairwise(numbers))
     if steps < SHARE * (len(numbers) - 1):
         return lines
-    return [_NUMBER.sub("", line, count=1) for line in lines]
+    (sign, _count), *_ = Counter(found[2] for line in lines if (found := _NUMBER.match(line))).most_common(1)
+    return [
+        line[found.end() :] if (found := _NUMBER.match(line)) and found[2] == sign else line for line in lines
+    ]  # a bus id of a line without a number has another sign behind its digits
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
