@@ -209,8 +209,7 @@ def _read_damaged_chip(seen: _InfoTableState, line: PrintedRow) -> DamagedRow | 
     if first and not first.fits and seen.rules == seen.headed:
         return None  # a header row that cannot be read: a rule is between headers and data
     fits = (first.fits if first else -1, second.fits if second else -1)
-    is_second = seen.pending is not None and second is not None and first is not None and not first.values.get("health")
-    if first and not is_second and fits[0] >= fits[1] + (seen.pending is not None):
+    if first and fits[0] >= fits[1] + (seen.pending is not None):
         _begin_device(seen, first.values)
         seen.guessed |= seen.top is None
         return first

@@ -95,9 +95,9 @@ def follows_no_table(above: Sequence[str], line: str, below: Sequence[str]) -> b
 
 
 def has_other_width(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
-    """Return whether a row has another number of cells than the one above it."""
+    """Return whether a row has another number of cells than the line above it, which may be of no row at all."""
     last = next(filter(str.strip, reversed(above)), "")
-    return "," in last and last.count(",") != line.count(",")
+    return bool(last) and last.count(",") != line.count(",")
 
 
 def has_lesser_begin(above: Sequence[str], line: str, below: Sequence[str]) -> bool:
