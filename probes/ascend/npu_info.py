@@ -170,7 +170,7 @@ def _read_whole_row(
     guessed = guess(row, layout.keys if layout else None)
     if guessed is None:
         return None
-    seen.guessed = True
+    seen.guessed |= layout is None or len(layout.keys) < len(guessed.keys)
     return guessed.read_row(row)
 
 

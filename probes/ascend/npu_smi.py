@@ -6,6 +6,7 @@ from envcheck.core.model import Document
 from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
+    follows_no_table,
     has_lesser_begin,
     has_new_key,
     has_other_block,
@@ -28,7 +29,7 @@ _FIELD_BEGINS = (
 )
 _WATCH = r"N(?:pu|PU) ?ID\s*\(|Pwr\(W\)\s+Temp\(C\)"
 _ERRORS = (
-    r"DrvMng\w+ failed|dcmi (?:module|init)|There is no NPU|This device does not support querying|Get \w+ failed"
+    r"DrvMng\w+ failed|dcmi (?:module|model|init)|There is no NPU|This device does not support querying|Get \w+ failed"
     r"|Fail(?:ed)? to .{1,120}\bret is -?\d|Error parameter of|Command or option is not found"
     rf"|cat: \S{{0,80}}(?:Ascend|hccn)\S{{0,80}}: |{shell_errors('npu-smi|hccn_tool')}"
 )
@@ -46,7 +47,7 @@ FORMS = OutputForms(
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
         FirstLine(
-            "vnpu", r"\s*(?:\|\s*)?AICORE\s+Memory\s+AICPU\b", begins=("AICORE",), repeats=True, restart=is_second
+            "vnpu", r"\s*\|?[ \t]{0,40}AICORE\s+Memory\s+AICPU\b", begins=("AICORE",), repeats=True, restart=is_second
         ),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
         FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
@@ -58,11 +59,12 @@ FORMS = OutputForms(
         FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
         FirstLine(
             "hccn",
-            r"\s*(?:(?:default gateway|link status|net health status|optical info|packet statistics)\s*:|dev_id:\d)",
-            begins=("default gateway", "link status", "net health status", "optical info", "packet stat", "dev_id:"),
+            r"\s*(?:(?:default gateway|link status|net health status|optical info)\s*:|dev_id:\d)",
+            begins=("default gateway", "link status", "net health status", "optical info", "dev_id:"),
             repeats=True,
             restart=has_other_words,
         ),
+        FirstLine("hccn", r"\s*packet statistics:\s*$", begins=("packet stat",), repeats=True, restart=is_second),
         FirstLine(
             "lspci",
             r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators(?: \[\w{4}\])?: Huawei",
@@ -70,7 +72,7 @@ FORMS = OutputForms(
             repeats=True,
             restart=has_lesser_begin,
         ),
-        FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True),
+        FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True, restart=follows_no_table),
         FirstLine("file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True),
         FirstLine("file", r"\s*UserName=\S", begins=("UserName=",)),
         FirstLine(
@@ -89,11 +91,11 @@ FORMS = OutputForms(
             restart=has_other_words_behind(r"\s*DrvMng"),
         ),
         FirstLine(
-            "error",
+            "info",
             r"\s*\[WARNING\] ?The driver package may not be completely",
             begins=("[WARNING]",),
-            extends=True,
-        ),
+            repeats=True,
+        ),  # below a table, or alone
     ),
     hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",
 )

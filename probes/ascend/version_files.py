@@ -20,6 +20,7 @@ _PATH = re.compile(r"(/\S{0,300}(?:version\.info|version\.cfg|install\.info|hccn
 _INSTALLED = re.compile(r"/ascend_(\w{1,20})_install\.info")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _NUMBERED = re.compile(r"(?<!\s)\s*\d{1,4}\s{1,8}(?=\S)")  # cat -n
+_VARIABLE = re.compile(r"\s*(?:export )?[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}=")  # of the environment, as `env` prints it
 _GAP = re.compile(r"\s*(?:\.{3,}|…+)\s*")
 # Words of which each of these files has one; tested before the lines are parsed.
 _WORDS = ("ersion", "nstall", "address_", "package_name", "UserName", "netmask_", "gateway_", "netdetect_", "_ip_")
@@ -66,7 +67,7 @@ def parse_fields(page: OutputPage) -> dict[str, str]:
         if last and fields[last].count("[") > fields[last].count("]"):  # wrapped inside a bracket
             fields[last] += line.strip()
             last = last if len(fields[last]) < LINE_LIMIT else ""
-        elif "=" in line and (found := _parse_field(line)):
+        elif "=" in line and not _VARIABLE.match(line) and (found := _parse_field(line)):
             last = found[0] if found[0] not in fields else ""
             fields.setdefault(*found)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors
+from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors, xml_head
 from probes.paste.output_restarts import follows_line, has_other_words_behind
 from probes.smi.output_forms import DRIVER_LINE
 
@@ -14,11 +14,11 @@ FORMS = OutputForms(
     own=(
         FirstLine("table", r".{0,60}?\|\s*XPU-SMI\s.{0,80}Version", ("SMI",)),
         FirstLine("query-text", r"[ \t]*=+\s*XPU-?SMI LOG\s*=+", ("SMI",)),
-        FirstLine("xml", r"\s*<xpu_smi_log>", ("smi",)),
+        FirstLine("xml", xml_head("xpu_smi_log"), ("smi",)),
         FirstLine(
             "machine",
-            r"\s*[0-9a-f]{8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \d+ \d+ [0-9A-Z]{8,} \d",
-            words=tuple(f".{function} " for function in range(8)),
+            r"\s*[0-9a-fx]{8}:[0-9a-fx]{2}:[0-9a-fx]{2}\.(?:[0-7] |x )\d+ \d+ [0-9A-Z]{2,32} \d",
+            words=tuple(f".{function} " for function in (*"01234567", "x")),
             repeats=True,
         ),
         FirstLine("list", r"\s*XPU 0: \S", begins=("XPU 0: ",)),
@@ -36,25 +36,25 @@ FORMS = OutputForms(
         ),  # of a table without a head
         FirstLine(
             "error",
-            rf"{shell_errors('xpu[-_]smi')}|\s*\[(?:ERROR|WARN)\]\[XPURT\]|\s*No XPUs were found"
-            r"|\s*insmod: .{1,80}kunlun",
+            rf"{shell_errors('xpu[-_]smi')}|\s*\[(?:ERROR|WARN)\]\[XPURT\]"
+            r"|\s*(?:No XPUs were found|Failed to initialize XPUML|insmod: .{1,80}kunlun)",
             ("smi", "XPURT"),
-            begins=("No XPUs were", "insmod: "),
+            begins=("No XPUs were", "insmod: ", "Failed to initialize XPU"),
             repeats=True,
             restart=has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"),
         ),
         # Intel's program of the same name, and programs of vendors whose tables have the same form.
         FirstLine(
             FOREIGN,
-            rf".{{0,60}}?\|\s*(?:Intel XPU-SMI|(?!(?:NVIDIA|IX|XPU)-SMI)[A-Z]{{2,8}}-SMI)\b"
-            rf"|[^|\n]{{0,80}}?{_INTEL_COMMAND}",
-            ("SMI", "smi"),
+            r"[ \t]*\|\s*(?:Intel XPU-SMI|(?!(?:NVIDIA|IX|XPU)-SMI)[A-Z]{2,8}-SMI)\b",
+            ("Intel XPU", "-SMI"),
             repeats=True,
         ),
+        FirstLine(FOREIGN, rf"[^|\n]{{0,80}}?{_INTEL_COMMAND}", ("xpu-smi ",), repeats=True),
         FirstLine(
             FOREIGN,
-            r"\s*(?:\|\s*Device ID\s{1,40}\||Timestamp, DeviceId, |PID\s+Command\s+DeviceID\s)",
-            begins=("Device ID", "Timestamp, DeviceId", "PID"),
+            r"\s*(?:\|?\s{0,8}Device ID {1,40}\||Timestamp, DeviceId, |PID {1,20}Command {1,60}DeviceID |CLI:\s*$)",
+            begins=("Device ID ", "Timestamp, DeviceId", "PID ", "CLI:"),
             repeats=True,
         ),
     ),

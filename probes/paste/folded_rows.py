@@ -42,7 +42,7 @@ def join_folded_rows(text: str) -> str:
             rows[-1] += line
         else:
             rows.append(line)
-        is_open = len(line) == width
+        is_open = len(line) == width and bool(begin.match(rows[-1]))
     full = list(filter(str.strip, rows))
     are_rows = len(rows) < len(lines) and sum(map(bool, map(begin.match, full))) >= _SHARE * len(full)
     return "\n".join(rows) if are_rows else text

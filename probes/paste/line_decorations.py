@@ -26,23 +26,27 @@ _UNIT = r"[\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?:"  # behind it: the host, 
 _PROCESS = r"[\w.-]{1,64} [\w./@-]{1,64}\[\d{1,8}\]:"
 _KLOG = r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,8}\d{1,8} [\w.-]{1,60}:\d{1,6}\]"
 _LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
-_LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
+_LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z\]])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
 _BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
-_HOST = r"(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
+# Not the name of a shell or another program before its own message.
+_HOST = (
+    r"(?!-?(?:ba|da|z|k|a|c)?sh:|cat:|sudo:)(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
+)
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
 _TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
 _SOURCE = rf"{_LEVEL}|{_LOGGER}|{_BRACKETS}"
 _TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
 _INDENT = r"[ \t]{0,80}"
-_PREFIX = re.compile(rf"{_INDENT}(?:(?:{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- )[ \t]?){{1,4}}")
+PREFIX_PARTS = rf"{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- "
+_PREFIX = re.compile(rf"{_INDENT}(?:(?:{PREFIX_PARTS})[ \t]?){{1,4}}")
 # What no tool prints: a single line is enough.
 _CERTAIN = re.compile(
     rf"{_INDENT}(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
     r"|(?:INFO|DEBUG|NOTICE):(?=[ \t])|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,40}:)"  # Python's logging
 )
-_NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(?:\t|[:|] ?| {1,2}(?=[|+]))")
+_NUMBER = re.compile(r"[ \t]{0,8}(\d{1,6})(\t|[:|]| {1,2}(?=[|+]))(?:(?<=[:|]) )?")
 _QUOTED = re.compile(r"""\A[ \t]*(?:f|r|b|u)?(['"`])(.{0,4000}?)(?:\\n)?\1[ \t]*[,;+)\\]{0,2}[ \t]*$""")
 _STRING = re.compile(r""""((?:[^"\\]|\\.){20,4194304})"|'((?:[^'\\]|\\.){20,4194304})'""")
 _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{0,8}[|+]")
@@ -90,7 +94,9 @@ def _strip_answered(lines: list[str]) -> list[str]:
     """Return the lines without the marks of a quoted mail or issue, which most lines have."""
     full = list(islice(filter(str.strip, lines), 2))
     is_quoted = _is_common(lines, _ANSWERED) if len(full) > 1 else any(map(_ANSWERED.match, full))
-    return [_ANSWERED.sub("", line, count=1) for line in lines] if is_quoted else lines
+    if not is_quoted:
+        return lines
+    return [line[found.end() :] if (found := _ANSWERED.match(line)) else line for line in lines]
 
 
 def _strip_remarks(lines: list[str]) -> list[str]:
@@ -138,7 +144,10 @@ def _strip_numbers(lines: list[str]) -> list[str]:
     steps = sum(after - before == 1 for before, after in pairwise(numbers))
     if steps < SHARE * (len(numbers) - 1):
         return lines
-    return [_NUMBER.sub("", line, count=1) for line in lines]
+    (sign, _count), *_ = Counter(found[2] for line in lines if (found := _NUMBER.match(line))).most_common(1)
+    return [
+        line[found.end() :] if (found := _NUMBER.match(line)) and found[2] == sign else line for line in lines
+    ]  # a bus id of a line without a number has another sign behind its digits
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _SHORTEST = 3  # characters of the words with which a line may begin
+_PREFIX_ENDS, _PREFIX_LIMIT = (b": ", b"] ", b"0\t", b"0  ", b"| "), 80  # behind a host, a level, a number, a service
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
-_SIGNS = '|"#'  # before the first word of a line
+_SIGNS = '|"#>'  # before the first word of a line
 _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _BEFORE = (_BLANKS + _SIGNS).encode()  # also the single bytes of characters that are not ASCII, which no word has
 
@@ -72,6 +73,7 @@ def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:
     distinct = list(dict.fromkeys(folded))
     marked = set(_find_begins(distinct, marks))
     text = b"\n" + b"\n".join(distinct) + b"\n"
+    marked.update(_find_prefixed(text, marks))
     for word in marks.words:
         marked.update(_find_word(text, word))
     return [at for at, line in enumerate(folded) if line in marked] if marked else []
@@ -82,6 +84,22 @@ def _find_begins(lines: Iterable[bytes], marks: LineMarks) -> Iterable[bytes]:
     short, ends = {begin[:_SHORTEST] for begin in marks.begins}, marks.ends
     likely = [line for line in lines if line.lstrip(_BEFORE)[:_SHORTEST] in short or line[-2:] in ends]
     return [line for line in likely if line[-2:] in ends or line.lstrip(_BEFORE).startswith(marks.begins)]
+
+
+def _find_prefixed(text: bytes, marks: LineMarks) -> Iterable[bytes]:
+    """Yield the lines in which a mark of the begin is behind a host, a level or a number."""
+    short = {begin[:_SHORTEST] for begin in marks.begins}
+    for end in _PREFIX_ENDS:
+        at = text.find(end)
+        while at >= 0:
+            rest = text[at + len(end) : at + _PREFIX_LIMIT].lstrip(_BEFORE)
+            if rest[:_SHORTEST] in short and rest.startswith(marks.begins):
+                begin = text.rfind(b"\n", max(0, at - _PREFIX_LIMIT), at) + 1
+                if begin:
+                    end_of_line = text.find(b"\n", at)
+                    yield text[begin:end_of_line]
+                    at = end_of_line
+            at = text.find(end, at + 1)
 
 
 def _find_word(text: bytes, word: bytes) -> Iterable[bytes]:

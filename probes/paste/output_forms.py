@@ -25,6 +25,11 @@ def shell_errors(programs: str) -> str:
     )
 
 
+def xml_head(root: str) -> str:
+    """Return the pattern of a line with this first element, also behind the head of an XML document."""
+    return rf"\s*(?:<\?xml[^>]{{0,80}}>\s{{0,8}})?(?:<!DOCTYPE {root}[^>\[]{{0,120}}>\s{{0,8}})?<{root}>"
+
+
 @dataclass(frozen=True)
 class FirstLine:
     """A pattern of lines with which outputs of a form begin.

@@ -72,11 +72,16 @@ def has_other_words_behind(preface: str) -> Restart:
 
 
 def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether the block of a device has another first key than those of the output, or its list is complete."""
+    """Return whether the block of a device has another first key than those of the output, or its list is complete.
+
+    A second head of the same device begins another answer, too, unless each chip has its own.
+    """
+    if line.strip() in above.group_lines(str.strip) and _has_another_head(above, below):
+        return True
     own = next((key for key in above.group_lines(_read_block_key) if key is not None), None)
     if own in _COUNTS:
         return _is_complete_list(above)
-    key = _find_block_key(below)
+    key = _find_block_key(each if ":" in each else f"{each.strip()}:" for each in below if each.strip())
     if key is None or own is None:
         return False
     blocks = above.group_lines(_read_key).get(_read_key(line))
@@ -88,7 +93,7 @@ def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 def has_new_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line's key is new in the output, and more than the names of a device is above it."""
     key = _read_key(line)
-    keys = above.group_lines(_read_full_key).keys() - {None}
+    keys = above.group_lines(_read_colon_key).keys() - {None}
     is_named = keys <= set(_HEADS) and not _is_complete_list(above)
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
 
@@ -107,10 +112,29 @@ def follows_line(text: str) -> Restart:
     return restart
 
 
+def has_same_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the output has a line with this key already."""
+    return _read_key(line) in above.group_lines(_read_key)
+
+
+def follows_other_line(word: str) -> Restart:
+    """Return the rule for rows without a head that are one below the other: the last line has not this word."""
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return word not in (above.find_last_full_line() or word)
+
+    return restart
+
+
+def follows_no_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether no table is above the line, which continues one."""
+    return True not in above.group_lines(_has_bar)
+
+
 def has_other_width(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether a row has another number of cells than the one above it."""
+    """Return whether a row has another number of cells than the line above it, which may be of no row at all."""
     last = above.find_last_full_line()
-    return "," in last and last.count(",") != line.count(",")
+    return bool(last) and last.count(",") != line.count(",")
 
 
 def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -146,6 +170,10 @@ def _read_counted(line: str) -> str:
     return " ".join(_read_key(line).split()[-2:])
 
 
+def _has_bar(line: str) -> bool:
+    return "|" in line
+
+
 def _has_processes(line: str) -> bool:
     return "Processes:" in line
 
@@ -168,6 +196,12 @@ def _read_begin(line: str) -> str:
     return line.lstrip()[:4]
 
 
+def _has_another_head(above: LinesAbove, below: Sequence[str]) -> bool:
+    """Return whether a head of a device that is above, too, has the number of its chips, or only one of them has it."""
+    counted, own = above.group_lines(_read_key), [_read_key(each) for each in below[:1]]
+    return "Chip Count" in own or "Chip Count" in counted or not {"Chip ID", "Chip Name"} & {*counted}
+
+
 def _fold_numbers(line: str) -> str:
     return _NUMBERS.sub("0", line.strip())
 
@@ -176,8 +210,8 @@ def _read_key(line: str) -> str:
     return line.partition(":")[0].strip()
 
 
-def _read_full_key(line: str) -> str | None:
-    return _read_key(line) if line.strip() else None
+def _read_colon_key(line: str) -> str | None:
+    return _read_key(line) if ":" in line else None
 
 
 def _read_block_key(line: str) -> str | None:

@@ -22,8 +22,9 @@ from probes.paste.host_marks import (
     split_one_line_title,
 )
 from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, make_marks
-from probes.paste.output_forms import FirstLine, OutputForms
+from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
+from probes.paste.prefixed_runs import find_prefix, strip_above, strip_run
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -36,6 +37,12 @@ _PROMPT = (
 _WORDS = r"(?:\s+(?:-|info\b(?!:)|topo|dmon|pmon|nvlink|xpulink|mig|set\b|upgrade\b|clear\b|[|>;&#]|2>).*)?\s*"
 _GAP = 300  # lines without any mark of the form, after which the output has ended
 _MARKS = {"table": "|", "info": "|", "vnpu": "|", "xml": "<", "query-text": ":", "csv": ",", "fields": ":"}
+TABLE_FORMS = ("table", "info", "old-table", "vnpu")
+# Behind an empty line, a head above a rule with bars: the rules of the tools' tables have plus signs between cells.
+_MARKDOWN_TABLE = re.compile(
+    r"(?m)^[ \t]*\n[ \t]{0,8}\|[^\n]{1,400}\n[ \t]{0,8}\|(?:[ :]{0,2}-{2,80}[ :]{0,2}\|){2,30}[ \t]*"
+    r"(?:\n[ \t]{0,8}\|[^\n]*)*"
+)
 _OTHER_LIMIT = 2000  # lines of an output of another form: a topology, a list, an error
 _RULE = re.compile(r".{0,40}?[+|=-][-=+| ]{8,}(?![-=+| ])\s*$")
 _DATE = re.compile(
@@ -43,6 +50,17 @@ _DATE = re.compile(
 )
 _XML_HEAD = re.compile(r"\s*<[?!]")
 _PREAMBLE = 3  # lines
+# A line that answers a command, although no output is known to begin so, or the prompt behind its answer.
+_ANSWER = re.compile(
+    r"\s*(?:[A-Za-z][\w ()%/.-]{1,60}?\s+:\s*\S"
+    r"|[a-z]\w* [a-z_ ]{2,40}:|[a-z]\w{2,40}:[^\s:/]|[^,]{1,80}, [^,]{1,80}, \S"
+    r"|(?P<row>\|).{1,200}(?:\d[MG]iB|[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\b.{0,200}\||[#$]\s*$)"
+)
+# The prompt of another command: the output above it has ended.
+_OTHER_PROMPT = re.compile(
+    r"\s{0,8}(?:\([^()]{1,60}\)\s{0,4}){0,3}\[?[\w.-]{1,32}@([\w.-]{1,63})(?:[: ][^#$%|\]]{0,80})?\]?\s?[#$](?:\s|$)"
+)
+PROMPT_MARKS, PROMPT_ENDS = ("]# ", "]$ ", "~# ", "~$ "), ("]#", "]$", "~#", "~$")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -83,7 +101,10 @@ class PartSplitter:
         self._tools = tuple(forms)
         self._program = re.compile("|".join(own.programs for own in forms.values()))
         self._marks = _make_marks([*self._starts], [*forms.values()])
-        self._command = re.compile(rf"{_PROMPT}(?:/[\w.-]+)*/?(?P<command>(?:{programs}){_WORDS})['\"]?\s*")
+        self._command = re.compile(
+            rf"{_PROMPT}(?:(?:& )?\"?[A-Z]:\\[^\"<>|]{{1,120}}\\|(?:/[\w.-]+)*/?)"
+            rf"(?P<command>(?:{programs}){_WORDS})['\"]?\s*"
+        )
 
     def split_lines(self, lines: Sequence[str], host: str = "") -> list[TextPart]:
         """Return the parts in order; the first one is the text before the first output, often empty.
@@ -91,12 +112,18 @@ class PartSplitter:
         A host before the lines or above them outranks that of a prompt.
         """
         parts = [TextPart(host=host)]
+        lines = list(lines)
         outer, prompt = host, ""
-        above_of, above = parts[0], LinesAbove(parts[0].lines)
-        done = 0
+        above_of: TextPart | None = None
+        above = LinesAbove([])
+        done = run_end = 0
         for at in self._find_marked_lines(lines):
             if at < done:
                 continue
+            if done < run_end <= at:  # an output whose lines have a prefix ends with it
+                parts[-1].lines += lines[done:run_end]
+                parts.append(TextPart(host=outer or prompt, first=run_end))
+                done = run_end
             parts[-1].lines += lines[done:at]
             line, done = lines[at], at + 1
             if len(parts) > PARTS_LIMIT:
@@ -108,19 +135,37 @@ class PartSplitter:
             if one_line := split_one_line_title(line):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
-            if self._program.search(line) and (command := self._match_command(line)):
+            command = self._match_command(line)
+            start = None if command else self._match_start(line)
+            if not (command or start) and at >= run_end and (prefix := find_prefix(line, self._begins_output)):
+                run_end = strip_run(lines, at, prefix)
+                strip_above(parts[-1].lines, prefix, _PREAMBLE)
+                above_of = None  # its lines are others now
+                if prefix.host not in ("", parts[-1].host):
+                    parts.append(TextPart(host=prefix.host, first=at))
+                line = lines[at]
+                command = self._match_command(line)
+                start = self._match_start(line)
+            if command:
                 found, named = command
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
-            elif start := self._match_start(line):
+            elif start:
                 tools, first = start
-                is_other = False
                 if first.restart is not None:
                     if above_of is not parts[-1]:
                         above_of, above = parts[-1], LinesAbove(parts[-1].lines, bool(parts[-1].command))
-                    is_other = first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD])
-                self._begin_output(parts, at, line, tools, replace(first, repeats=False) if is_other else first)
+                    if first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD]):
+                        first = replace(first, repeats=False, extends=False)
+                self._begin_output(parts, at, line, tools, first)
+            elif ("# " in line[:160] + " " or "$ " in line[:160] + " ") and (other := _OTHER_PROMPT.match(line)):
+                prompt = other[1]
+                parts.append(TextPart(host=outer or prompt, first=at))
             parts[-1].lines.append(line)
+        if done < run_end:
+            parts[-1].lines += lines[done:run_end]
+            parts.append(TextPart(host=outer or prompt, first=run_end))
+            done = run_end
         parts[-1].lines += lines[done:]
         return parts
 
@@ -156,8 +201,13 @@ class PartSplitter:
                 return self._starts[self._firsts[at]], self._firsts[at]
         return None
 
+    def _begins_output(self, line: str) -> bool:
+        return bool(self._match_start(line) or self._match_command(line))
+
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
+        if not self._program.search(line):
+            return None
         watched = read_watch_head(line)
         found = self._command.fullmatch(watched[0] if watched else line)
         if not found:
@@ -177,7 +227,10 @@ class PartSplitter:
         last = parts[-1]
         ours = bool(set(tools) & set(last.tools))
         between = sum(bool(line.strip()) for line in last.lines[1 : _BETWEEN + 2])  # below the command
-        if last.command and not last.form and (between <= _BETWEEN if ours else not between):
+        is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
+        answers = filter(None, map(_ANSWER.match, last.lines[1 : _BETWEEN + 2]))
+        is_answered = between > _BETWEEN or any(not (is_row and found["row"]) for found in answers)
+        if last.command and not last.form and (not is_answered if ours and first.form != FOREIGN else not between):
             last.form = first.form
             last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
         elif ours and (first.extends or (first.repeats and last.form == first.form)):
@@ -194,7 +247,7 @@ def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> Li
         return None
     words = [word for each in starts for word in each.words] + [word for own in forms for word in own.program_words]
     begins = [begin for each in starts for begin in each.begins]
-    return make_marks([*TITLE_WORDS, *words], [TITLE_RULE, *begins], TITLE_ENDS)
+    return make_marks([*TITLE_WORDS, *PROMPT_MARKS, *words], [TITLE_RULE, *begins], (*TITLE_ENDS, *PROMPT_ENDS))
 
 
 def _take_preamble(lines: list[str], first: str) -> list[str]:
@@ -204,7 +257,7 @@ def _take_preamble(lines: list[str], first: str) -> list[str]:
     while lines and len(taken) < _PREAMBLE:
         line = lines[-1]
         is_rule = bool(_RULE.match(line))
-        if (is_rule and ruled) or not _is_preamble(line, first):
+        if (is_rule and ruled and line.rstrip()[-1:] in "+|") or not _is_preamble(line, first):
             break
         ruled |= is_rule
         taken.insert(0, lines.pop())
@@ -214,7 +267,7 @@ def _take_preamble(lines: list[str], first: str) -> list[str]:
 def _take_headless_rows(lines: list[str], first: str) -> list[str]:
     """Remove the rows of a table that end just above a line of the same table, and return them: its head is cut off."""
     at = len(lines)
-    while at and lines[at - 1].lstrip()[:1] in ("|", "+"):
+    while at and lines[at - 1].lstrip()[:1] in ("|", "+", "-"):
         at -= 1
     taken = lines[at:] if first.lstrip()[:1] == "|" and any(line.lstrip()[0] == "|" for line in lines[at:]) else []
     del lines[len(lines) - len(taken) :]
@@ -226,8 +279,17 @@ def _is_preamble(line: str, first: str) -> bool:
     return bool(("|" in first and _RULE.match(line)) or _DATE.match(line) or ("<" in first and _XML_HEAD.match(line)))
 
 
+def drop_markdown_tables(text: str) -> str:
+    """Return the text with empty lines for the tables of Markdown in it, which no tool prints."""
+    return (
+        _MARKDOWN_TABLE.sub(lambda found: "\n" * found[0].count("\n"), text) if "-|" in text or "- |" in text else text
+    )
+
+
 def cut_after_output(part: TextPart) -> str:
-    """Return the text of a part without a long log below its output."""
+    """Return the text of a part without a long log below its output, and without other tables."""
+    if part.form in TABLE_FORMS and len(part.lines) <= _OTHER_LIMIT:
+        return drop_markdown_tables(part.text) + "\n"
     mark = _MARKS.get(part.form)
     if len(part.lines) <= _OTHER_LIMIT or not part.tools:
         return part.text + "\n"

@@ -4,7 +4,7 @@ ECC."""
 from __future__ import annotations
 
 from envcheck.core.model import Document
-from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
+from probes.paste.output_forms import FirstLine, OutputForms, shell_errors, xml_head
 from probes.paste.output_restarts import has_other_words, is_row_of_another_table
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
@@ -26,8 +26,15 @@ FORMS = OutputForms(
         ),  # of a table without a head
         FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
         FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True),
-        FirstLine("xml", r"\s*<ix\w{0,8}smi_log>", ("smi",)),
-        FirstLine("error", shell_errors("ixsmi"), ("smi",), repeats=True, restart=has_other_words),
+        FirstLine("xml", xml_head(r"ix\w{0,8}smi_log"), ("smi",)),
+        FirstLine(
+            "error",
+            rf"{shell_errors('ixsmi')}|\s*Failed to initialize IX-?ML",
+            ("smi",),
+            begins=("Failed to initialize IX",),
+            repeats=True,
+            restart=has_other_words,
+        ),
     ),
     shared=SHARED_FORMS,
     follows="nvidia-smi",

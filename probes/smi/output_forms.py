@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from probes.paste.output_forms import FirstLine
-from probes.paste.output_restarts import has_other_width, has_other_words, has_other_words_behind
+from probes.paste.output_restarts import (
+    follows_other_line,
+    has_other_width,
+    has_other_words,
+    has_other_words_behind,
+    has_same_key,
+)
 
 _FIELDS = (
     r"index|name|uuid|pci\.\w+|gpu_(?:name|uuid|bus_id)|timestamp|driver_version|memory\.\w+|pid|utilization\.\w+"
@@ -18,11 +24,12 @@ _FIELD_BEGINS = (
 _ERRORS = (
     r"Failed to initialize NVML|Field \".{0,80}\" is not a valid|ERROR: Option|Provided GPU id is not valid"
     r"|No MIG-supported devices|Changing [\w ]{2,60} is not supported|Invalid combination of input"
-    r"|GPU [0-9A-Fa-f:.]{7,16} is (?:currently in use|the primary)"
+    r"|GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d is (?:currently in use|the primary)"
+    r"|Warning: MIG mode is in pending"
 )
 _ERROR_BEGINS = (
     *("Failed to initialize NVML", 'Field "', "ERROR: Option", "Provided GPU id", "No MIG-supported", "Changing "),
-    *("Invalid combination of", "GPU "),
+    *("Invalid combination of", "GPU ", "Warning: MIG mode"),
 )
 # Of each device, and what follows.
 _DEVICE_ERRORS = r"Unable to determine the device handle|No devices were found"
@@ -32,7 +39,9 @@ _CELL = r"[^,\"]{1,80}"
 _EVIDENCE = r"(?:\d+(?:\.\d+)? (?:MiB|MHz|W|%)|\[N/A\]|0x[0-9A-Fa-f]{16}|GPU-[0-9a-f]{8}-[^,]{1,40})"
 _EVIDENT_ROW = rf"\d{{1,3}}, (?:{_CELL}, )*?{_EVIDENCE}(?:, {_CELL})*\s*$"
 _EVIDENCE_WORDS = (" MiB", " MHz", " W", " %", "[N/A]", "0x", "GPU-")
-DRIVER_LINE = FirstLine("query-text", r"\s*Driver Version   *:", begins=("Driver Version  ",), repeats=True)
+DRIVER_LINE = FirstLine(
+    "query-text", r"\s*Driver Version   *:", begins=("Driver Version  ",), repeats=True, restart=has_same_key
+)
 SHARED_FORMS = (
     FirstLine("topo", r"\s*GPU0\s+(?:GPU1|NIC\d|mlx5_\d|CPU Affinity)\b|\s+GPU0\s*$", begins=("GPU0",)),
     FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", begins=("GPU 0: ",)),
@@ -41,7 +50,13 @@ SHARED_FORMS = (
     FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
     FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width),
     DRIVER_LINE,
-    FirstLine("log", rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$", ("MiB",), repeats=True),
+    FirstLine(
+        "log",
+        rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$",
+        ("MiB",),
+        repeats=True,
+        restart=follows_other_line("MiB"),
+    ),
     FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, restart=has_other_words),
     FirstLine(
         "error",

@@ -24,7 +24,7 @@ def _parse_xml(paste: PastedOutput) -> Document | None:
 
 
 # Kind, words of which the text must contain one (a cheap test), and the parser, which returns None for another kind.
-# The most distinctive formats are first; errors come after all formats with devices, a log without any marks is last.
+# The most distinctive formats are first; errors come after all formats with devices.
 KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | None]], ...] = (
     ("xml", ("<",), _parse_xml),
     ("query-text", ("smi log", "product name", "gpu uuid", "driver version"), query_text_output.parse_query_text),
@@ -36,8 +36,8 @@ KINDS: tuple[tuple[str, tuple[str, ...], Callable[[PastedOutput], Document | Non
     ("nvlink", ("link",), list_output.parse_nvlink),
     ("list", ("uuid:",), list_output.parse_device_list),
     ("csv", (",", "[", "."), csv_output.parse_csv),
-    ("error", ("",), error_output.parse_error),
     ("log", ("mib",), list_output.parse_log),
+    ("error", ("",), error_output.parse_error),
 )
 
 

@@ -1,0 +1,104 @@
+"""Finds the prefix of lines that stand alone in a text with other lines, where an output begins behind it.
+
+node1: No devices were found          a message of a host
+0: No devices were found              of a task
+> | NVIDIA-SMI 535 ...                a quoted output among others, as far as the lines have the prefix
+
+What is behind a prefix decides: without an output there, the line is content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from probes.paste.line_decorations import PREFIX_PARTS
+
+_MOST_PARTS = 4
+_HOST = re.compile(
+    r"[ \t]{0,8}(?:\[\d{1,5},\d{1,5}\]<std(?:out|err)>:|<?(?P<name>[A-Za-z][\w.-]{1,62})>?:(?=\s)"
+    r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}):(?=\s)|(?P<task>\d{1,5}):(?=\s))[ \t]?"
+)
+_OTHER = re.compile(
+    rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|[>'\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)|\d{{1,6}}(?=[\t|]|  ))[ \t]?"
+)
+_MAY_HAVE_PREFIX = re.compile(
+    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
+)
+_QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
+_IS_HOST = re.compile(r"[\w.-]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
+
+
+@dataclass(frozen=True)
+class LinePrefix:
+    """The prefix of a line: the pattern of those of further lines, and its host, "" where it has none."""
+
+    source: str
+    length: int
+    host: str = ""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern, on first use: most prefixes have no output behind them."""
+        return re.compile(self.source)
+
+
+def list_prefixes(line: str) -> Iterator[LinePrefix]:
+    """Yield the prefixes of a line from the shortest to the longest one."""
+    pattern, host, at = "", "", 0
+    for _ in range(_MOST_PARTS):
+        if named := _HOST.match(line, at):
+            pattern += re.escape(named[0].rstrip()) + r"[ \t]?"
+            name = named["name"] or ""
+            host = named["address"] or named["task"] or (name if _IS_HOST.fullmatch(name) else host)
+            end = named.end()
+        elif other := _OTHER.match(line, at):
+            pattern += _fold_numbers(other[0].rstrip(" \t")) + r"[ \t]?"
+            end = other.end()
+        else:
+            return
+        if end == at:
+            return
+        at = end
+        yield LinePrefix(pattern, at, host)
+
+
+def _fold_numbers(text: str) -> str:
+    """Return the pattern of a text with any numbers and blanks in it."""
+    folded = re.sub(r"\d{1,40}", "0", re.escape(text))
+    return re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
+
+
+def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix | None:
+    """Return the prefix of the line behind which an output begins, or None."""
+    if not _MAY_HAVE_PREFIX.match(line):
+        return None
+    return next((prefix for prefix in list_prefixes(line) if begins_output(line[prefix.length :])), None)
+
+
+def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
+    """Remove the prefix from the line at `at` and those below it, as far as they have it or are blank.
+
+    Return the index of the line behind them.
+    """
+    for row in range(at, len(lines)):
+        found = prefix.pattern.match(lines[row])
+        if not found and lines[row].strip():
+            return row
+        lines[row] = _strip_end(lines[row][found.end() :], prefix) if found else ""
+    return len(lines)
+
+
+def _strip_end(rest: str, prefix: LinePrefix) -> str:
+    """Return the rest of a line without the quotation mark that ends it, where the prefix has one."""
+    return _QUOTE_END.sub("", rest) if prefix.source.endswith(("'[ \\t]?", '"[ \\t]?')) else rest
+
+
+def strip_above(lines: list[str], prefix: LinePrefix, most: int) -> None:
+    """Remove the prefix from the last lines that have it, at most this many."""
+    for row in range(len(lines) - 1, max(-1, len(lines) - 1 - most), -1):
+        if not (found := prefix.pattern.match(lines[row])):
+            return
+        lines[row] = lines[row][found.end() :]

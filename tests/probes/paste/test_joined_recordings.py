@@ -1,0 +1,223 @@
+"""Recordings joined together give their documents, whatever each of them is; where a text does not decide, no device
+is invented."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.model import Device, Document
+from probes.paste.paste_parser import NOTHING, make_splitter, parse_paste
+from tests.probes.paste.test_paste_parser import DECORATIONS, RECORDINGS, TOOLS
+
+SPLITTER = make_splitter(TOOLS)
+ROUNDS = 400
+# Texts of which the text does not decide where they end, or to which output they belong.
+UNDECIDED = {
+    "prose": "its lines have the form of a key and a value",
+    "help": "a manual, not an output",
+    "kernel_log_mismatch": "a line of the kernel, not of a tool",
+    "other_tables": "lines of other programs",
+    "half_installed": "the warning that npu-smi prints below its table, too",
+    "nnae": "a file that a script prints below the table of npu-smi, too",
+    "bars_lost": "rows that continue the table above them",
+    "info-process-table-only": "rows that continue the table above them",
+    "external_entity": "XML that is not read",
+    "billion_laughs": "XML that is not read",
+    "no_device": "lines of the runtime, of which one error has several",
+    "xp-err-xpurt-no-device": "lines of the runtime, of which one error has several",
+    "card_in_error": "lines of the runtime, of which one error has several",
+    "p800_beside_error": "lines of the runtime, of which one error has several",
+    "p800_in_source": "a string of a program",
+    "proc-mem-950": "processes of a chip, of which the next answer may list more",
+    "link_and_lldp": "lines of a port in any order, of which the next command may print more",
+}
+
+
+@lru_cache(maxsize=1000)
+def read_text(file: Path) -> str:
+    text = file.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def list_documents(text: str) -> list[Document]:
+    """The documents of all outputs, without what the text around them decides; a repeated answer counts once."""
+    document = parse_paste(text, TOOLS, splitter=SPLITTER)
+    found = [
+        dataclasses.replace(each, command="", host="", truncated=False, remarks=(), parts=())
+        for each in document.parts or (document,)
+        if each.kind not in NOTHING
+    ]
+    return [each for each, _ in itertools.groupby(found)]
+
+
+@lru_cache(maxsize=1000)
+def list_own_documents(file: Path) -> tuple[Document, ...]:
+    return tuple(list_documents(read_text(file)))
+
+
+def describe_devices(documents: Iterable[Document]) -> set[tuple[object, ...]]:
+    """What no other device has: its names and numbers, not the values that a cut may cost."""
+    devices = (device for document in documents for device in document.devices)
+    return {(each.index, each.npu, each.chip, each.bus_id, each.uuid) for each in devices}
+
+
+def is_undecided_tool(expected: Document, found: Document, text: str) -> bool:
+    """Whether the formats are those of several tools, and no word of the text hints at one: its neighbour decides."""
+    is_same = dataclasses.replace(expected, tool="") == dataclasses.replace(found, tool="")
+    return is_same and not TOOLS["nvidia-smi"].forms.hint_pattern.search(text)
+
+
+def list_wrong_joins(pairs: Iterable[tuple[Path, Path]]) -> list[tuple[str, str]]:
+    wrong = []
+    for first, second in pairs:
+        expected = [*list_own_documents(first), *list_own_documents(second)]
+        expected = [each for each, _ in itertools.groupby(expected)]
+        found = list_documents(f"{read_text(first)}\n{read_text(second)}")
+        if UNDECIDED.keys() & {first.stem, second.stem}:
+            if not describe_devices(found) <= describe_devices(expected):
+                wrong.append((first.name, second.name))
+        elif len(found) != len(expected) or not all(
+            one == other or is_undecided_tool(one, other, read_text(second))
+            for one, other in zip(expected, found, strict=True)
+        ):
+            wrong.append((first.name, second.name))
+    return wrong
+
+
+def test_random_pairs_give_their_documents() -> None:
+    """Of all recordings, also of messages, keys and rows without a head."""
+    drawn = random.Random(1)
+
+    assert list_wrong_joins((drawn.choice(RECORDINGS), drawn.choice(RECORDINGS)) for _ in range(ROUNDS)) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("first", RECORDINGS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_all_pairs_give_their_documents(first: Path) -> None:
+    assert list_wrong_joins((first, second) for second in RECORDINGS) == []
+
+
+PLAIN = [file for file in RECORDINGS if file.stem not in UNDECIDED and list_own_documents(file)]
+OUTER = {
+    "markdown": lambda text: f"```\n{text}```\n",
+    "quoted": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "prompt": lambda text: f"{text}[root@node7 ~]# uptime\n 10:00:00 up 3 days\n[root@node7 ~]# \n",
+    "prose": lambda text: f"And this is the other one.\n\n{text}\nThat is all.\n",
+    "colour": DECORATIONS["colour"],
+}
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_devices_of_several_recordings_in_any_surroundings(count: int) -> None:
+    """Each recording in Markdown, quotes, colours, prompts or prose of its own: no device is lost or invented."""
+    drawn = random.Random(count)
+    tables = [file for file in PLAIN if len(list_own_documents(file)) == 1 and list_own_documents(file)[0].devices]
+    wrong = []
+    for _ in range(ROUNDS // 4):
+        files = drawn.sample(tables, count)
+        around = [drawn.choice([*OUTER]) for _ in files]
+        text = "\n".join(OUTER[name](read_text(file)) for name, file in zip(around, files, strict=True))
+        expected = [list_own_documents(file)[0] for file in files]
+        if describe_devices(list_documents(text)) != describe_devices(expected):
+            wrong.append([(file.name, name) for file, name in zip(files, around, strict=True)])
+
+    assert wrong == []
+
+
+MESSAGES = [
+    ("nvidia-smi", "Failed to initialize NVML: Driver/library version mismatch", "driver-library-mismatch"),
+    ("nvidia-smi", "No devices were found", "no-device"),
+    (
+        "nvidia-smi",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        "driver-not-loaded",
+    ),
+    ("npu-smi", "dcmi module initialize failed. ret is -8005", "dcmi-init-failed"),
+    ("xpu-smi", "No XPUs were found", "no-device"),
+]
+PREFIXES = [
+    ("node1: ", "node1"),
+    ("10.0.0.7: ", "10.0.0.7"),
+    ("3: ", "3"),
+    ("# ", ""),
+    ("> ", ""),
+    ("[ERROR] ", ""),
+    ("   12\t", ""),
+    ("[1,0]<stderr>: ", ""),
+]
+
+
+@pytest.mark.parametrize(("tool", "message", "category"), MESSAGES)
+@pytest.mark.parametrize(("prefix", "host"), PREFIXES)
+@pytest.mark.parametrize("table", ["", "nvidia_smi/table/a100x8_535.txt"], ids=["alone", "below a table"])
+def test_a_single_line_behind_a_prefix(
+    tool: str, message: str, category: str, prefix: str, host: str, table: str
+) -> None:
+    """The prefix is not content, and a host is known by it, also where no other line has the prefix."""
+    above = read_text(next(file for file in RECORDINGS if str(file).endswith(table))) + "\n" if table else ""
+
+    found = parse_paste(f"{above}{prefix}{message}\n", TOOLS)
+
+    document = found.parts[-1] if table else found
+    assert (document.tool, document.host) == (tool, host)
+    assert document.error and (document.error.category, document.error.message) == (category, message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "bash: /usr/local/bin/xpu-smi: Permission denied",
+        "zsh: command not found: xpu-smi",
+        "bash: xpu-smi：未找到命令",
+        'OCI runtime exec failed: exec: "xpu-smi": executable file not found in $PATH: unknown',
+    ],
+)
+def test_the_shell_names_the_tool(message: str) -> None:
+    """A message about a program belongs to the tool of that name, alone and below another tool's output."""
+    below = read_text(next(file for file in RECORDINGS if file.stem == "a100x8_535"))
+
+    for found in (parse_paste(f"{message}\n", TOOLS), parse_paste(f"{below}\n{message}\n", TOOLS).parts[-1]):
+        assert (found.tool, found.kind) == ("xpu-smi", "error")
+
+
+FOREIGN_TABLE = """\
++-----------------------------------------------------------------------------+
+| PPU-SMI 1.2           Driver Version: 2.1.2        HGGC Version: N/A        |
+|-------------------------------+----------------------+----------------------+
+|   0  PPU-ZW810E         N/A   | 00000001:C9:00.0     |                    0 |
+| N/A   38C  N/A     81W / 400W |      1MiB / 98304MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+"""
+
+
+@pytest.mark.parametrize("tool", [None, "nvidia-smi", "xpu-smi"])
+def test_another_vendors_table_is_no_output(tool: str | None) -> None:
+    """A table of the same form under another program's name has no devices of ours, alone and below one."""
+    own = read_text(next(file for file in RECORDINGS if file.stem == "a100x8_535"))
+
+    assert parse_paste(FOREIGN_TABLE, TOOLS, tool).devices == ()
+    assert len(parse_paste(f"{own}\n{FOREIGN_TABLE}", TOOLS, "nvidia-smi").devices) == 8
+
+
+def test_a_markdown_table_below_an_output_is_no_row() -> None:
+    own = read_text(next(file for file in RECORDINGS if file.stem == "a100x8_535"))
+    table = "\n| id | name | note |\n|----|------|------|\n| 1 | GPU-Util | 5MiB / 10MiB |\n"
+
+    assert parse_paste(own + table, TOOLS).devices == parse_paste(own, TOOLS).devices
+
+
+def test_a_log_twice_has_its_devices_once() -> None:
+    """Rows without a head are numbered by their position: a second sample is not of further devices."""
+    log = "2026-03-24-10:13:48\n36C 88W 513MiB 98304MiB 0%\n37C 90W 600MiB 98304MiB 12%\n"
+    devices: tuple[Device, ...] = parse_paste(log, TOOLS).devices
+
+    assert len(devices) == 2
+    assert parse_paste(log + log, TOOLS).devices == devices
