@@ -69,7 +69,7 @@ def close_run(run: Path, run_record: dict[str, Any], end: follow.ClusterJobEnd) 
     )
 
 
-def _read_losses(folder: Path) -> list[list[float | None]]:
+def _read_losses(folder: Path) -> list[list[float | str | None]]:
     steps: list[TrainingStep] = []
     RunWatch(folder, UnwatchedProcesses(), steps.append).update_state(final=True)
     return record.list_losses(steps)
