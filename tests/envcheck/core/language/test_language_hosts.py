@@ -66,7 +66,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
         NodeOutcome("a", 0, "failed", 5, node_outcome._describe_fault(document)),
         NodeOutcome("b", 1, "stopped", 130),
     ]
-    train_hosts._report_end(request, nodes, nodes[0], 5)
+    train_hosts._report_end(request, train_hosts.NodesEnd(nodes, nodes[0], 5), [])
     printed = capsys.readouterr().err
 
     assert "失败          a：工作进程 1 在失去与另一工作进程的连接后最先结束，被 SIGKILL 终止" in printed
@@ -80,7 +80,8 @@ def test_states_of_hosts_that_did_not_train_are_chinese(capsys: pytest.CaptureFi
     """Hosts that were not reached, not started, or lost."""
     states = ("lost", "unreached", "not-started")
     nodes = [NodeOutcome(f"host-{rank}", rank, state, 5) for rank, state in enumerate(states)]
-    train_hosts._report_end(NodesRequest(("host-0", "host-1", "host-2"), (), ""), nodes, None, 5)
+    request = NodesRequest(("host-0", "host-1", "host-2"), (), "")
+    train_hosts._report_end(request, train_hosts.NodesEnd(nodes, None, 5), [])
 
     assert capsys.readouterr().err == "连接中断      host-0\n无法连接      host-1\n未启动        host-2\n"
 
