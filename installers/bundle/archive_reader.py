@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from envcheck.core import paths
-from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
+from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_os_error
 from envcheck.core.messages import _
 from envcheck.core.units import format_gib
 from envcheck.payload.unpack import FILE
@@ -127,7 +127,7 @@ def verify_bundle(path: Path, architecture: str, report: Report = ignore_event) 
 def _open_bundle(path: Path) -> Iterator[BinaryIO]:
     try:
         if not path.is_file():
-            raise BundleError(_("{path} is not a file", path=path), _("pass the file that `envcheck bundle` wrote"))
+            raise UsageError(_("{path} is not a file", path=path), _("pass the file that `envcheck bundle` wrote"))
         with path.open("rb", buffering=0) as file:
             yield file
     except OSError as err:

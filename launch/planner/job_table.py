@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from envcheck.core import local_files
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from launch.memory import GIB
@@ -176,13 +175,13 @@ def check_widths(row: Mapping[str, str], job: PlannedJob) -> None:
         raise UsageError(join("; ", reasons), _("use a valid degree, or add the model's dimensions to the row"))
 
 
-def write_predictions(predictions: Iterable[Mapping[str, str]], path: Path) -> None:
-    """Write all predictions, or leave the existing file unchanged."""
+def format_predictions(predictions: Iterable[Mapping[str, str]]) -> str:
+    """Return all predictions as CSV."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
     writer.writerows(predictions)
-    local_files.write_file(path, text.getvalue())
+    return text.getvalue()
 
 
 def _quote_names(columns: Iterable[str]) -> str:

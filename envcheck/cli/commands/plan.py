@@ -355,6 +355,7 @@ def _print_models(as_json: bool) -> int:
 
 
 def _predict_rows(request: RowsOptions) -> int:
+    from envcheck.core import local_files
     from launch.planner import job_table
 
     if not request.output:
@@ -380,7 +381,11 @@ def _predict_rows(request: RowsOptions) -> int:
             count=len(named) - MOST_NAMED_ROWS,
         )
         click.echo(language.translate(more), err=True)
-    job_table.write_predictions(predictions, request.output)
+    table = job_table.format_predictions(predictions)
+    if str(request.output) == "-":
+        click.echo(table, nl=False)
+    else:
+        local_files.write_file(request.output, table)
     return 0  # the table is answered: each row has its verdict, and a program that made it reads them all
 
 

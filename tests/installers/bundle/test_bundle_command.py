@@ -149,3 +149,13 @@ def test_an_image_for_each_role(tmp_path: Path) -> None:
     assert (bare.returncode, "flagcx" in bare.stdout.lower()) == (0, True), bare.stderr
     images = [recipe.image.references, *recipe.image.roles.values()]
     assert len({names["x86_64"] for names in images}) == len(images)
+
+
+@pytest.mark.parametrize("name", ["missing.tar", "."])
+def test_what_is_no_file(name: str, tmp_path: Path) -> None:
+    """A bundle that is missing or a folder is a usage error, as any file that cannot be read."""
+    argv = [sys.executable, "-m", "envcheck", "provision", "--bundle", str(tmp_path / name)]
+    done = run_command(argv, dict(os.environ))
+
+    assert done.returncode == 2
+    assert "is not a file" in done.stderr

@@ -286,6 +286,7 @@ def test_rows(tmp_path: Path) -> None:
     assert lines[1].split(",")[5] == "does-not-fit"
     assert "cards is 'many'" in lines[2]
     assert "unknown" in lines[3]
+    assert run_plan("--rows", str(rows), "-o", "-").stdout.splitlines() == lines
 
 
 def test_rows_without_columns(tmp_path: Path) -> None:
