@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -125,7 +126,7 @@ def test_headroom_fits_as_promised(given: dict[str, Any]) -> None:
         assert left.cards <= job.layout.cards
         tried += 1
 
-    assert tried > 3
+    assert tried > 2
 
 
 @pytest.mark.parametrize(("model", "place", "method"), JOBS[::37], ids=str)
@@ -154,7 +155,7 @@ BASES = (
     "--model qwen-14b --method sft --device 4090 --cards 4 --framework llamafactory",
     "--model 21b --method sft --device 4090 --nodes 2",
     "--model qwen2.5-72b --method sft --device a100 --cards 8 --framework megatron --seq-len 4096 --micro-batch 4",
-    "--model llama-3-8b --method sft --device 4090 --cards 4 --framework litgpt",
+    "--model llama-3-8b --method sft --device 4090 --cards 2 --framework litgpt",
     "--model 21b --method sft --device 4090 --cards 8 --recompute none",
     "--model 21b --method sft --device npu",
     "--model 21b --method lora --device h200 --cards 8",
@@ -340,7 +341,8 @@ def test_every_suggested_option_has_a_setting(framework: str) -> None:
         )  # fmt: skip
         for change in advice.find_fitting_changes(job):
             values = [v for name, value in change.added.items() for v in split_values(name, value) if name != "--cards"]
-            assert len(change.settings) == len(values), f"{change.added} {change.settings}"
+            joint = len({"--sharding", "--offload"} & change.added.keys()) == 2 and framework == "swift"
+            assert len(change.settings) == len(values) or joint, f"{change.added} {change.settings}"
             assert change.plan.job.sharding == "none" or change.plan.job.layout.dense_shards > 1 or cards == 1
             tried += 1
 
@@ -380,6 +382,19 @@ def test_settings_are_the_frameworks_own() -> None:
         "per_device_train_batch_size: 1",
         "finetuning_type: lora, lora_rank: 16, lora_target: all",
     ]
+
+
+def test_one_setting_for_sharding_with_offload() -> None:
+    """ms-swift has names for stages with offload; what no name covers are keys of DeepSpeed's file."""
+    name_options = functools.partial(framework_options.list_framework_options, "swift", rank=8)
+
+    assert name_options({"--sharding": "stage2", "--offload": "optimizer"}) == ["--deepspeed zero2_offload"]
+    assert name_options({"--offload": "params+optimizer", "--sharding": "stage3"}) == ["--deepspeed zero3_offload"]
+    assert name_options({"--sharding": "stage3", "--offload": "optimizer"}) == [
+        "--deepspeed zero3",
+        "zero_optimization.offload_optimizer.device: cpu",
+    ]
+    assert name_options({"--micro-batch": "1", "--sharding": "stage2"})[1:] == ["--deepspeed zero2"]
 
 
 def test_rank_of_suggested_adapters_is_the_default_one() -> None:
