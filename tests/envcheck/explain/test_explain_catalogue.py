@@ -222,11 +222,33 @@ def test_every_known_code_is_explained(family: str) -> None:
         ("xpu 719", "kunlunxin.hardware"),
         ("CUDA error 719", "cuda.illegal_address"),
         ("BKCL_SYSTEM_ERROR", "kunlunxin.bkcl_result"),
+        ("priority", "scheduler.waiting"),
+        ("QOSMaxFrobPerNode", "scheduler.pending"),
+        ("launch failed requeued held", "scheduler.pending"),
+        ("SignatureValidationFailed", "scheduler.pod_state"),
     ],
 )
 def test_codes(word: str, name: str) -> None:
     """A bare code is explained by the entry that is about it."""
     assert [diagnosis.name for diagnosis in explainer.explain_codes([word])] == [name]
+
+
+def test_code_of_a_row_for_the_rest() -> None:
+    """A reason without a row has the meaning of its kind, and a row with the whole name comes first."""
+    rest = codes.explain_code("QOSMaxFrobPerNode")
+    whole = codes.explain_code("QOSMaxGRESPerJob")
+
+    assert rest and rest.code == "QOSMaxFrobPerNode"
+    assert rest.meaning.startswith("the request exceeds a limit of the QOS")
+    assert whole and whole.meaning.startswith("more cards")
+
+
+def test_waiting_is_no_cause() -> None:
+    """A screen of waiting jobs in a log is no cause, and a job without a reason is not mentioned."""
+    screen = ["4242 gpu train user PD 0:00 2 (Priority)", "JobState=PENDING Reason=None Dependency=(null)"]
+    found = explainer.build_report([explainer._scan_lines("log", screen)])
+
+    assert [(one.name, one.kind) for one in found.diagnoses] == [("scheduler.waiting", "warning")]
 
 
 @pytest.mark.parametrize(
