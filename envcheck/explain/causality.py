@@ -107,7 +107,7 @@ def make_diagnosis(
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:
     """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    mine = (family for family in codes.load_families() if entry.name in (family.entry, *family.also))
+    mine = (family for family in codes.load_families() if entry.name == family.entry)
     label = next((family.label for family in mine if family.label), "")
     return f"{label} {code}" if label and code.isdecimal() else code
 

@@ -39,7 +39,7 @@ class CodeFamily:
 
     `form` is a pattern with the number as its first group, and `label` stands before the number where it is printed.
     A family without a form has names as keys, and `area` is the area of the entries whose lines have their numbers.
-    `entry` is as in ExplainedCode; lines of the entries in `also` have its numbers as well.
+    `entry` is as in ExplainedCode.
     """
 
     name: Given[str]
@@ -47,7 +47,6 @@ class CodeFamily:
     form: str = ""
     label: str = ""
     area: str = ""
-    also: tuple[str, ...] = ()
 
 
 @functools.cache

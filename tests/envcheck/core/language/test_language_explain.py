@@ -27,6 +27,8 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
     "pta": lambda key: [f"ERR{part}{key}" for part in ("00", "01", "02", "03", "77")],
     "cuda": lambda key: [f"CUDA {key}"],
     "xid": lambda key: [f"Xid {key}"],
+    "xid_program": lambda key: [f"Xid {key}"],
+    "xid_event": lambda key: [f"Xid {key}"],
     "http": lambda key: [f"HTTP {key}"],
     "xpu": lambda key: [f"XPU {key}"],
     "acl": lambda key: [key, f"{key[0]}99999"],
