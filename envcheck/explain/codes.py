@@ -114,7 +114,8 @@ def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode
 
 def _explain_acl(word: str) -> ExplainedCode | None:
     if not re.fullmatch(r"[1-5]\d{5}", word):
-        known = [code for code, said in load_code_tables()["acl"].items() if said.startswith(word.upper() + " |")]
+        table = load_code_tables()["acl"]  # a code that was renamed has both names
+        known = [code for code, said in table.items() if word.upper() in said.partition(" | ")[0].split(", ")]
         return _explain_acl(known[0]) if known else None
     entry = {"1": "acl.call", "2": "acl.resource", "3": "acl.resource"}.get(word[0], "acl.internal")
     if word in load_code_tables()["acl"]:

@@ -254,6 +254,22 @@ def test_waiting_is_no_cause() -> None:
     assert [(one.name, one.kind) for one in found.diagnoses] == [("scheduler.waiting", "warning")]
 
 
+@pytest.mark.parametrize("name", ("ACLNN_ERR_INNER_KEY_CONFLICT", "aclnn_err_inner_key_confilict"))
+def test_both_names_of_a_renamed_code(name: str) -> None:
+    """A code has its meaning by its new name and by the misspelt one of older releases."""
+    found = codes.explain_code(name)
+
+    assert found and found.code == "561105"
+    assert found.meaning == "two kernels of an operator have the same key"
+
+
+def test_code_without_an_operator() -> None:
+    """A bare code names no operator, and its text is a sentence all the same."""
+    assert explainer.explain_codes(["161002"])[0].description.startswith(
+        "An operator of CANN refuses its arguments (161002: the data types"
+    )
+
+
 @pytest.mark.parametrize(
     "word", ("", "hello", "999999999", "EX0001x", "-70000", "SIGNOTHING", "600000", "xid 9999", "700", "XPU 720")
 )
