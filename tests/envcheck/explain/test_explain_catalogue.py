@@ -254,6 +254,39 @@ def test_waiting_is_no_cause() -> None:
     assert [(one.name, one.kind) for one in found.diagnoses] == [("scheduler.waiting", "warning")]
 
 
+@pytest.mark.parametrize(
+    ("line", "command", "name"),
+    [
+        ("AttributeError: module 'numpy' has no attribute 'bool'.", "pip install 'numpy<1.24'", "python.numpy_alias"),
+        ("RuntimeError: frob requires Python ==3.10", "python3 --version", "python.python_requirement"),
+        ("frob needs Python>=3.9 but failed", "python3 --version", "python.python_requirement"),
+    ],
+)
+def test_remedy_installs_what_helps(line: str, command: str, name: str) -> None:
+    """No Python is installed by pip, and numpy 2 is not the release that removed the names of Python's types."""
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses
+
+    assert [one.name for one in found] == [name]
+    assert found[0].commands[0].endswith(command)
+    assert not any("install 'Python" in one or "REQUIREMENT" in one for one in found[0].commands)
+
+
+def test_http_number_without_a_row() -> None:
+    """A number without a row is explained by its class, with its label."""
+    found = explainer.explain_codes(["HTTP 412"])[0]
+
+    assert "HTTP 412 (Client Error), the server refuses the request" in found.description
+
+
+def test_failed_hook_with_its_reason() -> None:
+    """A hook whose reason is in a known line is a consequence of it."""
+    lines = ["error running hook: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'"]
+    lines += ["nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert [(one.name, one.kind) for one in found if not one.caused_by] == [("container.nvidia_hook", "cause")]
+
+
 @pytest.mark.parametrize("name", ("ACLNN_ERR_INNER_KEY_CONFLICT", "aclnn_err_inner_key_confilict"))
 def test_both_names_of_a_renamed_code(name: str) -> None:
     """A code has its meaning by its new name and by the misspelt one of older releases."""

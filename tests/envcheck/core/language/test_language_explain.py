@@ -29,7 +29,7 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
     "xid": lambda key: [f"Xid {key}"],
     "xid_program": lambda key: [f"Xid {key}"],
     "xid_event": lambda key: [f"Xid {key}"],
-    "http": lambda key: [f"HTTP {key}"],
+    "http": lambda key: [f"HTTP {key.replace('*', '18')}"],
     "xpu": lambda key: [f"XPU {key}"],
     "acl": lambda key: [key, f"{key[0]}99999"],
     "signal": lambda key: [f"-{key}", str(128 + int(key)), str(256 - int(key))],
