@@ -36,7 +36,7 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
 }
 NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
-    "|rank table|fabric manager|local rank|Xid"
+    "|rank table|fabric manager|local rank|Xid|launch failed requeued held"
 )
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
