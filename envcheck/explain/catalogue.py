@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, load_own_table, load_record
+from envcheck.explain import codes
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
 from envcheck.vendors import find_data_files
 
@@ -21,11 +22,17 @@ FORMS = Path(__file__).parent / "exceptions" / "forms.toml"
 _AS_CODE = r"(?:code|error|err|ret|result|status|failed)\b[^\d\n]{0,24}?(?<![\d.])(?:"
 # Unbounded repetition, after escapes and character sets are removed.
 _SKIP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+# The keys of a table of codes: `<<pod_state>>` in a pattern, and in `near`.
+_KEYS = re.compile(r"<<(\w{1,40})>>")
 _ENDLESS = re.compile(r"[*+]|\{\d*,\}|\{\d{4,}|\{\d*,\d{4,}")
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled pattern; ValueError if it repeats without a bound, so that matching time is limited."""
+    """Return the compiled pattern; ValueError if it repeats without a bound, so that matching time is limited.
+
+    `<<TABLE>>` in it is any key of that table in a codes.toml.
+    """
+    text = _KEYS.sub(lambda found: f"(?:{'|'.join(codes.list_key_patterns(found[1]))})", text)
     if text.startswith("@"):
         text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d)"
     if _ENDLESS.search(_SKIP.sub("", text)):
@@ -100,10 +107,17 @@ def parse_entry(raw: Mapping[str, Any], area: str) -> CatalogueEntry:
     """Return the entry in one table; UsageError names the fault."""
     name = f"{area}.{raw.get('name', '?')}"
     said = load_record(_EntryTable, raw, "explain", name)
+    said = replace(said, near=tuple(word for near in said.near for word in _list_near(near)))
     if not said.near or any(word != word.lower() for word in said.near):
         raise UsageError(_("{name}: the words of `near` must be lower case", name=name))
     match = said.match or tuple(compile_pattern(_match_whole_word(word)) for word in said.near)
     return CatalogueEntry(**{**vars(said), "name": name, "match": match}, area=area)
+
+
+def _list_near(word: str) -> list[str]:
+    """The word, or the keys of the table that it names, in lower case and without stars."""
+    found = _KEYS.fullmatch(word)
+    return [key.lower().rstrip("*") for key in codes.load_code_tables()[found[1]]] if found else [word]
 
 
 def _match_whole_word(text: str) -> str:

@@ -84,8 +84,8 @@ def make_diagnosis(
 
     def fill_argument(found: re.Match[str]) -> str:
         quoted = found.string[: found.start()].endswith("'") and found.string[found.end() :].startswith("'")
-        said = named.get(found[1], "")
-        return said if (_HARMLESS_QUOTED if quoted else _HARMLESS).fullmatch(said) else found[1].upper()
+        value = named.get(found[1], "")
+        return value if (_HARMLESS_QUOTED if quoted else _HARMLESS).fullmatch(value) else found[1].upper()
 
     def command(text: str) -> str:
         return _PLACE.sub(fill_argument, text)
@@ -107,7 +107,7 @@ def make_diagnosis(
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:
     """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    mine = (family for family in codes.load_families() if entry.name in (family.entry, *family.also))
+    mine = (family for family in codes.load_families() if entry.name == family.entry)
     label = next((family.label for family in mine if family.label), "")
     return f"{label} {code}" if label and code.isdecimal() else code
 
@@ -126,6 +126,7 @@ _UNNAMED = {
     "caller": _("the calling code"),
     "codename": "",
     "device": _("the device"),
+    "end": _("a later version"),
     "function": _("the function"),
     "fits": "FITS",
     "format": _("text"),

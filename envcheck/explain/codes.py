@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import re
 import signal
@@ -14,6 +15,7 @@ from envcheck.vendors import find_data_files
 
 _FILE = Path(__file__).with_name("codes.toml")
 _FAMILIES = "family"
+_REST = "*"  # in a key: the rest of a word; such a row is for what has no row
 _NAMED = re.compile(r"(?i)^(?:exit(?:[ _-]?(?:code|status))?|code|status|rc|returncode)[ :=]{0,3}(-?\d{1,3})$")
 _SIGNAL = re.compile(r"(?i)^(?:signal[ :=]{0,3}(\d{1,2})|(SIG[A-Z]{2,9}))$")
 
@@ -37,7 +39,7 @@ class CodeFamily:
 
     `form` is a pattern with the number as its first group, and `label` stands before the number where it is printed.
     A family without a form has names as keys, and `area` is the area of the entries whose lines have their numbers.
-    `entry` is as in ExplainedCode; lines of the entries in `also` have its numbers as well.
+    `entry` is as in ExplainedCode.
     """
 
     name: Given[str]
@@ -45,7 +47,6 @@ class CodeFamily:
     form: str = ""
     label: str = ""
     area: str = ""
-    also: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -88,6 +89,24 @@ def explain_code(text: str, area: str = "") -> ExplainedCode | None:
     return None
 
 
+def list_key_patterns(family: str) -> list[str]:
+    """Return a pattern for each key of a table, long keys first; a star in a key is for the rest of a word."""
+    keys = sorted(load_code_tables()[family], key=len, reverse=True)
+    return [re.escape(key).replace(re.escape(_REST), r"\w{0,40}") for key in keys]
+
+
+def _find_key(family: str, word: str) -> str | None:
+    """Return the table's key that is the word in any case, otherwise the longest key with a star that fits."""
+    table = load_code_tables()[family]
+    if word in table:
+        return word
+    keys = {key.lower(): key for key in sorted(table, key=len)}
+    low = word.lower()
+    fitting = (key for key in reversed(keys) if _REST in key and fnmatch.fnmatchcase(low, key))
+    found = low if low in keys else next(fitting, "")
+    return keys.get(found)
+
+
 def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode:
     name, _unused, meaning = load_code_tables()[family][key].partition(" | ")
     return ExplainedCode(code, family, name if meaning else "", meaning or name, entry)
@@ -95,7 +114,8 @@ def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode
 
 def _explain_acl(word: str) -> ExplainedCode | None:
     if not re.fullmatch(r"[1-5]\d{5}", word):
-        known = [code for code, said in load_code_tables()["acl"].items() if said.startswith(word.upper() + " |")]
+        table = load_code_tables()["acl"]  # a code that was renamed has both names
+        known = [code for code, said in table.items() if word.upper() in said.partition(" | ")[0].split(", ")]
         return _explain_acl(known[0]) if known else None
     entry = {"1": "acl.call", "2": "acl.resource", "3": "acl.resource"}.get(word[0], "acl.internal")
     if word in load_code_tables()["acl"]:
@@ -160,12 +180,13 @@ def _explain_pta(word: str) -> ExplainedCode | None:
 def _explain_name(word: str) -> ExplainedCode | None:
     """Explain the name of a code: the key of the table, or, where numbers are the keys, the words before the bar."""
     for family in load_families():
-        for key, said in load_code_tables()[family.name].items():
-            if family.form and word.lower() == said.partition(" | ")[0].lower():
-                return _look_up_code(family.name, key, f"{family.label} {key}", family.entry)
-            if not family.form and word.lower() == key.lower():
-                found = _look_up_code(family.name, key, key, family.entry)
-                return ExplainedCode(key, family.name, f"{key} ({found.name})", found.meaning, family.entry)
+        for number, said in load_code_tables()[family.name].items():
+            if family.form and _REST not in number and word.lower() == said.partition(" | ")[0].lower():
+                return _look_up_code(family.name, number, f"{family.label} {number}", family.entry)
+        if not family.form and (key := _find_key(family.name, word)):
+            code = word if _REST in key else key
+            found = _look_up_code(family.name, key, code, family.entry)
+            return ExplainedCode(code, family.name, f"{code} ({found.name})", found.meaning, family.entry)
     return None
 
 
@@ -186,14 +207,15 @@ def _explain_form(word: str, area: str) -> ExplainedCode | None:
     families = [family for family in load_families() if family.form]
     for family in families:
         found = re.match(family.form, word)
-        if not found or found[1] not in load_code_tables()[family.name]:
+        key = _find_key(family.name, found[1]) if found else None
+        if not found or not key:
             continue
         others = (other for other in families if other != family)
         if word == found[1] and any(word in load_code_tables()[other.name] for other in others):
             continue
         if area and word.lstrip("-") == found[1] and family.entry.partition(".")[0] != area:
             continue
-        return _look_up_code(family.name, found[1], f"{family.label} {found[1]}", family.entry)
+        return _look_up_code(family.name, key, f"{family.label} {found[1]}", family.entry)
     return None
 
 

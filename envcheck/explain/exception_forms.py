@@ -22,13 +22,14 @@ _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{
 _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
-_CHANGES = {"removed_name": "removed", "added_name": "added"}  # forms of names in changes.toml, and the release's field
+# Forms of names in changes.toml, by which of their two releases are known: added, removed.
+_CHANGES = {"removed_name": (False, True), "added_name": (True, False), "bounded_name": (True, True)}
 # paddle puts hints into brackets and the place of the check behind them: `[Hint: set X] (at /paddle/y.cc:7)`.
 _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
 # Settings, fields and options that a message quotes: `name`, 'name', --name.
 _QUOTED = re.compile(r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})")
 MOST_NAMES = 6
-_CLOSING = {"]": "[", ")": "(", "}": "{"}
+_CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
@@ -67,9 +68,12 @@ def _split_text(text: str) -> dict[str, str]:
 
 
 def _trim_sentence(text: str) -> str:
-    """The text without the place of a C++ check at its end, and without a bracket that closes none of it."""
+    """The text without the place of a C++ check at its end, and without a bracket that closes none of it.
+
+    In a half-open interval, [0, 1), a bracket closes one of another kind.
+    """
     text = _TAIL.sub("", text.strip())
-    while text and text.count(text[-1]) > text.count(_CLOSING.get(text[-1], text[-1])):
+    while text[-1:] in _CLOSING and sum(map(text.count, _CLOSING)) > sum(map(text.count, _CLOSING.values())):
         text = text[:-1].rstrip()
     return text
 
@@ -113,8 +117,8 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
             continue
         if form in _CHANGES:
             change = api_changes.find_change(found.groupdict(default=""))
-            if change and (release := getattr(change, _CHANGES[form])):
-                return entry, _describe_change(change, release, found)
+            if change and (bool(change.added), bool(change.removed)) == _CHANGES[form]:
+                return entry, _describe_change(change, found)
             continue
         if form == _MISSING_KEY and _is_of_data(raised, values):
             return _load_form(_MISSING_COLUMN), {"key": found["key"].strip("'\"")}
@@ -122,11 +126,12 @@ def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> 
     return _load_form(_UNKNOWN), {}
 
 
-def _describe_change(change: api_changes.ApiChange, release: str, found: re.Match[str]) -> dict[str, str]:
+def _describe_change(change: api_changes.ApiChange, found: re.Match[str]) -> dict[str, str]:
     groups = found.groupdict(default="")
     return {
         "package": change.package,
-        "version": release,
+        "version": change.added or change.removed,
+        "end": change.removed,
         "name": groups.get("option") or groups.get("name", ""),
         "requirement": change.requirement,
         "instead": change.instead,

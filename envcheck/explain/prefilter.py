@@ -38,9 +38,7 @@ WORDS = (
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
     "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
-    "what()", "unbound imm", "neither af", "(qos", "(assoc", "(reqnode", "(resources", "(priority", "(jobheld",
-    "(badcons", "(partition", "(nodedown", "(depend", "(max", "(begintime", "(reserv", "(licens", "g reason=",
-    "cannotrun", "sandbox",
+    "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

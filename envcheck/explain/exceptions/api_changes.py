@@ -17,7 +17,8 @@ _DROPPED = (".__init__",)  # of a function's name: its class is known
 class ApiChange:
     """Names of a package: Class.argument, Class.attribute, or what is imported.
 
-    `removed` is the first release without them, `added` the first with them; one of both is given.
+    `added` is the first release with them, `removed` the first without them again; at least one of both is given.  A
+    name that has only one of them is in all releases before `removed`, or in all since `added` that were read.
     """
 
     package: str
@@ -29,7 +30,8 @@ class ApiChange:
     @property
     def requirement(self) -> str:
         """What pip has to install for code that uses the names."""
-        return f"{self.package}<{self.removed}" if self.removed else f"{self.package}>={self.added}"
+        bounds = (f">={self.added}" if self.added else "", f"<{self.removed}" if self.removed else "")
+        return self.package + ",".join(filter(None, bounds))
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,13 @@ def load_changes() -> Mapping[str, ApiChange]:
 
 
 def find_change(groups: Mapping[str, str]) -> ApiChange | None:
-    """Return the change of the name that an exception's text gives: an option, or a part of a module."""
-    return next((change for name in _list_names(groups) if (change := load_changes().get(name))), None)
+    """Return the change of the name that an exception's text gives: an option, or a part of a module.
+
+    A module of another package may have a part of the same name.
+    """
+    top = groups.get("module", "").partition(".")[0]
+    found = (change for name in _list_names(groups) if (change := load_changes().get(name)))
+    return next((change for change in found if top in ("", change.package)), None)
 
 
 def _list_names(groups: Mapping[str, str]) -> Iterator[str]:

@@ -72,7 +72,7 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
 def find_class_package(name: str) -> str:
     """Return the package of a class or of a method's class: `SFTTrainer.__init__`; "" for an unknown one."""
     parts = name.split(".")
-    return next((one for one, said in load_packages().items() if set(parts) & _list_classes(said)), "")
+    return next((name for name, package in load_packages().items() if set(parts) & _list_classes(package)), "")
 
 
 def _list_classes(said: Mapping[str, object]) -> set[str]:

@@ -162,10 +162,39 @@ def test_report_after_an_exception_that_has_only_its_number() -> None:
 
 
 def test_changes_are_whole() -> None:
-    """Each change says which release removed or added its names, one of both, and no name is given twice."""
+    """Each change has the release that removed or added its names, and no name is given twice."""
     listed = [name for change in api_changes.load_changes().values() for name in change.names]
 
     assert len(set(listed)) == len(api_changes.load_changes())
     for change in api_changes.load_changes().values():
-        assert bool(change.removed) != bool(change.added), change
-        assert re.fullmatch(r"[\w-]+(?:<|>=)\d+(?:\.\d+)*", change.requirement)
+        assert change.removed or change.added, change
+        assert re.fullmatch(r"[\w-]+(?:(?:<|>=|(?<=\d),<)\d+(?:\.\d+)*){1,2}", change.requirement)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ImportError: cannot import name 'AdamW' from 'apex.optimizers' (/x/apex/optimizers/__init__.py)",
+        "AttributeError: module 'frob' has no attribute 'GRPOTrainer'",
+    ],
+)
+def test_name_of_another_package(last: str) -> None:
+    """A name of a known change in a module of another package is not that change."""
+    assert not explain_traceback("/w/train.py", "import x", last).name.endswith(("removed_name", "added_name"))
+
+
+def test_name_that_is_only_in_some_releases() -> None:
+    """A name that was added and later removed: the remedy has both bounds, and no side is claimed."""
+    last = "ImportError: cannot import name 'check_model_inputs' from 'transformers.utils.generic' (/x/generic.py)"
+    found = explain_traceback("/w/train.py", "from transformers.utils.generic import check_model_inputs", last)
+
+    assert found.name == "exceptions.bounded_name"
+    assert found.commands[0] == "python3 -m pip install 'transformers>=4.54,<5.2'"
+    assert "older or newer" in found.why
+
+
+def test_half_open_interval_is_quoted_whole() -> None:
+    """The bracket at the end of [0, 1) belongs to the sentence; one that closes nothing does not."""
+    last = "ValueError: frob should be a float in [0, 1)"
+
+    assert "[0, 1)" in explain_traceback("/w/train.py", "check(frob)", last).description

@@ -35,7 +35,7 @@ def run_explain(
         (["-6"], b"", 0, "host.aborted"),
         (["241", "137"], b"", 0, "host.killed"),
         (["Xid", "79"], b"", 0, "cuda.off_the_bus"),
-        (["Xid 13"], b"", 0, "The kernel log reports a GPU fault: Xid 13 (Graphics Engine Exception)"),
+        (["Xid 13"], b"", 0, "a program failed on a GPU: Xid 13"),
         (["PermissionError: [Errno 13] Permission denied: '/data/out'"], b"", 0, "Permission denied: /data/out"),
         (["OSError: [Errno 98] Address already in use"], b"", 0, "network.port_in_use"),
         (["RuntimeError:", "Address", "already", "in", "use"], b"", 0, "network.port_in_use"),

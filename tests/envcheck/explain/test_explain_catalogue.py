@@ -204,7 +204,10 @@ def test_every_known_code_is_explained(family: str) -> None:
         ("cudaErrorNoDevice", "cuda.no_device"),
         ("CUDA error 802", "cuda.fabric"),
         ("Xid 79", "cuda.off_the_bus"),
-        ("xid 31", "cuda.xid"),
+        ("xid 31", "cuda.xid_program"),
+        ("Xid 137", "cuda.xid_program"),
+        ("Xid 121", "cuda.xid_event"),
+        ("Xid 149", "cuda.xid"),
         ("ERR02200", "acl.wrapped"),
         ("EZ9999", "cann.inner"),
         ("E40021", "cann.code"),
@@ -222,11 +225,82 @@ def test_every_known_code_is_explained(family: str) -> None:
         ("xpu 719", "kunlunxin.hardware"),
         ("CUDA error 719", "cuda.illegal_address"),
         ("BKCL_SYSTEM_ERROR", "kunlunxin.bkcl_result"),
+        ("priority", "scheduler.waiting"),
+        ("QOSMaxFrobPerNode", "scheduler.pending"),
+        ("launch failed requeued held", "scheduler.pending"),
+        ("SignatureValidationFailed", "scheduler.pod_state"),
     ],
 )
 def test_codes(word: str, name: str) -> None:
     """A bare code is explained by the entry that is about it."""
     assert [diagnosis.name for diagnosis in explainer.explain_codes([word])] == [name]
+
+
+def test_code_of_a_row_for_the_rest() -> None:
+    """A reason without a row has the meaning of its kind, and a row with the whole name comes first."""
+    rest = codes.explain_code("QOSMaxFrobPerNode")
+    whole = codes.explain_code("QOSMaxGRESPerJob")
+
+    assert rest and rest.code == "QOSMaxFrobPerNode"
+    assert rest.meaning.startswith("the request exceeds a limit of the QOS")
+    assert whole and whole.meaning.startswith("more cards")
+
+
+def test_waiting_is_no_cause() -> None:
+    """A screen of waiting jobs in a log is no cause, and a job without a reason is not mentioned."""
+    screen = ["4242 gpu train user PD 0:00 2 (Priority)", "JobState=PENDING Reason=None Dependency=(null)"]
+    found = explainer.build_report([explainer._scan_lines("log", screen)])
+
+    assert [(one.name, one.kind) for one in found.diagnoses] == [("scheduler.waiting", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "name"),
+    [
+        ("AttributeError: module 'numpy' has no attribute 'bool'.", "pip install 'numpy<1.24'", "python.numpy_alias"),
+        ("RuntimeError: frob requires Python ==3.10", "python3 --version", "python.python_requirement"),
+        ("frob needs Python>=3.9 but failed", "python3 --version", "python.python_requirement"),
+    ],
+)
+def test_remedy_installs_what_helps(line: str, command: str, name: str) -> None:
+    """No Python is installed by pip, and numpy 2 is not the release that removed the names of Python's types."""
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses
+
+    assert [one.name for one in found] == [name]
+    assert found[0].commands[0].endswith(command)
+    assert not any("install 'Python" in one or "REQUIREMENT" in one for one in found[0].commands)
+
+
+def test_http_number_without_a_row() -> None:
+    """A number without a row is explained by its class, with its label."""
+    found = explainer.explain_codes(["HTTP 412"])[0]
+
+    assert "HTTP 412 (Client Error), the server refuses the request" in found.description
+
+
+def test_failed_hook_with_its_reason() -> None:
+    """A hook whose reason is in a known line is a consequence of it."""
+    lines = ["error running hook: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'"]
+    lines += ["nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert [(one.name, one.kind) for one in found if not one.caused_by] == [("container.nvidia_hook", "cause")]
+
+
+@pytest.mark.parametrize("name", ("ACLNN_ERR_INNER_KEY_CONFLICT", "aclnn_err_inner_key_confilict"))
+def test_both_names_of_a_renamed_code(name: str) -> None:
+    """A code has its meaning by its new name and by the misspelt one of older releases."""
+    found = codes.explain_code(name)
+
+    assert found and found.code == "561105"
+    assert found.meaning == "two kernels of an operator have the same key"
+
+
+def test_code_without_an_operator() -> None:
+    """A bare code names no operator, and its text is a sentence all the same."""
+    assert explainer.explain_codes(["161002"])[0].description.startswith(
+        "An operator of CANN refuses its arguments (161002: the data types"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from envcheck.core.process import CommandResult
-from envcheck.explain import diagnose, explainer, kernel_log, log_files, timestamps
+from envcheck.explain import catalogue, diagnose, explainer, kernel_log, log_files, timestamps
 from envcheck.explain.diagnosis import ExplainReport
 from envcheck.explain.files import live_stream, reading_notice
 
@@ -463,7 +463,7 @@ def test_fault_of_the_card_comes_before_failed_programs() -> None:
 
     assert [one.name for one in told] == ["cuda.xid", "cuda.xid_program"]
     assert "Xid 95" in told[0].description
-    assert "0000:00:07: Xid 31" in told[1].description
+    assert "(0000:00:07): Xid 31" in told[1].description
 
 
 def test_number_of_the_scheduler_is_no_fault_of_the_card() -> None:
@@ -474,3 +474,11 @@ def test_number_of_the_scheduler_is_no_fault_of_the_card() -> None:
     assert told.name == "acl.scheduler_error"
     assert "expandable_segments:False" in told.commands[0]
     assert not [one for one in told.commands if "reset" in one]
+
+
+@pytest.mark.parametrize(("line", "expected"), [("Xid error 31 on GPU 3", False), ("Xid error 48 on GPU 3", True)])
+def test_only_a_fault_of_the_card_lets_a_run_start_again(line: str, expected: bool) -> None:
+    """A number of the program is no fault of the infrastructure, in whatever form its line is."""
+    known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}
+
+    assert any(one.name in known for one in explainer.diagnose([line])) is expected

@@ -27,14 +27,16 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
     "pta": lambda key: [f"ERR{part}{key}" for part in ("00", "01", "02", "03", "77")],
     "cuda": lambda key: [f"CUDA {key}"],
     "xid": lambda key: [f"Xid {key}"],
-    "http": lambda key: [f"HTTP {key}"],
+    "xid_program": lambda key: [f"Xid {key}"],
+    "xid_event": lambda key: [f"Xid {key}"],
+    "http": lambda key: [f"HTTP {key.replace('*', '18')}"],
     "xpu": lambda key: [f"XPU {key}"],
     "acl": lambda key: [key, f"{key[0]}99999"],
     "signal": lambda key: [f"-{key}", str(128 + int(key)), str(256 - int(key))],
 }
 NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
-    "|rank table|fabric manager|local rank|Xid"
+    "|rank table|fabric manager|local rank|Xid|launch failed requeued held"
 )
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
