@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 
-from envcheck.core.secrets import redact_variable
 from envcheck.settings import site_access
 from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.bundle.weights_fetch import HUB_VARIABLES
@@ -18,7 +17,7 @@ from installers.software.sources import pinned_requirements
 from installers.steps.dispatch import KINDS
 from installers.steps.fetch_weights import FetchWeights
 from installers.steps.run_container import RunContainer
-from installers.steps.shell_script import ScriptTarget, render_comment
+from installers.steps.shell_script import ScriptTarget, render_comment, render_secret_notes, split_secrets
 from installers.steps.source_build import BuildSource
 
 _AT_HOST = ('at() ( cd -- "$1" && shift && "$@" )',)
@@ -55,12 +54,9 @@ def _render_header(plan: Plan) -> list[str]:
 def _render_setup(plan: Plan, at: ScriptTarget) -> list[str]:
     """Return the lines before the steps: the target, and the versions that no step may change."""
     wanted = shlex.join(pinned_requirements(at.recipe))
-    open_variables, secret = _split_variables(at)
-    notes = [
-        line
-        for name in secret
-        for line in render_comment(f"{name} of the site has a password: export it before you run this script.")
-    ]
+    certificate = site_access.CA_IN_CONTAINER if at.container else ""
+    open_variables, secret = split_secrets(site_access.list_variables(at.site, certificate))
+    notes = render_secret_notes(secret)
     if not at.container:
         lines = [f"venv={shlex.quote(str(at.folder))}"]
         if wanted:
@@ -83,13 +79,6 @@ def _render_setup(plan: Plan, at: ScriptTarget) -> list[str]:
         ),
         *(() if any(isinstance(step, RunContainer) for step in plan.steps) else at.write_container_limits()),
     ]
-
-
-def _split_variables(at: ScriptTarget) -> tuple[dict[str, str], list[str]]:
-    """Return the variables of the site that a script may show, and the names of those with a secret."""
-    found = site_access.list_variables(at.site, site_access.CA_IN_CONTAINER if at.container else "")
-    secret = [name for name, value in found.items() if redact_variable(name, value) != value]
-    return {name: value for name, value in found.items() if name not in secret}, secret
 
 
 def _has_builds(plan: Plan) -> bool:

@@ -9,6 +9,8 @@ from envcheck.core.messages import NOTHING, Message, fill, mark
 
 SUCCESS, CHECK_FAILED, USAGE, UNDETERMINED, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 REBOOT_NEEDED = 6
+# A command ended by itself, and would do so again.
+FAILURES = (CHECK_FAILED, USAGE, UNDETERMINED, STEP_FAILED, TRAINING_FAILED, REBOOT_NEEDED, BUG)
 
 
 def outcome_fields(code: int, error: str = "", next_step: str = "") -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +16,7 @@ from envcheck.core.messages import _
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _NEXT = _("specify another file")
+_LINKS = 40  # the number of links that Linux follows in a path
 
 
 class LocalFiles:
@@ -69,7 +71,7 @@ def check_writable(path: Path) -> None:
             ),
             _("mkdir -p {parent}", parent=path.parent),
         )
-    special = path.exists() and not path.is_file()
+    special = _is_written_into(path)
     if not (os.access(path, os.W_OK) if special else _takes_files(path.resolve().parent)):
         words = (
             _("cannot write {path}: no write permission", path=path)
@@ -91,7 +93,7 @@ def _takes_files(folder: Path) -> bool:
 
 
 def write_file(path: Path, content: str | bytes, mode: int | None = None, *, is_new: bool = False) -> None:
-    """Replace the file in one step; write into anything that is not a regular file (a pipe, /dev/null).
+    """Replace the file in one step; write into what is not a regular file (a pipe, /dev/null) or is open (/dev/stdout).
 
     `mode` are the permissions; None keeps those of an existing file.  With `is_new` an existing file is an error.
     Raises UsageError if the path takes no file; the OSError of a full disk.
@@ -100,8 +102,8 @@ def write_file(path: Path, content: str | bytes, mode: int | None = None, *, is_
     try:
         if is_new and (path.exists() or path.is_symlink()):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        if path.exists() and not path.is_file():  # test the link itself: the target of /dev/stdout is not a path
-            path.write_bytes(data)
+        if _is_written_into(path):
+            _write_into(path, data)
         else:
             replace_file(path.resolve(), data, mode, is_new=is_new)  # a symbolic link is kept
     except FileExistsError:
@@ -111,6 +113,40 @@ def write_file(path: Path, content: str | bytes, mode: int | None = None, *, is_
             raise
         words = _("cannot write {path}: {strerror}", path=path, strerror=describe_os_error(err))
         raise UsageError(words, _NEXT) from None
+
+
+def _is_written_into(path: Path) -> bool:
+    return _find_descriptor(path) is not None or (path.exists() and not path.is_file())
+
+
+def _find_descriptor(path: Path) -> Path | None:
+    """Return the path in /proc/PID/fd to which a link such as /dev/stdout leads; None for other paths.
+
+    Its own target may be a regular file, with earlier lines in it: `-o /dev/stdout >> log`.
+    """
+    for _unused in range(_LINKS):
+        if not path.is_symlink():
+            return None
+        folder = path.parent.resolve()
+        if folder.name == "fd" and folder.is_relative_to("/proc"):
+            return folder / path.name
+        path = folder / path.readlink()
+    return None
+
+
+def _write_into(path: Path, data: bytes) -> None:
+    """Write behind what an open file has already, else from the beginning."""
+    place = _find_descriptor(path)
+    if place is None:
+        path.write_bytes(data)
+    elif place.parent == Path("/proc/self/fd").resolve():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with os.fdopen(os.dup(int(place.name)), "wb") as file:  # at its offset: a new one would begin at 0
+            file.write(data)
+    else:
+        with place.open("ab") as file:
+            file.write(data)
 
 
 def replace_file(place: Path, data: bytes, mode: int | None = None, *, is_new: bool = False) -> None:

@@ -33,7 +33,6 @@ UNBROKEN_LIMIT = 1 << 20  # bytes without a line feed
 STOPS = 3
 UNBEGUN = "not-started"  # reported by a host that was stopped before it started
 LOOK_EVERY_S = 0.2
-ALIVE_S = 15.0  # a host that hears nothing for some of these ends its command
 _MARK = MARK.encode() + b" "
 _CODE = re.compile(r"-?[0-9]{1,3}")
 
@@ -257,11 +256,11 @@ def _define_handlers(
     class SignalPoll(EventHandler):
         def __init__(self, task: Any, workers: Mapping[str, Any]) -> None:
             self.task, self.workers, self.sent = task, workers, 0
-            self.due = time.monotonic() + ALIVE_S
+            self.due = time.monotonic() + remote_command.ALIVE_S
 
         def ev_timer(self, timer: Any) -> None:
             if time.monotonic() >= self.due:
-                self.due = time.monotonic() + ALIVE_S
+                self.due = time.monotonic() + remote_command.ALIVE_S
                 self._write_all(b"alive\n")
             while self.sent < stops.due_count:
                 self.sent += 1

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.messages import _
 from envcheck.lint.linter import LintResult, exit_code, lint_source
 from envcheck.scripts import source_file
 
 # Of a folder; other files are linted if they are named.
-_CONFIGS = (".yaml", ".yml", ".json")
-SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", *_CONFIGS)
+SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", *CONFIG_SUFFIXES)
 MOST_FILES = 5000
 _PASSED_OVER = ("node_modules", "__pycache__", "site-packages")
 _WORST_FIRST = (1, 2, 3, 0)  # exit codes: failed, unreadable, undetermined, fine
@@ -123,7 +123,7 @@ def _is_data_set(name: str) -> bool:
     """Whether a YAML or JSON file is too large for a configuration: folders of trainings have samples in such files."""
     path = Path(name)
     try:
-        return path.suffix.lower() in _CONFIGS and path.stat().st_size > source_file.LIMIT
+        return path.suffix.lower() in CONFIG_SUFFIXES and path.stat().st_size > source_file.LIMIT
     except OSError:
         return False  # reading it gives the reason
 

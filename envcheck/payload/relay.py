@@ -22,7 +22,6 @@ from envcheck.payload.unpack import ATTACHMENTS, PYZ, UnpackedFolder, find_unpac
 
 LINE_BYTES = 65536
 BEAT_S, BUSY_TICKS = 5.0, 2  # a command that only waits needs no tick (10 ms) in that time
-SILENT_S = 120.0  # the control host writes every ALIVE_S, envcheck/fleet/runner.py
 one_at_a_time = threading.Lock()
 
 
@@ -54,7 +53,7 @@ def main(asked: dict[str, Any]) -> None:
     pairs = ((child.stdout, "out"), (child.stderr, "err"))
     relays = [threading.Thread(target=_relay_lines, args=(asked, *pair)) for pair in pairs]
     threading.Thread(target=_report_work, args=(asked, child.pid), daemon=True).start()
-    threading.Thread(target=_obey_input, args=(child, asked["grace_s"]), daemon=True).start()
+    threading.Thread(target=_obey_input, args=(child, asked["grace_s"], asked["silent_s"]), daemon=True).start()
     for thread in relays:
         thread.start()
     child.wait()
@@ -121,10 +120,11 @@ def _count_ticks(session: int) -> int:
     return total
 
 
-def _obey_input(child: subprocess.Popen[bytes], grace_s: float) -> None:
-    """Interrupt the child on each "stop"; at the end of the input, terminate it after `grace_s` seconds."""
+def _obey_input(child: subprocess.Popen[bytes], grace_s: float, silent_s: float) -> None:
+    """Interrupt the child on each "stop"; at the end of the input, or after `silent_s` seconds without one, terminate
+    it after `grace_s` seconds."""
     heard = [time.monotonic()]
-    threading.Thread(target=_watch_silence, args=(child, grace_s, heard), daemon=True).start()
+    threading.Thread(target=_watch_silence, args=(child, grace_s, silent_s, heard), daemon=True).start()
     while line := sys.stdin.buffer.readline(100):
         heard[0] = time.monotonic()
         if line == b"stop\n":
@@ -132,9 +132,8 @@ def _obey_input(child: subprocess.Popen[bytes], grace_s: float) -> None:
     _end_child(child, grace_s)
 
 
-def _watch_silence(child: subprocess.Popen[bytes], grace_s: float, heard: list[float]) -> None:
-    """End the child as soon as nothing has been heard for SILENT_S."""
-    while time.monotonic() - heard[0] < SILENT_S:
+def _watch_silence(child: subprocess.Popen[bytes], grace_s: float, silent_s: float, heard: list[float]) -> None:
+    while time.monotonic() - heard[0] < silent_s:
         time.sleep(1)
     _end_child(child, grace_s)
 

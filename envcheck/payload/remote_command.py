@@ -15,6 +15,10 @@ from envcheck.payload.remote_collector import MARK
 
 # Seconds for a command to end after a lost connection: a training writes a checkpoint in that time.
 GRACE_S = 900
+# The control host writes a line every ALIVE_S; a host that reads none for SILENT_S ends its command.  The difference
+# is for a suspended control host and a slow network.
+ALIVE_S = 15.0
+SILENT_S = 8 * ALIVE_S
 PYTHONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10"
 ENOUGH = "import sys; sys.exit(sys.version_info < (3, 10))"
 RUN = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
@@ -38,6 +42,7 @@ def render_command(payloads: Mapping[str, Payload], words: Sequence[Word], forge
         "payloads": [[kind, one.digest, len(one.data)] for kind, one in payloads.items()],
         "words": [word if isinstance(word, str) else list(word) for word in words],
         "grace_s": GRACE_S,
+        "silent_s": SILENT_S,
         "forget": forget,
     }
     sent = base64.b64encode(json.dumps(asked).encode()).decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -55,21 +54,23 @@ def _describe_hosts(report: DoctorReport) -> dict[str, Any]:
 
 def _describe_host(host: HostReport) -> dict[str, Any]:
     return {
-        "answered": host.answered,
-        "verdict": decide_verdict(host.findings).name,
+        **_describe_answer(host),
         "outlier_findings": [safe(f.name) for f in host.outlier],
         "findings": _describe_findings(host.findings),
     }
 
 
+def _describe_answer(host: HostReport) -> dict[str, Any]:
+    return {"answered": host.answered, "verdict": decide_verdict(host.findings).name}
+
+
 def render_host_line(host: HostReport) -> str:
     """Return one host as a JSON document in one line."""
-    document = {"schema": SCHEMA_VERSION, "host": safe(host.name), **_describe_host(replace(host, findings=()))}
-    del document["outlier_findings"]  # unknown before all hosts are compared
-    document["verdict"] = decide_verdict(host.findings).name
+    head = {"schema": SCHEMA_VERSION, "host": safe(host.name), **_describe_answer(host)}
+    texts = {key: json.dumps(value, ensure_ascii=True) for key, value in head.items()}
     blocked = group_blocked(host.findings)
-    findings = ", ".join([_render_finding(f, tuple(blocked.get(f.name, ()))) for f in host.findings])
-    return f"{json.dumps(document, ensure_ascii=True).removesuffix(']}')}{findings}]}}\n"
+    texts["findings"] = f"[{', '.join(_render_finding(f, tuple(blocked.get(f.name, ()))) for f in host.findings)}]"
+    return f"{{{', '.join(f'{json.dumps(key)}: {text}' for key, text in texts.items())}}}\n"
 
 
 @lru_cache(maxsize=2048)

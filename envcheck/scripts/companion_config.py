@@ -13,15 +13,14 @@ from pathlib import Path
 
 from envcheck.core.errors import describe_os_error
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceBlock, SourceFile
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES, ConfigBlock, ShellWord, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.scripts import config_files
 from envcheck.scripts.parse_options import read_config_options
 
-FILES = (".yaml", ".yml", ".json")
-FILE_OPTIONS = ("config", "cfg", "config_file", "training_config", "deepspeed", "deepspeed_config")
+FILE_OPTIONS = (*config_files.OPTIONS_OF_PROGRAM, "deepspeed", "deepspeed_config")
 _BARE = re.compile(r"[\w-]+|-m|[\w.]+\.cli")  # the verbs of a command: train, sft
 KITS = ("llamafactory", "paddle", "swift")
 
@@ -56,10 +55,14 @@ def list_config_words(job: TrainingJob) -> Iterator[ShellWord]:
     after = iter(job.command.words)
     next((word for word in after if word is job.at), None)
     first = next((word for word in after if not _BARE.fullmatch(word.text)), None)
-    if first is not None and job.program is None and first.text.endswith(FILES):
+    if first is not None and job.program is None and first.text.endswith(CONFIG_SUFFIXES):
         yield first
     for option in (*job.own, *job.options, *job.lent):
-        if option.python_name in FILE_OPTIONS and len(option.values) == 1 and option.values[0].text.endswith(FILES):
+        if (
+            option.python_name in FILE_OPTIONS
+            and len(option.values) == 1
+            and option.values[0].text.endswith(CONFIG_SUFFIXES)
+        ):
             yield option.values[0]
 
 

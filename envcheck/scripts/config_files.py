@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LIMIT = 1 << 18  # bytes; the pure Python parser needs some seconds for them
 ENTRIES = 5000
 DEPTH = 8
+# Options of a training program that name a file with more of its options.
+OPTIONS_OF_PROGRAM = ("config", "cfg", "config_file", "training_config")
 # Keys that identify one kind of configuration.
 FAMILIES = (
     ("llamafactory", {"finetuning_type", "cutoff_len", "template", "dataset_dir", "lora_target"}),

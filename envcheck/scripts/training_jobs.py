@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.launcher import Launcher
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ShellCommand, ShellScript, ShellWord
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES, UNKNOWN, ConfigBlock, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import strip_wrappers
 from envcheck.scripts.launchers import ACCELERATE, CARRIERS, KIT_PROGRAMS, LAUNCHERS, NO_LAUNCHER
@@ -179,7 +179,7 @@ def _looks_like_training(program: ShellWord | None, after: Sequence[ShellWord]) 
 
 def _add_config(job: TrainingJob, rest: Sequence[ShellWord], configs: Sequence[ConfigBlock]) -> TrainingJob:
     """Add the options file, if the same document writes it."""
-    names = [word.text.rpartition("/")[2] for word in rest if word.text.endswith((".yaml", ".yml", ".json"))]
+    names = [word.text.rpartition("/")[2] for word in rest if word.text.endswith(CONFIG_SUFFIXES)]
     for config in configs:
         if config.file and config.file.rpartition("/")[2] in names and not job.options:
             return replace(job, config=config, options=tuple(read_config_options(config)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 
 from packaging.tags import Tag
@@ -14,12 +15,19 @@ from installers.locks.lockfile import LockedWheel
 # Names of platform tags before PEP 600, and the glibc that each requires.
 LEGACY_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
+NO_GLIBC = (sys.maxsize,)  # newer than all
+
 
 def read_glibc(tag: str) -> tuple[int, ...]:
-    """Return the glibc that a manylinux tag requires, () for another tag; the architecture in it is ignored."""
+    """Return the glibc that a platform tag requires, () for none; the architecture in it is ignored.
+
+    A wheel for another C library (musllinux) or system requires one that no image has.
+    """
     legacy = next((version for name, version in LEGACY_TAGS.items() if tag == name or tag.startswith(f"{name}_")), ())
     found = re.match(r"manylinux_(\d+)_(\d+)", tag)
-    return legacy or (tuple(map(int, found.groups())) if found else ())
+    if found or legacy:
+        return legacy or tuple(map(int, found.groups() if found else ()))
+    return () if tag == "any" or tag.startswith("linux_") else NO_GLIBC
 
 
 def explain_misfit(wheels: Iterable[LockedWheel], contents: Mapping[str, str]) -> Message:
@@ -41,6 +49,8 @@ def explain_misfit(wheels: Iterable[LockedWheel], contents: Mapping[str, str]) -
                 python=contents["python"],
             )
         if glibc and not any(read_glibc(tag.platform) <= glibc for tag in for_python):
+            if all(read_glibc(tag.platform) == NO_GLIBC for tag in for_python):
+                return _("{file} of the lock is not for Linux with glibc, which the image contains", file=wheel.file)
             return _(
                 "{file} of the lock needs a newer glibc than {glibc}, which the image contains",
                 file=wheel.file,

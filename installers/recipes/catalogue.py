@@ -16,6 +16,7 @@ from installers.recipes.recipe import Recipe, RecipeJob, is_preferred
 
 OURS = Path(__file__).parent
 FILES_LIMIT = 200  # recipe files in one folder
+SUFFIX = ".toml"  # of recipe files
 TOY = "tiny"  # the model of envcheck's smoke tests
 TALKS = ("chat", "infer", "server")  # inference methods, used by `envcheck infer`
 Offer = tuple[Recipe, RecipeJob]
@@ -239,7 +240,7 @@ def _render_table(offers: Iterable[Offer], variants: bool = True) -> str:
 
 def _load_folder(folder: Path) -> list[Recipe]:
     try:
-        files = sorted(folder.glob("*.toml"))[: FILES_LIMIT + 1]
+        files = sorted(folder.glob(f"*{SUFFIX}"))[: FILES_LIMIT + 1]
         if not folder.is_dir():
             raise UsageError(
                 _("{folder}: not a directory", folder=folder), _("--recipes takes a folder of recipe files (*.toml)")

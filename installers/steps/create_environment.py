@@ -16,7 +16,7 @@ from installers.plan.step import Step
 from installers.software import pip_runner
 from installers.state import venv_parts
 from installers.state.journal import Entry
-from installers.steps.shell_script import ScriptTarget
+from installers.steps.shell_script import ScriptTarget, render_secret_notes, split_secrets
 from installers.steps.target_state import DesiredState, TargetState
 from installers.steps.venv_state import VenvState
 from installers.steps.work import StepContext
@@ -102,7 +102,8 @@ def script(step: CreateEnvironment, at: ScriptTarget) -> Iterator[str]:
         return
     folder, _unused, rest = step.obtained.path.partition("*")
     yield f"mkdir -p -- {shlex.quote(str(interpreters.obtained_folder()))}"
-    mirrors = interpreters.list_mirrors(at.site)
+    mirrors, secret = split_secrets(interpreters.list_mirrors(at.site))
+    yield from render_secret_notes(secret)
     yield "".join(f"{name}={shlex.quote(url)} " for name, url in mirrors.items()) + shlex.join(step.obtained.obtain)
     yield f"python=({shlex.quote(folder)}{'*' if rest else ''}{rest})"
     yield '"${python[0]}" -I -m venv -- "$venv"'

@@ -6,10 +6,11 @@ import itertools
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.core.secrets import redact_variable
 from envcheck.settings.site_access import NO_SITE, SiteAccess
 from installers.recipes.recipe import Recipe
 from installers.software.sources import pinned_requirements
@@ -63,6 +64,18 @@ class ScriptTarget:
 def not_written() -> Iterator[str]:
     """Yield a comment for a step that a script cannot carry out."""
     yield from render_comment("Not supported in a script: run envcheck provision for this step.")
+
+
+def split_secrets(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that a script may show, and the names of those with a secret."""
+    secret = [name for name, value in variables.items() if redact_variable(name, value) != value]
+    return {name: value for name, value in variables.items() if name not in secret}, secret
+
+
+def render_secret_notes(names: Iterable[str]) -> list[str]:
+    """Return a comment for each variable that the script does not set because its value is secret."""
+    texts = (f"{name} of the site has a password: export it before you run this script." for name in names)
+    return [line for text in texts for line in render_comment(text)]
 
 
 def render_comment(text: str) -> list[str]:

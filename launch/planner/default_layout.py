@@ -11,8 +11,16 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from installers.recipes.catalogue import Offer
 from launch.memory.planned_job import PlannedJob, is_assumption_about
-from launch.planner import FITS, option_words, recipe_layout
-from launch.planner.resolve import PARALLEL, PlannedMachine, build_planned_job, default_length, pick_model
+from launch.planner import FITS, layout_rules, option_words, recipe_layout
+from launch.planner.resolve import (
+    PARALLEL,
+    PlannedMachine,
+    build_planned_job,
+    default_length,
+    draft_planned_job,
+    pick_model,
+    refuse_illegal,
+)
 
 SEARCHED_OPTIONS = ("offload", "recompute", "micro_batch", "grad_accum")  # the search varies these as well
 LAYOUT_OPTIONS = ("tp", "pp", "vpp", "ep", "cp", "sharding")
@@ -35,12 +43,13 @@ def choose_layout(
                 machine, model_name, method, ours | {k: v for k, v in asked.items() if v is not None}
             )
             return replace(job, assumed=(*job.assumed, _("layout: from recipe {recipe}", recipe=recipe)))
-    job = build_planned_job(machine, model_name, method, asked)
     if machine.cards == 1:
-        return job
+        return build_planned_job(machine, model_name, method, asked)
     from launch.planner import search
 
-    best = next((f for f in search.search_layouts(replace(job, grad_accum=None), 1) if f.plan.verdict == FITS), None)
+    job, keeps = _draft_legal_job(machine, model_name, method, asked), bool(asked.get("offload"))
+    ranked = search.search_layouts(replace(job, grad_accum=None), 1, keeps)
+    best = next((found for found in ranked if found.plan.verdict == FITS), None)
     found = best.plan.job if best else search.find_smallest_layout(job)
     found = replace(found, **{name: getattr(job, name) for name in SEARCHED_OPTIONS if asked.get(name)})
     options = search.format_layout_options(found)
@@ -51,6 +60,15 @@ def choose_layout(
     )
     kept = (text for text in job.assumed if not is_assumption_about(text, "sharding", "recompute"))  # now in the layout
     return replace(found, assumed=(*kept, note))
+
+
+def _draft_legal_job(machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
+    """Return the job with the first sharding that the framework accepts for it: an offload may need one."""
+    job = draft_planned_job(machine, model_name, method, asked)
+    ways = (job, *(replace(job, sharding=scheme) for scheme in job.framework.sharded))
+    found = next((way for way in ways if not any(layout_rules.list_refusals(way))), job)
+    refuse_illegal(found)
+    return found
 
 
 def list_assumed_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str, str]:

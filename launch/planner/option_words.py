@@ -119,6 +119,9 @@ def parse_offload(value: str | None) -> OffloadParts:
                 _("--offload {part}: invalid number", part=part),
                 _("use a share of the optimizer, as optimizer:0.5, or a number of layers, as activations:8"),
             )
+        if kind in kinds:
+            words = _("--offload {value}: {kind} is given twice", value=value, kind=kind)
+            raise UsageError(words, _("remove one of them"))
         kinds.add(kind)
     return OffloadParts(frozenset(kinds - {"none"}), share, layers)
 

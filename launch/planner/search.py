@@ -64,9 +64,10 @@ def list_degree_layouts(job: PlannedJob) -> Iterator[ParallelLayout]:
                     yield layout
 
 
-def list_variants(job: PlannedJob) -> Iterator[PlannedJob]:
+def list_variants(job: PlannedJob, keeps_offload: bool = False) -> Iterator[PlannedJob]:
     """Yield the job with all layouts, sharding, recompute and offload, with micro batch 1; invalid ones are skipped."""
     offloads = [frozenset[str](), frozenset({"tensorwise" if job.framework.reload else "optimizer"})]
+    offloads = [job.offload] if keeps_offload else offloads
     samples = speed.samples_per_step(job)
     for layout in list_degree_layouts(job):
         base = set_micro_batch(replace(job, layout=layout, sequence_parallel=layout.tp > 1), 1, samples)
@@ -75,7 +76,7 @@ def list_variants(job: PlannedJob) -> Iterator[PlannedJob]:
         schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
         for sharding in schemes:
             first = replace(base, sharding=sharding)
-            if any(layout_rules.list_refusals(first)) or is_hopeless(replace(first, offload=offloads[1])):
+            if any(layout_rules.list_refusals(first)) or is_hopeless(replace(first, offload=offloads[-1])):
                 continue
             for away in offloads:
                 plain = replace(first, offload=away)
@@ -97,14 +98,14 @@ def is_hopeless(job: PlannedJob) -> bool:
     return held * each / divided > meter.usable_bytes(job)
 
 
-def search_layouts(job: PlannedJob, limit: int = 10) -> tuple[LayoutResult, ...]:
+def search_layouts(job: PlannedJob, limit: int = 10, keeps_offload: bool = False) -> tuple[LayoutResult, ...]:
     """Return up to `limit` layouts that fit, fastest first, each in its fastest variant.
 
-    The requested layout is marked, and always included.
+    The requested layout is marked, and always included.  `keeps_offload`: only with the offload of the job.
     """
     samples = speed.samples_per_step(job)
     timed = sorted(
-        list_variants(job),
+        list_variants(job, keeps_offload),
         key=lambda other: (speed.estimate_step(other, samples).total, len(format_layout_options(other))),
     )
     best: list[LayoutResult] = []

@@ -158,25 +158,27 @@ def parse_sharding(row: Row) -> str:
 
 
 def parse_offload(row: Row) -> option_words.OffloadParts:
-    """Return the parts that are moved to the host.
+    """Return the parts that are moved to the host; UsageError for an invalid number.
 
-    The column has optimizer(tensorwise), optimizer(swap), optimizer:0.5, params, activations or activations:8, joined
-    by + or comma.
+    The column has the values of --offload, also as optimizer(tensorwise), optimizer(swap), optim or param.  Unknown
+    words are ignored.
     """
-    kinds, share, layers = set[str](), 1.0, 0
-    for part in re.split(r"[+,]", (row.get("offload") or "none").lower()):
-        number = m[1] if (m := re.search(r":(\d*\.?\d+)", part)) else ""
-        if "tensorwise" in part or "swap" in part:
-            kinds.add("tensorwise")
-        elif "optim" in part:
-            kinds.add("optimizer")
-            share = float(number or 1.0)
-        elif "activation" in part:
-            kinds.add("activations")
-            layers = int(float(number or 0))
-        elif "param" in part:
-            kinds.add("params")
-    return option_words.OffloadParts(frozenset(kinds), share, layers)
+    text = (row.get("offload") or "none").lower()
+    parts = [part for each in re.split(r"[+,]", text) if (part := _name_offload(each))]
+    try:
+        return option_words.parse_offload("+".join(dict.fromkeys(parts)))
+    except UsageError as err:
+        words = _("row {row}: {reason}", row=row.get("id", "?"), reason=err.message)
+        raise UsageError(words, err.next_step) from None
+
+
+def _name_offload(text: str) -> str:
+    """Return the value of --offload for a part of the column, "" for an unknown one."""
+    if "tensorwise" in text or "swap" in text:
+        return "tensorwise"
+    match = re.search(r"(optim|activation|param)[a-z]*(:.*)?", text.strip())
+    names = {"optim": "optimizer", "activation": "activations", "param": "params"}
+    return names[match[1]] + (match[2] or "") if match else ""
 
 
 def parse_recompute(row: Row) -> Recompute:

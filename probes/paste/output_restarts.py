@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 BLOCK_HEAD = 6  # lines below: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list, with their number
 _HEADS = ("NPU ID", "Chip ID", "Chip Count", "Card ID", "Chip Name", *_COUNTS)  # keys that name a device
+_ROW = re.compile(r"\s*\|\s*([0-9]{1,9})\s+(\S+)")  # | 4 Name ...
 _NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 
 
@@ -146,14 +147,14 @@ def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool
 def is_row_of_another_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the row's number is not behind that of the row before it, or the table has ended: `| 4 Name ...`.
 
-    The third word tells such rows from others.
+    The word behind the number marks such rows.
     """
-    _bar, number, name, *_rest = line.split()
-    rows = above.group_lines(_read_row_name).get(name, ())
+    number, name = _read_row(line)
+    rows = above.group_lines(_read_row_name).get(name, ()) if name else ()
     ends = above.group_lines(_has_processes).get(True, ())
     if not rows or (ends and ends[-1] > rows[-1]):
         return bool(ends)
-    return int(number) <= int(above.cut(rows[-1], rows[-1] + 1)[0].split()[1])
+    return number <= _read_row(above.cut(rows[-1], rows[-1] + 1)[0])[0]
 
 
 def is_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -178,10 +179,14 @@ def _has_processes(line: str) -> bool:
     return "Processes:" in line
 
 
+def _read_row(line: str) -> tuple[int, str]:
+    """Return the number of a row and the word behind it; without them 0 and ""."""
+    match = _ROW.match(line)
+    return (int(match[1]), match[2]) if match else (0, "")
+
+
 def _read_row_name(line: str) -> str:
-    """The third word of a row with a number, or ""."""
-    words = line.split(maxsplit=3)
-    return words[2] if len(words) > 2 and words[1].isdigit() else ""
+    return _read_row(line)[1]
 
 
 def _is_full(line: str) -> bool:

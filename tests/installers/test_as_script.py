@@ -12,21 +12,26 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.core.messages import verbatim
 from envcheck.job.container_privileges import CardGrant, JobContainer
 from envcheck.settings.site_access import SiteAccess
 from installers import plan_script
 from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import ContainerAction
 from installers.containers.host_paths import ContainerPlan
+from installers.plan.interpreters import Interpreter
 from installers.plan.step import Plan
 from installers.recipes import catalogue
 from installers.recipes.container_spec import build_spec
 from installers.recipes.recipe import Mount, Package, Recipe, RecipeBuild, RecipeContainer
 from installers.state import environment
+from installers.steps import create_environment
+from installers.steps.create_environment import CreateEnvironment
 from installers.steps.fetch_weights import FetchWeights
 from installers.steps.pull_image import PullImage
 from installers.steps.python_packages import InstallPackages
 from installers.steps.run_container import RunContainer
+from installers.steps.shell_script import ScriptTarget
 from installers.steps.source_build import BuildSource
 from installers.steps.verification import VerifyEnvironment
 from tests.installers.images.engine_parts import DockerEngine
@@ -394,6 +399,21 @@ pattern = "gamma/libnowhere-*.so"
 link = "gamma.libs/libnowhere.so.1"
 source = "a test"
 """
+
+
+@pytest.mark.parametrize(("user", "shown"), (("", True), ("someone:hunter2@", False)))
+def test_mirrors_of_the_site(user: str, shown: bool, tmp_path: Path) -> None:
+    """The mirror of a Python is in the script; one with a password is not, and a comment asks for the variable."""
+    site = SiteAccess(rewrites={"https://github.com/": f"https://{user}mirror.example/"})
+    python = Interpreter(f"{tmp_path}/cpython-3.11*/bin/python3", "3.11", obtain=("uv", "python", "install", "3.11"))
+    recipe, _unused = make_container_plan(tmp_path)
+    step = CreateEnvironment(*[verbatim("text")] * 4, obtained=python)
+    lines = list(create_environment.script(step, ScriptTarget(recipe, tmp_path, site=site)))
+
+    assert ("UV_PYTHON_INSTALL_MIRROR=https://mirror.example/" in "\n".join(lines)) is shown
+    assert any(line.startswith("# UV_PYTHON_INSTALL_MIRROR of the site has a password") for line in lines) is not shown
+    assert "hunter2" not in "\n".join(lines)
+    assert any(line.endswith("uv python install 3.11") for line in lines)
 
 
 @pytest.mark.real

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, replace
@@ -154,6 +155,8 @@ def create(request: CreateOptions) -> None:
             _("remove it from the job, and set it in an environment variable that the program reads"),
         )
     recipe = build_own_recipe(own, collect_facts_here(JobRequest(device=request.device)), request.device)
+    if request.output is not None:
+        _check_file(request.output)
     name = make_recipe_name(request.output.stem if request.output else own.name)
     text = render_recipe(recipe, name)
     if request.output is not None:
@@ -165,8 +168,27 @@ def create(request: CreateOptions) -> None:
     if request.output is None:
         click.echo(text, nl=False)
         return
-    click.echo(translate(_("wrote {path}: envcheck train --recipe {name} --recipes {folder}", path=request.output,
-                           name=name, folder=request.output.parent)))  # fmt: skip
+    command = shlex.join(("envcheck", "train", "--recipe", name, "--recipes", str(request.output.parent)))
+    click.echo(translate(_("wrote {path}: {command}", path=request.output, command=command)))
+
+
+def _check_file(path: Path) -> None:
+    """Raise UsageError for a file that would not be found in its folder, or makes the recipes in it invalid."""
+    from envcheck.job.recipe_text import make_recipe_name
+    from installers.recipes.catalogue import SUFFIX
+
+    if path.suffix != SUFFIX:
+        raise UsageError(
+            _("{path}: the name of a recipe file ends in {suffix}", path=path, suffix=SUFFIX),
+            _("use -o {path}", path=shlex.quote(f"{path}{SUFFIX}")),
+        )
+    name = make_recipe_name(path.stem)
+    same = (each for each in path.parent.glob(f"*{SUFFIX}") if each != path and make_recipe_name(each.stem) == name)
+    if (other := next(same, None)) is not None:
+        raise UsageError(
+            _("{path}: the recipe would have the name of {other}: {name}", path=path, other=other, name=name),
+            _("specify another file"),
+        )
 
 
 def _write_recipe(path: Path, text: str) -> None:

@@ -81,7 +81,7 @@ class TrainOptions(
     )  # fmt: skip
     restart: int = option(
         "--restart", group=OptionGroup.RUN, type=WholeNumber(0, 100), default=0, metavar="COUNT",
-        help="Restart after faults of card, link, node or host.",
+        help="Restart after faults; slurm, k8s: after lost nodes.",
     )  # fmt: skip
     gates: bool = flag(
         "--gates", group=OptionGroup.PREFLIGHT, is_common=True, help="Run the preflight checks and exit.",

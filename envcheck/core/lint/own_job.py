@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.core.secrets import redact_text, redact_words
 
@@ -82,7 +83,7 @@ class JobProgram:
 
 def is_script_source(source: str) -> bool:
     """Return whether the source of an own job, as in OwnJob.source, is a shell script."""
-    return source != COMMAND and not source.endswith((".yaml", ".yml", ".json"))
+    return source != COMMAND and not source.endswith(CONFIG_SUFFIXES)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from functools import cached_property
 from envcheck.core.messages import Message
 from envcheck.core.model import Status
 
+CONFIG_SUFFIXES = (".yaml", ".yml", ".json")  # of files with options
 UNKNOWN = "\ufffc"  # placeholder in a text for a value that cannot be determined
 
 

@@ -10,11 +10,12 @@ from envcheck.core.lint.remark_builders import warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.messages import _
 
+ANGLED = r"<[ ]*[A-Za-z][^<>\n;&|]{0,120}>"  # <path to the data>
 # As documents write them: {num_nodes}, <master ip>, [NODE_IP], your_master_addr, xx.xx.xx.xx, REPLACE_ME.
-_PLACEHOLDER = re.compile(
-    r"""(?ix) \{\s*[a-z][a-z0-9_ -]{1,40}\s*\} | <\s*[a-z][\w .:/-]{1,60}\s*> | \[[a-z][a-z0-9]*(?:[_ ][a-z0-9]+)+\]
+_PLACEHOLDER = re.compile(  # <s> and other single letters are tokens of models
+    rf"""(?ix) \{{\s*[a-z][a-z0-9_ -]{{1,40}}\s*\}} | (?!<.>){ANGLED} | \[[a-z][a-z0-9]*(?:[_ ][a-z0-9]+)+\]
     | (?:your|my)[_-](?:\w+[_-])?(?:ip|addr|address|host|port|node|nodes|rank|master)
-    | x{1,3}(?:\.x{1,3}){3} | (?:replace|change|fill)[_-]?(?:me|this|in) | todo"""
+    | x{{1,3}}(?:\.x{{1,3}}){{3}} | (?:replace|change|fill)[_-]?(?:me|this|in) | todo"""
 )
 
 

@@ -11,6 +11,7 @@ from envcheck.core.lint.script_model import Heredoc, Remark, ShellCommand, Shell
 from envcheck.core.lint.wrappers import program_name
 from envcheck.core.messages import _, ngettext, verbatim
 from envcheck.lint.context.shell_checkers import check_with_bash
+from envcheck.lint.rules.placeholders import ANGLED
 from envcheck.scripts.jobs.own_job_reader import SHELLS
 from envcheck.scripts.launchers import CARRIERS, LAUNCHERS
 
@@ -82,9 +83,8 @@ def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
                 )
 
 
-_PLACEHOLDER = re.compile(rb"<[A-Za-z][^<>\n;&|]{0,120}>")  # a value to fill in: <path to the data>
-
-_OPEN_PLACEHOLDER = re.compile(rb"=<[A-Za-z][^<>\n;&|]{0,120}>[ \t]*(?:\\[ \t]*)?\r?$", re.MULTILINE)
+_PLACEHOLDER = re.compile(ANGLED.encode())  # a value to fill in
+_OPEN_PLACEHOLDER = re.compile(rb"=%b[ \t]*(?:\\[ \t]*)?\r?$" % ANGLED.encode(), re.MULTILINE)
 
 
 def _is_template_line(raw: bytes, at: int) -> bool:

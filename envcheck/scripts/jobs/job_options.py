@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ShellWord, SourceBlock, SourceFile
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES, UNKNOWN, ConfigBlock, ShellWord, SourceBlock, SourceFile
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.scripts import config_files
 
-FILES = (".yaml", ".yml", ".json")
-FILE_OPTIONS = ("config", "cfg", "config_file", "training_config")  # of a program: the file with its options
 _VARIABLE = re.compile(r"\$(?:\{[!#]?)?(\w+|[@*])")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 
@@ -138,10 +136,10 @@ def _list_program_words(job: TrainingJob) -> list[ShellWord]:
 
 def _list_file_words(words: Sequence[ShellWord], job: TrainingJob) -> Iterator[ShellWord]:
     """The words that name a file with options: the first one, and values of options such as --config."""
-    if words and words[0].text.endswith(FILES):
+    if words and words[0].text.endswith(CONFIG_SUFFIXES):
         yield words[0]
     for option in job.options:
-        if option.python_name in FILE_OPTIONS and option.values:
+        if option.python_name in config_files.OPTIONS_OF_PROGRAM and option.values:
             yield option.values[0]
 
 

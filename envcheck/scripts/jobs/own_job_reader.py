@@ -223,8 +223,9 @@ def _make_command(
         )
     if kit == "ms-swift" and table.find("rlhf_type") is not None:
         verb = ("swift", "rlhf")
-    if kit in SWIFTS and 0 < find_swift_version(verb[0], outside) < SWIFT_WITHOUT_OPTION:
-        verb += ("--config",)
+    if kit in SWIFTS:
+        version = find_swift_version(verb[0], outside)
+        verb += ("--config",) if version is not None and version < SWIFT_WITHOUT_OPTION else ()
     if kit == "torchtune":
         raise UsageError(
             _("{file} does not name its recipe of torchtune", file=source.name),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envcheck.core import errors
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.catalogue.schedulers import JobKind
 
@@ -81,8 +82,7 @@ def _build_replicas(parts: JobParts) -> tuple[Body, ...]:
     return ({"runPolicy": policy, parts.kind.replicas: replicas},)
 
 
-# Exit codes of envcheck with which a pod ends by itself: the same would happen again.
-FAILED = {"operator": "In", "values": sorted({1, 2, 3, 4, 5, 6, 70, 130})}
+FAILED = {"operator": "In", "values": sorted(errors.FAILURES)}  # not INTERRUPTED: an evicted pod ends with it
 
 
 def _make_failure_policy(parts: JobParts) -> Body:

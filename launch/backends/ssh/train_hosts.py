@@ -202,6 +202,10 @@ def _choose_hosts(request: NodesRequest, fault: HostFault) -> NodesRequest:
     left = tuple(host for host in request.hosts if host != fault.host)
     if request.min_nodes is None or len(left) < request.min_nodes:
         return request
+    is_master = request.hosts[0] == fault.host
+    if is_master and not request.is_master_derived:  # the others would wait for an address that does not answer
+        print_translated(_("not left out: --master is the address of {host}", host=fault.host))
+        return request
     text = ngettext(
         "left out: {host}; continues on {count} host",
         "left out: {host}; continues on {count} hosts",
@@ -209,7 +213,6 @@ def _choose_hosts(request: NodesRequest, fault: HostFault) -> NodesRequest:
         host=fault.host,
     )
     print_translated(text)
-    is_master = request.hosts[0] == fault.host and request.is_master_derived
     return replace(request, hosts=left, master=resolve_ssh_address(left[0]) if is_master else request.master)
 
 

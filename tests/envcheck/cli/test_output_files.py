@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from tests.simulated_machines import on_machine, run_on
 
 __all__ = ("on_machine", "run_on")
 Run = Callable[..., Result]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(local_files.__file__).parents[2])}
 ONE_JOB = ("--recipe", "ernie-0.3b-nvidia", "--method", "lora")
 
 
@@ -81,3 +85,45 @@ def test_a_new_file_is_not_replaced(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "new", "there"]
     assert ((tmp_path / "there").read_text(), (tmp_path / "new").read_text()) == ("mine", "text")
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
+
+
+WRITER = """
+import pathlib, sys
+from envcheck.core import local_files
+print("before")
+local_files.check_writable(pathlib.Path(sys.argv[1]))
+local_files.write_file(pathlib.Path(sys.argv[1]), "the report\\n")
+print("after")
+"""
+
+
+@pytest.mark.parametrize("name", ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"))
+@pytest.mark.parametrize(("mode", "earlier"), (("a", "earlier\n"), ("w", "")))
+def test_the_output_in_a_file_is_continued(tmp_path: Path, name: str, mode: str, earlier: str) -> None:
+    """`-o /dev/stdout >> log` and `> log` keep what the log has, and what is printed later, in this order."""
+    log = tmp_path / "log"
+    log.write_text("earlier\n")
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    with log.open(mode) as file:
+        subprocess.run([sys.executable, "-c", WRITER, name], cwd=tmp_path, stdout=file, env=ENVIRONMENT, check=True)
+
+    assert log.read_text() == f"{earlier}before\nthe report\nafter\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "log"]
+
+
+def test_what_is_no_regular_file_stays(tmp_path: Path) -> None:
+    """A pipe is written into; a link is kept, and its target is replaced."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for name in ("pipe", "link"):
+            local_files.check_writable(tmp_path / name)
+            local_files.write_file(tmp_path / name, "text")
+
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "file").read_text()) == (True, "text")

@@ -92,17 +92,18 @@ def test_doubts_are_comments(run_on: Run, tmp_path: Path) -> None:
     (
         ((), "no job specified"),
         (("none.yaml",), "none.yaml does not exist"),
-        (("-o", "my.yaml", "my.yaml"), "already exists"),
+        (("-o", "my.toml", "my.yaml"), "already exists"),
     ),
 )
 def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     """Without a job there is no recipe, and an existing file is not replaced."""
     name_job(tmp_path, "my.yaml", LLAMAFACTORY)
+    (tmp_path / "my.toml").write_text("mine")
     result = run_on(MACHINE, "recipes", "create", *words)
 
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception.message)
-    assert (tmp_path / "my.yaml").read_text() == LLAMAFACTORY
+    assert (tmp_path / "my.toml").read_text() == "mine"
 
 
 SECRET = "sk-0123456789abcdefghijklmn"
@@ -188,3 +189,31 @@ def test_texts_about_own_jobs(run_on: Run, tmp_path: Path, words: tuple[str, ...
     assert printed
     lines = [line for line in printed.splitlines() if str(tmp_path) not in line]
     assert [line for line in lines if "recipe" in line or "--set" in line] == []
+
+
+def test_the_next_command_is_quoted(run_on: Run, tmp_path: Path) -> None:
+    """The command that is printed starts the job in a shell, whatever the folder is called."""
+    words = name_job(tmp_path, *JOBS["script"])
+    made = run_on(MACHINE, "recipes", "create", "-o", "d e/x y.toml", *words)
+    command = shlex.split(made.stdout.partition(": ")[2])
+
+    assert command == ["envcheck", "train", "--recipe", "x-y", "--recipes", "d e"]
+    assert run_on(MACHINE, "plan", *command[2:]).exception is None
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    (
+        ("rec1", "rec1: the name of a recipe file ends in .toml"),
+        ("mine/x'y.toml", "mine/x'y.toml: the recipe would have the name of mine/x-y.toml: x-y"),
+    ),
+)
+def test_files_that_no_command_would_find(run_on: Run, tmp_path: Path, file: str, message: str) -> None:
+    """A file without the suffix of recipes, or with another one of its name in the folder, is not written."""
+    words = name_job(tmp_path, *JOBS["script"])
+    run_on(MACHINE, "recipes", "create", "-o", "mine/x-y.toml", *words)
+    caught = run_on(MACHINE, "recipes", "create", "-o", file, *words).exception
+
+    assert isinstance(caught, UsageError)
+    assert caught.message == message
+    assert not (tmp_path / file).exists()

@@ -50,6 +50,10 @@ def test_json_lines_have_one_document_per_host(folder: Path) -> None:
         ("node01", True), ("node02", False), ("node03", False)
     ]  # fmt: skip
     assert all(each["findings"] for each in documents)
+    assert [*documents[0]] == ["schema", "host", "answered", "verdict", "findings"]
+    whole = CliRunner().invoke(main, ["doctor", "--replay", str(folder), "--json"], standalone_mode=False)
+    hosts = json.loads(whole.stdout)["hosts"]
+    assert all(documents[0][key] == hosts["node01"][key] for key in ("answered", "verdict"))
 
 
 def test_json_lines_need_several_hosts(folder: Path) -> None:

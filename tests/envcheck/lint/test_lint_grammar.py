@@ -82,3 +82,29 @@ def test_brackets_are_counted() -> None:
     """Closed ones do not add up, and unopened ones do not hide others."""
     assert shell_grammar.measure_nesting(b"a() { b=(1 2); (c); }" * 100) == 2
     assert shell_grammar.measure_nesting(b"case x in a) b;; esac ((1))") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "is_placeholder"),
+    (
+        ("<path to the data>", True),
+        ("<your_token: see (docs)>", True),
+        ("<pad>", True),
+        ("<s>", False),
+        ("</s>", False),
+        ("a<b>", False),
+    ),
+)
+def test_values_to_fill_in(value: str, is_placeholder: bool) -> None:
+    """A text in angle brackets is a value to fill in; a token of a model such as <s> is a value."""
+    rules = [rule for rule, _seen in list_remarks(f"{TRAIN} --data '{value}' --max_steps 5")]
+
+    assert ("shell.placeholder" in rules) is is_placeholder
+
+
+def test_a_value_to_fill_in_that_is_not_quoted() -> None:
+    """Bash refuses it; the advice is to replace it."""
+    file = source_file.make_source("run.sh", f"#!/bin/bash\n{TRAIN} --data <your_data: see (docs)>\n".encode())
+    found = linter.lint_source(file, TargetMachine(), others=False)
+
+    assert "Replace <your_data: see (docs)>" in str([each.remedy for each in found.remarks if each.rule == "shell.syntax"])

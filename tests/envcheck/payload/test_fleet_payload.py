@@ -6,6 +6,7 @@ import configparser
 import importlib.metadata
 import io
 import json
+import time
 import zipfile
 from pathlib import Path
 
@@ -15,15 +16,17 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import verbatim
 from envcheck.fleet import runner
 from envcheck.fleet.output import HostOutput
 from envcheck.fleet.runner import CommandOutcome
-from envcheck.payload import attachments, pyz
+from envcheck.payload import attachments, pyz, relay, remote_command
 from envcheck.payload.remote_collector import MARK
 from installers.hosts import presentation, resume_state
 from installers.hosts.presentation import HostOutcome
 from installers.hosts.remote_plan import parse_answer, parse_document
 from launch.backends.ssh import node_outcome, train_hosts
+from launch.backends.ssh.host_restart import HostFault
 
 ROOT = Path(__file__).parents[3]
 
@@ -195,3 +198,32 @@ def test_what_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_hosts_exit_code(text: str, expected: int | None) -> None:
     """What a host calls its command's end is a number of a program's, or not known."""
     assert runner.parse_exit_code(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("is_derived", "hosts", "master"), ((True, ("b", "c"), "address-of-b"), (False, None, "a-net"))
+)
+def test_a_lost_master(
+    is_derived: bool, hosts: tuple[str, ...] | None, master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost first host is left out only if the next one's address can take the place of its own."""
+    monkeypatch.setattr(train_hosts, "resolve_ssh_address", "address-of-{}".format)
+    request = train_hosts.NodesRequest(
+        ("a", "b", "c"), (), "", master="a-net", restart=1, min_nodes=2, is_master_derived=is_derived
+    )
+    chosen = train_hosts._choose_hosts(request, HostFault("a", verbatim("lost")))
+    other = train_hosts._choose_hosts(request, HostFault("b", verbatim("lost")))
+
+    assert (chosen.hosts, chosen.master) == (hosts or request.hosts, master)
+    assert (other.hosts, other.master) == (("a", "c"), "a-net")
+
+
+def test_a_silent_control_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some lines of the control host may be missing; without any the command on the host is ended."""
+    ended: list[object] = []
+    monkeypatch.setattr(relay, "_end_child", lambda child, grace_s: ended.append((child, grace_s)))
+    child = object()
+    relay._watch_silence(child, 30.0, 60.0, [time.monotonic() - 61.0])  # type: ignore[arg-type]
+
+    assert ended == [(child, 30.0)]
+    assert remote_command.SILENT_S >= 4 * remote_command.ALIVE_S

@@ -151,7 +151,19 @@ def test_json_with_tabs(folder: Path) -> None:
     assert [remark.rule for remark in found.remarks] == []
 
 
-@pytest.mark.parametrize(("version", "words"), (("4.0.4", ("--config",)), ("4.1.0", ()), ("4.6.0", ()), ("", ())))
+@pytest.mark.parametrize(
+    ("version", "words"),
+    (
+        ("4.0.4", ("--config",)),
+        ("4.1.0", ()),
+        ("4.6.0", ()),
+        ("4.10.0", ()),
+        ("4.1.0.dev0", ()),
+        ("10.0", ()),
+        ("unknown", ()),
+        ("", ()),
+    ),
+)
 def test_command_of_ms_swift(folder: Path, version: str, words: tuple[str, ...]) -> None:
     """The command of a file is what the installed release takes: with --config until 4.0, without from 4.1 on."""
     program = folder / "bin" / "swift"

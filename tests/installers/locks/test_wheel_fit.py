@@ -35,6 +35,10 @@ def make_wheel(tags: str) -> LockedWheel:
         ("cp312-abi3-manylinux2014_x86_64", "is not for Python 3.11"),
         ("py312-none-any", "is not for Python 3.11"),
         ("py2-none-any", "is not for Python 3.11"),
+        ("cp311-cp311-musllinux_1_2_x86_64", "is not for Linux with glibc"),
+        ("py3-none-macosx_11_0_arm64", "is not for Linux with glibc"),
+        ("cp311-cp311-manylinux_2_17_x86_64.musllinux_1_1_x86_64", ""),
+        ("cp311-cp311-manylinux_2_34_x86_64.musllinux_1_1_x86_64", "needs a newer glibc than 2.31"),
         ("cp311-cp311-manylinux_2_34_x86_64", "needs a newer glibc than 2.31"),
     ),
 )

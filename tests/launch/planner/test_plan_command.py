@@ -17,7 +17,7 @@ from envcheck.cli.commands.plan import plan as command
 from envcheck.cli.number_types import WholeNumber
 from envcheck.core.errors import UsageError
 from launch.catalogue import devices
-from launch.planner import layout_rules, machines, resolve
+from launch.planner import default_layout, layout_rules, machines, option_words, resolve
 from launch.planner.output import png
 from launch.planner.output.terms import TERMS
 
@@ -230,7 +230,7 @@ REFUSED = [
     (("--quant", "awq-int4"), "--quant awq-int4: not supported by paddle"),
     (("--lora-targets", "q_proj,kv_b_proj"), "--lora-targets kv_b_proj: ernie-4.5-21b-a3b has no such module"),
     (("--cards", "4", "--nodes", "3"), "a multiple of 3"),
-    (("--offload", "params"), "needs --sharding stage3 in paddle, not stage1"),
+    (("--offload", "params", "--sharding", "stage1"), "needs --sharding stage3 in paddle, not stage1"),
     (("--offload", "activations"), "--offload activations: paddle supports optimizer, params, tensorwise"),
     (("--sharding", "fsdp"), "paddle supports none, stage1, stage2, stage3"),
     (("--optimizer", "adamw8bit", "--device", "npu"), "bitsandbytes has no kernels for ascend-910b"),
@@ -468,3 +468,32 @@ def test_fastest_layout_is_the_default() -> None:
     done = run_plan("--model", "qwen2.5-7b", "--method", "lora", "--device", "4090", "--cards", "8")
 
     assert "assumed layout: fastest that fits: --sharding none" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("framework", "offload", "scheme"),
+    (
+        ("transformers", "optimizer:0.5", "stage"),
+        ("transformers", "params", "fsdp"),
+        ("megatron", "optimizer:0.5", "stage1"),
+        ("paddle", "params", "stage3"),
+    ),
+)
+def test_a_layout_for_an_offload(framework: str, offload: str, scheme: str) -> None:
+    """Without --sharding the layout is one that carries the offload, as it is one that fits without an offload."""
+    machine = machines.build_described_machine("h200", 8, 140.4)
+    asked = {"framework": framework, "offload": offload}
+    job = default_layout.choose_layout(machine, "llama-3-8b", "full", asked)
+
+    assert option_words.format_offload(job) == offload
+    assert not [*layout_rules.list_refusals(job)]
+    assert option_words.SHARDING_NAMES[job.sharding].startswith(scheme)
+
+
+def test_an_offload_that_no_layout_carries() -> None:
+    """What the framework cannot move at all is refused with the words of the option."""
+    machine = machines.build_described_machine("h200", 8, 140.4)
+    with pytest.raises(UsageError, match="--offload tensorwise: generic supports"):
+        default_layout.choose_layout(
+            machine, "llama-3-8b", "full", {"framework": "transformers", "offload": "tensorwise"}
+        )

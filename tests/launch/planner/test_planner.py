@@ -15,7 +15,7 @@ from launch.catalogue import devices, frameworks
 from launch.memory import GIB, adapters, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
-from launch.planner import machines, option_words, resolve
+from launch.planner import machines, option_words, resolve, table_rows
 from launch.planner.output.terms import TERMS
 from tests.launch.planner.planner_helpers import A100, ILUVATAR, make_job, make_lora_job
 
@@ -260,3 +260,27 @@ def test_numbers_of_an_offload_are_checked(value: str) -> None:
     """A share is above 0 and at most 1, a number of layers at least 1; parameters have neither."""
     with pytest.raises(UsageError, match="invalid number"):
         option_words.parse_offload(value)
+    with pytest.raises(UsageError, match=r"row 7: .*invalid number"):
+        table_rows.parse_offload({"id": "7", "offload": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (
+        ("optim:0.5,Params", "optimizer:0.5+params"),
+        ("optimizer+activation:8", "optimizer+activations:8"),
+        ("optimizer(swap)", "tensorwise"),
+        ("parameters", "params"),
+        ("gpu", "none"),
+        ("", "none"),
+    ),
+)
+def test_offload_of_a_row(text: str, expected: str) -> None:
+    """The column has the values of --offload and some spellings of its own; other words are ignored."""
+    assert table_rows.parse_offload({"offload": text}) == option_words.parse_offload(expected)
+
+
+def test_a_part_that_is_given_twice() -> None:
+    """Two limits of one part are refused: none of them would be better than the other."""
+    with pytest.raises(UsageError, match="optimizer is given twice"):
+        option_words.parse_offload("optimizer:0.5+optimizer:0.3")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from probes.paste.output_restarts import LinesAbove, has_new_key, is_second
+import pytest
+
+from probes.paste.output_restarts import LinesAbove, has_new_key, is_row_of_another_table, is_second
 
 
 def test_each_line_is_read_once_however_often_a_rule_asks() -> None:
@@ -44,3 +46,20 @@ def test_lines_that_are_added_count() -> None:
 
     assert not has_new_key(above, "Temperature : 40", ())
     assert is_second(above, "Temperature  :  40", ())
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "expected"),
+    (
+        ("| 4    Iluvatar BI-V150", "| 5    Iluvatar BI-V150", False),
+        ("| 4    Iluvatar BI-V150", "| 4    Iluvatar BI-V150", True),
+        ("|4 Iluvatar ", "|5 Iluvatar ", False),
+        ("|4 Iluvatar ", "|3 Iluvatar ", True),
+        ("| \u00b2 Iluvatar BI-V150", "| 4 Iluvatar BI-V150", False),
+        ("| 4 Iluvatar BI-V150", f"| {'9' * 5000} Iluvatar BI-V150", False),
+        ("| 4 Iluvatar BI-V150", "|", False),
+    ),
+)
+def test_rows_of_another_table(before: str, line: str, expected: bool) -> None:
+    """A number that is not behind that of the row before begins another table; text in its place never raises."""
+    assert is_row_of_another_table(LinesAbove([before]), line, ()) is expected

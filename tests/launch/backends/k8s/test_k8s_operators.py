@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from launch.backends.k8s import cluster_terms, patches, status
+from envcheck.core.errors import BUG, CHECK_FAILED, INTERRUPTED, TRAINING_FAILED
+from launch.backends.k8s import cluster_terms, job_bodies, patches, status
 from tests.launch.backends.k8s import k8s_parts
 from tests.launch.backends.k8s.test_k8s import FIVE, STORED, list_pod_specs, render_documents, run_train
 
@@ -77,6 +78,9 @@ def test_restarts_by_each_operator(operator: str) -> None:
     assert contains(bodies[kind]["spec"], wanted), bodies[kind]["spec"]
     assert {kind: k8s_parts.list_errors(body) for kind, body in bodies.items()} == {kind: [] for kind in bodies}
     assert "--restart" not in text
+    if operator in ("trainer", "jobset"):
+        assert INTERRUPTED not in job_bodies.FAILED["values"]  # evicted: as with kubeflow, above 127 starts again
+        assert {CHECK_FAILED, TRAINING_FAILED, BUG} <= set(job_bodies.FAILED["values"])
     assert [sign in text for sign in ('"ExitCode"', '"FailJobSet"', '"PodEvicted"')].count(True) == 1
 
 
