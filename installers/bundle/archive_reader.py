@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from envcheck.core import paths
-from envcheck.core.errors import EnvcheckError, StepError, UsageError, describe_os_error
+from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
 from envcheck.core.messages import _
 from envcheck.core.units import format_gib
 from envcheck.payload.unpack import FILE
@@ -39,6 +39,7 @@ from installers.bundle.format import (
     BundleError,
     BundleHead,
     BundleMember,
+    UnreadableBundleError,
     parse_head,
     parse_manifest,
 )  # fmt: skip
@@ -127,11 +128,15 @@ def verify_bundle(path: Path, architecture: str, report: Report = ignore_event) 
 def _open_bundle(path: Path) -> Iterator[BinaryIO]:
     try:
         if not path.is_file():
-            raise UsageError(_("{path} is not a file", path=path), _("pass the file that `envcheck bundle` wrote"))
+            raise UnreadableBundleError(
+                _("{path} is not a file", path=path), _("pass the file that `envcheck bundle` wrote")
+            )
         with path.open("rb", buffering=0) as file:
             yield file
     except OSError as err:
-        raise BundleError(_("cannot read {path}: {reason}", path=path, reason=describe_os_error(err)), AGAIN) from None
+        raise UnreadableBundleError(
+            _("cannot read {path}: {reason}", path=path, reason=describe_os_error(err)), AGAIN
+        ) from None
 
 
 def _file_identity(file: BinaryIO) -> tuple[int, ...]:
@@ -153,7 +158,7 @@ def _read_descriptions(file: BinaryIO, path: Path, architecture: str) -> Bundle:
     walk = tar.list_members(file, name)
     first = next(walk, None)
     if first is None or first.name != HEAD or first.size > SMALL_LIMIT:
-        raise BundleError(
+        raise UnreadableBundleError(
             _("{name} is not an envcheck bundle: its first entry is not {head}", name=name, head=HEAD), AGAIN
         )
     head = parse_head(b"".join(read_member(file, first)), name)

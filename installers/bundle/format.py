@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from envcheck.core import toml_file
-from envcheck.core.errors import EnvcheckError
+from envcheck.core.errors import USAGE, EnvcheckError
 from envcheck.core.messages import _
 
 SCHEMA = 1
@@ -43,6 +43,12 @@ AGAIN = _("copy the bundle again from its source, or create a new one: `envcheck
 
 class BundleError(EnvcheckError):
     """The file is not a bundle that can be used here; nothing was changed."""
+
+
+class UnreadableBundleError(BundleError):
+    """The file does not exist, cannot be read, or is no bundle at all: as any other input file, wrong usage."""
+
+    code = USAGE
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from installers.bundle.format import (
     MEMBERS_LIMIT,
     BundleError,
     BundleMember,
+    UnreadableBundleError,
     render_manifest,
 )
 
@@ -213,7 +214,7 @@ def _explain_unreadable(file: BinaryIO, name: str, has_begun: bool) -> BundleErr
             _("{name} is compressed with {packer}", name=name, packer=packed),
             _("decompress it first: `{packer} -d`", packer=packed),
         )
-    return BundleError(_("{name} is not an envcheck bundle", name=name), OTHER)
+    return UnreadableBundleError(_("{name} is not an envcheck bundle", name=name), OTHER)
 
 
 def _read_at(file: BinaryIO, at: int, size: int) -> bytes:

@@ -114,7 +114,7 @@ def _score_matrix_bytes(job: PlannedJob, each: float) -> float:
     return (each + 3.0 * (job.dropout > 0)) * job.model.heads * job.seq_len
 
 
-CHAIN = 3 * C  # 0.5 x, tanh and 1 + tanh, beside the input (transformers, NewGELUActivation)
+CHAIN = 3 * C  # 0.5 x, tanh and 1 + tanh, in addition to the input (transformers, NewGELUActivation)
 
 
 def _chains_gelu(job: PlannedJob) -> bool:

@@ -36,7 +36,7 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
 
     The gradients of the head exist from the start of the backward pass to its end, those of a block until they are
-    reduced, beside whole gradients of earlier micro batches: 2 bytes each.  The second FSDP copies them into a buffer
+    reduced, besides whole gradients of earlier micro batches: 2 bytes each.  The second FSDP copies them into a buffer
     in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
     """
     if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):

@@ -38,8 +38,13 @@ def scale_job(recipe: Recipe, job: RecipeJob, nodes: int | None, cards: int | No
     texts = " ".join((*job.launcher, *job.arguments, *job.environment.values(), *recipe.environment.values()))
     if not job.parallel or not ("{devices}" in texts or "{processes}" in texts):
         raise UsageError(
-            _("{method} does not support --cards-per-node and --nnodes", method=job.method),
-            _("remove --cards-per-node and --nnodes"),
+            _(
+                "{method} runs on {nodes} x {processes} cards only (nodes x cards per node)",
+                method=job.method,
+                nodes=job.nodes,
+                processes=job.processes,
+            ),
+            _("use this number of hosts (--hosts, --nnodes), and remove --cards-per-node"),
         )
     world = math.prod(wanted)
     fixed = math.prod(degree for name, degree in job.parallel.items() if name != "data")

@@ -126,7 +126,7 @@ def test_refused_before_anything(machine: ProvisionCommand, tmp_path: Path) -> N
         (damaged, (), 1, "is corrupt: wheels/alpha"),
         (cut, (), 1, "is truncated at"),
         (foreign, (), 1, "was built for aarch64; this machine is x86_64"),
-        (tmp_path / "nothing.tar", (), 1, "is not a file"),
+        (tmp_path / "nothing.tar", (), 2, "is not a file"),
         (whole, ("--recipe", "tiny-cpu"), 2, "is for recipe little"),
         (whole, ("--locked", "x"), 2, "--locked cannot be combined with --bundle"),
         (whole, ("--as-script",), 2, "--as-script cannot be combined with --bundle"),

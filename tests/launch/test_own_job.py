@@ -298,6 +298,19 @@ def test_refused_command_lines(run_on: Run, programs: Path, words: tuple[str, ..
     assert result.exception.next_step
 
 
+@pytest.mark.parametrize(
+    ("words", "is_recipe"), ((("--hosts", "a,b"), False), (("--on", "slurm"), True)), ids=("hosts", "slurm")
+)
+def test_next_step_of_a_job_of_one_machine(
+    run_on: Run, programs: Path, words: tuple[str, ...], is_recipe: bool
+) -> None:
+    """A recipe of a job of one node runs on a scheduler, and not on two hosts: the next step names what is possible."""
+    error = run_on("atlas-800t-a2", "train", "my.yaml", *words).exception
+
+    assert isinstance(error, EnvcheckError)
+    assert ("recipes create" in str(error.next_step)) is is_recipe
+
+
 def run_own(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "envcheck", "train", "--json", "--", sys.executable, str(PROGRAM)]
     return subprocess.run(

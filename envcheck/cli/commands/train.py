@@ -243,7 +243,9 @@ def _read_own_job(request: HostsTrainOptions | NodeTrainOptions) -> OwnJob | Non
     if found is not None and elsewhere:
         raise UsageError(
             _("a job of your own runs on this machine only, not with --{option}", option=elsewhere[0]),
-            _("write a recipe of it with `envcheck recipes create`, and start that with --recipes"),
+            _("write a recipe of it with `envcheck recipes create`, and start that with --recipes")
+            if elsewhere[0] == "on" or found.nodes > 1
+            else _("start it on the machine, or give it a command for several nodes first"),
         )
     return found
 

@@ -70,7 +70,7 @@ def _settings_lines(plan: SlurmPlan) -> Iterator[str]:
     yield "# shellcheck disable=SC2016  # single quotes: literal text, and variables that the nodes' shells expand"
     yield "set -euo pipefail"
     if restarts := plan.options.restart:
-        yield "# Slurm requeues the job after a node failure; it starts anew, unless its own options resume it."
+        yield "# Slurm requeues the job after a node failure; it starts again, unless its options resume it."
         yield f"if ((${{SLURM_RESTART_COUNT:-0}} > {max(restarts, RESTARTS * plan.options.requeue_without_bad)})); then"
         yield '  echo "envcheck: restarted $((SLURM_RESTART_COUNT - 1)) times already" >&2'
         yield "  exit 5"

@@ -107,4 +107,6 @@ def test_a_value_to_fill_in_that_is_not_quoted() -> None:
     file = source_file.make_source("run.sh", f"#!/bin/bash\n{TRAIN} --data <your_data: see (docs)>\n".encode())
     found = linter.lint_source(file, TargetMachine(), others=False)
 
-    assert "Replace <your_data: see (docs)>" in str([each.remedy for each in found.remarks if each.rule == "shell.syntax"])
+    assert "Replace <your_data: see (docs)>" in str(
+        [each.remedy for each in found.remarks if each.rule == "shell.syntax"]
+    )

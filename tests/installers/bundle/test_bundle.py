@@ -148,6 +148,17 @@ def test_damage_is_refused(tmp_path: Path, name: str) -> None:
     assert expected in read_refusal(path)
 
 
+@pytest.mark.parametrize(("name", "code"), (("empty", 2), ("page", 2), ("absent", 2)))
+def test_what_is_no_bundle_is_wrong_usage(tmp_path: Path, name: str, code: int) -> None:
+    """A file that is not there, or is no bundle at all, has the exit code of every unreadable input file."""
+    path = make_bundle(tmp_path)
+    DAMAGE[name][0](path) if name in DAMAGE else path.unlink()
+    with pytest.raises(BundleError) as caught:
+        archive_reader.verify_bundle(path, "x86_64")
+
+    assert caught.value.code == code
+
+
 def test_foreign_architecture(tmp_path: Path) -> None:
     """A bundle for another architecture is refused by its head, whatever its size."""
     path = make_bundle(tmp_path)

@@ -162,7 +162,7 @@ WRONG = (
         "requires exactly 2 nodes with 8 cards each",
         "remove --nnodes",
     ),
-    ({"model": "qwen-7b", "method": "chat"}, {"nnodes": 2}, "does not support --cards-per-node and --nnodes", "remove"),
+    ({"model": "qwen-7b", "method": "chat"}, {"nnodes": 2}, "runs on 1 x 1 cards only", "this number of hosts"),
     ({"model": "qwen-7b", "method": "chat"}, {"data": Path("x")}, "chat, does not use --data", "remove --data"),
 )
 
