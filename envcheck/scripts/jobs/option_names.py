@@ -45,6 +45,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "eval": ("eval_steps", "eval_interval"),
 }  # fmt: skip
 
+# Data of the evaluation: not a value of the job, but files that must exist.
+EVAL_DATA = ("eval_dataset_path", "eval_dataset", "val_dataset", "validation_file")
+
 
 @dataclass(frozen=True)
 class KitDefaults:
