@@ -214,6 +214,21 @@ def test_doctor_and_train_agree(run_on: Run, programs: Path) -> None:
     assert {"script", "programs"} <= set(plan["job"]["blocked_by"])
 
 
+def test_template_closes_the_gate(run_on: Run, programs: Path) -> None:
+    """A placeholder that bash cannot parse is a warning of lint, but a script that is to run fails by it."""
+    text = "#!/bin/bash\nexport TOKEN=<your token>\ntorchrun --nproc_per_node 2 train.py --max_steps 1\n"
+    (programs / "run.sh").write_text(text)
+    gate = read_gates(run_on("atlas-800t-a2", "train", "run.sh", "--gates", "--json"))["lint"]
+    (check,) = json.loads(run_on("atlas-800t-a2", "doctor", "run.sh", "--only", "job.script", "--json").stdout)[
+        "findings"
+    ]
+    remarks = own_job_facts.lint_own_job(read_file_job("run.sh"), Facts()).remarks
+
+    assert (gate["status"], check["status"]) == ("FAIL", "FAIL")
+    assert "bash syntax error" in gate["evidence"][0]
+    assert {remark.severity.name for remark in remarks if remark.rule == own_job_facts.SYNTAX} == {"WARN"}
+
+
 def test_programs_of_another_host_are_unknown(run_on: Run, programs: Path) -> None:
     """Of a recorded machine nobody knows whether it has the program."""
     snapshot = run_on("atlas-800t-a2", "snapshot", "-o", "machine.json")
