@@ -115,6 +115,21 @@ def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
     assert "deepspeed" in gates["unread.sh"]["remedy"]["words"]
 
 
+@pytest.mark.parametrize(("machine", "card"), (("h200x8", "h200"), ("atlas-800t-a2", "910b")))
+def test_printed_plan_has_the_same_answer(run_on: Run, programs: Path, machine: str, card: str) -> None:
+    """The command that gate.memory prints names card and framework: elsewhere it gives the same verdict and sum."""
+    (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')
+    (programs / "run.sh").write_text(HUGE.format(config="none.json"))
+    gate = read_gates(run_on(machine, "train", "run.sh", "--gates", "--json"))["memory"]
+    (command,) = gate["remedy"]["commands"]
+    told = json.loads(run_on("cpu", *command.split()[1:], "--json").stdout)
+    whole = json.loads(run_on(machine, "plan", "run.sh", "--json").stdout)
+
+    assert f"--device {card}" in command and "--framework llamafactory" in command
+    assert (told["verdict"], told["device"], told["framework"]) == (whole["verdict"], whole["device"], "llamafactory")
+    assert told["interval_bytes"] == whole["interval_bytes"]
+
+
 def test_unplanned_options_do_not_refuse(run_on: Run, programs: Path) -> None:
     """Options that save memory in a way that the planner does not know make its refusal an unknown."""
     (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')
