@@ -20,7 +20,7 @@ from envcheck.job import own_recipe_builder
 from envcheck.job.requirements import own_job
 from envcheck.scripts.jobs.own_job_reader import read_file_job
 from launch import own_job_facts
-from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, SWIFT
+from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, PADDLENLP, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
 
@@ -128,6 +128,16 @@ def test_printed_plan_has_the_same_answer(run_on: Run, programs: Path, machine: 
     assert f"--device {card}" in command and "--framework llamafactory" in command
     assert (told["verdict"], told["device"], told["framework"]) == (whole["verdict"], whole["device"], "llamafactory")
     assert told["interval_bytes"] == whole["interval_bytes"]
+
+
+def test_a_framework_without_figures_is_unknown(run_on: Run, programs: Path) -> None:
+    """The memory of a framework that the planner does not know is unknown: it is not planned as another one."""
+    (programs / "n.json").write_text(json.dumps({**PADDLENLP, "sharding_parallel_degree": 4}))
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "--do_lora", "n.json")
+    gates = read_gates(run_on("h200x8", "train", "--gates", "--json", "--", *words))
+
+    assert gates["memory"]["status"] in ("UNKNOWN", "NOT_APPLICABLE")
+    assert [name for name, gate in gates.items() if gate["status"] == "FAIL" and name in ("memory", "degrees")] == []
 
 
 def test_unplanned_options_do_not_refuse(run_on: Run, programs: Path) -> None:

@@ -24,7 +24,7 @@ from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
 from envcheck.scripts.jobs.job_programs import list_programs
-from envcheck.scripts.jobs.option_names import EVAL_DATA, FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
+from envcheck.scripts.jobs.option_names import EVAL_DATA, FAMILY_KITS, FEWEST_KEYS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
 from envcheck.scripts.jobs.swift_version import SWIFT_WITHOUT_OPTION, find_swift_version
 from envcheck.scripts.jobs.value_reader import ValueReader
@@ -198,7 +198,7 @@ def _choose_paddle_kit(names: set[str]) -> str:
 def _match_family(names: set[str]) -> str:
     scores = [(len(names & signs), family) for family, signs in FAMILIES if family in FAMILY_KITS]
     best, family = max(scores)
-    return FAMILY_KITS[family] if best > 1 or (best and UNIQUE & names) else ""
+    return FAMILY_KITS[family] if best >= FEWEST_KEYS.get(family, 2) or (best and UNIQUE & names) else ""
 
 
 def _add_config_variables(job: TrainingJob, table: OptionTable, outside: Mapping[str, str]) -> TrainingJob:
@@ -234,6 +234,15 @@ def _make_command(
         raise UsageError(
             _("{file} does not name its recipe of torchtune", file=source.name),
             _("for example: envcheck train -- tune run lora_finetune_single_device --config {file}", file=source.name),
+        )
+    if kit and not KITS[kit].planner:
+        raise UsageError(
+            _(
+                "{file} is a configuration of {framework}, which envcheck recognises but cannot plan or start",
+                file=source.name,
+                framework=KITS[kit].title,
+            ),
+            _("give the command that uses it: envcheck train -- COMMAND {file}", file=source.name),
         )
     if not verb:
         raise UsageError(

@@ -12,6 +12,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.scripts.jobs.own_job_reader import read_command_job, read_file_job
 from envcheck.scripts.jobs.training_values import find_planner_model
+from launch.planner.own_fit import explain_unknown_job
 
 LLAMAFACTORY = """\
 ### model
@@ -372,3 +373,23 @@ def test_inputs_of_a_script(
     job = read_file_job("run.sh", environment={})
 
     assert (job.data, job.requires) == (data, requires)
+
+
+PADDLENLP = {
+    "model_name_or_path": "Qwen/Qwen2.5-7B-Instruct", "dataset_name_or_path": "./data", "src_length": 1024,
+    "zero_padding": False, "max_length": 2048, "per_device_train_batch_size": 4, "output_dir": "./out",
+    "tensor_parallel_degree": 2, "lora": True,
+}  # fmt: skip
+
+
+def test_a_configuration_of_paddlenlp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PaddleNLP is recognised by its file, and is neither transformers nor a framework of the planner."""
+    monkeypatch.chdir(tmp_path)
+    Path("n.json").write_text(json.dumps(PADDLENLP))
+    with pytest.raises(UsageError, match="is a configuration of PaddleNLP, which envcheck recognises"):
+        read_file_job("n.json", environment={})
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "n.json")
+    job = read_command_job(words, environment={})
+
+    assert (job.framework, job.unplanned_framework) == ("", "PaddleNLP")
+    assert str(explain_unknown_job(job)) == "envcheck recognises PaddleNLP, but cannot plan its memory"
