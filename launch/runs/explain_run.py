@@ -121,13 +121,17 @@ def _add_exit(read: ExplainReport, status: int | None) -> ExplainReport:
     """Return the report with the exit status as the end of the only process, if its log has no end."""
     if status is None or len(read.ends) != 1 or read.ends[0].how != "running":
         return read
-    return replace(read, ends=(replace(read.ends[0], how="error", reason=f"exit code {status}"),))
+    end = read.ends[0]
+    ended = replace(end, how="signal", reason=f"signal {-status}") if status < 0 else None
+    return replace(read, ends=(ended or replace(end, how="error", reason=f"exit code {status}"),))
 
 
 def _describe_run(run: Run, failed: dict[str, Any]) -> Message:
     """Return state and first failed worker as a message."""
     state, rank, code = fill(_clean_text(run.state)), failed.get("rank"), failed.get("code")
     if not isinstance(rank, int) and (status := _read_status(run)) is not None:
+        if status < 0:
+            return _("{run}: state {state}; signal {number} ended the program", run=run.id, state=state, number=-status)
         return _("{run}: state {state}; the program ended with exit code {code}", run=run.id, state=state, code=status)
     if not isinstance(rank, int):
         return _("{run}: state {state}", run=run.id, state=state)

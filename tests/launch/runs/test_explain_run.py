@@ -139,6 +139,8 @@ def test_a_signal_after_the_supervisors_end(tmp_path: Path) -> None:
     _code, said = run_explain("latest", tmp_path)
 
     assert (said["verdict"], bool(said["diagnoses"])) == ("failed", True)
+    assert said["notes"] == [f"{ID}: state failed; signal 11 ended the program"]
+    assert (said["processes"][0]["end"], said["processes"][0]["reason"]) == ("signal", "signal 11")
 
 
 @pytest.mark.parametrize(("status", "state", "code"), ((7, "failed", 5), (0, "succeeded", 0)))
