@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,9 @@ from launch.rendering.option_schema import Versions
 
 if TYPE_CHECKING:
     from envcheck.lint.linter import LintResult
+
+SYNTAX = "shell.syntax"  # the rule that asks bash
+OWN_RULES = "envcheck"  # origin of remarks that are not shellcheck's
 
 
 def resolve_job(
@@ -57,13 +60,13 @@ def resolve_job(
 def judge_script(own: OwnJob, facts: Facts, is_here: bool = True) -> ScriptVerdict:
     """Return the linter's verdict on the file or the command of the job, and its programs that PATH does not have."""
     found = lint_own_job(own, facts, is_here)
-    unread = next((r for r in found.remarks if r.severity is Status.UNKNOWN and r.rule == "shell.syntax"), None)
+    unread = next((r for r in found.remarks if r.severity is Status.UNKNOWN and r.rule == SYNTAX), None)
     return replace(
         _judge_programs(own.programs, is_here),
         name=found.source.name,
         is_file=own.is_file,
-        mistakes=_describe_remarks(found, Status.FAIL),
-        warnings=_describe_remarks(found, Status.WARN),
+        mistakes=_describe_remarks(found, _prevents_start),
+        warnings=_describe_remarks(found, lambda r: r.severity is Status.WARN and not _prevents_start(r)),
         unread=unread.seen if unread else NOTHING,
         unread_remedy=unread.remedy if unread else NOTHING,
         is_linted=True,
@@ -106,8 +109,14 @@ def _make_command_source(own: OwnJob) -> SourceFile:
     return SourceFile(own.source, (shlex.join(own.argv) + "\n").encode("utf-8", "replace"))
 
 
-def _describe_remarks(found: LintResult, severity: Status) -> tuple[Message, ...]:
-    return tuple(_describe_remark(found.source, remark) for remark in found.remarks if remark.severity is severity)
+def _prevents_start(remark: Remark) -> bool:
+    """Whether it is a failure: of a script that is to run, also what bash cannot parse in a template to fill in."""
+    is_unparsed = remark.rule == SYNTAX and remark.origin == OWN_RULES and remark.severity is Status.WARN
+    return remark.severity is Status.FAIL or is_unparsed
+
+
+def _describe_remarks(found: LintResult, select: Callable[[Remark], bool]) -> tuple[Message, ...]:
+    return tuple(_describe_remark(found.source, remark) for remark in found.remarks if select(remark))
 
 
 def _describe_remark(source: SourceFile, remark: Remark) -> Message:

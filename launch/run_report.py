@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -20,6 +20,8 @@ from launch.runs.run_state import Run
 from launch.targets.train_request import TrainRequest
 from launch.watching.metrics_file import MetricsFile, check_metrics_path
 from launch.watching.run_events import EventReceivers, EventSender, check_receivers
+
+HEAD = ("recipe", "model", "method", "device", "own")  # of a record; own: of a user's own job
 
 
 @dataclass
@@ -76,8 +78,8 @@ def check_options(request: TrainRequest) -> None:
 
 def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunReporter:
     """Return the reporter of a run."""
-    head = {key: str(value) for key, value in record.list_head_values(seen).items() if key != "schema"}
-    about = {"run": run.name, "folder": str(run), **head}
+    known = {key: value for key, value in record.list_head_values(seen).items() if key != "schema"}
+    about, head = {"run": run.name, "folder": str(run), **known}, _select_texts(known)
     planned = seen.job.steps.get("max")
     request_note.save_webhooks(run, request.webhook)
     sender = EventSender(EventReceivers(request.on_event, request.webhook), about)
@@ -86,16 +88,22 @@ def build_reporter(request: TrainRequest, seen: GateContext, run: Path) -> RunRe
     )
 
 
+def _select_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """The values that are texts: labels of metrics."""
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
 def build_adopted_reporter(run: Run) -> RunReporter:
     """Return the reporter of a run whose supervisor was killed: with the options of its start, in the folder where they
     were typed; its first step was reported.
     """
     note = request_note.read_note(run.folder)
     words, typed_in = note.words, note.typed_in if note.typed_in and note.typed_in.is_dir() else None
-    head = {key: run.get_text(key) for key in ("recipe", "model", "method", "device")}
+    known = {key: run.said[key] for key in HEAD if key in run.said}
+    head = _select_texts(known)
     webhooks = request_note.read_webhooks(run.folder)
     receivers = EventReceivers(tuple(_list_option_values(words, "--on-event")), webhooks, typed_in)
-    sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **head})
+    sender = EventSender(receivers, {"run": run.id, "folder": str(run.folder), **known})
     path = next(iter(_list_option_values(words, "--metrics-file")), None)
     there = Path(typed_in or "", path).expanduser() if path else None
     metrics = MetricsFile(there, {"run": run.id, **head}, follow.planned_steps(run))

@@ -89,10 +89,13 @@ def explain_arguments(words: Sequence[str]) -> ExplainReport:
     return found
 
 
-def explain_files(paths: Sequence[Path]) -> ExplainReport:
-    """Explain files, folders of rank logs, and `-`.  UsageError if a file that was named itself cannot be read."""
+def explain_files(paths: Sequence[Path], known: Verdict | None = None) -> ExplainReport:
+    """Explain files, folders of rank logs, and `-`; `known` is the verdict if a record has it.
+
+    UsageError if a file that was named itself cannot be read.
+    """
     found = list(dict.fromkeys(file for path in paths for file in log_files.list_log_files(path)))
-    return build_report(parallel.scan_logs(found, load_index()))
+    return build_report(parallel.scan_logs(found, load_index()), settled=known)
 
 
 def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFindings:
@@ -100,14 +103,14 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
     return scan_blocks(name, log_files.join_lines(blocks), load_index(), every)
 
 
-def build_report(scans: Sequence[LogFindings], is_log: bool = True) -> ExplainReport:
-    """Return the combined report of several logs, or of a text that is not one."""
+def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Verdict | None = None) -> ExplainReport:
+    """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
     ends = _find_ends(scans)
     told = _diagnose_scans(scans, ends)
     raised = _choose_exception(scans, told, ends)
     known = any(diagnosis.kind != "warning" for diagnosis in told)
     first = find_first_failure(ends)
-    verdict = _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
+    verdict = settled or _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
     quiet = known or verdict in ("finished", "running")
     return ExplainReport(
         diagnoses=told,

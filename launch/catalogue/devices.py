@@ -177,10 +177,20 @@ def find_named_device(text: str) -> DeviceModel:
     raise UsageError(_("unknown device {text!r}", text=text[:80]), suggestions.suggest(word, known, more=more))
 
 
+def find_option_name(card: DeviceModel) -> str:
+    """Return what --device takes for this card: its name, or the vendor of a card that the table lacks."""
+    is_listed = any(one.name == card.name and not one.figures_of for one in load_devices())
+    return _choose_word(card) if is_listed else card.vendor
+
+
+def _choose_word(card: DeviceModel) -> str:
+    return next((word for word in card.names if _has_digit(word)), card.name)
+
+
 def list_device_words() -> list[str]:
     """Return the shortest name of each card in the table, as a user types it."""
     cards = (card for card in load_devices() if not card.figures_of and card.vendor != "cpu")
-    return [next((word for word in card.names if _has_digit(word)), card.name) for card in cards]
+    return [_choose_word(card) for card in cards]
 
 
 def find_default_device(vendor: str) -> DeviceModel:

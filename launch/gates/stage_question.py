@@ -53,4 +53,4 @@ def find_trained_folders(made: TrainingCommand) -> tuple[str, ...]:
 
 def is_data_file(path: str, required: Iterable[str] = ()) -> bool:
     """Whether `path` is a data file rather than the name of a data set that the framework resolves."""
-    return path.startswith(("/", "~", "./")) or path in required or PurePosixPath(path).suffix.lower() in FILES
+    return path.startswith(("/", "~", "./", "../")) or path in required or PurePosixPath(path).suffix.lower() in FILES

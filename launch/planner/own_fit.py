@@ -24,7 +24,7 @@ def judge_own_fit(
         return None
     if own.list_invalid():
         return JobFit(None, explain_unknown_job(own), manual(_("Correct these values in the job.")))
-    if fit is None:
+    if fit is None or own.unplanned_framework:
         words = _("Compare it with a known job: envcheck plan --model NAME --method NAME.")
         return JobFit(None, explain_unknown_job(own), manual(words))
     if fit.fits is not False or not (open_ := own.list_unsettled(*MEMORY)):
@@ -52,7 +52,7 @@ def judge_own_degrees(
 ) -> JobFit | None:
     """Return the verdict on the layout; unknown where assumed values, or an unknown framework, alone make it fail."""
     recipe, job = offer
-    if found is None or (job.device or recipe.device) == "cpu":
+    if found is None or own.unplanned_framework or (job.device or recipe.device) == "cpu":
         return None
     if found.fits is not False:
         return found
@@ -68,6 +68,8 @@ def explain_unknown_job(own: OwnJob) -> Message:
     if invalid := own.list_invalid():
         reasons = join("; ", [value.where for value in invalid])
         return _("the memory of this job cannot be planned: {reasons}", reasons=reasons)
+    if own.unplanned_framework:
+        return _("envcheck recognises {framework}, but cannot plan its memory", framework=own.unplanned_framework)
     lacks = [name for name, known in (("model", own.model), ("method", own.method)) if not known]
     read = [value for value in own.values if value.name in lacks]
     named = join(

@@ -15,7 +15,7 @@ from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.model import diagnose
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue import frameworks, models
+from launch.catalogue import devices, frameworks, models
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, advice, machines, recipe_layout, resolve, search, verdict
 from launch.planner import card_verdicts as planner_cards
@@ -118,8 +118,8 @@ def describe_smallest_change(plan: LaunchPlan) -> Message:
 def format_plan_command(plan: LaunchPlan, name: str, method: str) -> str:
     """Return the `envcheck plan` command for the same job on described hardware."""
     job, x = plan.job, plan.job.layout
-    where = f"--device {job.device.vendor} --cards {x.cards} --memory-gib {job.memory_gib:g}"
-    layout = search.format_layout_options(job)
+    where = f"--device {devices.find_option_name(job.device)} --cards {x.cards} --memory-gib {job.memory_gib:g}"
+    layout = f"--framework {job.framework.name} {search.format_layout_options(job)}"
     return f"envcheck plan --model {name} --method {method} {where} {layout} --seq-len {job.seq_len}"
 
 

@@ -211,13 +211,17 @@ def build_end_values(end: TrainingEnd, code: int) -> Record:
         "seconds": round(end.seconds, 1),
         "first_failed_worker": dataclasses.asdict(end.failed) if end.failed else None,
         "launcher_lines": [] if end.how == states.SUCCEEDED else list(end.launcher_lines),
-        "loss": list_losses(end.steps),
-        "tokens_per_s": _median_or_none([s.tokens_per_s for s in end.steps]),
+        **summarize_steps(end.steps),
         "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _peak_memory_mib(end.steps)},
         "stopped": list_findings([end.stopped])[0] if end.stopped else None,
         "cards": dict(end.cards),
         "leftover_pids": list(end.left),
     }
+
+
+def summarize_steps(steps: Sequence[TrainingStep]) -> Record:
+    """Return the losses and the speed of the steps."""
+    return {"loss": list_losses(steps), "tokens_per_s": _median_or_none([s.tokens_per_s for s in steps])}
 
 
 def list_losses(steps: Sequence[TrainingStep]) -> list[list[float | str | None]]:

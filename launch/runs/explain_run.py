@@ -9,13 +9,14 @@ from typing import Any
 
 from envcheck.core.messages import Message, _, fill, restore
 from envcheck.explain import explainer, log_files
-from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport
+from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, Verdict
 from envcheck.explain.log_text import sanitize_line
 from launch.run import states
 from launch.run.diagnose_failure import name_own_job
 from launch.run.record import NAME
 from launch.runs import run_index
 from launch.runs.backends import find_backend
+from launch.runs.ended_run import complete_run
 from launch.runs.run_state import Run
 
 # Record key of the backend → (source, remedy).
@@ -33,6 +34,9 @@ REFUSED = {
     ),
 }
 
+# By the state of a run, what its record knows better than its logs.
+VERDICTS: dict[str, Verdict] = {states.FAILED: "failed", states.UNSTARTED: "failed", states.LOST: "unknown"}
+
 
 def find_named_run(word: str) -> Run | None:
     """Return the run by its folder, log folder, record or id; None for another path, UsageError for an unknown id."""
@@ -49,14 +53,16 @@ def explain_run(run: Run, shown: Path | None = None) -> ExplainReport:
     failed = _read_failed_worker(run)
     if find_backend(run.said) and run.state == states.REFUSED:  # nothing ran: there are no logs of programs
         return ExplainReport((_diagnose_refusal(run),), None, (), (), "", (_describe_run(run, failed),))
-    read = explainer.explain_files([logs])
+    run = complete_run(run)
+    read = _add_exit(explainer.explain_files([logs], VERDICTS.get(run.state)), _read_status(run))
     read = replace(read, diagnoses=name_own_job(read.diagnoses, run.said))
     first = _find_first_log(logs, failed)
     notes = (_describe_run(run, failed),)
+    code = failed.get("code", _read_status(run))
     if stop := _diagnose_stop_rule(run, logs.parent / NAME):
         return replace(read, diagnoses=(stop, *read.diagnoses), relevant_lines=(), first=first, notes=notes)
-    if not read.diagnoses and isinstance(failed.get("code"), int):
-        found = [one for one in explainer.explain_codes([str(failed["code"])]) if one.name != "exit.status"]
+    if not read.diagnoses and isinstance(code, int):
+        found = [one for one in explainer.explain_codes([str(code)]) if one.name != "exit.status"]
         read = replace(read, diagnoses=tuple(found))
     relevant_lines = () if run.state == states.SUCCEEDED else read.relevant_lines  # such a run has no error lines
     return replace(read, first=first or read.first, relevant_lines=relevant_lines, notes=notes)
@@ -104,9 +110,29 @@ def _find_first_log(logs: Path, failed: dict[str, Any]) -> str:
     return next((str(path) for path in found if str(path.relative_to(logs)) == name), "")
 
 
+def _read_status(run: Run) -> int | None:
+    """Return the exit status of the program of a failed run, None if it is unknown."""
+    said = run.said.get("exit")
+    status = said.get("status") if isinstance(said, dict) and run.state == states.FAILED else None
+    return status if isinstance(status, int) and status else None
+
+
+def _add_exit(read: ExplainReport, status: int | None) -> ExplainReport:
+    """Return the report with the exit status as the end of the only process, if its log has no end."""
+    if status is None or len(read.ends) != 1 or read.ends[0].how != "running":
+        return read
+    end = read.ends[0]
+    ended = replace(end, how="signal", reason=f"signal {-status}") if status < 0 else None
+    return replace(read, ends=(ended or replace(end, how="error", reason=f"exit code {status}"),))
+
+
 def _describe_run(run: Run, failed: dict[str, Any]) -> Message:
     """Return state and first failed worker as a message."""
     state, rank, code = fill(_clean_text(run.state)), failed.get("rank"), failed.get("code")
+    if not isinstance(rank, int) and (status := _read_status(run)) is not None:
+        if status < 0:
+            return _("{run}: state {state}; signal {number} ended the program", run=run.id, state=state, number=-status)
+        return _("{run}: state {state}; the program ended with exit code {code}", run=run.id, state=state, code=status)
     if not isinstance(rank, int):
         return _("{run}: state {state}", run=run.id, state=state)
     if not isinstance(code, int):

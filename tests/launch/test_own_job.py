@@ -20,7 +20,7 @@ from envcheck.job import own_recipe_builder
 from envcheck.job.requirements import own_job
 from envcheck.scripts.jobs.own_job_reader import read_file_job
 from launch import own_job_facts
-from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, SWIFT
+from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, PADDLENLP, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
 
@@ -113,6 +113,31 @@ def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
     assert gates["run.sh"]["status"] == "FAIL"
     assert gates["unread.sh"]["status"] == "UNKNOWN"
     assert "deepspeed" in gates["unread.sh"]["remedy"]["words"]
+
+
+@pytest.mark.parametrize(("machine", "card"), (("h200x8", "h200"), ("atlas-800t-a2", "910b")))
+def test_printed_plan_has_the_same_answer(run_on: Run, programs: Path, machine: str, card: str) -> None:
+    """The command that gate.memory prints names card and framework: elsewhere it gives the same verdict and sum."""
+    (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')
+    (programs / "run.sh").write_text(HUGE.format(config="none.json"))
+    gate = read_gates(run_on(machine, "train", "run.sh", "--gates", "--json"))["memory"]
+    (command,) = gate["remedy"]["commands"]
+    told = json.loads(run_on("cpu", *command.split()[1:], "--json").stdout)
+    whole = json.loads(run_on(machine, "plan", "run.sh", "--json").stdout)
+
+    assert f"--device {card}" in command and "--framework llamafactory" in command
+    assert (told["verdict"], told["device"], told["framework"]) == (whole["verdict"], whole["device"], "llamafactory")
+    assert told["interval_bytes"] == whole["interval_bytes"]
+
+
+def test_a_framework_without_figures_is_unknown(run_on: Run, programs: Path) -> None:
+    """The memory of a framework that the planner does not know is unknown: it is not planned as another one."""
+    (programs / "n.json").write_text(json.dumps({**PADDLENLP, "finetuning_type": "lora"}))
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "n.json")
+    gates = read_gates(run_on("h200x8", "train", "--gates", "--json", "--", *words))
+
+    assert (gates["memory"]["status"], gates["degrees"]["status"]) == ("UNKNOWN", "NOT_APPLICABLE")
+    assert gates["memory"]["seen"] == "envcheck recognises PaddleNLP, but cannot plan its memory"
 
 
 def test_unplanned_options_do_not_refuse(run_on: Run, programs: Path) -> None:
@@ -212,6 +237,21 @@ def test_doctor_and_train_agree(run_on: Run, programs: Path) -> None:
     for check, gate in (("job.programs", "command"), ("job.script", "lint")):
         assert (gates[gate]["status"], gates[gate]["seen"]) == ("FAIL", doctor[check]["seen"])
     assert {"script", "programs"} <= set(plan["job"]["blocked_by"])
+
+
+def test_template_closes_the_gate(run_on: Run, programs: Path) -> None:
+    """A placeholder that bash cannot parse is a warning of lint, but a script that is to run fails by it."""
+    text = "#!/bin/bash\nexport TOKEN=<your token>\ntorchrun --nproc_per_node 2 train.py --max_steps 1\n"
+    (programs / "run.sh").write_text(text)
+    gate = read_gates(run_on("atlas-800t-a2", "train", "run.sh", "--gates", "--json"))["lint"]
+    (check,) = json.loads(run_on("atlas-800t-a2", "doctor", "run.sh", "--only", "job.script", "--json").stdout)[
+        "findings"
+    ]
+    remarks = own_job_facts.lint_own_job(read_file_job("run.sh"), Facts()).remarks
+
+    assert (gate["status"], check["status"]) == ("FAIL", "FAIL")
+    assert "bash syntax error" in gate["evidence"][0]
+    assert {remark.severity.name for remark in remarks if remark.rule == own_job_facts.SYNTAX} == {"WARN"}
 
 
 def test_programs_of_another_host_are_unknown(run_on: Run, programs: Path) -> None:

@@ -291,7 +291,8 @@ def _add_own_job(request: T) -> T:
     sizes = {value.name for value in own.values} & SIZES & request.given
     given |= {name: (f"--{name.replace('_', '-')}", str(request.option_values[name])) for name in sizes}
     own = own.settle_values(given)
-    if not (own.model and own.method) or own.list_invalid():
+    is_unplanned = own.unplanned_framework and "framework" not in request.given
+    if not (own.model and own.method) or own.list_invalid() or is_unplanned:
         raise _explain_unplannable(replace(request, own_job=own), own)
     values: dict[str, Any] = {
         "model": own.model,

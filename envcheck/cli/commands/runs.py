@@ -83,8 +83,9 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is None:
         from launch.run.states import ORPHANED
         from launch.runs import run_index, run_pages
+        from launch.runs.ended_run import complete_run
 
-        found = run_index.list_runs(folder)
+        found = [complete_run(run) for run in run_index.list_runs(folder)]
         width = shutil.get_terminal_size((100, 24)).columns
         click.echo(run_pages.as_json(found) if as_json else run_pages.as_table(found, width))
         for run in () if as_json else found:
@@ -108,8 +109,9 @@ def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_jso
     """
     from launch.runs import follow as following
     from launch.runs import run_index
+    from launch.runs.ended_run import complete_run
 
-    run = run_index.find_run(name, folder or outer[0])
+    run = complete_run(run_index.find_run(name, folder or outer[0]))
     _print_run(run, as_json or outer[1], following.describe_last_step(run))
 
 
@@ -133,6 +135,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_j
     from launch.run.watch import ProgressLine
     from launch.runs import follow as following
     from launch.runs import run_index
+    from launch.runs.ended_run import complete_run
     from launch.runs.step_lines import StepLines
 
     run, lines = run_index.find_run(name, folder or outer[0]), as_json or outer[1]
@@ -140,7 +143,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_j
     try:
         run = following.wait_until_started(run, lambda text: click.echo(text, err=True))
         with closing(printer if lines else ProgressLine(of=following.planned_steps(run))) as teller:
-            ended = following.follow_run(run, teller)
+            ended = complete_run(following.follow_run(run, teller))
     except KeyboardInterrupt:
         click.echo(
             translate(_("envcheck: the run continues; stop it with envcheck runs stop {id}", id=run.id)), err=True
@@ -235,8 +238,9 @@ def compare(outer: tuple[Path | None, bool], first: str, second: str, folder: Pa
     envcheck runs compare 20261121-0915 latest
     """
     from launch.runs import compare_runs, run_index
+    from launch.runs.ended_run import complete_run
 
-    one, other = (run_index.find_run(name, folder or outer[0]) for name in (first, second))
+    one, other = (complete_run(run_index.find_run(name, folder or outer[0])) for name in (first, second))
     found = compare_runs.compare_runs(one, other)
     if as_json or outer[1]:
         print_document(compare_runs.as_values(found))

@@ -128,6 +128,12 @@ class OwnJob:
         """Whether a shell script starts the training, so that no word can be added to its command."""
         return is_script_source(self.source)
 
+    @property
+    def unplanned_framework(self) -> str:
+        """The framework of the job if it is known but the planner has no figures of it, else ""."""
+        found = self.find_value("framework")
+        return found.value if found and found.state is ValueState.READ and not self.framework else ""
+
     def find_value(self, name: str) -> JobValue | None:
         """Return the value of that name."""
         return next((value for value in self.values if value.name == name), None)

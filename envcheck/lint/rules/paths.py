@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, find_similar_name, format_names, unknown_here, warn, warn_or_fail
@@ -13,6 +12,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
 from envcheck.core.messages import _, verbatim
 from envcheck.scripts.companion_config import list_config_words
+from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
 _DATA = (
@@ -119,7 +119,7 @@ _FROM_THE_PROJECT = _("cd to the project first, download the data, or use an abs
 def find_missing_files(context: LintContext) -> Iterator[Remark]:
     """Find files of a training that do not exist, except those that the script creates or tests for."""
     makers = {
-        id(script): _list_makers(script) for script in {id(job.script): job.script for job in context.jobs}.values()
+        id(script): list_makers(script) for script in {id(job.script): job.script for job in context.jobs}.values()
     }
     for job in context.jobs:
         if job.command.elsewhere or (job.command.words and job.command.name in REMOTE):
@@ -133,7 +133,7 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
                 UNKNOWN in path
                 or not path
                 or path.startswith(("http", "s3://", "hf://"))
-                or _is_made_by_script(job.script, makers[id(job.script)], path)
+                or is_made_by_script(job.script, makers[id(job.script)], path)
             ):
                 continue
             there = context.machine.path_exists(path, job.command.cwd)
@@ -159,34 +159,6 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
                 ),
                 _("Run envcheck lint on the machine that runs the script."),
             )
-
-
-_MAKERS = (
-    *("wget", "curl", "cp", "mv", "ln", "tar", "unzip", "mkdir"),
-    *("git", "touch", "huggingface-cli", "modelscope", "hf"),
-)
-
-
-@dataclass(frozen=True)
-class _MadePaths:
-    """Files that a script writes, and words of its commands that make files."""
-
-    written: frozenset[str]
-    words: frozenset[str]
-
-
-def _list_makers(script: ShellScript) -> _MadePaths:
-    written = {r.target.text for c in script.commands for r in c.redirects if r.target is not None and ">" in r.text}
-    making = (c for c in script.commands if program_name(c) in _MAKERS)
-    return _MadePaths(frozenset(written), frozenset(word.text.rstrip("/") for c in making for word in c.words[1:]))
-
-
-def _is_made_by_script(script: ShellScript, made: _MadePaths, path: str) -> bool:
-    """Whether the script tests for the path, writes it, or downloads it."""
-    if path in script.tested or path in made.written:
-        return True
-    name = path.rstrip("/").rpartition("/")[2]
-    return bool(name) and any(word.endswith(name) or path.startswith(word + "/") for word in made.words)
 
 
 _MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
@@ -257,7 +229,7 @@ def find_missing_sourced_file(context: LintContext) -> Iterator[Remark]:
             do = _("Install the package that provides it, or correct the path.")
             yield warn_or_fail("errexit" in command.shell, word, _("{path} does not exist", path=word.text[:100]), do)
         elif there is False and not (
-            context.document or word.text.startswith("~") or _is_made_by_script(script, _list_makers(script), word.text)
+            context.document or word.text.startswith("~") or is_made_by_script(script, list_makers(script), word.text)
         ):
             yield warn(word, _("{path} does not exist under this directory", path=word.text[:100]), _FROM_THE_PROJECT)
 

@@ -45,13 +45,16 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "eval": ("eval_steps", "eval_interval"),
 }  # fmt: skip
 
+# Data of the evaluation: not a value of the job, but files that must exist.
+EVAL_DATA = ("eval_dataset_path", "eval_dataset", "val_dataset", "validation_file")
+
 
 @dataclass(frozen=True)
 class KitDefaults:
     """What a framework does without an option, in `values`; `options` are its names of these.
 
-    `planner` is its name in the planner; `verb` is the command that starts a configuration file of it.
-    `cards`: "all" if it uses all devices by itself.
+    `planner` is its name in the planner, "" if that has no figures of it; `verb` is the command that starts a
+    configuration file of it.  `cards`: "all" if it uses all devices by itself.
     """
 
     title: str
@@ -124,6 +127,11 @@ KITS: Mapping[str, KitDefaults] = {
         {**_HF_OPTIONS, "model": "load", "micro_batch": "micro_batch_size", "grad_accum": "global_batch_size",
          "seq_len": "seq_length", "recompute": "recompute_granularity", "data": "data_path", "output": "save"},
     ),
+    "paddlenlp": KitDefaults(
+        "PaddleNLP", "", (), "1", {},
+        {**_HF_OPTIONS, "seq_len": "max_length", "recompute": "recompute", "sharding": "sharding",
+         "data": "dataset_name_or_path", "cards": _DEVICES},
+    ),
     "": KitDefaults("", ""),
 }  # fmt: skip
 
@@ -139,5 +147,7 @@ SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 FAMILY_KITS = {
     "llamafactory": "llamafactory", "paddle": "erniekit", "swift": "ms-swift", "axolotl": "axolotl",
-    "torchtune": "torchtune",
+    "torchtune": "torchtune", "paddlenlp": "paddlenlp",
 }  # fmt: skip
+# How many of a family's keys the options of an unknown program need: those of PaddleNLP are names of others, too.
+FEWEST_KEYS = {"paddlenlp": 3}

@@ -13,7 +13,7 @@ from pathlib import Path
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.own_job import COMMAND, LABELS, JobValue, OwnJob, ValueState
-from envcheck.core.lint.script_model import ConfigBlock, ShellWord, SourceFile
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ShellWord, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, _, ngettext
@@ -24,16 +24,21 @@ from envcheck.scripts.config_files import FAMILIES
 from envcheck.scripts.jobs import launch_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
 from envcheck.scripts.jobs.job_programs import list_programs
-from envcheck.scripts.jobs.option_names import FAMILY_KITS, KITS, NAMES, SIGNS, UNIQUE
+from envcheck.scripts.jobs.option_names import EVAL_DATA, FAMILY_KITS, FEWEST_KEYS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
 from envcheck.scripts.jobs.swift_version import SWIFT_WITHOUT_OPTION, find_swift_version
 from envcheck.scripts.jobs.value_reader import ValueReader
 from envcheck.scripts.launchers import LAUNCHERS
+from envcheck.scripts.made_paths import is_made_by_script, list_makers, runs_only_readers
 from envcheck.scripts.programs import find_command, find_packages
 from envcheck.scripts.training_jobs import make_config_job
 
 SHELLS = ("bash", "sh", "dash", "zsh")
 DATA_FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".bin")
+WEIGHT_FILES = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".ckpt", ".pdparams", ".nemo", ".json", ".yaml")
+CONFIG = "config.json"
+_PATHS = ("/", "./", "../", "~/")
+_GLOB = re.compile(r"[*?\[{]")
 SWIFTS = ("ms-swift", "ms-swift megatron")
 _FORCED_CPU = ("use_cpu", "no_cuda", "cpu")
 
@@ -193,7 +198,7 @@ def _choose_paddle_kit(names: set[str]) -> str:
 def _match_family(names: set[str]) -> str:
     scores = [(len(names & signs), family) for family, signs in FAMILIES if family in FAMILY_KITS]
     best, family = max(scores)
-    return FAMILY_KITS[family] if best > 1 or (best and UNIQUE & names) else ""
+    return FAMILY_KITS[family] if best >= FEWEST_KEYS.get(family, 2) or (best and UNIQUE & names) else ""
 
 
 def _add_config_variables(job: TrainingJob, table: OptionTable, outside: Mapping[str, str]) -> TrainingJob:
@@ -230,6 +235,15 @@ def _make_command(
         raise UsageError(
             _("{file} does not name its recipe of torchtune", file=source.name),
             _("for example: envcheck train -- tune run lora_finetune_single_device --config {file}", file=source.name),
+        )
+    if kit and not KITS[kit].planner:
+        raise UsageError(
+            _(
+                "{file} is a configuration of {framework}, which envcheck recognises but cannot plan or start",
+                file=source.name,
+                framework=KITS[kit].title,
+            ),
+            _("give the command that uses it: envcheck train -- COMMAND {file}", file=source.name),
         )
     if not verb:
         raise UsageError(
@@ -272,9 +286,10 @@ def _describe_job(
     output = reader.read_text("output")
     device = _read_device(reader, context, table)
     cwd = job.command.cwd if job is not None else ""
-    # A script may create what it reads; the linter follows it.
     is_script = bool(source.name) and source.kind == "bash"
-    inputs, requires = ((), ()) if is_script else _list_inputs(data, kit, table, cwd)
+    inputs, requires = _list_inputs(data, kit, table, cwd)
+    if is_script:
+        inputs, requires = _drop_own_files(job, (inputs, requires))
     broken = find_broken_configs(job, context.configs, files.find_path) if job is not None else []
     if not is_script:
         requires += tuple(named.word.text for named in broken if named.is_missing)
@@ -381,21 +396,53 @@ def _read_device(reader: ValueReader, context: LintContext, table: OptionTable) 
 def _list_inputs(
     names: tuple[str, ...], kit: str, table: OptionTable, cwd: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Data sets and required files: the registry of LLaMA-Factory, and a local model's config.json."""
-    if cwd and not cwd.startswith("/"):
-        return (), ()  # relative to a folder that only the script knows
-    data = tuple(re.sub(r"#\d+$", "", name) for name in names)
-    if cwd:
-        data = tuple(str(Path(cwd, name)) if name.endswith(DATA_FILES) else name for name in data)
+    """Data sets and required files: the registry of LLaMA-Factory, and a local model's config.json.
+
+    None for a program that envcheck does not know, whose options may mean something else, and for Megatron-LM, which
+    reads prefixes of files and starts without the checkpoint to load.
+    """
+    if kit in ("", "megatron"):
+        return (), ()
+    more = tuple(name for option in EVAL_DATA for name in list_values(table.find(option)) if _is_path(name))
+    data = tuple(re.sub(r"#\d+$", "", name) for name in dict.fromkeys((*names, *more)) if not _GLOB.search(name))
     requires = []
     if kit == "llamafactory":
-        registry = Path(cwd, table.read_text("dataset_dir") or "data", "dataset_info.json")
-        requires = [str(registry)] if registry.is_file() else []
+        registry = Path(table.read_text("dataset_dir") or "data", "dataset_info.json")
+        place = _place(str(registry), cwd)
+        requires = [str(registry)] if place and Path(place).is_file() else []
         data = data if requires else tuple(name for name in data if name.endswith(DATA_FILES))
-    model = table.read_text(*NAMES["model"])
-    if model.startswith(("/", "./", "../")) and "." not in model.rpartition("/")[2][-6:].strip("."):
-        requires.append(str(Path(cwd, model, "config.json")))
-    return data, tuple(requires)
+    model = table.read_text(*(name for name in NAMES["model"] if name != "load"))
+    if model.startswith(_PATHS) and not model.endswith(WEIGHT_FILES) and UNKNOWN not in model:
+        requires.append(str(Path(model, CONFIG)))
+    data, needed = (tuple(_place(path, cwd) for path in paths) for paths in (data, requires))
+    return tuple(filter(None, data)), tuple(filter(None, needed))
+
+
+def _is_path(name: str) -> bool:
+    """Whether the value is a path, not the name of a data set or a model that the framework resolves."""
+    return name.startswith(_PATHS) or name.endswith(DATA_FILES)
+
+
+def _place(name: str, cwd: str) -> str:
+    """The path in the folder of the command; "" if it is relative to a folder that only the script knows."""
+    if name.startswith("~/"):
+        return str(Path(name).expanduser())
+    if not _is_path(name) or name.startswith("/") or not cwd:
+        return name
+    return "" if UNKNOWN in cwd else str(Path(cwd, name))
+
+
+def _drop_own_files(
+    job: TrainingJob | None, lists: tuple[tuple[str, ...], tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The inputs without those that the script may create before its training: all of them if it runs programs."""
+    if job is None or not runs_only_readers(job.script, job.command):
+        return (), ()
+    made = list_makers(job.script)
+    data, requires = (tuple(path for path in paths if not is_made_by_script(job.script, made, path)) for paths in lists)
+    folders = (path.removesuffix(f"/{CONFIG}") for path in requires)
+    named = {folder for folder in folders if is_made_by_script(job.script, made, folder)}
+    return data, tuple(path for path in requires if path.removesuffix(f"/{CONFIG}") not in named)
 
 
 def _read_steps(table: OptionTable) -> dict[str, int]:

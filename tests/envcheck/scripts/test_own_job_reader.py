@@ -12,6 +12,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import OwnJob
 from envcheck.scripts.jobs.own_job_reader import read_command_job, read_file_job
 from envcheck.scripts.jobs.training_values import find_planner_model
+from launch.planner.own_fit import explain_unknown_job
 
 LLAMAFACTORY = """\
 ### model
@@ -339,3 +340,56 @@ def test_impossible_process_counts(count: str) -> None:
 def test_possible_process_counts(count: str) -> None:
     """The launcher's own words are no mistakes."""
     assert read_command_job(("torchrun", f"--nproc_per_node={count}", "train.py"), {}).list_invalid() == ()
+
+
+SWIFT_FILES = "swift sft --model ./m --dataset ./a.jsonl /d/b.jsonl org/set#5 --train_type lora"
+SCRIPT_INPUTS = (
+    (SWIFT_FILES, ("./a.jsonl", "/d/b.jsonl", "org/set"), ("m/config.json",)),
+    (f"export A=1\nmkdir -p out\n{SWIFT_FILES}", ("./a.jsonl", "/d/b.jsonl", "org/set"), ("m/config.json",)),
+    (f"cd /w\n{SWIFT_FILES}", ("/w/a.jsonl", "/d/b.jsonl", "org/set"), ("/w/m/config.json",)),
+    (f"cd $X\n{SWIFT_FILES}", ("/d/b.jsonl", "org/set"), ()),
+    (f"cat head > ./a.jsonl\nhf download org/m --local-dir ./m\n{SWIFT_FILES}", (), ()),
+    (f"cat head > ./a.jsonl\n{SWIFT_FILES}", ("/d/b.jsonl", "org/set"), ("m/config.json",)),
+    (f"python prepare.py\n{SWIFT_FILES}", (), ()),
+    (f"if [ -n $X ]; then {SWIFT_FILES}; fi", (), ()),
+    ("swift sft --model Qwen/Qwen2.5-7B --dataset org/set ./*.jsonl", ("org/set",), ()),
+    ("swift sft --model ../Qwen2.5-7B --dataset a.json", ("a.json",), ("../Qwen2.5-7B/config.json",)),
+    (
+        "erniekit train --train_dataset_path ./a.jsonl --eval_dataset_path ./e.jsonl --model_name_or_path /m",
+        ("./a.jsonl", "./e.jsonl"), ("/m/config.json",),
+    ),
+    ("torchrun train.py --model ./m --dataset ./a.jsonl", (), ()),
+    ("torchrun pretrain_gpt.py --train_iters 9 --seq_length 8 --data_path ./a_text --load ./ckpt", (), ()),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "data", "requires"), SCRIPT_INPUTS, ids=[text for text, _d, _r in SCRIPT_INPUTS])
+def test_inputs_of_a_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, data: tuple[str, ...], requires: tuple[str, ...]
+) -> None:
+    """The files that a script's training reads, unless the script may create them or its program is not known."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(f"#!/bin/bash\n{text}\n")
+    job = read_file_job("run.sh", environment={})
+
+    assert (job.data, job.requires) == (data, requires)
+
+
+PADDLENLP = {
+    "model_name_or_path": "Qwen/Qwen2.5-7B-Instruct", "dataset_name_or_path": "./data", "src_length": 1024,
+    "zero_padding": False, "max_length": 2048, "per_device_train_batch_size": 4, "output_dir": "./out",
+    "tensor_parallel_degree": 2, "lora": True,
+}  # fmt: skip
+
+
+def test_a_configuration_of_paddlenlp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PaddleNLP is recognised by its file, and is neither transformers nor a framework of the planner."""
+    monkeypatch.chdir(tmp_path)
+    Path("n.json").write_text(json.dumps(PADDLENLP))
+    with pytest.raises(UsageError, match="is a configuration of PaddleNLP, which envcheck recognises"):
+        read_file_job("n.json", environment={})
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "n.json")
+    job = read_command_job(words, environment={})
+
+    assert (job.framework, job.unplanned_framework) == ("", "PaddleNLP")
+    assert str(explain_unknown_job(job)) == "envcheck recognises PaddleNLP, but cannot plan its memory"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from launch.runs import ended_run, follow, run_index
+
 ROOT = Path(__file__).parents[3]
 ID = "20260102-030405-tiny-cpu"
 FAILED = {"rank": 1, "code": 3, "lines": [], "follows": False, "log": "workerlog.1"}
@@ -104,3 +106,53 @@ def test_no_such_run(tmp_path: Path) -> None:
 
     assert code == 2
     assert ID in said["next"]
+
+
+STEPS = "".join(f"step {step}/4 loss 1.{step}\n" for step in (1, 2, 3, 4))
+
+
+def write_unsupervised_run(folder: Path, status: int) -> Path:
+    """A run whose supervisor ended first: the record says running, and the shim wrote the exit status."""
+    place = folder / "runs" / ID
+    (place / "log").mkdir(parents=True)
+    (place / "log" / "launcher.log").write_text(STEPS)
+    (place / ".exit").write_text(json.dumps({"status": status}))
+    (place / "run.json").write_text(json.dumps({"state": "running", "started": "2026-01-02T03:04:05+00:00"}))
+    return place
+
+
+def test_a_failure_after_the_supervisors_end(tmp_path: Path) -> None:
+    """The exit status of the shim decides: a log without an end is not a run that goes on."""
+    write_unsupervised_run(tmp_path, 7)
+    code, said = run_explain("latest", tmp_path)
+    (process,) = said["processes"]
+
+    assert (code, said["exit_code"], said["verdict"]) == (3, 3, "failed")
+    assert said["notes"] == [f"{ID}: state failed; the program ended with exit code 7"]
+    assert (process["end"], process["reason"], process["last_step"]) == ("error", "exit code 7", 4)
+    assert said["next"]
+
+
+def test_a_signal_after_the_supervisors_end(tmp_path: Path) -> None:
+    """A signal in the exit status of the shim is explained."""
+    write_unsupervised_run(tmp_path, -11)
+    _code, said = run_explain("latest", tmp_path)
+
+    assert (said["verdict"], bool(said["diagnoses"])) == ("failed", True)
+    assert said["notes"] == [f"{ID}: state failed; signal 11 ended the program"]
+    assert (said["processes"][0]["end"], said["processes"][0]["reason"]) == ("signal", "signal 11")
+
+
+@pytest.mark.parametrize(("status", "state", "code"), ((7, "failed", 5), (0, "succeeded", 0)))
+def test_an_unsupervised_end_has_loss_and_duration(tmp_path: Path, status: int, state: str, code: int) -> None:
+    """Duration and losses of a run that ended after its supervisor are from the shim and the logs."""
+    place = write_unsupervised_run(tmp_path, status)
+    os.utime(place / ".exit", (1767323105, 1767323105))  # a minute after the start
+    run = run_index.read_run(place)
+    assert run is not None
+    done = ended_run.complete_run(run)
+
+    assert (done.state, done.said["state"], done.said["seconds"]) == (state, state, 60.0)
+    assert done.said["loss"] == [[1, 1.1], [2, 1.2], [3, 1.3], [4, 1.4]]
+    assert done.said["exit"] == {"code": follow.exit_code(done), "status": status} == {"code": code, "status": status}
+    assert json.loads((place / "run.json").read_text())["state"] == "running"

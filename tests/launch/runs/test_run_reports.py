@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from envcheck.core.errors import UsageError
+from launch import run_report
+from launch.gates.context import GateContext
 from launch.logs.training_step import TrainingStep
-from launch.run import trackers
+from launch.run import record, trackers
 from launch.runs import run_pages
 from launch.runs.run_state import Run
+from launch.targets.train_request import TrainRequest
 from launch.watching import metrics_file, run_events
 from launch.watching.metrics_file import MetricsFile
 from launch.watching.run_events import EventReceivers, EventSender
@@ -49,6 +54,19 @@ def test_a_run_reports_to_others(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in followed.stdout.splitlines()]
     assert [line.get("step") for line in lines if line["event"] == "step"] == [1, 2, 3, 4, 5, 6]
     assert (lines[-1]["event"], lines[-1]["state"]) == ("end", "succeeded")
+
+
+def test_an_own_job_is_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events have the values of a user's own job as an object; metrics have no label for it."""
+    known = {"schema": 2, "recipe": "a", "model": "m", "method": "lora", "device": "cpu", "own": {"source": "a.sh"}}
+    monkeypatch.setattr(record, "list_head_values", lambda _seen: known)
+    seen = cast(GateContext, SimpleNamespace(job=SimpleNamespace(steps={})))
+    made = run_report.build_reporter(TrainRequest(), seen, tmp_path)
+    adopted = run_report.build_adopted_reporter(Run(tmp_path, "running", None, known))
+
+    for reporter in (made, adopted):
+        assert reporter.events.about["own"] == {"source": "a.sh"}
+        assert set(reporter.metrics.labels) == {"run", "recipe", "model", "method", "device"}
 
 
 def test_a_hanging_command_is_ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
