@@ -9,7 +9,7 @@ archive='s/^(URIs:|deb( \[[^]]*\])?) *(https?:[^ ]+).*/\3/p' # the one of this m
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null | sed -nE "$archive" | head -1 || :)
 mkdir -p "$folder/bin"
 mmdebstrap --quiet --variant=apt --include=apptainer,squashfuse --aptopt='Acquire::Check-Valid-Until "false"' \
-    sid "$root" "${mirror:-http://deb.debian.org/debian}"
+    sid "$root" ${mirror:+"$mirror"}
 touch "$root/etc/hosts"
 cp -L /etc/localtime "$root/etc/localtime" 2>/dev/null || :
 echo root:0:65536 | tee "$root/etc/subuid" >"$root/etc/subgid"
@@ -18,7 +18,9 @@ cat >"$folder/bin/apptainer" <<EOF
 #!/bin/sh
 export HERE="\$PWD"
 exec unshare --mount --propagation slave sh -c 'cd $root && mount --bind . . && cd $root || exit
-for name in proc sys dev tmp root home work run; do
+for path in /*; do
+    name=\${path#/}
+    case \$name in usr | bin | sbin | lib* | etc | var | boot | lost+found) continue ;; esac # those of sid
     if [ -d /\$name ]; then mkdir -p \$name && mount --rbind /\$name \$name; fi
 done
 mkdir -p .old && pivot_root . .old && cd "\$HERE" || exit
