@@ -110,7 +110,7 @@ def parse_offload(value: str | None) -> OffloadParts:
     for part in (value or "none").replace(",", "+").split("+"):
         word, colon, number = part.partition(":")
         kind = check_choice("offload", word, OFFLOADS)
-        if colon and kind == "optimizer" and re.fullmatch(r"(0?\.\d*[1-9]\d*|1(\.0*)?)", number):
+        if colon and kind == "optimizer" and re.fullmatch(r"(0?\.0*[1-9]\d*|1(\.0*)?)", number):
             share = float(number)
         elif colon and kind == "activations" and re.fullmatch(r"[1-9]\d{0,4}", number):
             layers = int(number)

@@ -28,7 +28,7 @@ _MAY_HAVE_PREFIX = re.compile(
     r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
 )
 _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
-_IS_HOST = re.compile(r"[\w.-]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
+_IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
 
 
 @dataclass(frozen=True)
