@@ -105,7 +105,7 @@ def keep_layout_of_fewest(left: Headroom, layout: Mapping[str, str], limits: Com
 
 
 def describe_cards(added: Mapping[str, str], job: PlannedJob, limits: CommandLimits) -> dict[str, str]:
-    """Return the options that another number of cards needs beside --cards.
+    """Return the options that another number of cards needs in addition to --cards.
 
     --nodes if the command has it: the fewest nodes with equal shares.  The hardware in place of --hosts.
     """

@@ -168,7 +168,7 @@ def test_saved_activations(one: tuple[str, str], counts: dict[tuple[str, str], d
 
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_backward_peak(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """The peak of the backward pass beside states and loss is predicted within 0.5 %, of parallel blocks within 7 %.
+    """The peak of the backward pass without states and loss is predicted within 0.5 %, of parallel blocks within 7 %.
 
     It includes the recomputed layer and the gradients of activations.
     """

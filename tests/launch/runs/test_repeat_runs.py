@@ -185,7 +185,7 @@ def test_a_loss_that_became_nan(tmp_path: Path) -> None:
 
 
 def test_an_infinite_loss(tmp_path: Path) -> None:
-    """An infinite loss is inf in texts, records, lines of JSON and beside the curve, and not NaN."""
+    """An infinite loss is inf in texts, records, lines of JSON and next to the curve, and not NaN."""
     steps = [TrainingStep(3.0, 1), TrainingStep(2.0, 2), TrainingStep(math.inf, 3), TrainingStep(-math.inf, 4)]
     steps += [TrainingStep(math.inf, 5, grad_norm=math.nan)]
     said = json.loads(json.dumps({"loss": record.list_losses(steps)}, allow_nan=False))
