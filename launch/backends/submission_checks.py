@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from envcheck.core.errors import UsageError
@@ -24,6 +24,8 @@ from launch.targets.train_request import TrainRequest
 HOST_SERVICES = {22: "sshd", 25: "SMTP", 53: "DNS", 80: "HTTP", 111: "rpcbind", 443: "HTTPS"}  # of most servers (IANA)
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 MEMORY_FOLDER = "/dev/shm"  # a usual file system
+# Types of file systems in a machine's own memory or on its own disks (Linux, Documentation/filesystems).
+OWN_FILE_SYSTEMS = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat")
 FIRST_USER_PORT = 1024  # only root may listen on a lower one
 # Values that each node of a job sets, or that have a default there.
 SET_ON_NODES = ("rank", "master", "host", "interfaces", "workdir", "output", "log_dir", "config")
@@ -116,12 +118,10 @@ def check_shared_paths(request: TrainRequest, job: Job, waived: Collection[str] 
         )
     if request.data is None or "data" in waived:
         return
-    path: Path | None = _make_absolute(request.data)
-    inside = PurePosixPath(str(path))
     if job.container is not None and request.into is None:
-        mounts = {mount.target: mount.source for mount in job.container.spec.mounts}
-        check_mounted_data(inside, mounts, _("the container of recipe {name}", name=job.recipe.name))
-        path = _find_outside(inside, mounts)
+        where = _("the container of recipe {name}", name=job.recipe.name)
+        check_mounted_data(PurePosixPath(str(_make_absolute(request.data))), _list_mounts(job), where)
+    path = _find_data(request, job)
     if path is not None and not _exists(path):
         raise UsageError(
             _("{option} {path}: no such file or directory", option="--data", path=path),
@@ -130,6 +130,48 @@ def check_shared_paths(request: TrainRequest, job: Job, waived: Collection[str] 
                 "--waive data --because REASON"
             ),
         )
+
+
+def describe_local_paths(
+    request: TrainRequest, job: Job, program: str, mounts: Iterable[tuple[str, str]]
+) -> Iterator[Message]:
+    """Yield a note for each path that all nodes must see, but that is on a file system of this machine's own memory or
+    disks. Whether the nodes see a disk of this machine, because it is exported, cannot be determined here.
+
+    Args:
+        program: path of envcheck, which each node starts.
+        mounts: folder and type of each mounted file system.
+    """
+    types = dict(mounts)
+    used = {"--runs": request.runs, "--into": request.into, "--data": _find_data(request, job), "envcheck": program}
+    for option, path in used.items():
+        if path is None:
+            continue
+        real = Path(os.path.realpath(Path(path).expanduser()))
+        kind = next((types[str(folder)] for folder in (real, *real.parents) if str(folder) in types), "")
+        if kind in OWN_FILE_SYSTEMS:
+            yield _(
+                "note: {option} {path} is on a file system of this machine ({kind}): nodes that do not see it at the "
+                "same path cannot run the job",
+                option=option,
+                path=path,
+                kind=kind,
+            )
+
+
+def _find_data(request: TrainRequest, job: Job) -> Path | None:
+    """Return where --data is on this machine; None without it, or if only the nodes know."""
+    if request.data is None:
+        return None
+    path = _make_absolute(request.data)
+    if job.container is None or request.into is not None:
+        return path
+    return _find_outside(PurePosixPath(str(path)), _list_mounts(job))
+
+
+def _list_mounts(job: Job) -> dict[str, str]:
+    """Return the folder outside of the job's container for each folder inside that is mounted."""
+    return {mount.target: mount.source for mount in job.container.spec.mounts} if job.container else {}
 
 
 def check_remote_paths(request: TrainRequest) -> None:

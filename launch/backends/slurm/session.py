@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import click
+import psutil
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
@@ -70,6 +72,17 @@ def train(request: TrainRequest, own: OwnOptions, shown: PreviewOptions) -> int:
     return errors.CHECK_FAILED if shown.dry_run and blocked_by(verdicts) else errors.SUCCESS
 
 
+def _print_local_paths(request: TrainRequest, plan: SlurmPlan) -> None:
+    """Print, on stderr, each path of the job that other nodes may not see."""
+    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
+    notes = (
+        submission_checks.describe_local_paths(request, component.job, find_program(), mounts)
+        for component in plan.components
+    )
+    for note in dict.fromkeys(itertools.chain.from_iterable(notes)):
+        print_translated(note)
+
+
 def _judge_nodes(
     request: TrainRequest, plan: SlurmPlan, rows: tuple[site.PartitionRow, ...] | None
 ) -> tuple[PlacementVerdict, ...]:
@@ -80,6 +93,8 @@ def _judge_nodes(
     if isinstance(nodes, str):
         print_translated(_("note: the nodes were not checked before submission: {reason}", reason=nodes))
         return ()
+    if any(node.name != platform.node().partition(".")[0] for node in nodes):
+        _print_local_paths(request, plan)
     return node_resources.judge_plan(plan, rows, nodes, os.environ, _list_waived(request))
 
 

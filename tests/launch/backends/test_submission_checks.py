@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.facts import Facts
 from launch import job_files
+from launch.backends import submission_checks
 from launch.backends.k8s import session
+from launch.backends.roles import resolve_roles
 from launch.backends.ssh import train_hosts
 from launch.targets.train_request import TrainRequest
 
@@ -98,6 +101,24 @@ def test_a_job_for_hosts(request_: TrainRequest, hosts: int, words: str) -> None
         train_hosts.check_job(request_, names)
 
     assert words in err.value.message
+
+
+def test_paths_that_other_nodes_may_not_see(tmp_path: Path) -> None:
+    """A folder on this machine's own disk or in its memory is named, a network file system is not; the deepest mounted
+    folder counts, behind symbolic links."""
+    (tmp_path / "local").mkdir()
+    (tmp_path / "link").symlink_to("local")
+    folders = {"runs": tmp_path / "link" / "runs", "data": tmp_path / "data.json"}
+    request = replace(TINY, port=None, **folders)
+    mounts = [("/", "ext4"), (str(tmp_path), "nfs4"), (str(tmp_path / "local"), "tmpfs")]
+    (job,) = resolve_roles(request, Facts())
+
+    notes = submission_checks.describe_local_paths(request, job, "/envcheck", mounts)
+
+    assert [(note.values["option"], note.values["kind"]) for note in notes] == [
+        ("--runs", "tmpfs"),
+        ("envcheck", "ext4"),
+    ]
 
 
 def test_a_folder_that_cannot_be_made_is_named() -> None:
