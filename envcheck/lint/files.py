@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -105,7 +105,16 @@ def lint_files(
             skipped += 1
         else:
             results.append(each)
-    return LintRun(tuple(results), skipped)
+    linted = {Path(each.name).absolute() for each in results}
+    return LintRun(tuple(_omit_linted(each, linted) for each in results), skipped)
+
+
+def _omit_linted(file: FileResult, linted: Set[Path]) -> FileResult:
+    """Return the result without the used files that this run lints as well."""
+    if file.result is None or not file.result.used_files:
+        return file
+    left = tuple(name for name in file.result.used_files if Path(name).absolute() not in linted)
+    return replace(file, result=replace(file.result, used_files=left))
 
 
 def _lint_one(file: ListedFile, machine: TargetMachine, device: str, kind: str, others: bool) -> FileResult:

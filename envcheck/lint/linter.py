@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.reading import Reading
@@ -18,6 +19,7 @@ from envcheck.lint.context import shell_checkers
 from envcheck.lint.readings import is_uncertain, list_readings
 from envcheck.lint.rule_table import RULES
 from envcheck.lint.script_job import describe_recipe, resolve_script_job
+from envcheck.scripts.companion_config import list_config_words
 from envcheck.scripts.jobs.read_context import read_context
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
@@ -30,8 +32,9 @@ MOST_OF_RULE = 100  # a file with more remarks of one rule is not a launch scrip
 class LintResult:
     """`read`: number of scripts and configurations, `known` of them belong to a known program.
 
-    `waived`: remarks that the file waives; `beside`: configurations that it uses, which are linted separately; `job`:
-    the recipe's job from which envcheck generated the script; `readings`: what its parts were read as.
+    `waived`: remarks that the file waives; `used_files`: paths of configurations that it uses, which are linted
+    separately; `job`: the recipe's job from which envcheck generated the script; `readings`: what its parts were read
+    as.
     """
 
     source: SourceFile
@@ -41,7 +44,7 @@ class LintResult:
     device: str = ""
     shellcheck: bool = False
     known: int = 0
-    beside: tuple[str, ...] = ()
+    used_files: tuple[str, ...] = ()
     job: Job | None = None
     jobs_left_out: int = 0
     readings: tuple[Reading, ...] = ()
@@ -90,10 +93,21 @@ def lint_source(
         made.device,
         others and shell_checkers.find_shellcheck() is not None,
         known or images,
-        tuple(dict.fromkeys(each.lender.text for each in made.jobs if each.lender is not None)),
+        tuple(_list_used_files(made)),
         job,
         made.jobs_left_out,
         list_readings(made),
+    )
+
+
+def _list_used_files(context: LintContext) -> Iterable[str]:
+    """Return the paths of the existing configurations that jobs name, as one can type them here."""
+    words = [(word, job.command.cwd) for job in context.jobs for word in list_config_words(job)]
+    words += [(job.lender, job.command.cwd) for job in context.jobs if job.lender is not None]
+    paths = [context.machine.find_file(word.text, cwd) for word, cwd in words]
+    here = Path.cwd()
+    return dict.fromkeys(
+        str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths if path is not None
     )
 
 

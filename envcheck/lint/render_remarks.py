@@ -25,6 +25,7 @@ from envcheck.report.summary import add_parentheses, count_status
 
 _WORDS = {Status.FAIL: _("FAIL"), Status.WARN: _("WARN"), Status.UNKNOWN: _("UNKNOWN"), Status.OK: _("INFO")}
 _COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36", Status.OK: "2"}
+MOST_USED_FILES = 3  # of a file that are named
 MOST_LINES = 8  # further places of an equal finding that are named
 
 
@@ -187,14 +188,9 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
             _("{count} training commands were not checked: the file has too many", count=result.jobs_left_out)
         )
         yield from wrap_text(told, max(30, style.width))
-    for name in result.beside[:3]:
-        told = translate(
-            _(
-                "only the parallel degrees of {name} were checked: run envcheck lint {file}",
-                name=safe(name),
-                file=safe(shlex.quote(name)),
-            )
-        )
+    if result.used_files:
+        files = " ".join(safe(shlex.quote(name)) for name in result.used_files[:MOST_USED_FILES])
+        told = translate(_("it uses other files, which were not checked: run envcheck lint {files}", files=files))
         yield from wrap_text(told, max(30, style.width))
 
 

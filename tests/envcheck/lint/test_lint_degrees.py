@@ -10,7 +10,7 @@ from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
-from envcheck.lint import linter, render_remarks
+from envcheck.lint import files, linter, render_remarks
 from envcheck.report import Style
 from envcheck.scripts import source_file
 from tests.envcheck.checks.doctor_helpers import simulate_machine
@@ -89,15 +89,23 @@ def test_heads_of_the_file_beside(tmp_path: Path) -> None:
     ]
 
 
-def test_the_file_beside_has_its_own_lint(tmp_path: Path) -> None:
-    """Linting the script mentions what was not checked in its configuration."""
-    (tmp_path / "conf.yaml").write_text(f"{HEAD}max_steps: 9\nwarmup_steps: 99\n")
-    result = linter.lint_source(
-        source_file.make_source("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), TargetMachine(folder=tmp_path)
-    )
+def test_used_files_have_their_own_lint(tmp_path: Path) -> None:
+    """Linting a file names the configurations that it uses, with the command that lints them; those that the same run
+    lints are not named."""
+    for name, text in {
+        "run.sh": "#!/bin/bash\nerniekit train conf.yaml\ndeepspeed train.py --deepspeed 'ds 2.json' --data no.json\n",
+        "conf.yaml": f"{HEAD}max_steps: 9\nwarmup_steps: 99\n",
+        "ds 2.json": "{}",
+    }.items():
+        (tmp_path / name).write_text(text)
+    script = str(tmp_path / "run.sh")
 
-    assert result.beside == ("conf.yaml",)
-    assert "envcheck lint conf.yaml" in render_remarks.as_text(result, Style(80, "ascii", True))
+    result = linter.lint_source(source_file.read_source(script), TargetMachine(folder=tmp_path))
+    several = files.lint_files(files.list_files([script, str(tmp_path / "conf.yaml")]), TargetMachine())
+
+    assert result.used_files == (str(tmp_path / "conf.yaml"), str(tmp_path / "ds 2.json"))
+    assert f"'{tmp_path}/ds 2.json'" in render_remarks.as_text(result, Style(400, "ascii", True))
+    assert [each.result.used_files for each in several.results if each.result] == [(str(tmp_path / "ds 2.json"),), ()]
 
 
 def test_strange_files_beside(tmp_path: Path) -> None:
