@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, join
-from launch.catalogue import devices, frameworks, hub_cache, model_config, models
+from launch.catalogue import devices, frameworks, hub_cache, model_config, model_fields, models
 from launch.catalogue.architecture import Model
 from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
@@ -42,7 +42,10 @@ class PlannedMachine:
 
 
 def pick_model(name: str) -> Model:
-    """Return the model of a folder with a config.json, of a name in the catalogue, or of one in a local hub cache."""
+    """Return the model of its dimensions, of a folder with a config.json, of a name in the catalogue, or of one in a
+    local hub cache."""
+    if model_fields.has_fields(name):
+        return model_fields.parse_model_fields(name)
     place = Path(name)
     if place.is_dir() or place.suffix == ".json":
         return model_config.read_model(place)
@@ -56,7 +59,7 @@ def pick_model(name: str) -> Model:
 
 def list_model_assumptions(name: str, model: Model) -> list[Message]:
     """Return what is assumed about a model that is not in the catalogue."""
-    if model.name in models.load_tables():
+    if model.name in models.load_tables() or model_fields.has_fields(name):
         return []
     place = Path(name)
     if place.is_dir() or place.suffix == ".json":

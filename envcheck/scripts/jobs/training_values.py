@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck.core.lint.own_job import ValueState
+from envcheck.core.lint.own_job import JobValue, ValueState
+from envcheck.core.lint.script_model import UNKNOWN
 from envcheck.core.messages import _
+from envcheck.scripts import megatron_model
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, list_values
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
 from launch.catalogue import models
+from launch.catalogue.model_fields import Field, render_fields
 from launch.planner import option_words
 
 _STAGE = re.compile(r"(?:zero|z|stage)[-_]?([0-3])", re.IGNORECASE)
 _OFFLOAD = re.compile(r"offload|cpu_adam", re.IGNORECASE)
+_TOKENIZERS = ("tokenizer_name_or_path", "tokenizer_model")
 _TUNERS = {"lora": "lora", "qlora": "qlora", "dora": "dora", "full": "full", "none": "full"}
 _STAGES = {"sft": "sft", "pt": "pt", "pretrain": "pt", "cpt": "cpt", "dpo": "dpo", "kto": "kto", "orpo": "orpo",
            "simpo": "simpo", "vl-sft": "sft", "vl-dpo": "dpo"}  # fmt: skip
@@ -32,7 +36,10 @@ class ShardingValues:
 
 
 def read_model(reader: ValueReader, files: JobFiles) -> str:
-    """Read the model; return the planner's name of it, or its folder; "" if the planner does not know it."""
+    """Read the model; return the planner's name of it, its folder or its dimensions; "" if the planner does not know
+    it."""
+    if fields := megatron_model.read_model_fields(lambda name: _read_option(reader.table, name)):
+        return _add_dimensions(reader, fields)
     text = reader.read_text("model")
     if not text:
         return ""
@@ -40,6 +47,28 @@ def read_model(reader: ValueReader, files: JobFiles) -> str:
         if (Path(folder, text).expanduser() / "config.json").is_file():
             return str(Path(folder, text).expanduser())
     return find_planner_model(text)
+
+
+def _add_dimensions(reader: ValueReader, fields: dict[str, Field]) -> str:
+    """Add the model that the options describe; return its dimensions as the planner reads them, "" if nothing says how
+    large its vocabulary is."""
+    first = reader.table.find("num_layers")
+    place = reader.place(first.where if first is not None else "")
+    if "vocab_size" not in fields:
+        tokenizer = find_planner_model(reader.table.read_text(*_TOKENIZERS).removesuffix("/tokenizer.model"))
+        if not tokenizer:
+            words = _("{place}: the size of the vocabulary is that of the tokenizer", place=place)
+            reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, megatron_model.VOCABULARY[0]))
+            return ""
+        fields = {**fields, "vocab_size": models.load_model(tokenizer).vocab}
+    reader.add_read("model", f"num_layers {fields['num_layers']}, hidden_size {fields['hidden_size']}", place)
+    return render_fields(fields)
+
+
+def _read_option(table: OptionTable, name: str) -> str | None:
+    """Return the value of an option, "" if it is unknown; None if it is not given."""
+    found = table.find(name)
+    return None if found is None else "" if UNKNOWN in found.text else found.text
 
 
 def find_planner_model(text: str) -> str:
@@ -144,7 +173,8 @@ def read_sharding(reader: ValueReader, files: JobFiles, accelerate: OptionTable,
     if found is None:
         add = reader.add_read if reader.kit.title else reader.add_assumed
         add("sharding", "none", _("no option of ZeRO, FSDP or sharding"))
-        return _read_offload(reader, ShardingValues())
+        is_replicated = reader.kit.planner == "megatron"  # other frameworks may shard without an option
+        return _read_offload(reader, ShardingValues("none" if is_replicated else ""))
     if not found.stage:
         reader.add_unknown("sharding", reader.place(found.where))
     else:
@@ -244,13 +274,16 @@ def _read_accelerate(table: OptionTable, accelerate: OptionTable) -> ShardingVal
 
 
 def _read_framework_sharding(table: OptionTable) -> ShardingValues | None:
-    """Paddle's `sharding: stage1` with its offload; its degree alone means stage 1."""
+    """Paddle's `sharding: stage1` with its offload, of which the degree alone means stage 1; Megatron's distributed
+    optimizer."""
     option = table.find("sharding")
     offload = "optimizer" if table.is_enabled("offload_optim", "tensorwise_offload_optimizer") else ""
     if option is not None and (stage := re.search(r"stage([1-3])", option.text)):
         return ShardingValues(
             f"stage{stage[1]}", offload or ("optimizer" if "offload" in option.text else ""), option.where
         )
+    if table.is_enabled("use_distributed_optimizer") and (option := table.find("use_distributed_optimizer")):
+        return ShardingValues("stage1", offload, option.where)
     degree = table.find("sharding_parallel_degree", "sharding_parallel_size")
     if degree is not None and degree.text.isdigit() and int(degree.text) > 1:
         return ShardingValues("stage1", offload, degree.where)
@@ -293,7 +326,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         targets = list_values(reader.table.find(*NAMES["lora_targets"]))
         if targets and all(t in option_words.MODULES or t in option_words.ALL for t in targets):
             found["lora_targets"] = ",".join(targets)
-    if sharding.stage not in ("", "none"):
+    if sharding.stage:
         found["sharding"] = sharding.stage
     if sharding.offload:
         found["offload"] = sharding.offload

@@ -15,9 +15,10 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name
 from envcheck.core.messages import _, join
 from envcheck.lint.rules.training.hyperparameters import PP, TP, read_whole_number
-from envcheck.scripts import programs
+from envcheck.scripts import megatron_model, programs
 from launch.catalogue import models
 from launch.catalogue.architecture import Model
+from launch.catalogue.model_fields import parse_model_fields, render_fields
 
 SHARDING = ("sharding_parallel_degree", "sharding_parallel_size")
 CP = ("context_parallel_size", "context_parallel_degree")
@@ -133,6 +134,12 @@ def _count_processes_per_node(context: LintContext, job: TrainingJob) -> int | N
 
 
 def find_model(job: TrainingJob) -> Model | None:
+    """Return the model that the options describe, or the catalogue's one of that name; None if neither is known."""
+    if fields := megatron_model.read_model_fields(lambda name: _read_option(job, name)):
+        try:
+            return parse_model_fields(render_fields({"vocab_size": 1, **fields}))
+        except EnvcheckError:
+            return None
     given = job.find_given_option(
         "model_name_or_path", "model", "model_id", "model_path", "pretrained_model_name_or_path"
     )
@@ -149,6 +156,11 @@ def find_model(job: TrainingJob) -> Model | None:
         return models.load_model(hits[0]) if len(hits) == 1 else None
     except EnvcheckError:
         return None
+
+
+def _read_option(job: TrainingJob, name: str) -> str | None:
+    given = job.find_given_option(name)
+    return None if given is None else given.value or ""
 
 
 def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:

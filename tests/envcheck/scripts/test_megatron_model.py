@@ -1,0 +1,92 @@
+"""The model that Megatron's options describe, with the published sizes of the models that have these dimensions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.model import Status
+from envcheck.lint import linter
+from envcheck.scripts import source_file
+from envcheck.scripts.jobs.own_job_reader import read_file_job
+from launch.planner.resolve import pick_model
+
+TORCHRUN = "torchrun --nproc_per_node 8 pretrain_gpt.py --train-iters 9 --global-batch-size 8 --seq-length 4096 "
+ROPE = "--position-embedding-type rope --normalization RMSNorm --disable-bias-linear "
+LLAMA_3_8B = (
+    "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+    "--num-query-groups 8 --swiglu --untie-embeddings-and-output-weights --padded-vocab-size 128256 " + ROPE
+)
+QWEN3_30B_A3B = (
+    "--num-layers 48 --hidden-size 2048 --ffn-hidden-size 6144 --num-attention-heads 32 --kv-channels 128 "
+    "--qk-layernorm --group-query-attention --num-query-groups 4 --swiglu --untie-embeddings-and-output-weights "
+    "--vocab-size 151936 --num-experts 128 --moe-router-topk 8 --moe-ffn-hidden-size 768 " + ROPE
+)
+DEEPSEEK_V3 = (
+    "--num-layers 64 --noop-layers 61,62,63 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 "
+    "--swiglu --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim "
+    "64 --v-head-dim 128 --num-experts 256 --moe-router-topk 8 --moe-intermediate-size 2048 --n-shared-experts 1 "
+    "--first-k-dense-replace 3 --untie-embeddings-and-output-weights --padded-vocab-size 129280 " + ROPE
+)
+GPT_3_175B = (
+    "--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --max-position-embeddings 2048 --vocab-size 50257 "
+)
+QWEN25_7B = (
+    "--num-layers 28 --hidden-size 3584 --ffn-hidden-size 18944 --num-attention-heads 28 --group-query-attention "
+    "--num-query-groups 4 --swiglu --add-qkv-bias --untie-embeddings-and-output-weights "
+    "--tokenizer-name-or-path ./from_hf/Qwen2.5-7B-Instruct/ " + ROPE
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "billions"),
+    [
+        (LLAMA_3_8B, 8.03),  # Llama 3 model card
+        (QWEN3_30B_A3B, 30.53),  # weights of Qwen3-30B-A3B
+        (DEEPSEEK_V3, 671.0),  # DeepSeek-V3, technical report
+        (GPT_3_175B, 174.6),  # Brown et al. 2020, table 2.1: 175.0
+        (QWEN25_7B, 7.62),  # weights of Qwen2.5-7B; the vocabulary is that of the tokenizer's model
+    ],
+    ids=["llama-3-8b", "qwen3-30b-a3b", "deepseek-v3", "gpt-3", "qwen2.5-7b"],
+)
+def test_the_model_of_the_options(options: str, billions: float, tmp_path: Path) -> None:
+    """Without a name, the dimensions give the size of the model that they belong to."""
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{options}\n")
+
+    job = read_file_job(str(tmp_path / "run.sh"), (), {})
+
+    assert pick_model(job.model).params / 1e9 == pytest.approx(billions, rel=0.005)
+
+
+def test_an_unknown_vocabulary_is_named(tmp_path: Path) -> None:
+    """The size of the vocabulary may be known to the tokenizer alone: the option that settles it is named."""
+    text = LLAMA_3_8B.replace("--padded-vocab-size 128256", "--tokenizer-model tokenizer.model")
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{text}\n")
+
+    job = read_file_job(str(tmp_path / "run.sh"), (), {})
+
+    assert job.model == ""
+    assert [value.option for value in job.values if value.name == "model"] == ["padded_vocab_size"]
+
+
+@pytest.mark.parametrize(("degree", "wrong"), [(8, False), (16, False), (3, True)])
+def test_heads_of_the_options(degree: int, wrong: bool, tmp_path: Path) -> None:
+    """Tensor parallel degrees are compared with the heads in the options."""
+    text = f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B} --tensor-model-parallel-size {degree}\n"
+
+    result = linter.lint_source(source_file.make_source("run.sh", text.encode()), TargetMachine(folder=tmp_path))
+
+    failed = [each.rule for each in result.remarks if each.severity is Status.FAIL]
+    assert ("training.heads" in failed) is wrong
+
+
+@pytest.mark.parametrize(
+    ("options", "sharding"), [("", "none"), ("--use-distributed-optimizer", "stage1"), ("--tp-comm-overlap", "none")]
+)
+def test_the_distributed_optimizer(options: str, sharding: str, tmp_path: Path) -> None:
+    """Megatron shards the optimizer's states only with its option."""
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B} {options}\n")
+
+    assert read_file_job(str(tmp_path / "run.sh"), (), {}).plan["sharding"] == sharding
