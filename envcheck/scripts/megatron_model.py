@@ -63,14 +63,14 @@ def read_model_fields(read: OptionReader) -> dict[str, Field]:
     fields["hidden_act"] = "silu" if gated else "gelu"
     if (read("normalization") or "LayerNorm").lower() == "layernorm":
         fields["layer_norm_epsilon"] = "1e-5"
-    return {
-        **fields,
+    flags = {
         "attention_out_bias": has_bias,
         "add_qkv_bias": has_bias or is_given("add_qkv_bias"),
         "mlp_bias": has_bias,
         "qk_layernorm": is_given("qk_layernorm"),
         "tie_word_embeddings": not is_given("untie_embeddings_and_output_weights"),
     }
+    return {**fields, **{field: True for field, is_set in flags.items() if is_set}}
 
 
 def _default_width(hidden: int, gated: bool) -> int:
