@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from envcheck.core.messages import Message
@@ -140,6 +140,12 @@ class PlannedJob:
     def is_complete(self) -> bool:
         """Whether every setting of the training is known; assumptions about the machine and its layout are not such."""
         return not self.is_inferred and all(is_assumption_about(text, *OF_MACHINE) for text in self.assumed)
+
+    def change_layout(self, layout: ParallelLayout) -> PlannedJob:
+        """Return the job with another layout; a tensor parallel one splits the sequence too, unless this job's does
+        not."""
+        is_split = layout.tp > 1 and (self.sequence_parallel or self.layout.tp == 1)
+        return replace(self, layout=layout, sequence_parallel=is_split)
 
     @cached_property
     def kernels(self) -> Kernels:

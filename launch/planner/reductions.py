@@ -13,8 +13,8 @@ from launch.planner import layout_rules, verdict
 from launch.planner.option_words import ADAPTER_RANK, SHARDING_NAMES, format_offload
 
 # Order of changes with equal cost: those that keep the samples come before those that shorten them.
-ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
-         "--seq-len", "--cards", "--quant", "--method")  # fmt: skip
+ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--sequence-parallel", "--tp",
+         "--pp", "--ep", "--cp", "--seq-len", "--cards", "--quant", "--method")  # fmt: skip
 SHORTEST = 512  # tokens: shorter samples make it a different job
 OFFLOAD_WORDS = {
     "optimizer": mark("offload the optimizer to the host"),
@@ -56,7 +56,12 @@ def list_cheap_changes(job: PlannedJob, after: int = -1) -> Iterator[JobChange]:
     yield from select_changes(
         job,
         after,
-        (("--sharding", list_sharding_changes), ("--offload", list_offload_changes), ("--fused-loss", chunk_loss)),
+        (
+            ("--sharding", list_sharding_changes),
+            ("--offload", list_offload_changes),
+            ("--fused-loss", chunk_loss),
+            ("--sequence-parallel", split_sequence),
+        ),
     )
     yield from list_degree_changes(job, after)
 
@@ -74,6 +79,12 @@ def chunk_loss(job: PlannedJob) -> Iterator[JobChange]:
     """Yield the chunked loss, if the framework has one."""
     if not job.fused_loss and job.framework.fused_chunk:
         yield _("chunked loss"), {"--fused-loss": ""}, replace(job, fused_loss=True)
+
+
+def split_sequence(job: PlannedJob) -> Iterator[JobChange]:
+    """Yield sequence parallelism, which takes no further card, if a tensor parallel job lacks it."""
+    if job.layout.tp > 1 and not job.sequence_parallel:
+        yield _("sequence parallelism"), {"--sequence-parallel": ""}, replace(job, sequence_parallel=True)
 
 
 def list_recompute_changes(job: PlannedJob) -> Iterator[JobChange]:
@@ -146,7 +157,7 @@ def list_degree_changes(job: PlannedJob, after: int = -1) -> Iterator[JobChange]
         for value in (v for v in values if v > getattr(x, name)):
             changed: dict[str, Any] = {name: value}
             layout = replace(x, **changed)
-            other = replace(job, layout=layout, sequence_parallel=layout.tp > 1)
+            other = job.change_layout(layout)
             yield _("{degree} {value} on the same cards", degree=name, value=value), {f"--{name}": f"{value}"}, other
 
 

@@ -53,7 +53,7 @@ def set_axis_value(job: PlannedJob, name: str, value: int) -> PlannedJob:
     if name in DEGREES:
         changed: dict[str, Any] = {name: value}
         layout = replace(job.layout, **changed)
-        return replace(job, layout=layout, sequence_parallel=layout.tp > 1)
+        return job.change_layout(layout)
     if name == "lora-rank":
         return replace(job, adapter=replace(job.adapter, rank=value))
     if name == "memory-gib":

@@ -160,6 +160,11 @@ class LayoutOptions(
     fused_loss: bool | None = layout_option(
         "--fused-loss/--no-fused-loss", default=None, help="Compute the loss in chunks (as Liger does)."
     )
+    sequence_parallel: bool | None = layout_option(
+        "--sequence-parallel/--no-sequence-parallel",
+        default=None,
+        help="Split norms and dropouts by tokens over the tensor parallel devices (default: with --tp).",
+    )
 
     @property
     def option_values(self) -> Mapping[str, Any]:

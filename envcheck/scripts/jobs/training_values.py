@@ -330,6 +330,8 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["sharding"] = sharding.stage
     if sharding.offload:
         found["offload"] = sharding.offload
+    if reader.kit.planner == "megatron":
+        found["sequence_parallel"] = int(bool(reader.table.is_enabled("sequence_parallel")))
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()
     if optimizer in option_words.OPTIMIZERS:
         found["optimizer"] = optimizer

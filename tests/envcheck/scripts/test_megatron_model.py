@@ -11,7 +11,9 @@ from envcheck.core.model import Status
 from envcheck.lint import linter
 from envcheck.scripts import source_file
 from envcheck.scripts.jobs.own_job_reader import read_file_job
-from launch.planner.resolve import pick_model
+from launch.planner import machines, verdict
+from launch.planner.reductions import list_single_changes
+from launch.planner.resolve import build_planned_job, pick_model
 
 TORCHRUN = "torchrun --nproc_per_node 8 pretrain_gpt.py --train-iters 9 --global-batch-size 8 --seq-length 4096 "
 ROPE = "--position-embedding-type rope --normalization RMSNorm --disable-bias-linear "
@@ -90,3 +92,19 @@ def test_the_distributed_optimizer(options: str, sharding: str, tmp_path: Path) 
     (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B} {options}\n")
 
     assert read_file_job(str(tmp_path / "run.sh"), (), {}).plan["sharding"] == sharding
+
+
+@pytest.mark.parametrize(("options", "is_split"), [("", False), ("--sequence-parallel", True)])
+def test_sequence_parallelism(options: str, is_split: bool, tmp_path: Path) -> None:
+    """Without the option, tensor parallel ranks keep whole norms: it is then one of the changes, and saves memory."""
+    text = f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B} --tensor-model-parallel-size 2 {options}\n"
+    (tmp_path / "run.sh").write_text(text)
+    own = read_file_job(str(tmp_path / "run.sh"), (), {})
+    machine = machines.build_described_machine("nvidia", 8, 80)
+
+    job = build_planned_job(machine, own.model, own.method, {**own.plan, "framework": own.framework})
+
+    changed = [other for _, added, other in list_single_changes(job) if "--sequence-parallel" in added]
+    assert job.sequence_parallel is is_split
+    assert len(changed) == (0 if is_split else 1)
+    assert all(verdict.find_peak(other) < verdict.find_peak(job) for other in changed)

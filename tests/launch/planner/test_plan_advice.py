@@ -48,14 +48,14 @@ METHODS = ("sft", "lora", "dpo", "dpo-lora")
 JOBS = [*itertools.product(MODELS, PLACES, METHODS)]
 GIVEN: tuple[dict[str, Any], ...] = (
     {}, {"seq_len": 4096, "micro_batch": 4},
-    {"recompute": "none", "micro_batch": 8, "grad_accum": 2}, {"seq_len": 8192},
+    {"recompute": "none", "micro_batch": 8, "grad_accum": 2}, {"seq_len": 8192, "sequence_parallel": False},
 )  # fmt: skip
 
 
 def parse_options(words: Mapping[str, str]) -> dict[str, Any]:
     """Return the options as the command parses them."""
     named = {name.lstrip("-").replace("-", "_"): value for name, value in words.items()}
-    return {k: int(v) if k in NUMBERS else v if k != "fused_loss" else True for k, v in named.items()}
+    return {k: int(v) if k in NUMBERS else v or True for k, v in named.items()}
 
 
 def make_machine(place: tuple[str, int, float], given: Mapping[str, Any]) -> PlannedMachine:
