@@ -34,6 +34,7 @@ WRAPPER = Path(__file__).with_name("runc_trimmed.py")
 PREFIX = "envcheck-engine-"  # short: the path of a unix socket has at most 107 bytes
 READY_S = 60.0  # a second on an idle machine
 END_S = 6.0  # then by force
+LAID_OVER = ("dev", "etc", "usr/lib", "usr/local", "var/log")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -117,10 +118,13 @@ def make_scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def start_engine(*options: str, root: Path | None = None, space: str = "") -> Iterator[DockerEngine]:
+def start_engine(
+    *options: str, root: Path | None = None, space: str = "", overlay: Path | None = None
+) -> Iterator[DockerEngine]:
     """A dockerd with its own socket, data folder, bridge and cgroup; with `root` its data is stored there.
 
-    With `space` it runs in this network namespace, without a bridge.
+    With `space` it runs in this network namespace, without a bridge; with `overlay` it sees the files and device nodes
+    of that folder among the machine's own.
     """
     require_engine()
     with make_scratch() as folder, contextlib.nullcontext("none") if space else _make_bridge() as bridge:
@@ -133,7 +137,7 @@ def start_engine(*options: str, root: Path | None = None, space: str = "") -> It
         )
         with _keep_etc_docker(), (folder / "log").open("wb") as log:
             there = ["nsenter", f"--net=/run/netns/{space}"] if space else []
-            child = _start_process([*there, *_add_private_mounts([*words, *options])], log)
+            child = _start_process([*there, *_add_private_mounts([*words, *options], overlay)], log)
             try:
                 _wait_for(lambda: _is_answering(folder / "s"), child, folder / "log")
                 yield DockerEngine(folder, data, child.pid)
@@ -218,9 +222,14 @@ def _start_process(argv: Sequence[str], log: object) -> subprocess.Popen[bytes]:
     )
 
 
-def _add_private_mounts(argv: Sequence[str]) -> list[str]:
+def _add_private_mounts(argv: Sequence[str], overlay: Path | None = None) -> list[str]:
     """Start a mount namespace: mounts of the engine are invisible to the machine, and /etc/docker is its own."""
-    script = 'mount -t tmpfs none /etc/docker && exec "$@"'
+    laid = [name for name in LAID_OVER if overlay and (overlay / name).is_dir()]
+    mounts = [f"mount -t overlay -o lowerdir={overlay}/{name}:/{name} none /{name}" for name in laid]
+    mounts += (
+        ["mount -t devpts -o ptmxmode=0666 none /dev/pts", "mount -t tmpfs none /dev/shm"] if "dev" in laid else []
+    )
+    script = " && ".join([*mounts, 'mount -t tmpfs none /etc/docker && exec "$@"'])
     return ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, "sh", *argv]
 
 
