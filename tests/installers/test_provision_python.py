@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from installers.state import environment
 from tests.installers.provision_helpers import PackageIndex, ProvisionCommand, serve_index, write_wheel
 
 pytestmark = pytest.mark.real
@@ -170,6 +171,32 @@ def test_into_a_conda_environment(word: str, machine: ProvisionCommand, tmp_path
     undone = machine.run_command("--yes", "--undo", *into, **env)
     assert (undone.returncode, "it only added packages" in undone.stderr) == (2, True), undone.stderr
     assert (tmp_path / "conda" / "conda-meta" / "history").exists()
+
+
+def make_uv_environment(folder: Path) -> None:
+    subprocess.run(["uv", "venv", "-q", "--offline", "--python", sys.executable, str(folder)], check=True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ("conda", "uv"))
+def test_the_script_into_an_environment(kind: str, machine: ProvisionCommand, tmp_path: Path) -> None:
+    """The emitted script installs into an environment of conda or uv what provisioning installs, and nothing is left to
+    do but the verification."""
+    if kind == "uv" and not shutil.which("uv"):
+        pytest.skip("uv is not installed: pip install uv")
+    make = {"conda": make_conda_prefix, "uv": make_uv_environment}[kind]
+    for name in ("script", "ours"):
+        make(tmp_path / name)
+    printed = machine.run_command("--as-script", "--into", str(tmp_path / "script"))
+    ran = subprocess.run(["bash", "-c", printed.stdout], env=machine.env, capture_output=True, text=True, check=False)
+    then = machine.run_command("--dry-run", "--json", "--into", str(tmp_path / "script"))
+    done = machine.run_command("--yes", "--into", str(tmp_path / "ours"))
+
+    assert (ran.returncode, done.returncode) == (0, 0), printed.stdout + ran.stderr + done.stderr
+    assert ran.stdout.endswith("alpha 1.0\nbeta 1.0\n")
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"]
+    installed = [environment.read_environment(tmp_path / name).packages for name in ("script", "ours")]
+    assert installed[0] == installed[1]
 
 
 def test_an_environment_without_pip(machine: ProvisionCommand, tmp_path: Path) -> None:

@@ -150,21 +150,24 @@ def start_engine(
 
 
 @contextlib.contextmanager
-def start_registry() -> Iterator[LocalRegistry]:
-    """An empty registry on a free loopback port, without TLS, which engines accept on loopback only."""
+def start_registry(host: str = "127.0.0.1", storage: Path | None = None, more: str = "") -> Iterator[LocalRegistry]:
+    """An empty registry on a free port, without TLS, which engines accept on loopback only.
+
+    `storage` is the data folder of another registry, `more` more YAML of its configuration, such as that of TLS.
+    """
     require_engine()
     with make_scratch() as folder:
-        address = f"127.0.0.1:{find_free_port()}"
+        address = f"{host}:{find_free_port()}"
         config = folder / "config.yml"
         config.write_text(
             f"version: 0.1\nlog: {{level: warn, accesslog: {{disabled: true}}}}\n"
-            f"storage: {{filesystem: {{rootdirectory: {folder / 'data'}}}, delete: {{enabled: true}}}}\n"
-            f"http: {{addr: '{address}'}}\n"
+            f"storage: {{filesystem: {{rootdirectory: {storage or folder / 'data'}}}, delete: {{enabled: true}}}}\n"
+            f"http:\n  addr: '{address}'\n{more}"
         )
         with (folder / "log").open("wb") as log:
             child = _start_process(["docker-registry", "serve", str(config)], log)
             try:
-                _wait_for(lambda: _is_serving(f"http://{address}/v2/"), child, folder / "log")
+                _wait_for(lambda: _is_serving(address), child, folder / "log")
                 yield LocalRegistry(folder, address, child.pid)
             finally:
                 _end_process(child)
@@ -289,9 +292,9 @@ def _is_answering(path: Path) -> bool:
         return False
 
 
-def _is_serving(url: str) -> bool:
+def _is_serving(address: str) -> bool:
     try:
-        return requests.get(url, timeout=2).status_code == 200
+        return requests.get(f"http://{address}/v2/", timeout=2).status_code in (200, 400)  # 400: TLS is expected
     except requests.RequestException:
         return False
 
