@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from installers.state import environment
+from tests.installers import conda_parts
 from tests.installers.provision_helpers import PackageIndex, ProvisionCommand, serve_index, write_wheel
 
 pytestmark = pytest.mark.real
@@ -96,6 +97,36 @@ def test_a_python_that_is_obtained(tool: str, text: str, machine: ProvisionComma
     assert (made.returncode, f"version = {minor}." in version) == (0, True), made.stderr
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"version = {minor}." in (machine.environment_folder / "pyvenv.cfg").read_text()
+
+
+@pytest.mark.extended  # needs a second Python, which not every machine has
+def test_a_python_from_a_conda_channel(machine: ProvisionCommand, tmp_path: Path) -> None:
+    """The site's channel, a folder with a real Python, is solved and installed into a conda prefix, of which the
+    environment is made; a channel without that version is one sentence, and nothing is left."""
+    minor, path = find_other_python(absent_from=SYSTEM)
+    (programs := tmp_path / "programs").mkdir()
+    conda_parts.write_program(programs / "micromamba", tmp_path)
+    conda_parts.write_channel(tmp_path / "channels", Path(path), minor)
+    (tmp_path / "site.toml").write_text(
+        f'[site.rewrites]\n"https://conda.anaconda.org" = "file://{tmp_path}/channels"\n'
+    )
+    env = {"PATH": f"{programs}:{SYSTEM}", "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}
+    words = ("--python", minor, "--config", str(tmp_path / "site.toml"))
+    done = machine.run_command("--yes", *words, **env)
+    again = machine.run_command("--yes", *words, **env)
+    made = (machine.environment_folder / "pyvenv.cfg").read_text()
+    prefix = machine.home / "pythons" / f"conda-{minor}"
+    history = sorted(each.name for each in (prefix / "conda-meta").glob("*.json"))
+    shutil.rmtree(machine.home)
+    (tmp_path / "channels/conda-forge/linux-64/repodata.json").write_text('{"packages": {}}')
+    failed = machine.run_command("--yes", *words, **env)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert history == ["pip-24.0-0.json", f"python-{minor}.99-0.json"]
+    assert f"home = {prefix}/bin" in made
+    assert "nothing to do" in again.stdout
+    assert (failed.returncode, (machine.home / "pythons").exists()) == (4, False), failed.stderr
+    assert f"python={minor} pip failed:" in " ".join(failed.stderr.split())
 
 
 def find_uv(monkeypatch: pytest.MonkeyPatch) -> str:
