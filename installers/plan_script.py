@@ -73,7 +73,7 @@ def _render_setup(plan: Plan, at: ScriptTarget) -> list[str]:
         "# Commands run in a login shell, because the images set their paths in its start files.",
         f"inside() {{ docker exec {given} {call}; }}",
         *(
-            [f'at() {{ local folder="$1"; shift; docker exec --workdir "$folder" {call}; }}']
+            [f'at() {{ local folder="$1"; shift; docker exec {given} --workdir "$folder" {call}; }}']
             if _has_builds(plan)
             else []
         ),

@@ -34,8 +34,13 @@ from envcheck.core.secrets import redact_text, redact_variable
 CA_IN_CONTAINER = "/etc/envcheck/site-ca.crt"
 # Variables by which pip, requests, curl, Python's ssl and git find certificates.
 _CA_VARIABLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "GIT_SSL_CAINFO")
-# Servers of model hubs, and the variables by which their clients find another one (huggingface_hub, modelscope).
-HUB_SERVERS = {"HF_ENDPOINT": "https://huggingface.co", "MODELSCOPE_DOMAIN": "https://www.modelscope.cn"}
+# Servers of model hubs, and the variables by which their clients find another one (huggingface_hub, modelscope, which
+# since 1.40 reads a URL and before it a host that has TLS).
+HUB_SERVERS = {
+    "HF_ENDPOINT": "https://huggingface.co",
+    "MODELSCOPE_ENDPOINT": "https://www.modelscope.cn",
+    "MODELSCOPE_DOMAIN": "https://www.modelscope.cn",
+}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]{0,253}(?:/[a-z0-9][a-z0-9._/-]{0,200})?")
 

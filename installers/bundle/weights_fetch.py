@@ -18,6 +18,7 @@ from envcheck.core.messages import Message, _, fill, mark
 from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact_text
 from envcheck.core.units import GIB, format_gib
+from envcheck.settings.site_access import HUB_SERVERS
 from installers.programs.fetch_weights import ABSENT
 from installers.recipes.recipe import Mount, Recipe
 
@@ -25,7 +26,7 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "fetch_weights.py"
 DEADLINE_S = 7 * 24 * 3600.0  # 600 GB at 1 MB/s take a week
 SPARE_BYTES = 1 << 30
 SHOWN_BY = {"huggingface": "HF_ENDPOINT", "modelscope": "MODELSCOPE_DOMAIN"}  # variables that set another server
-HUB_VARIABLES = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", *SHOWN_BY.values())
+HUB_VARIABLES = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", *HUB_SERVERS)
 AGAIN = _("run the same command again; completed files are not downloaded again")
 
 
@@ -108,12 +109,12 @@ MEANINGS = (
     ),
     (
         r"[Ee]rror:? '?40[13]\b|\b40[13] Client Error|GatedRepo"
-        r"|must be authenticated|Access to model .{0,80} is restricted",
+        r"|\[40[13]\] |must be authenticated|Access to model .{0,80} is restricted",
         mark("the model hub requires authentication"),
         mark("accept the model's licence on its page, then set HF_TOKEN or MODELSCOPE_API_TOKEN"),
     ),
     (
-        r"[Ee]rror:? '?404\b|\b404 Client Error|RepositoryNotFound",
+        r"[Ee]rror:? '?404\b|\b404 Client Error|RepositoryNotFound|\[404\] ",
         mark("repository not found on the model hub"),
         mark("check the repository name, or use another hub"),
     ),
@@ -124,7 +125,11 @@ MEANINGS = (
         mark("the model hub did not respond, or the connection was interrupted"),
         mark("check the network, or set {variable} to a mirror; {again}"),
     ),
-    (r"[Cc]onsistency check failed|checksum|integrity", mark("a downloaded file is corrupt"), "{again}"),
+    (
+        r"[Cc]onsistency check failed|checksum|integrity|[Hh]ash mismatch",
+        mark("a downloaded file is corrupt"),
+        "{again}",
+    ),
 )
 
 

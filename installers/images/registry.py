@@ -170,7 +170,10 @@ def _check_digest(body: bytes, digest: str) -> None:
 
 
 def _find_base_url(link: RegistryConnection, engine: DockerEngine) -> str:
-    """Return https://HOST, or http://HOST if the engine accepts it without TLS and the registry has no TLS."""
+    """Return https://HOST, or http://HOST if the engine accepts it without TLS and https fails, as the engine does.
+
+    Behind a proxy for http alone, https fails before the registry is reached.
+    """
     if own := _own_certificates(CERTIFICATES / link.host):
         link.session.mount("https://", own)
     if not is_insecure(link.host, engine.insecure):
@@ -180,10 +183,8 @@ def _find_base_url(link: RegistryConnection, engine: DockerEngine) -> str:
     link.session.mount("https://", _unverified_adapter())
     try:
         link.fetch_url(f"https://{link.host}/v2/", TOKEN_LIMIT)
-    except RegistryRefusal as refusal:
-        if refusal.no_tls or refusal.passing:
-            return f"http://{link.host}"
-        raise
+    except RegistryRefusal:
+        return f"http://{link.host}"
     return f"https://{link.host}"
 
 

@@ -26,8 +26,7 @@ Credentials = Callable[[str], dict[str, Any]]  # from a registry host to its cre
 
 
 class RegistryRefusal(Exception):  # noqa: N818 (an expected answer of a registry, not a program error)
-    """A failed request; `passing`: a retry may succeed; `no_tls`: the host answers, but without trusted TLS;
-    `final`: the registry itself has answered."""
+    """A failed request; `passing`: a retry may succeed; `final`: the registry itself has answered."""
 
     def __init__(
         self,
@@ -35,11 +34,10 @@ class RegistryRefusal(Exception):  # noqa: N818 (an expected answer of a registr
         next_step: Message,
         *,
         passing: bool = False,
-        no_tls: bool = False,
         final: bool = False,
     ) -> None:
         super().__init__(message)
-        self.message, self.next_step, self.passing, self.no_tls = message, next_step, passing, no_tls
+        self.message, self.next_step, self.passing = message, next_step, passing
         self.final = final
 
 
@@ -206,7 +204,6 @@ class RegistryConnection:
             return RegistryRefusal(
                 _("the certificate of {host} is not trusted on this machine", host=self.host),
                 _("install its CA certificate at {authority}", authority=authority),
-                no_tls=True,
             )
         if isinstance(err, requests.ConnectTimeout):
             return RegistryRefusal(

@@ -131,9 +131,14 @@ def _check_variables(recipe: Recipe) -> Complaint:
                 yield key, _("{name!r} is not a valid environment variable name", name=name[:80])
 
 
+def find_placeholders(text: str) -> list[str]:
+    """Return the names of the {tokens} in a text of a recipe."""
+    return _TOKEN.findall(text)
+
+
 def _check_tokens(recipe: Recipe) -> Complaint:
     for key, text in _substituted_texts(recipe):
-        for token in _TOKEN.findall(text):
+        for token in find_placeholders(text):
             if token not in TOKENS:
                 yield (
                     key,

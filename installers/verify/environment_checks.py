@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from envcheck.core.errors import StepError
 from envcheck.core.messages import Message, _, join
 from installers.recipes.recipe import Recipe
+from installers.recipes.validation import find_placeholders
 from installers.state import environment, journal
 from installers.targets.target import Target, last_lines, proof_timeout_s
 from installers.verify import device_checks
@@ -58,8 +59,12 @@ def job_environment(recipe: Recipe, target: Target) -> dict[str, str]:
 
 
 def job_variables(recipe: Recipe) -> dict[str, str]:
-    """Return the variables that a check sets, here and in a script."""
-    return {**recipe.environment, "OMP_NUM_THREADS": "1"}
+    """Return the variables that a check sets, here and in a script.
+
+    Those that only a job gives a value, such as {devices}, are left out: a check uses all cards of its target.
+    """
+    known = {name: value for name, value in recipe.environment.items() if not find_placeholders(value)}
+    return {**known, "OMP_NUM_THREADS": "1"}
 
 
 def list_modules(recipe: Recipe) -> dict[str, str]:

@@ -115,11 +115,20 @@ def make_index(folder: Path, python: str) -> Path:
 
 
 def write_plugin_wheel(
-    folder: Path, name: str, version: str, environment: Path, device_type: str, scratch: Path
+    folder: Path,
+    name: str,
+    version: str,
+    environment: Path,
+    device_type: str,
+    scratch: Path,
+    needed: Path | None = None,
 ) -> None:
-    """Write a wheel with the plugin's name; paddle loads the plugins in paddle_custom_device on import."""
+    """Write a wheel with the plugin's name; paddle loads the plugins in paddle_custom_device on import.
+
+    `needed` is a library of the vendor that the plugin is linked with.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
-    (library,) = compile_plugin(environment, device_type, scratch).glob("*.so")
+    (library,) = compile_plugin(environment, device_type, scratch, library=needed).glob("*.so")
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     files: Mapping[str, bytes] = {
         f"paddle_custom_device/lib{name}.so": library.read_bytes(),

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from installers.state import environment
+from tests.installers import conda_parts
 from tests.installers.provision_helpers import PackageIndex, ProvisionCommand, serve_index, write_wheel
 
 pytestmark = pytest.mark.real
@@ -97,6 +99,36 @@ def test_a_python_that_is_obtained(tool: str, text: str, machine: ProvisionComma
     assert f"version = {minor}." in (machine.environment_folder / "pyvenv.cfg").read_text()
 
 
+@pytest.mark.extended  # needs a second Python, which not every machine has
+def test_a_python_from_a_conda_channel(machine: ProvisionCommand, tmp_path: Path) -> None:
+    """The site's channel, a folder with a real Python, is solved and installed into a conda prefix, of which the
+    environment is made; a channel without that version is one sentence, and nothing is left."""
+    minor, path = find_other_python(absent_from=SYSTEM)
+    (programs := tmp_path / "programs").mkdir()
+    conda_parts.write_program(programs / "micromamba", tmp_path)
+    conda_parts.write_channel(tmp_path / "channels", Path(path), minor)
+    (tmp_path / "site.toml").write_text(
+        f'[site.rewrites]\n"https://conda.anaconda.org" = "file://{tmp_path}/channels"\n'
+    )
+    env = {"PATH": f"{programs}:{SYSTEM}", "PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}
+    words = ("--python", minor, "--config", str(tmp_path / "site.toml"))
+    done = machine.run_command("--yes", *words, **env)
+    again = machine.run_command("--yes", *words, **env)
+    made = (machine.environment_folder / "pyvenv.cfg").read_text()
+    prefix = machine.home / "pythons" / f"conda-{minor}"
+    history = sorted(each.name for each in (prefix / "conda-meta").glob("*.json"))
+    shutil.rmtree(machine.home)
+    (tmp_path / "channels/conda-forge/linux-64/repodata.json").write_text('{"packages": {}}')
+    failed = machine.run_command("--yes", *words, **env)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert history == ["pip-24.0-0.json", f"python-{minor}.99-0.json"]
+    assert f"home = {prefix}/bin" in made
+    assert "nothing to do" in again.stdout
+    assert (failed.returncode, (machine.home / "pythons").exists()) == (4, False), failed.stderr
+    assert f"python={minor} pip failed:" in " ".join(failed.stderr.split())
+
+
 def find_uv(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the folder of the real uv, which gets no setting of this machine."""
     for name in [name for name in os.environ if name.startswith("UV_")]:
@@ -170,6 +202,32 @@ def test_into_a_conda_environment(word: str, machine: ProvisionCommand, tmp_path
     undone = machine.run_command("--yes", "--undo", *into, **env)
     assert (undone.returncode, "it only added packages" in undone.stderr) == (2, True), undone.stderr
     assert (tmp_path / "conda" / "conda-meta" / "history").exists()
+
+
+def make_uv_environment(folder: Path) -> None:
+    subprocess.run(["uv", "venv", "-q", "--offline", "--python", sys.executable, str(folder)], check=True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ("conda", "uv"))
+def test_the_script_into_an_environment(kind: str, machine: ProvisionCommand, tmp_path: Path) -> None:
+    """The emitted script installs into an environment of conda or uv what provisioning installs, and nothing is left to
+    do but the verification."""
+    if kind == "uv" and not shutil.which("uv"):
+        pytest.skip("uv is not installed: pip install uv")
+    make = {"conda": make_conda_prefix, "uv": make_uv_environment}[kind]
+    for name in ("script", "ours"):
+        make(tmp_path / name)
+    printed = machine.run_command("--as-script", "--into", str(tmp_path / "script"))
+    ran = subprocess.run(["bash", "-c", printed.stdout], env=machine.env, capture_output=True, text=True, check=False)
+    then = machine.run_command("--dry-run", "--json", "--into", str(tmp_path / "script"))
+    done = machine.run_command("--yes", "--into", str(tmp_path / "ours"))
+
+    assert (ran.returncode, done.returncode) == (0, 0), printed.stdout + ran.stderr + done.stderr
+    assert ran.stdout.endswith("alpha 1.0\nbeta 1.0\n")
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"]
+    installed = [environment.read_environment(tmp_path / name).packages for name in ("script", "ours")]
+    assert installed[0] == installed[1]
 
 
 def test_an_environment_without_pip(machine: ProvisionCommand, tmp_path: Path) -> None:

@@ -52,12 +52,22 @@ def test_whole_table(tmp_path: Path) -> None:
     assert found["NO_PROXY"] == "example.org,10.0.0.0/8"
     assert found["REQUESTS_CA_BUNDLE"] == found["GIT_SSL_CAINFO"] == "/in/the/container.crt"
     assert found["HF_ENDPOINT"] == "https://hf.example.org"
-    assert "MODELSCOPE_DOMAIN" not in found
+    assert not {"MODELSCOPE_DOMAIN", "MODELSCOPE_ENDPOINT"} & set(found)
     assert found["OMP_NUM_THREADS"] == "8"
     assert [mount.target for mount in site_access.list_container_mounts(site)] == [
         "/data",
         site_access.CA_IN_CONTAINER,
     ]
+
+
+def test_a_mirror_of_modelscope() -> None:
+    """Newer clients get its URL, older ones its host."""
+    found = site_access.list_variables(
+        SiteAccess(rewrites={"https://www.modelscope.cn": "http://hub.example.org:8000"})
+    )
+
+    assert found["MODELSCOPE_ENDPOINT"] == "http://hub.example.org:8000"
+    assert found["MODELSCOPE_DOMAIN"] == "hub.example.org:8000"
 
 
 def test_longest_beginning(tmp_path: Path) -> None:

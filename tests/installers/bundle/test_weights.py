@@ -231,20 +231,23 @@ def test_room() -> None:
 
 @pytest.fixture(scope="session")
 def hub_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a Python with the hub's real client."""
+    """Return a Python with the hubs' real clients."""
     folder = tmp_path_factory.mktemp("hub-client")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "huggingface_hub"]
-    done = subprocess.run(pip, capture_output=True, text=True)
+    pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "huggingface_hub", "modelscope"], capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"huggingface_hub cannot be installed here: {done.stderr[-200:]}")
+        pytest.skip(f"the hubs' clients cannot be installed here: {done.stderr[-200:]}")
     return str(folder / "bin/python")
 
 
-def fetch_weights(hub: LocalHub, python: str, folder: Path, home: Path) -> CommandResult:
-    argv = HubDownload("huggingface", "baidu/ERNIE", str(folder)).build_argv(python)
+def fetch_weights(
+    hub: LocalHub, python: str, folder: Path, home: Path, name: str = "huggingface", seconds: float = 60
+) -> CommandResult:
+    argv = HubDownload(name, "baidu/ERNIE", str(folder)).build_argv(python)
     env = {**os.environ, "HF_ENDPOINT": hub.base_url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    return process.run_command(argv, timeout_s=60, env=env)
+    env |= {"MODELSCOPE_ENDPOINT": hub.base_url, "MODELSCOPE_CACHE": str(home)}
+    return process.run_command(argv, timeout_s=seconds, env=env)
 
 
 @pytest.mark.real
@@ -279,15 +282,56 @@ def test_fetch_and_resume(tmp_path: Path, hub_python: str) -> None:
 
 
 @pytest.mark.real
+def test_modelscope_resumes(tmp_path: Path, hub_python: str) -> None:
+    """ModelScope's real client goes on behind the byte where a connection is cut, leaves complete files, and fetches a
+    damaged one again; copies in other formats are left out."""
+    repository = write_model(tmp_path / "hub/baidu/ERNIE", rows=1 << 15)
+    (repository / "pytorch_model.bin").write_bytes(b"the weights once more")
+    target = tmp_path / "target"
+    with serve_hub(tmp_path / "hub") as hub:
+        hub.cut = 1 << 20
+        cut = fetch_weights(hub, hub_python, target, tmp_path / "home", "modelscope", 240)
+        parts, hub.cut = list(hub.sent), 0
+        hub.sent.clear()
+        again = fetch_weights(hub, hub_python, target, tmp_path / "home", "modelscope")
+        nothing = list(hub.sent)
+        raw = (repository / SECOND).read_bytes()
+        (target / SECOND).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+        mended = fetch_weights(hub, hub_python, target, tmp_path / "home", "modelscope")
+
+    assert (cut.status, again.status, mended.status) == (0, 0, 0), cut.err + again.err + mended.err
+    assert weights_fetch.parse_downloaded_folder(HubDownload("modelscope", "baidu/ERNIE", ""), cut) == str(target)
+    assert parts.count(SECOND) > 1
+    assert nothing == []
+    assert (hub.sent, (target / SECOND).read_bytes() == raw) == ([SECOND], True)
+    assert weights.check_weights(target).is_whole is True
+    assert not (target / "pytorch_model.bin").exists()
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", ("huggingface", "modelscope"))
+def test_a_broken_shard(name: str, tmp_path: Path, hub_python: str) -> None:
+    """A shard that never has the hub's checksum ends the download, with both real clients."""
+    write_model(tmp_path / "hub/baidu/ERNIE")
+    with serve_hub(tmp_path / "hub") as hub:
+        hub.broken.add(SECOND)
+        done = fetch_weights(hub, hub_python, tmp_path / "t", tmp_path / "home", name, 300)
+
+    with pytest.raises(StepError, match="a downloaded file is corrupt"):
+        weights_fetch.parse_downloaded_folder(HubDownload(name, "baidu/ERNIE", ""), done)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ("huggingface", "modelscope"))
 @pytest.mark.parametrize(("status", "expected"), ((401, "requires authentication"), (404, "repository not found")))
-def test_hub_refuses(tmp_path: Path, hub_python: str, status: int, expected: str) -> None:
+def test_hub_refuses(tmp_path: Path, hub_python: str, status: int, expected: str, name: str) -> None:
     """A refusal of the hub is a message with a next step."""
     with serve_hub(tmp_path) as hub:
         hub.status = status
-        done = fetch_weights(hub, hub_python, tmp_path / "t", tmp_path / "home")
+        done = fetch_weights(hub, hub_python, tmp_path / "t", tmp_path / "home", name)
 
     with pytest.raises(StepError, match=expected):
-        weights_fetch.parse_downloaded_folder(HubDownload("huggingface", "baidu/ERNIE", ""), done)
+        weights_fetch.parse_downloaded_folder(HubDownload(name, "baidu/ERNIE", ""), done)
 
 
 def test_library_is_absent() -> None:

@@ -1,4 +1,4 @@
-"""Small models with real safetensors files, and a loopback hub that supports its client."""
+"""Small models with real safetensors files, and a loopback hub for the clients of Hugging Face and ModelScope."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import http.server
 import json
 import re
 import threading
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+MODELSCOPE = "/api/v1/models/"
 COMMIT = "c0ffee" + "0" * 34
 
 
@@ -51,13 +53,13 @@ def write_model(folder: Path, rows: int = 64) -> Path:
 class LocalHub(http.server.ThreadingHTTPServer):
     """Serves the folders below `root` as OWNER/NAME repositories; closes after `cut` bytes of a file.
 
-    `sent` are the files that were downloaded, not only inspected.
+    `sent` are the files that were downloaded, not only inspected; those that are `broken` come with another byte.
     """
 
     daemon_threads = True
 
     def __init__(self, root: Path) -> None:
-        self.root, self.cut, self.status, self.sent = root, 0, 0, list[str]()
+        self.root, self.cut, self.status, self.sent, self.broken = root, 0, 0, list[str](), set[str]()
         super().__init__(("127.0.0.1", 0), _HubHandler)
 
     @property
@@ -79,7 +81,10 @@ class _HubHandler(http.server.BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _unused, query = self.path.partition("?")
+        if path.startswith(MODELSCOPE):
+            self._answer_modelscope(path.removeprefix(MODELSCOPE), dict(urllib.parse.parse_qsl(query)))
+            return
         info = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/[^/]+|/tree/[^/]+)?", path)
         file = re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/([\w.-]+)", path)
         if self.server.status:
@@ -90,6 +95,21 @@ class _HubHandler(http.server.BaseHTTPRequestHandler):
             self._send_file(there)
         else:
             self._send_response(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+
+    def _answer_modelscope(self, path: str, query: Mapping[str, str]) -> None:
+        name, _unused, asked = path.partition("/repo")
+        folder = self.server.root / name
+        file = folder / query.get("FilePath", "").rpartition("/")[2]
+        if self.server.status or not folder.is_dir():
+            self._send_response(self.server.status or 404, b'{"Code": 404, "Success": false, "Message": "no"}', {})
+        elif asked == "/files":
+            listed = [_describe_for_modelscope(each) for each in sorted(folder.iterdir())]
+            answer = {"Code": 200, "Success": True, "Data": {"Files": listed}}
+            self._send_response(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+        elif asked == "" and file.is_file():
+            self._send_file(file)
+        else:
+            self._send_response(404, b"{}", {})
 
     def _make_listing(self, folder: Path, tree: bool) -> Any:
         files = sorted(folder.iterdir())
@@ -107,6 +127,8 @@ class _HubHandler(http.server.BaseHTTPRequestHandler):
         if wanted and (found := re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)):
             known["Content-Range"] = f"bytes {found[1]}-{len(content) - 1}/{len(content)}"
             content, status = content[int(found[1]) :], 206
+        if path.name in self.server.broken:
+            content = content[:-1] + bytes([content[-1] ^ 1])
         self._send_response(status, content, known)
 
     def _send_response(self, status: int, content: bytes, more: Mapping[str, str]) -> None:
@@ -129,6 +151,12 @@ def _describe_blob(path: Path) -> dict[str, Any]:
         return {}
     return {"lfs": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size,
                     "pointerSize": 130}}  # fmt: skip
+
+
+def _describe_for_modelscope(path: Path) -> dict[str, Any]:
+    sum_ = hashlib.sha256(path.read_bytes()).hexdigest()
+    known = {"Path": path.name, "Name": path.name, "Type": "blob", "Size": path.stat().st_size}
+    return {**known, "Sha256": sum_, "Revision": COMMIT, "IsLFS": path.suffix == ".safetensors"}
 
 
 def _make_etag(path: Path) -> str:

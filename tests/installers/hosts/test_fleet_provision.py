@@ -42,12 +42,12 @@ class ProvisionedFleet:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
-    def start_host(self, host: SshHost) -> None:
+    def start_host(self, host: SshHost, index: str = "") -> None:
         host.stop_sshd()
         host.variables = {
             "ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(host.home / "data"), "PIP_CONFIG_FILE": os.devnull,
             "LANG": "zh_CN.UTF-8",  # of these machines; who asks them speaks English
-            "PIP_INDEX_URL": self.index.base_url, "PIP_TRUSTED_HOST": self.index.address, "PIP_RETRIES": "1",
+            "PIP_INDEX_URL": index or self.index.base_url, "PIP_TRUSTED_HOST": self.index.address, "PIP_RETRIES": "1",
         }  # fmt: skip
         host.start_sshd(self.fleet.key)
         self.fleet.wait_for_sshd(host)
@@ -248,3 +248,19 @@ def test_nothing_is_left_where_that_is_asked(site: ProvisionedFleet) -> None:
     assert done.returncode == 0, done.stderr
     assert kept == ["attachments", "pyz"]
     assert not cache.exists()
+
+
+@pytest.mark.extended
+def test_the_site_of_the_user(site: ProvisionedFleet, empty: Path, tmp_path: Path) -> None:
+    """The hosts install from the index in the user's own settings, although their own leads nowhere."""
+    make_environments(site, empty)
+    for host in site.fleet.hosts:
+        site.start_host(host, "http://nobody.invalid/simple")
+    config = tmp_path / "site.toml"
+    config.write_text(f'[site]\nindex = "{site.index.base_url}"\n')
+    without = site.run_command("--yes")
+    done = site.run_command("--yes", "--config", str(config))
+
+    assert without.returncode == 4, without.stdout + without.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [read_versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]

@@ -34,6 +34,7 @@ WRAPPER = Path(__file__).with_name("runc_trimmed.py")
 PREFIX = "envcheck-engine-"  # short: the path of a unix socket has at most 107 bytes
 READY_S = 60.0  # a second on an idle machine
 END_S = 6.0  # then by force
+LAID_OVER = ("dev", "etc", "usr/lib", "usr/local", "var/log")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -117,10 +118,13 @@ def make_scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def start_engine(*options: str, root: Path | None = None, space: str = "") -> Iterator[DockerEngine]:
+def start_engine(
+    *options: str, root: Path | None = None, space: str = "", overlay: Path | None = None
+) -> Iterator[DockerEngine]:
     """A dockerd with its own socket, data folder, bridge and cgroup; with `root` its data is stored there.
 
-    With `space` it runs in this network namespace, without a bridge.
+    With `space` it runs in this network namespace, without a bridge; with `overlay` it sees the files and device nodes
+    of that folder among the machine's own.
     """
     require_engine()
     with make_scratch() as folder, contextlib.nullcontext("none") if space else _make_bridge() as bridge:
@@ -133,7 +137,7 @@ def start_engine(*options: str, root: Path | None = None, space: str = "") -> It
         )
         with _keep_etc_docker(), (folder / "log").open("wb") as log:
             there = ["nsenter", f"--net=/run/netns/{space}"] if space else []
-            child = _start_process([*there, *_add_private_mounts([*words, *options])], log)
+            child = _start_process([*there, *_add_private_mounts([*words, *options], overlay)], log)
             try:
                 _wait_for(lambda: _is_answering(folder / "s"), child, folder / "log")
                 yield DockerEngine(folder, data, child.pid)
@@ -146,21 +150,24 @@ def start_engine(*options: str, root: Path | None = None, space: str = "") -> It
 
 
 @contextlib.contextmanager
-def start_registry() -> Iterator[LocalRegistry]:
-    """An empty registry on a free loopback port, without TLS, which engines accept on loopback only."""
+def start_registry(host: str = "127.0.0.1", storage: Path | None = None, more: str = "") -> Iterator[LocalRegistry]:
+    """An empty registry on a free port, without TLS, which engines accept on loopback only.
+
+    `storage` is the data folder of another registry, `more` more YAML of its configuration, such as that of TLS.
+    """
     require_engine()
     with make_scratch() as folder:
-        address = f"127.0.0.1:{find_free_port()}"
+        address = f"{host}:{find_free_port()}"
         config = folder / "config.yml"
         config.write_text(
             f"version: 0.1\nlog: {{level: warn, accesslog: {{disabled: true}}}}\n"
-            f"storage: {{filesystem: {{rootdirectory: {folder / 'data'}}}, delete: {{enabled: true}}}}\n"
-            f"http: {{addr: '{address}'}}\n"
+            f"storage: {{filesystem: {{rootdirectory: {storage or folder / 'data'}}}, delete: {{enabled: true}}}}\n"
+            f"http:\n  addr: '{address}'\n{more}"
         )
         with (folder / "log").open("wb") as log:
             child = _start_process(["docker-registry", "serve", str(config)], log)
             try:
-                _wait_for(lambda: _is_serving(f"http://{address}/v2/"), child, folder / "log")
+                _wait_for(lambda: _is_serving(address), child, folder / "log")
                 yield LocalRegistry(folder, address, child.pid)
             finally:
                 _end_process(child)
@@ -218,9 +225,14 @@ def _start_process(argv: Sequence[str], log: object) -> subprocess.Popen[bytes]:
     )
 
 
-def _add_private_mounts(argv: Sequence[str]) -> list[str]:
+def _add_private_mounts(argv: Sequence[str], overlay: Path | None = None) -> list[str]:
     """Start a mount namespace: mounts of the engine are invisible to the machine, and /etc/docker is its own."""
-    script = 'mount -t tmpfs none /etc/docker && exec "$@"'
+    laid = [name for name in LAID_OVER if overlay and (overlay / name).is_dir()]
+    mounts = [f"mount -t overlay -o lowerdir={overlay}/{name}:/{name} none /{name}" for name in laid]
+    mounts += (
+        ["mount -t devpts -o ptmxmode=0666 none /dev/pts", "mount -t tmpfs none /dev/shm"] if "dev" in laid else []
+    )
+    script = " && ".join([*mounts, 'mount -t tmpfs none /etc/docker && exec "$@"'])
     return ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, "sh", *argv]
 
 
@@ -280,9 +292,9 @@ def _is_answering(path: Path) -> bool:
         return False
 
 
-def _is_serving(url: str) -> bool:
+def _is_serving(address: str) -> bool:
     try:
-        return requests.get(url, timeout=2).status_code == 200
+        return requests.get(f"http://{address}/v2/", timeout=2).status_code in (200, 400)  # 400: TLS is expected
     except requests.RequestException:
         return False
 

@@ -48,6 +48,7 @@ def make_project(folder: Path, files: Mapping[str, str]) -> str:
     """Create a repository with one commit, tagged v1; return the commit."""
     folder.mkdir(parents=True)
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "one"], ["tag", "v1"]):
