@@ -10,6 +10,7 @@ from envcheck.core.findings import format_ranges
 from envcheck.core.messages import NOTHING, Message, _, join, ngettext, verbatim
 from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.vendors import VENDORS
+from installers.recipes.own_recipe import find_own_job
 from launch.gates.context import GateContext
 from launch.gates.results import (
     build_environment,
@@ -47,6 +48,11 @@ def check_world_size(s: GateContext) -> Finding:
         "Choose parallel degrees whose product divides {processes}, or change --cards-per-node or --nnodes.",
         processes=processes,
     )
+    if find_own_job(s.recipe) is not None:
+        words = _(
+            "In the job, choose parallel degrees whose product divides {processes}, or another number of processes.",
+            processes=processes,
+        )
     return build_finding("gate.world", good, seen, diagnose(words, format_search_command(s.recipe, s.job, processes)))
 
 

@@ -489,3 +489,15 @@ def run_train(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "envcheck", "train", "--device", "cpu", *words],
         cwd=folder, env={**make_variables(folder / "home"), "PATH": path}, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
+
+
+def test_degrees_of_an_own_job_do_not_name_options_of_recipes(run_on: Run, programs: Path) -> None:
+    """Degrees that do not divide the processes are corrected in the job: --cards-per-node does not apply to it."""
+    settings = {**PADDLENLP, "finetuning_type": "lora", "tensor_parallel_degree": 3, "dataset_name_or_path": "./data"}
+    (programs / "n.json").write_text(json.dumps(settings))
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "n.json")
+    gates = read_gates(run_on("h200x8", "train", "--gates", "--json", "--", *words))
+
+    assert gates["world"]["status"] == "FAIL"
+    assert "--cards-per-node" not in gates["world"]["remedy"]["words"]
+    assert "PaddleNLP" in gates["memory"]["seen"] and "or framework" in gates["degrees"]["seen"]
