@@ -20,22 +20,23 @@ TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = (states.FAILED, states.UNSTARTED)
 # In the catalogue of explanations; options such as --search precede a command of the user's.
 _GENERIC = re.compile(r"\b(envcheck (?:plan|train)) --model MODEL --method METHOD((?: --[\w-]+(?: \w+)?)*)")
+_LOGS = "runs/<run>/log"  # there as well
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 TRACEBACK = "Traceback (most recent call last)"
 HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
 
 
 def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses with the run's model and method in the commands, or the file or command of an own job.
+    """Return the diagnoses with the run's log, model and method in the commands, or the file or command of an own job.
 
     Only plain names of the record are used.
     """
-    named = _name_job(record)
-    if not named:
-        return tuple(diagnoses)
+    named, folder = _name_job(record), record.get("folder")
+    logs = shlex.quote(f"{folder}/log") if isinstance(folder, str) and folder.isprintable() else _LOGS
 
     def name_job(text: str) -> str:
-        return _GENERIC.sub(lambda match: f"{match[1]}{match[2]} {named}", text)
+        text = text.replace(_LOGS, logs)
+        return _GENERIC.sub(lambda match: f"{match[1]}{match[2]} {named}", text) if named else text
 
     return tuple(dataclasses.replace(one, commands=tuple(map(name_job, one.commands))) for one in diagnoses)
 
