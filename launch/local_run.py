@@ -355,7 +355,7 @@ def _supervise_run(
             seen.stage, made, tidy, run, reporter.report_step, request.deadline_s, note_start, monitor
         )
     except StepError as err:
-        why = {"exit": {"code": err.code, "status": None}, "error": err.message}
+        why = {"exit": {"code": err.code, "status": None}, **record.list_error_values(err.message)}
         record.save_record(run, {**begun, **states.list_end_values(states.UNSTARTED), **why})
         reporter.report_end(states.UNSTARTED, err.code, err.message)
         raise

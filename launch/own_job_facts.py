@@ -77,7 +77,7 @@ def judge_recipe_programs(job: Job, is_here: bool = True) -> ScriptVerdict:
     """Return the programs that PATH does not have, of a recipe's job that runs in the user's own environment."""
     launcher = job.method.launcher
     is_named = bool(launcher) and not launcher[0].startswith("{")  # the interpreter is a placeholder
-    programs = own_job_reader.read_command_job(launcher).programs if is_named else ()
+    programs = own_job_reader.read_command_job(launcher, os.environ).programs if is_named else ()
     return replace(_judge_programs(programs, is_here), name=job.recipe.name)
 
 

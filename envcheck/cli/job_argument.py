@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,10 +59,12 @@ def read_own_job(words: Sequence[str], given: Iterable[str], others: Sequence[st
     named = files[0] if files else _("the command")
     if refused := next((name for name in (*SELECTING, *others) if name in given), None):
         raise _refuse_option(named, _find_word(context, refused))
+    from envcheck.job.installed_frameworks import find_installed_frameworks
+
     if not files:
         from envcheck.scripts.jobs.own_job_reader import read_command_job
 
-        return read_command_job(more)
+        return read_command_job(more, os.environ, find_installed_frameworks(os.environ))
     if len(files) > 1:
         raise UsageError(
             _("{command} takes one file, got {count}", command=context.command_path, count=len(files)),
@@ -70,7 +73,7 @@ def read_own_job(words: Sequence[str], given: Iterable[str], others: Sequence[st
     refuse_unreadable_file(files[0], context.command_path)
     from envcheck.scripts.jobs.own_job_reader import read_file_job
 
-    return read_file_job(files[0], more)
+    return read_file_job(files[0], more, os.environ, find_installed_frameworks(os.environ))
 
 
 def refuse_unreadable_file(file: str, command: str) -> None:

@@ -44,7 +44,23 @@ def _repeat_run(train: click.Command, folder: Path, more: Sequence[str]) -> int:
             _("repeat its command with `envcheck train`: see `request` in {folder}/run.json", folder=folder),
         )
     at = note.words.index("--") if "--" in note.words else len(note.words)
-    return run_words(train, note.typed_in, [*note.words[:at], *more, *note.words[at:]])
+    kept = drop_overridden(train, note.words[:at], more)
+    return run_words(train, note.typed_in, [*kept, *more, *note.words[at:]])
+
+
+def drop_overridden(train: click.Command, words: Sequence[str], more: Sequence[str]) -> list[str]:
+    """Return the words without the options of one value that are given in `more` as well."""
+    known = [param for param in train.params if isinstance(param, click.Option) and not param.multiple]
+    options = {name: param for param in known for name in (*param.opts, *param.secondary_opts)}
+    overridden = {options[name].name for word in more if (name := word.partition("=")[0]) in options}
+    kept, left = [], list(words)
+    while left:
+        word = left.pop(0)
+        option = options.get(word.partition("=")[0])
+        taken = [left.pop(0)] if option and not option.is_flag and "=" not in word and left else []
+        if option is None or option.name not in overridden:
+            kept += [word, *taken]
+    return kept
 
 
 def run_words(train: click.Command, typed_in: Path | None, words: Sequence[str]) -> int:

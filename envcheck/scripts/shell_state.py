@@ -38,10 +38,16 @@ def _find_no_file(_path: str, _cwd: str) -> Path | None:
 
 @dataclass(frozen=True)
 class ShellSurroundings:
-    """What a script starts with: the variables of the user's environment, and the files that it may source."""
+    """What a script starts with: the variables of the user's environment, and the files that it may source.
+
+    `script` is $0, the path of the script that runs, and `file` that of the script or sourced file that is read; "" if
+    unknown.
+    """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     find_file: Callable[[str, str], Path | None] = _find_no_file
+    script: str = ""
+    file: str = ""
 
 
 @dataclass
@@ -78,6 +84,9 @@ class ShellState:
         """Return the value of a variable: the script's, else that of the user's environment; None if unknown."""
         if (own := self.values.get(name)) is not None:
             return own
+        if name == "BASH_SOURCE" and self.surroundings.file:
+            word = ShellWord(self.surroundings.file, 0, 0)
+            return ShellValue(word, (word,))
         given = self.surroundings.variables.get(name)
         return None if given is None else ShellValue(ShellWord(given, 0, 0))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from envcheck.core.lint.script_model import UNKNOWN, ShellWord, SourceBlock, VariableUse
 from envcheck.scripts.shell_grammar import DEPTH, count_leading_blanks, read_text
 from envcheck.scripts.shell_state import LONGEST, MOST, ShellState, ShellValue
+from envcheck.scripts.trim_value import trim_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,11 +35,11 @@ _SPECIAL = frozenset("@*#?$!-0123456789_")
 
 @dataclass
 class WordReader:
-    """Reads words in a state; `inner` is called for command substitutions, `uses` collects the variables read."""
+    """Reads words in a state; `inner` reads the output of a substitution, `uses` collects the variables read."""
 
     block: SourceBlock
     state: ShellState
-    inner: Callable[[Node], None]
+    inner: Callable[[Node], str]
     uses: list[VariableUse]
     tested: bool = False
 
@@ -154,8 +155,8 @@ class WordReader:
             if got != UNKNOWN:
                 return got, False
         if kind in ("command_substitution", "process_substitution"):
-            self.inner(node)
-            return UNKNOWN, False
+            output = self.inner(node)
+            return (output if kind == "command_substitution" else UNKNOWN), False
         if kind == "arithmetic_expansion":
             return self._evaluate_arithmetic(node), False
         if kind == "brace_expression":
@@ -195,7 +196,9 @@ class WordReader:
 
     def _read_argument(self, name: str) -> str:
         got = self.state.arguments
-        if name.isdigit() and got is not None and name != "0":
+        if name == "0":
+            return self.state.surroundings.script or UNKNOWN
+        if name.isdigit() and got is not None:
             return got[int(name) - 1].text if int(name) <= len(got) else ""
         return UNKNOWN
 
@@ -218,6 +221,8 @@ class WordReader:
                 self.read_value(child, depth + 1)
         if count and not rest:
             return self._read_length(name, index), soft
+        if not (indirect or count or guard) and (trimmed := trim_value(got, rest)) is not None:
+            return trimmed, soft
         if indirect or count or (rest and guard not in (":?", "?")):
             return UNKNOWN, soft
         return got, soft

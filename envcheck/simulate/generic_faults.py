@@ -22,6 +22,7 @@ from envcheck.core.simulate.fault import (
 )
 from envcheck.core.simulate.machine import SimulatedProcess, SimulatedSystem
 from envcheck.simulate import host_answers, network_answers
+from envcheck.simulate.driver_upgrade import change_driver
 from envcheck.simulate.vendor_simulations import load_simulations
 
 LONGEST_HANG_S = 3600
@@ -67,11 +68,7 @@ def _degrade_topology(machine: SimulatedSystem, index: int | str | None) -> Simu
 
 def _downgrade_driver(machine: SimulatedSystem, wanted: int | str | None) -> SimulatedSystem:
     """Lower the driver's version but not the toolkit's, as on real machines in this state."""
-    assert machine.driver is not None
-    simulation = load_simulations()[machine.vendor]
-    old = str(wanted or simulation.old_driver)
-    cuda = simulation.cuda_of_driver.get(int(re.split(r"\D", old)[0]), machine.driver.cuda)
-    return replace(machine, driver=replace(machine.driver, version=old, library="", cuda=cuda))
+    return change_driver(machine, str(wanted or load_simulations()[machine.vendor].old_driver))
 
 
 def _mismatch_library(machine: SimulatedSystem, wanted: int | str | None) -> SimulatedSystem:

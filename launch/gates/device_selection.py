@@ -10,6 +10,7 @@ from envcheck.core.findings import format_ranges
 from envcheck.core.messages import NOTHING, Message, _, join, ngettext, verbatim
 from envcheck.core.model import Finding, Status, diagnose, fix, manual
 from envcheck.vendors import VENDORS
+from installers.recipes.own_recipe import find_own_job
 from launch.gates.context import GateContext
 from launch.gates.results import (
     build_environment,
@@ -47,6 +48,11 @@ def check_world_size(s: GateContext) -> Finding:
         "Choose parallel degrees whose product divides {processes}, or change --cards-per-node or --nnodes.",
         processes=processes,
     )
+    if find_own_job(s.recipe) is not None:
+        words = _(
+            "In the job, choose parallel degrees whose product divides {processes}, or another number of processes.",
+            processes=processes,
+        )
     return build_finding("gate.world", good, seen, diagnose(words, format_search_command(s.recipe, s.job, processes)))
 
 
@@ -156,6 +162,9 @@ def check_topology(s: GateContext) -> Finding:
         return build_finding(
             "gate.topology", None, _("cannot determine the links between the cards"), diagnose(words, *look)
         )
+    links = {link for row in found.topology.matrix.values() for link in row.values()}
+    if kind.module_link not in links:
+        return build_ok("gate.topology", _("the cards are linked by {links}", links=join(", ", sorted(links - {"X"}))))
     return _judge_module_pairs(s, group_by_module(found.topology, kind.module_link), roce == "1", look)
 
 

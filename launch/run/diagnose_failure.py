@@ -18,29 +18,38 @@ from launch.run.launcher import TrainingEnd
 
 TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = (states.FAILED, states.UNSTARTED)
-GENERIC = "--model MODEL --method METHOD"  # in the catalogue of explanations
+# In the catalogue of explanations; options such as --search precede a command of the user's.
+_GENERIC = re.compile(r"\b(envcheck (?:plan|train)) --model MODEL --method METHOD((?: --[\w-]+(?: \w+)?)*)")
+_LOGS = "runs/<run>/log"  # there as well
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 TRACEBACK = "Traceback (most recent call last)"
 HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
 
 
 def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses with the run's model and method in the commands, or the file of a user's own job.
+    """Return the diagnoses with the run's log, model and method in the commands, or the file or command of an own job.
 
     Only plain names of the record are used.
     """
-    model, method = (_plain_name(record.get(key)) for key in ("model", "method"))
-    own = f"--model {model} --method {method}"
+    named, folder = _name_job(record), record.get("folder")
+    logs = shlex.quote(f"{folder}/log") if isinstance(folder, str) and folder.isprintable() else _LOGS
+
+    def name_job(text: str) -> str:
+        text = text.replace(_LOGS, logs)
+        return _GENERIC.sub(lambda match: f"{match[1]}{match[2]} {named}", text) if named else text
+
+    return tuple(dataclasses.replace(one, commands=tuple(map(name_job, one.commands))) for one in diagnoses)
+
+
+def _name_job(record: Mapping[str, Any]) -> str:
+    """The words after the options of `envcheck plan` that name the job of a run, "" if unknown."""
     if isinstance(said := record.get("own"), Mapping):
+        if _is_file(said.get("source")):
+            return shlex.quote(str(said["source"]))
         words = said.get("command")
-        given = shlex.join(map(str, words)) if isinstance(words, list) else ""
-        own = shlex.quote(str(said.get("source"))) if _is_file(said.get("source")) else f"-- {given}" if given else ""
-    if not own or not model or not method:
-        return tuple(diagnoses)
-    return tuple(
-        dataclasses.replace(one, commands=tuple(text.replace(GENERIC, own) for text in one.commands))
-        for one in diagnoses
-    )
+        return f"-- {shlex.join(map(str, words))}" if isinstance(words, list) and words else ""
+    model, method = (_plain_name(record.get(key)) for key in ("model", "method"))
+    return f"--model {model} --method {method}" if model and method else ""
 
 
 def _is_file(source: object) -> bool:

@@ -126,6 +126,13 @@ def format_time(now: datetime) -> str:
     return now.astimezone(timezone.utc).isoformat(timespec="seconds")
 
 
+def list_error_values(why: str | None) -> Record:
+    """Return what went wrong as a sentence, and as a message that is translated when it is shown."""
+    if not why:
+        return {"error": None}
+    return {"error": redact_text(str(why)), "error_message": _to_safe_json(messages.describe(why))}
+
+
 def list_facts(known: Facts) -> Record:
     """Return the facts of the machine as JSON values, with the outcome of each tool but not its output."""
     plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))

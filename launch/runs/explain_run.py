@@ -86,7 +86,7 @@ def _diagnose_stop_rule(run: Run, record: Path) -> Diagnosis | None:
 
 def _diagnose_refusal(run: Run) -> Diagnosis:
     """Return the failed gates of the nodes as a diagnosis."""
-    text = _clean_text(run.get_text("error"))
+    text = restore(_clean_text(run.get_text("error")), run.said.get("error_message"), _clean_text)
     seen = Evidence(str(run.folder / NAME), 0, text, ours=text)
     why = _("The preflight checks failed on some nodes; the training was not started.")
     engine = next(key for key in REFUSED if isinstance(run.said.get(key), dict))

@@ -178,7 +178,8 @@ def _describe_exit(status: Any) -> str:
 
 def _describe_reason(said: dict[str, Any]) -> str:
     error, rule = said.get("error"), said.get("stopped")
-    return _describe_finding(rule) or (translate(error) if isinstance(error, str) else "")
+    why = translate(restore(error, said.get("error_message"))) if isinstance(error, str) else ""
+    return _describe_finding(rule) or why
 
 
 def _describe_warnings(said: dict[str, Any]) -> str:

@@ -214,7 +214,7 @@ def test_programs_of_a_script(
     monkeypatch.setenv("PATH", str(programs / "bin"))
     monkeypatch.chdir(programs)
     (programs / "run.sh").write_text(f"#!/bin/bash\n{text}\n")
-    script = own_job_facts.judge_script(read_file_job("run.sh"), Facts())
+    script = own_job_facts.judge_script(read_file_job("run.sh", environment=os.environ), Facts())
     (found,) = own_job.check_programs(Facts(wanted=MachineRequirements("run", "lora", "npu", script=script)))
 
     assert (found.status.name, seen in found.seen) == (status, True), found.seen
@@ -247,7 +247,7 @@ def test_template_closes_the_gate(run_on: Run, programs: Path) -> None:
     (check,) = json.loads(run_on("atlas-800t-a2", "doctor", "run.sh", "--only", "job.script", "--json").stdout)[
         "findings"
     ]
-    remarks = own_job_facts.lint_own_job(read_file_job("run.sh"), Facts()).remarks
+    remarks = own_job_facts.lint_own_job(read_file_job("run.sh", environment=os.environ), Facts()).remarks
 
     assert (gate["status"], check["status"]) == ("FAIL", "FAIL")
     assert "bash syntax error" in gate["evidence"][0]
@@ -408,7 +408,9 @@ def test_added_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str,
     """What is added to a command has the form that its framework takes."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.yaml").write_text(text)
-    own = own_recipe_builder.add_settings(read_file_job("my.yaml"), ("resume_from_checkpoint=c",))
+    own = own_recipe_builder.add_settings(
+        read_file_job("my.yaml", environment=os.environ), ("resume_from_checkpoint=c",)
+    )
 
     assert own.argv[-len(end) :] == end
 
@@ -419,7 +421,7 @@ def test_nothing_is_added_to_a_script(programs: Path, monkeypatch: pytest.Monkey
     (programs / "run.sh").write_text("torchrun train.py --max_steps 1 --lr 1\n")
 
     with pytest.raises(UsageError, match="is a script"):
-        own_recipe_builder.add_settings(read_file_job("run.sh"), ("resume_from_checkpoint=c",))
+        own_recipe_builder.add_settings(read_file_job("run.sh", environment=os.environ), ("resume_from_checkpoint=c",))
 
 
 @pytest.mark.slow
@@ -487,3 +489,15 @@ def run_train(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "envcheck", "train", "--device", "cpu", *words],
         cwd=folder, env={**make_variables(folder / "home"), "PATH": path}, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
+
+
+def test_degrees_of_an_own_job_do_not_name_options_of_recipes(run_on: Run, programs: Path) -> None:
+    """Degrees that do not divide the processes are corrected in the job: --cards-per-node does not apply to it."""
+    settings = {**PADDLENLP, "finetuning_type": "lora", "tensor_parallel_degree": 3, "dataset_name_or_path": "./data"}
+    (programs / "n.json").write_text(json.dumps(settings))
+    words = ("python", "-m", "paddle.distributed.launch", "--gpus", "0,1", "run_finetune.py", "n.json")
+    gates = read_gates(run_on("h200x8", "train", "--gates", "--json", "--", *words))
+
+    assert gates["world"]["status"] == "FAIL"
+    assert "--cards-per-node" not in gates["world"]["remedy"]["words"]
+    assert "PaddleNLP" in gates["memory"]["seen"] and "or framework" in gates["degrees"]["seen"]

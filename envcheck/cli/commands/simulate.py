@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -13,6 +13,9 @@ from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, flag, option
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
+
+if TYPE_CHECKING:
+    from installers.recipes.recipe import Recipe
 
 FOLDER = click.Path(path_type=Path)
 
@@ -46,7 +49,7 @@ class SimulateOptions(MachinesOption):
     provisioned: tuple[str, ...] = option(
         "--provisioned", multiple=True, metavar="RECIPE",
         shell_complete=shell_completion.complete_from(shell_completion.list_recipes),
-        help="Recipe to simulate as installed (repeatable).",
+        help="Recipe to simulate as installed, with its driver (repeatable).",
     )  # fmt: skip
     keep: Path | None = option("--keep", type=FOLDER, metavar="DIR", help="Keep the folder of simulated tools here.")
     command: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
@@ -67,6 +70,7 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
     from envcheck.simulate import listing as lists
     from envcheck.simulate import machine_file as described
     from envcheck.simulate import simulated_run
+    from envcheck.simulate.driver_upgrade import upgrade_driver
 
     if isinstance(request, ListMachinesOptions):
         click.echo(lists.as_json(request.machines) if request.as_json else lists.as_text(request.machines))
@@ -84,18 +88,27 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
         raise UsageError(
             _("no command specified"), _("envcheck simulate {machine} -- envcheck doctor", machine=request.machine)
         )
-    ready = known.apply_faults(machine, [known.parse_fault(text) for text in request.faults])
+    recipes = _find_recipes(request.provisioned)
+    upgraded = upgrade_driver(machine, _list_driver_minimums(recipes, machine.vendor))
+    ready = known.apply_faults(upgraded, [known.parse_fault(text) for text in request.faults])
     with simulated_run.write_machine_folder(ready, request.keep) as folder:
-        simulated_run.note_recipes(folder, _check_recipes(request.provisioned))
+        simulated_run.note_recipes(folder, [recipe.name for recipe in recipes])
         if words:
             return simulated_run.run_command(words, simulated_run.make_environment(folder))
         print_document({"folder": str(folder)}) if request.as_json else click.echo(lists.how_to_use(folder))
         return 0
 
 
-def _check_recipes(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the full names of the recipes; UsageError for an unknown one."""
+def _find_recipes(names: tuple[str, ...]) -> list[Recipe]:
+    """Return the recipes; UsageError for an unknown one."""
     from installers.recipes import catalogue
 
     known = catalogue.load_all(None) if names else ()
-    return tuple(catalogue.find_recipe(known, name).name for name in names)
+    return [catalogue.find_recipe(known, name) for name in names]
+
+
+def _list_driver_minimums(recipes: list[Recipe], vendor: str) -> list[str]:
+    """Return the oldest drivers that the recipes' jobs on the vendor's devices run with."""
+    wanted = ((each.device or recipe.device, each, recipe) for recipe in recipes for each in recipe.jobs)
+    found = (job.driver_minimum or recipe.driver_minimum for device, job, recipe in wanted if device == vendor)
+    return [minimum for minimum in dict.fromkeys(found) if minimum]

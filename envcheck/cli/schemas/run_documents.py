@@ -305,6 +305,7 @@ class RunDocument(Keys, like=NumberedDocument):
     cards: RunCards = optional_key("Highest values that the vendor tool showed.")
     ended: str | None = optional_key()
     error: str | None = optional_key("What is wrong, in one sentence; null if nothing is.")
+    error_message: MessageValues = optional_key("Template and values of `error`.")
     checkpoints: list[str] = optional_key("Paths of the checkpoints, the oldest first.")
     diagnoses: list[RunDiagnosis] = optional_key("Entries of the error catalogue that match the logs.")
     chat_source: ChatSource = optional_key("With `envcheck infer`: the model.")

@@ -80,9 +80,10 @@ def group_by_module(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
-# How near two devices are by the link that the tool prints; all other words (NV12, HCCS, XL) are direct links.
-_NEARNESS = {"SYS": 0, "NA": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
-_DIRECT = 5
+# How near two devices are by the link that the tool prints; all other words (NV12, HCCS, XL) are direct links.  SIO
+# joins the two dies of an Atlas A3 module.
+_NEARNESS = {"SYS": 0, "NA": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4, "SIO": 6}
+_DIRECT, _SAME_MODULE = 5, 6
 
 
 def choose_linked(topology: Topology | None, module_link: str, places: Sequence[int], count: int) -> tuple[int, ...]:
@@ -94,28 +95,40 @@ def choose_linked(topology: Topology | None, module_link: str, places: Sequence[
     free = sorted(places)
     if topology is None or count < 2 or free[-1] >= len(topology.names):
         return tuple(free[:count])
-    best = max((_grow_set(topology, first, free, count) for first in free), key=lambda each: each[0])
+    best = max((_grow_set(topology, first, free, count) for first in free), key=lambda each: each[:2])
     modules = group_by_module(topology, module_link) if module_link else ()
     if best[0] < _DIRECT and len(modules) == 2 and len(modules[0]) == len(modules[1]) and count % 2 == 0:
         pairs = [pair for pair in zip(*modules, strict=True) if set(pair) <= set(free)]
         if len(pairs) >= count // 2:
             return tuple(sorted(place for pair in pairs[: count // 2] for place in pair))
-    return best[1]
+    return best[2]
 
 
-def _grow_set(topology: Topology, first: int, free: Sequence[int], count: int) -> tuple[int, tuple[int, ...]]:
-    """Return (nearness of the farthest two, positions) of the set that grows from `first` by the nearest device."""
-    chosen, farthest = [first], _DIRECT
+def _grow_set(topology: Topology, first: int, free: Sequence[int], count: int) -> tuple[int, int, tuple[int, ...]]:
+    """Return (nearness of the farthest two, pairs of one module, positions) of the set that grows from `first`."""
+    chosen, farthest, pairs = (first,), _SAME_MODULE, 0
     while len(chosen) < count:
-        near = {
-            place: min(_measure_nearness(topology, place, other) for other in chosen)
-            for place in free
-            if place not in chosen
+        left = tuple(place for place in free if place not in chosen)
+        ranks = {
+            each: _rank_candidate(topology, each, chosen, left if len(chosen) < count - 1 else ()) for each in left
         }
-        place = max(near, key=lambda each: (near[each], each > first, -each))
-        farthest = min(farthest, near[place])
-        chosen.append(place)
-    return farthest, tuple(sorted(chosen))
+        place = max((*ranks[each], each > first, -each) for each in left)[-1] * -1
+        farthest, pairs = min(farthest, ranks[place][0]), pairs + ranks[place][1]
+        chosen = (*chosen, place)
+    return farthest, pairs, tuple(sorted(chosen))
+
+
+def _rank_candidate(
+    topology: Topology, place: int, chosen: Sequence[int], left: Sequence[int]
+) -> tuple[int, int, bool]:
+    """Return how good the device is as the next one: near, completes a module, begins one that `left` completes."""
+    near = min(_measure_nearness(topology, place, other) for other in chosen)
+    return near, _count_partners(topology, place, chosen), _count_partners(topology, place, left) > 0
+
+
+def _count_partners(topology: Topology, place: int, others: Sequence[int]) -> int:
+    """Return how many of the other devices are in the same module."""
+    return sum(_measure_nearness(topology, place, each) == _SAME_MODULE for each in others if each != place)
 
 
 def _measure_nearness(topology: Topology, one: int, other: int) -> int:

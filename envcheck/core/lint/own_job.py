@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from packaging.version import Version
+
 from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.core.secrets import redact_text, redact_words
@@ -84,6 +86,14 @@ class JobProgram:
 def is_script_source(source: str) -> bool:
     """Return whether the source of an own job, as in OwnJob.source, is a shell script."""
     return source != COMMAND and not source.endswith(CONFIG_SUFFIXES)
+
+
+@dataclass(frozen=True)
+class InstalledFrameworks:
+    """The frameworks of the environment that starts a job: commands in PATH, and the release of ms-swift."""
+
+    commands: frozenset[str] = frozenset()
+    swift: Version | None = None
 
 
 @dataclass(frozen=True)

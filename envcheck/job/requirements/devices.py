@@ -170,7 +170,7 @@ def check_degrees(facts: Facts) -> Iterator[Finding]:
     """The parallel degrees of the job divide the model's heads, layers and experts."""
     found = get_demand(facts).degrees
     if found is None:
-        yield skip(_("the planner does not know this model, or the job is not a training job"))
+        yield skip(_("the planner has no figures of this model or framework, or the job does not train"))
     elif found.fits:
         yield ok(found.reason)
     elif found.fits is None:

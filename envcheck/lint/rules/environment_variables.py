@@ -334,6 +334,7 @@ def _is_before(version: str, other: str) -> bool:
     return (versions.compare_versions(version, other) or 0) < 0
 
 
+_ABOVE_SCRIPT = re.compile(r"(?:\$\{?0|BASH_SOURCE)[^:]*?(?:/\.\.){2,}")
 _SETTINGS = re.compile(rb"[ \t]*(?:(?:export|unset)[ \t][^;&|]*|#.*)?")  # a line that sets variables, and nothing else
 
 
@@ -470,12 +471,17 @@ def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
             yield fail(assign, seen, _("List the interfaces with ip -br address. Names differ between hosts."))
 
 
+def _count_parents(word: ShellWord) -> int:
+    """How many directories a path goes up from an unknown one, or from the script; 0 if it is at most one."""
+    found = re.search(rf"{UNKNOWN}(/\.\.){{2,}}", word.text) or _ABOVE_SCRIPT.search(word.raw)
+    return found[0].count("..") if found else 0
+
+
 def find_relative_python_path(context: LintContext) -> Iterator[Remark]:
     """Find PYTHONPATH relative to the script's parents: valid at one depth only."""
     for script in context.scripts:
         for assign in script.assigns:
-            if assign.name == "PYTHONPATH" and re.search(rf"{UNKNOWN}(/\.\.){{2,}}", assign.word.text):
-                count = assign.word.text.count("..")
+            if assign.name == "PYTHONPATH" and (count := _count_parents(assign.word)):
                 relative = any(
                     j.script is script and j.program and re.match(r"\w[\w.-]*/", j.program.text) for j in context.jobs
                 )

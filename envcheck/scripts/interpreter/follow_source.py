@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from envcheck.core.lint.script_model import ShellCommand, ShellWord, SourceBlock
 from envcheck.scripts import shell_grammar
@@ -19,16 +20,20 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
     Its commands are not recorded: it is a file of its own, with its own lines.
     """
     words = command.words[1:]
-    raw = _read_file(walk, words[0]) if words and walk.nested < SOURCED else None
-    if raw is None:
+    path = walk.state.surroundings.find_file(words[0].text, walk.state.cwd) if words and walk.nested < SOURCED else None
+    raw = _read_file(path) if path is not None else None
+    if path is None or raw is None:
         return False
     block = SourceBlock("bash", raw, ((0, words[0].start),))
     inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
     arguments, before = walk.state.arguments, dict(walk.state.values)
     walk.state.arguments = words[1:] or arguments
+    outer = walk.state.surroundings
+    walk.state.surroundings = replace(outer, file=str(path.absolute()))
     root = shell_grammar.parse_shell(raw)
     inner.visit_node(root)
     walk.state.arguments = arguments
+    walk.state.surroundings = replace(walk.state.surroundings, file=outer.file)
     for name, value in walk.state.values.items():
         if value is not before.get(name):
             walk.state.assign_value(name, _place_value(value, words[0]))
@@ -41,10 +46,9 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
     return not (root.has_error or inner.script.opaque or inner.script.cut or inner.script.functions)
 
 
-def _read_file(walk: ShellWalk, word: ShellWord) -> bytes | None:
-    path = walk.state.surroundings.find_file(word.text, walk.state.cwd)
+def _read_file(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path is not None and path.stat().st_size <= LIMIT else None
+        return path.read_bytes() if path.stat().st_size <= LIMIT else None
     except OSError:
         return None
 

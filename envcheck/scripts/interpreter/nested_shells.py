@@ -42,7 +42,8 @@ def walk_nested_shell(walk: ShellWalk, command: ShellCommand) -> None:
 
 
 def _add_container_variables(state: ShellState, command: ShellCommand) -> ShellState:
-    """Add the variables that docker run -e passes."""
+    """Add the variables that docker run -e passes; $0 is no script there."""
+    state.surroundings = replace(state.surroundings, script="", file="")
     for container in find_containers([(ShellScript(SourceBlock("bash", b"", ((0, 0),))), command)]):
         for name, value, word in container.environment:
             state.assign_value(name, ShellValue(ShellWord(value, word.start, word.end, soft=word.soft)))

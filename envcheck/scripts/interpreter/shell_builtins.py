@@ -53,6 +53,8 @@ def _apply_cd(walk: ShellWalk, command: ShellCommand) -> None:
     texts = command.list_texts()[1:]
     if texts:
         walk.state.cwd = _join_folder(walk.state.cwd, next((text for text in texts if text != "--"), ""))
+        folder = walk.state.cwd if walk.state.cwd.startswith("/") else UNKNOWN
+        walk.state.assign_value("PWD", ShellValue(ShellWord(folder, command.start, command.end)))
 
 
 def _join_folder(cwd: str, target: str) -> str:

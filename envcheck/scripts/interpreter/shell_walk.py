@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from envcheck.core.lint.script_model import ShellScript, ShellWord, SourceBlock, VariableUse
+from envcheck.core.lint.script_model import UNKNOWN, ShellScript, ShellWord, SourceBlock, VariableUse
 from envcheck.scripts import shell_grammar
+from envcheck.scripts.interpreter.substitutions import read_output
 from envcheck.scripts.shell_grammar import DEPTH, measure_nesting, read_text
 from envcheck.scripts.shell_state import ShellState, ShellValue
 from envcheck.scripts.word_reader import WordReader
@@ -111,14 +112,16 @@ class ShellWalk:
         """Return a reader of words with the current state; it records variable uses in `uses`."""
         return WordReader(self.block, self.state, self._visit_substitution, uses, tested)
 
-    def _visit_substitution(self, node: Node) -> None:
-        """A command substitution: a subshell whose exit status is ignored."""
+    def _visit_substitution(self, node: Node) -> str:
+        """The output of a command substitution: a subshell whose exit status is ignored."""
         if self.place.substituted >= SUBSTITUTIONS:
             self.script.cut = True
-            return
+            return UNKNOWN
+        before = len(self.script.commands)
         with self.enter_subshell():
             inner = self.place.substituted + 1
             self.visit_all(node.named_children, guarded=True, last=True, pipeline=0, substituted=inner)
+        return read_output(node, self.script.commands[before:])
 
     def locate_node(self, node: Node) -> tuple[int, int]:
         """Return start and end of a node in the file, in bytes."""

@@ -37,7 +37,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "cp": ("context_parallel_size", "context_parallel_degree"),
     "optimizer": ("optim", "optimizer", "optimizer_type", "optimizer._component_"),
     "quant_bits": ("quantization_bit", "quant_bits"),
-    "data": ("dataset", "train_dataset_path", "data_path", "train_file", "dataset_name", "datasets", "train_data"),
+    "data": (
+        "dataset", "train_dataset_path", "data_path", "train_file", "dataset_name", "datasets", "train_data",
+        "dataset_name_or_path", "dataset._component_",
+    ),
     "output": ("output_dir", "save", "save_path", "output_path", "output", "checkpointer.output_dir", "save_dir"),
     "max_steps": ("max_steps", "train_iters", "max_train_steps", "max_steps_per_epoch"),
     "warmup": ("warmup_steps", "lr_warmup_iters"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.own_job import COMMAND, LABELS, JobValue, OwnJob, ValueState
+from envcheck.core.lint.own_job import COMMAND, LABELS, InstalledFrameworks, JobValue, OwnJob, ValueState
 from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ShellWord, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
@@ -26,7 +27,6 @@ from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOptio
 from envcheck.scripts.jobs.job_programs import list_programs
 from envcheck.scripts.jobs.option_names import EVAL_DATA, FAMILY_KITS, FEWEST_KEYS, KITS, NAMES, SIGNS, UNIQUE
 from envcheck.scripts.jobs.read_context import read_context
-from envcheck.scripts.jobs.swift_version import SWIFT_WITHOUT_OPTION, find_swift_version
 from envcheck.scripts.jobs.value_reader import ValueReader
 from envcheck.scripts.launchers import LAUNCHERS
 from envcheck.scripts.made_paths import is_made_by_script, list_makers, runs_only_readers
@@ -39,7 +39,12 @@ WEIGHT_FILES = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".ckpt", ".pdpar
 CONFIG = "config.json"
 _PATHS = ("/", "./", "../", "~/")
 _GLOB = re.compile(r"[*?\[{]")
+# `swift sft --config FILE` until 4.0.4, `swift sft FILE` from 4.1.0 on, which ignores --config.
+# Source: swift/cli/main.py of these releases.
+SWIFT_WITHOUT_OPTION = Version("4.1.dev0")
 SWIFTS = ("ms-swift", "ms-swift megatron")
+NO_VARIABLES: Mapping[str, str] = {}
+NONE_INSTALLED = InstalledFrameworks()
 _FORCED_CPU = ("use_cpu", "no_cuda", "cpu")
 
 
@@ -54,16 +59,22 @@ class JobSource:
     kind: str = ""
 
 
-def read_file_job(file: str, more: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> OwnJob:
+def read_file_job(
+    file: str,
+    more: Sequence[str] = (),
+    environment: Mapping[str, str] = NO_VARIABLES,
+    installed: InstalledFrameworks = NONE_INSTALLED,
+) -> OwnJob:
     """Return the job of a script or a configuration; `more` are further words of its command.
 
+    `environment` and `installed` are the variables and the frameworks that it starts with.
     Raises UsageError for a file that is not readable text, or starts no training.
     """
     source = source_file.read_source(file)
     kind = source_file.detect_kind(source)
     words = (file, *(("--", *more) if more else ()))
     if kind in ("yaml", "json"):
-        return _read_job(JobSource(source, (), words, file, kind), tuple(more), environment)
+        return _read_job(JobSource(source, (), words, file, kind), tuple(more), environment, installed)
     if kind != "bash":
         raise UsageError(
             _("{file} is neither a shell script nor a training configuration", file=file),
@@ -72,19 +83,22 @@ def read_file_job(file: str, more: Sequence[str] = (), environment: Mapping[str,
     start = ("./" + file if "/" not in file else file,) if os.access(file, os.X_OK) else ("bash", file)
     if not source.raw.startswith(b"#!"):
         start = ("bash", file)
-    return _read_job(JobSource(source, (*start, *more), words, file, kind), (), environment)
+    return _read_job(JobSource(source, (*start, *more), words, file, kind), (), environment, installed)
 
 
-def read_command_job(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> OwnJob:
+def read_command_job(
+    argv: Sequence[str],
+    environment: Mapping[str, str] = NO_VARIABLES,
+    installed: InstalledFrameworks = NONE_INSTALLED,
+) -> OwnJob:
     """Return the job of a command; a shell that runs a script is read like the script."""
     words = ("--", *argv)
     script = _find_script(argv)
     if script:
-        return _read_job(
-            JobSource(source_file.read_source(script), tuple(argv), words, script, "bash"), (), environment
-        )
+        source = JobSource(source_file.read_source(script), tuple(argv), words, script, "bash")
+        return _read_job(source, (), environment, installed)
     text = SourceFile("run.sh", (shlex.join(argv) + "\n").encode("utf-8", "replace"))
-    return _read_job(JobSource(text, tuple(argv), words, "", "bash"), (), environment)
+    return _read_job(JobSource(text, tuple(argv), words, "", "bash"), (), environment, installed)
 
 
 def _find_script(argv: Sequence[str]) -> str:
@@ -98,8 +112,9 @@ def _find_script(argv: Sequence[str]) -> str:
     return first if first.endswith((".sh", ".bash")) and Path(first).is_file() else ""
 
 
-def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str, str] | None) -> OwnJob:
-    outside = os.environ if environment is None else environment
+def _read_job(
+    source: JobSource, more: tuple[str, ...], outside: Mapping[str, str], installed: InstalledFrameworks
+) -> OwnJob:
     base = Path(source.name).absolute().parent if source.name else Path.cwd()
     context = _read_context(source, base, outside)
     _refuse_broken_config(source, context)
@@ -110,8 +125,8 @@ def _read_job(source: JobSource, more: tuple[str, ...], environment: Mapping[str
         job = make_config_job(alone)
     table = gather_options(job, files) if job is not None else OptionTable()
     table.options += _list_overrides(more)
-    kit = find_kit(job, table) if job is not None else ""
-    argv = source.argv or _make_command(source, kit, more, table, outside)
+    kit = find_kit(job, table, installed) if job is not None else ""
+    argv = source.argv or _make_command(source, kit, more, table, installed)
     if job is not None and kit in SWIFTS:
         job = _add_config_variables(job, table, outside)
     return _describe_job(source, context, job, files, table, kit, argv, outside, trainings)
@@ -169,12 +184,12 @@ def _list_overrides(more: Sequence[str]) -> list[PlacedOption]:
     return found
 
 
-def find_kit(job: TrainingJob, table: OptionTable) -> str:
+def find_kit(job: TrainingJob, table: OptionTable, installed: InstalledFrameworks = NONE_INSTALLED) -> str:
     """Return the framework of a job, as in KITS: by its command, its file, or the names of its options."""
     packages = find_packages(job)
     names = {option.name for option in table.options}
     if len(packages) > 1:  # ERNIEKit and PaddleFormers have the same keys, but for some names
-        return _choose_paddle_kit(names)
+        return _choose_paddle_kit(names, installed)
     if packages == ("ms-swift",) and job.launcher.name == "" and names & set(NAMES["tp"]):
         return "ms-swift megatron"
     if packages or job.launcher.name == "tune":
@@ -186,13 +201,13 @@ def find_kit(job: TrainingJob, table: OptionTable) -> str:
     return next((kit for kit, signs in SIGNS if len(signs & names) > 1), "")
 
 
-def _choose_paddle_kit(names: set[str]) -> str:
+def _choose_paddle_kit(names: set[str], installed: InstalledFrameworks) -> str:
     """ERNIEKit or PaddleFormers: by the names of the degrees, else by the one that is installed."""
     if any("parallel_size" in name for name in names):
         return "paddleformers"
     if any("parallel_degree" in name for name in names):
         return "erniekit"
-    return "erniekit" if shutil.which("erniekit") or not shutil.which("paddleformers-cli") else "paddleformers"
+    return "paddleformers" if installed.commands == {"paddleformers-cli"} else "erniekit"
 
 
 def _match_family(names: set[str]) -> str:
@@ -217,7 +232,7 @@ def _add_config_variables(job: TrainingJob, table: OptionTable, outside: Mapping
 
 
 def _make_command(
-    source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable, outside: Mapping[str, str]
+    source: JobSource, kit: str, more: tuple[str, ...], table: OptionTable, installed: InstalledFrameworks
 ) -> tuple[str, ...]:
     """The framework's command for a configuration file."""
     verb = KITS[kit].verb
@@ -229,8 +244,7 @@ def _make_command(
     if kit == "ms-swift" and table.find("rlhf_type") is not None:
         verb = ("swift", "rlhf")
     if kit in SWIFTS:
-        version = find_swift_version(verb[0], outside)
-        verb += ("--config",) if version is not None and version < SWIFT_WITHOUT_OPTION else ()
+        verb += ("--config",) if installed.swift and installed.swift < SWIFT_WITHOUT_OPTION else ()
     if kit == "torchtune":
         raise UsageError(
             _("{file} does not name its recipe of torchtune", file=source.name),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from envcheck.core.lint.context import LintContext, find_script_commands
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.script_model import ConfigBlock, ShellScript, SourceFile
+from envcheck.core.lint.script_model import ConfigBlock, ShellScript, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import ENGINES
@@ -33,7 +34,8 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
     and text.
     """
     blocks = source_file.split_blocks(file, kind)
-    walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file))
+    script = _locate_script(file, blocks, machine)
+    walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file, script, script))
     read: list[ConfigBlock] = [config_files.parse_config(block) for block in blocks if block.kind in ("yaml", "json")]
     for script in walked:
         read += config_files.read_heredoc_configs(file, script)
@@ -62,6 +64,13 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
         jobs[:MOST_JOBS],
         jobs_left_out=max(0, len(jobs) - MOST_JOBS),
     )
+
+
+def _locate_script(file: SourceFile, blocks: list[SourceBlock], machine: TargetMachine) -> str:
+    """The path of a file that is a script; "" if it runs elsewhere, or if the shell text is a part of the file."""
+    is_script = len(blocks) == 1 and blocks[0].kind == "bash" and blocks[0].whole
+    is_here = machine.live and machine.folder is not None
+    return str(Path(machine.folder or "", Path(file.name).name).absolute()) if is_script and is_here else ""
 
 
 def _collect_jobs(

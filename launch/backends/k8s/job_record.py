@@ -9,7 +9,6 @@ from typing import Any
 
 from envcheck.core.errors import EnvcheckError, StepError, describe_os_error
 from envcheck.core.messages import Message, _, join
-from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import manifests
 from launch.backends.k8s.api import Cluster
@@ -81,7 +80,7 @@ def record_submit_failure(run: Path, run_record: Record, why: str) -> None:
     """Save that the job could not be created."""
     status = {"code": StepError.code, "status": None}
     record.save_record(
-        run, {**run_record, **states.list_end_values(states.UNSTARTED), "exit": status, "error": redact_text(why)}
+        run, {**run_record, **states.list_end_values(states.UNSTARTED), "exit": status, **record.list_error_values(why)}
     )
 
 
@@ -104,7 +103,7 @@ def build_final_record(
         "exit": {"code": states.ENDS[how].code, "status": None},
         "ended": record.format_time(over),
         "seconds": seconds,
-        "error": error or _describe_failed_pods(pods),
+        **record.list_error_values(error or _describe_failed_pods(pods)),
     }
     done["kubernetes"] = {
         **run_record["kubernetes"],

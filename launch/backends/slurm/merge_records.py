@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, join, restore
 from launch.backends.slurm import node_reports
-from launch.run.record import NAME
+from launch.backends.slurm.node_reports import FailedGate
+from launch.run.record import NAME, list_error_values
 from launch.run.states import (
     ACTIVE,
     BY_DEADLINE,
@@ -26,6 +27,7 @@ from launch.run.states import (
 )
 
 MAX_NODES = 4096
+MOST_GATES = 8  # in the error of a record
 # The job ends like its worst node; worst first.
 WORST_FIRST = (FAILED, BY_RULE, BY_DEADLINE, UNSTARTED, *reversed(ACTIVE), BY_USER, SUCCEEDED)
 SLURM_STATES = {"CANCELLED": BY_USER, "TIMEOUT": BY_DEADLINE, "NODE_FAIL": LOST, "BOOT_FAIL": LOST}
@@ -93,7 +95,7 @@ def build_job_record(
         "first_failed_worker": first.values.get("first_failed_worker") if first else None,
         "diagnoses": [one for node in _sort_by_blame(nodes) for one in _as_list(node.values.get("diagnoses"))][:20],
         "checkpoints": next((c for node in nodes if (c := _as_list(node.values.get("checkpoints")))), []),
-        "error": _describe_error(refused, nodes, first),
+        **list_error_values(_describe_error(refused, nodes, first)),
     }
     done["slurm"] = {**record["slurm"], "state": state, "parts": [_summarize_node(node) for node in nodes]}
     return done
@@ -121,13 +123,18 @@ def _find_first_failed(nodes: Sequence[NodeRecord]) -> NodeRecord | None:
     return next((node for node in nodes if isinstance(node.values.get("first_failed_worker"), dict)), None)
 
 
-def _describe_error(refused: Record | None, nodes: Sequence[NodeRecord], first: NodeRecord | None) -> str | None:
+def _describe_failed_gate(gate: FailedGate, hosts: str) -> Message:
+    return _("{hosts}: {seen}", hosts=hosts, seen=_("{check}: {seen}", check=gate.name, seen=gate.reason))
+
+
+def _describe_error(refused: Record | None, nodes: Sequence[NodeRecord], first: NodeRecord | None) -> Message | None:
     if refused and not nodes:
         groups = node_reports.group_by_reason(node_reports.parse_verdict_values(refused))
-        return "; ".join(f"{hosts}: {gate.name}: {gate.reason}" for gate, hosts in groups)[:600]
+        return join("; ", (_describe_failed_gate(gate, hosts) for gate, hosts in groups[:MOST_GATES]))
     if first:
         return _("node {number} failed first; see {record}", number=first.number, record=first.folder / NAME)
-    return next((e for node in nodes if isinstance(e := node.values.get("error"), str)), None)
+    failed = next((node.values for node in nodes if isinstance(node.values.get("error"), str)), None)
+    return restore(failed["error"], failed.get("error_message")) if failed else None
 
 
 def _summarize_node(node: NodeRecord) -> Record:

@@ -37,7 +37,8 @@ class FailedGate:
     @property
     def reason(self) -> str:
         """The cause in one line, without the remedy: the first check that failed in this gate, else its finding."""
-        return (next(iter(self.evidence), "") or self.seen).partition(". ")[0].rstrip(".")
+        check = next(iter(self.evidence), "").partition(". ")[0].rstrip(".")
+        return check or self.seen
 
 
 @dataclass(frozen=True)

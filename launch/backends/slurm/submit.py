@@ -42,7 +42,7 @@ def submit_job(request: TrainRequest, planned: SlurmPlan) -> tuple[SlurmPlan, re
         failed = {
             **states.list_end_values(states.UNSTARTED),
             "exit": {"code": StepError.code, "status": None},
-            "error": why,
+            **record.list_error_values(why),
         }
         record.save_record(plan.run, {**run_record, **failed})
         raise StepError(

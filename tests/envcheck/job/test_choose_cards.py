@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from envcheck.cli import main
 from envcheck.core.derived.link_groups import choose_linked
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.facts import Facts, MachineRequirements, VendorFacts
-from envcheck.core.model import Device, Process
+from envcheck.core.model import Device, Process, Topology
 from envcheck.job import visible_cards
 from envcheck.job.choose_cards import CardQuery, choose_cards, number_cards
 from envcheck.vendors import VENDORS
@@ -199,6 +199,28 @@ def test_modules_and_linked_groups() -> None:
     assert choose_linked(groups, "", (0, 1, 2, 4, 5, 6, 7), 4) == (4, 5, 6, 7)
     assert choose_linked(groups, "", range(8), 2) == (0, 1)
     assert choose_linked(None, "", (3, 1), 1) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "chosen"),
+    (
+        (range(1, 16), 2, (2, 3)),
+        (range(1, 16), 4, (2, 3, 4, 5)),
+        ((1, 2, 3, 4, 6, 7), 4, (2, 3, 6, 7)),
+        ((1, 2, 3), 3, (1, 2, 3)),
+        ((1, 3, 5), 2, (1, 3)),
+        (range(16), 16, tuple(range(16))),
+    ),
+)
+def test_dies_of_few_modules(free: Sequence[int], count: int, chosen: tuple[int, ...]) -> None:
+    """Of modules with two dies, both are chosen where they are free: a job is on no more modules than it needs."""
+    names = tuple(f"Phy-ID{n}" for n in range(16))
+    matrix = {
+        a: {b: "X" if a == b else "SIO" if i // 2 == j // 2 else "HCCS_SW" for j, b in enumerate(names)}
+        for i, a in enumerate(names)
+    }
+
+    assert choose_linked(Topology(names, (), matrix), "HCCS", free, count) == chosen
 
 
 @given(

@@ -10,6 +10,7 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import OwnJob
+from envcheck.scripts.jobs.option_names import KITS, NAMES
 from envcheck.scripts.jobs.own_job_reader import read_command_job, read_file_job
 from envcheck.scripts.jobs.training_values import find_planner_model
 from launch.planner.own_fit import explain_unknown_job
@@ -393,3 +394,17 @@ def test_a_configuration_of_paddlenlp(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert (job.framework, job.unplanned_framework) == ("", "PaddleNLP")
     assert str(explain_unknown_job(job)) == "envcheck recognises PaddleNLP, but cannot plan its memory"
+
+
+HINTS = [
+    pytest.param(value, option, id=f"{kit or 'none'}-{value}")
+    for kit, defaults in KITS.items()
+    for value, option in defaults.options.items()
+    if value in ("model", "micro_batch", "seq_len", "lora_rank", "data", "output")
+]
+
+
+@pytest.mark.parametrize(("value", "option"), HINTS)
+def test_each_advised_option_is_read(value: str, option: str) -> None:
+    """The option that a screen advises for an unknown value is one from which the value is read."""
+    assert option in NAMES[value]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
-from envcheck.core.lint.own_job import OwnJob
+from envcheck.core.lint.own_job import InstalledFrameworks, OwnJob
 from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint.linter import lint_source
@@ -160,19 +161,59 @@ def test_json_with_tabs(folder: Path) -> None:
         ("4.10.0", ()),
         ("4.1.0.dev0", ()),
         ("10.0", ()),
-        ("unknown", ()),
         ("", ()),
     ),
 )
 def test_command_of_ms_swift(folder: Path, version: str, words: tuple[str, ...]) -> None:
     """The command of a file is what the installed release takes: with --config until 4.0, without from 4.1 on."""
-    program = folder / "bin" / "swift"
-    program.parent.mkdir()
-    program.touch(0o755)
-    (folder / "lib" / "python3.11" / "site-packages" / f"ms_swift-{version}.dist-info").mkdir(parents=True)
     Path("my.yaml").write_text("model: a/b\ntuner_type: lora\ndataset: x\nENV:\n  NPROC_PER_NODE: 2\n")
-    job = read_file_job("my.yaml", environment={"PATH": str(program.parent)})
+    job = read_file_job("my.yaml", installed=InstalledFrameworks(swift=Version(version) if version else None))
 
     assert job.argv == ("swift", "sft", *words, "my.yaml")
     assert job.cards == 2
-    assert read_file_job("my.yaml", environment={"PATH": "", "NPROC_PER_NODE": "4"}).cards == 4
+    assert read_file_job("my.yaml", environment={"NPROC_PER_NODE": "4"}).cards == 4
+
+
+FOLDER_WORDS = (
+    '"$(dirname "$0")"',
+    '"${0%/*}"',
+    '$(dirname $(realpath "$0"))',
+    '"$(cd "$(dirname "${BASH_SOURCE[0]}")" &>/dev/null && pwd)"',
+    "$(cd -- $(dirname -- $BASH_SOURCE); pwd -P)",
+)
+
+
+@pytest.mark.parametrize("words", FOLDER_WORDS)
+def test_files_next_to_a_script(folder: Path, words: str) -> None:
+    """A script is followed into the file next to it, and that one into its own neighbours, from any folder."""
+    (folder / "jobs").mkdir()
+    Path("jobs/settings.sh").write_text('export STEPS=7\n. "$(dirname "${BASH_SOURCE[0]}")/more.sh"\n')
+    Path("jobs/more.sh").write_text("export MODEL=a/b\n")
+    text = f"HERE={words}\nsource $HERE/settings.sh\ncd $HERE/..\n"
+    Path("jobs/run.sh").write_text(f"{text}torchrun train.py --model_name_or_path $MODEL --output_dir $PWD/out\n")
+    job = read_file_job("jobs/run.sh", environment={"PWD": "/elsewhere"})
+
+    found = {value.name: value.value for value in job.values}
+    assert found["model"] == "a/b"
+    assert Path(found["output"]).resolve() == folder.resolve() / "out"
+
+
+@pytest.mark.parametrize("words", ('"$(dirname $1)"', "$(dirname $0 | tail -1)", "$(find_folder)", "$(pwd)"))
+def test_folder_that_is_not_known(folder: Path, words: str) -> None:
+    """A folder that depends on more than the script's own path is unknown."""
+    Path("run.sh").write_text(f"HERE={words}\ntorchrun train.py --model_name_or_path a/b --output_dir $HERE/out\n")
+    job = read_file_job("run.sh", environment={})
+
+    (output,) = (value for value in job.values if value.name == "output")
+    assert output.value == ""
+
+
+def test_parameters_without_an_end(folder: Path) -> None:
+    """${name%pattern} and similar are read; a pattern with a variable is not."""
+    words = "${MODEL##*/} ${MODEL#*/} ${MODEL%%/*} ${MODEL%/*} ${MODEL%.x}"
+    start = "MODEL=a/b/c\ntorchrun train.py --model_name_or_path d/e --output_dir out --dataset"
+    Path("run.sh").write_text(f"{start} {words}\n")
+    Path("open.sh").write_text(f"{start} ${{MODEL%$END}}\n")
+    found = [read_file_job(name, environment={}).find_value("data") for name in ("run.sh", "open.sh")]
+
+    assert [value.value for value in found if value is not None] == ["c b/c a a/b a/b/c", ""]

@@ -92,6 +92,30 @@ def test_commands_name_the_file_of_an_own_job(tmp_path: Path) -> None:
     assert [one.commands for one in plain] == [one.commands for one in found]
 
 
+def test_commands_name_the_logs_of_the_run() -> None:
+    """A command about the logs of the run has their folder, in the form of a shell."""
+    entries = [entry for entry in catalogue.load_entries() if any("runs/<run>" in text for text in entry.commands)]
+    found = [causality.make_diagnosis(entry, {}, (), 1) for entry in entries]
+    named = diagnose_failure.name_own_job(found, {"folder": "/data/my runs/a"})
+
+    assert entries
+    assert all("'/data/my runs/a/log'" in " ".join(one.commands) for one in named)
+    assert not any("<run>" in text for one in named for text in one.commands)
+
+
+def test_commands_name_the_command_of_an_own_job() -> None:
+    """A command ends the line, after all options of `envcheck plan`; its model may be a path that no name is."""
+    entries = [entry for entry in catalogue.load_entries() if any("--model MODEL" in text for text in entry.commands)]
+    found = [causality.make_diagnosis(entry, {}, (), 1) for entry in entries]
+    own = {"source": "command", "command": ["torchrun", "train.py", "--data", r"a\1 b"]}
+    named = diagnose_failure.name_own_job(found, {"model": "/data/model", "method": "lora", "own": own})
+    plans = [text for one in named for text in one.commands if "envcheck plan" in text or "envcheck train -" in text]
+
+    assert len(plans) >= 4
+    assert all(text.endswith(r" -- torchrun train.py --data 'a\1 b'") for text in plans)
+    assert any("--search --" in text for text in plans)
+
+
 @pytest.mark.parametrize("how", ("succeeded", "user", "deadline", "rule"))
 def test_what_did_not_fail_has_no_cause(tmp_path: Path, how: str) -> None:
     """Errors that the training survived are not reported as the cause."""
