@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -61,6 +62,12 @@ _OTHER_PROMPT = re.compile(
     r"\s{0,8}(?:\([^()]{1,60}\)\s{0,4}){0,3}\[?[\w.-]{1,32}@([\w.-]{1,63})(?:[: ][^#$%|\]]{0,80})?\]?\s?[#$](?:\s|$)"
 )
 PROMPT_MARKS, PROMPT_ENDS = ("]# ", "]$ ", "~# ", "~$ "), ("]#", "]$", "~#", "~$")
+# Form → the numbers of its rows, and how many a row has at least that a mask or a wrap leaves.
+_ROW_NUMBERS = {
+    "log": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:C|W|%|MiB|MHz)(?!\S)"), 2),
+    "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
+}
+_ROW_LIMIT = 300  # characters of such a row
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -230,6 +237,8 @@ class PartSplitter:
         is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
         answers = filter(None, map(_ANSWER.match, last.lines[1 : _BETWEEN + 2]))
         is_answered = between > _BETWEEN or any(not (is_row and found["row"]) for found in answers)
+        if first.form == "csv" and line.count(",") > 1:  # rows above it may have masks
+            is_answered = is_answered and not _have_commas(last.lines[1:], line.count(","))
         if last.command and not last.form and (not is_answered if ours and first.form != FOREIGN else not between):
             last.form = first.form
             last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
@@ -237,8 +246,14 @@ class PartSplitter:
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
+            taken = taken or _take_damaged_rows(last.lines, line, first.form)
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _have_commas(lines: Sequence[str], count: int) -> bool:
+    """Return whether each line that is not blank has this number of commas."""
+    return all(line.count(",") == count for line in lines if line.strip())
 
 
 def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> LineMarks | None:
@@ -272,6 +287,20 @@ def _take_headless_rows(lines: list[str], first: str) -> list[str]:
     taken = lines[at:] if first.lstrip()[:1] == "|" and any(line.lstrip()[0] == "|" for line in lines[at:]) else []
     del lines[len(lines) - len(taken) :]
     return taken
+
+
+def _take_damaged_rows(lines: list[str], first: str, form: str) -> list[str]:
+    """Remove the last lines that are rows of the same form as the first readable one, and return them: each has as many
+    commas or some of its numbers."""
+    if form == "csv" and (commas := first.count(",")) > 1:
+        taken = takewhile(lambda line: line.count(",") == commas, reversed(lines))
+    elif form in _ROW_NUMBERS:
+        number, least = _ROW_NUMBERS[form]
+        taken = takewhile(lambda line: len(line) < _ROW_LIMIT and len(number.findall(line)) >= least, reversed(lines))
+    else:
+        return []
+    count = sum(1 for _ in taken)
+    return [lines.pop() for _ in range(count)][::-1]
 
 
 def _is_preamble(line: str, first: str) -> bool:
