@@ -43,7 +43,7 @@ def parse_machine_lines(paste: PastedOutput) -> Document | None:
     devices: list[Device] = []
     cut = False
     for at, line in enumerate(paste.lines):
-        found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and len(line) <= LINE_LIMIT else None
+        found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and "." in line and len(line) <= LINE_LIMIT else None
         if not found:
             continue
         words = _read_words(line[found.start() :], paste.lines[at + 1 : at + 1 + PIECES])
