@@ -10,6 +10,7 @@ from envcheck.core.messages import mark
 INTEL_REASON = mark("this is the output of Intel's xpu-smi, another program of the same name")
 
 # Patterns by a word that each of their matches has: a search for a word takes a hundredth of that for such a pattern.
+# A pattern that begins with a letter is faster than one that begins with \b.
 _INTEL = {
     "Intel": re.compile(r"Intel\(R\)|\bIntel XPU[- ]"),
     "Level Zero": re.compile(r"\bLevel Zero\b"),
@@ -26,13 +27,13 @@ _INTEL = {
     "Tile ID": re.compile(r"\bTile ID\b"),
     "GPU ": re.compile(r"\bGPU \d{1,2}/\d{1,2}\s"),
     "xpu-smi ": re.compile(
-        r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
+        r"xpu-smi (?<=\bxpu-smi )(?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
     ),
 }
 _OTHER = {
     "-SMI": re.compile(r"\|\s{0,40}(?:NVIDIA|PPU|HL|MX|MTHREADS|IX|ROCM|HY|MXSMI|BR|EFSMI|CN)-SMI\b"),
     "IX-ML": re.compile(r"\|\s{0,40}IX-ML\b"),
-    "SMI LOG": re.compile(r"\b(?:NV|IX)SMI LOG\b"),
+    "SMI LOG": re.compile(r"SMI LOG(?<=\b(?:NV|IX)SMI LOG)\b"),
     "smi_log>": re.compile(r"<(?:nvidia_smi|ixsmi_smi|ix_smi|mx_smi|ixsmi)_log>"),
     "npu-smi ": re.compile(r"\bnpu-smi \d"),
     "(UUID:": re.compile(r"(?:^|\n)\s{0,8}GPU \d{1,3}: \S.{0,80}\(UUID:"),

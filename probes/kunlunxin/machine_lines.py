@@ -49,7 +49,7 @@ def parse_machine_lines(paste: PastedOutput) -> Document | None:
     remarks: list[CellRemark] = []
     cut = False
     for at, line in enumerate(paste.lines):
-        found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and len(line) <= LINE_LIMIT else None
+        found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and "." in line and len(line) <= LINE_LIMIT else None
         below = paste.lines[at + 1 : at + 1 + PIECES]
         words = _read_words(line[found.start() :], below) if found else _read_masked_words(line, below)
         if not words:

@@ -48,7 +48,7 @@ class _OldTables:
 
 def parse_old_tables(paste: PastedOutput) -> Document | None:
     """Return the document of kind `table`, or None if there are no such tables."""
-    if "XPU-SMI" in paste.text:
+    if "XPU-SMI" in paste.text or not ("|" in paste.text or "Runtime Version" in paste.text):
         return None
     lines = unwrap_lines(paste.lines)
     tables = _read_rows([line.text for line in extract_table_lines(lines)[:ROWS_LIMIT]])

@@ -8,7 +8,7 @@ A border shows how many cells the rows below it have, so that rows with empty ce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 LEAST_LENGTH = 240  # characters of a line that may hold a table: no row of a table is longer
 _BORDER = re.compile(r"(?<![^\s|+])[+|](?:[-=]{3,}[+|]){1,16}(?=\s|[|+]|$)|(?<![^\s|])-{20,}(?=\s|[|]|$)")
@@ -31,16 +31,20 @@ def _expand_line(line: str) -> Iterator[str]:
         return
     if before := line[: borders[0].start()].strip():
         yield before
-    counts: list[int] = []  # cells of the rows so far, the latest first
+    counts: list[int] = []  # cells of the rows so far, each number once, the latest first
     for border, following in zip(borders, [*borders[1:], None], strict=True):
         yield border[0]
-        counts.insert(0, len(re.findall(r"[-=]{3,}", border[0])))
+        counts = _put_first(len(re.findall(r"[-=]{3,}", border[0])), counts)
         rows, after = _split_rows(line[border.end() : following.start() if following else None], counts)
         yield from rows
         if rows:
-            counts.insert(0, rows[0].count("|") - 1)
+            counts = _put_first(rows[0].count("|") - 1, counts)
         if after.strip():
             yield after.strip()
+
+
+def _put_first(number: int, numbers: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys([number, *numbers]))
 
 
 def _split_rows(text: str, counts: Sequence[int]) -> tuple[list[str], str]:
@@ -49,7 +53,7 @@ def _split_rows(text: str, counts: Sequence[int]) -> tuple[list[str], str]:
     The number of cells is that of the border above, else that of rows further above, else all are in one row.
     """
     *parts, after = text.split("|")
-    for cells in (*dict.fromkeys(counts), len(parts) - 1):
+    for cells in (*counts, len(parts) - 1):
         step = cells + 1
         if parts and len(parts) % step == 0 and not any(map(str.strip, parts[::step])):
             rows = ["|".join(("", *parts[at + 1 : at + step], "")) for at in range(0, len(parts), step)]

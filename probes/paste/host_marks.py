@@ -120,7 +120,7 @@ def find_title(lines: Sequence[str], at: int) -> tuple[str, int] | None:
 
 def split_one_line_title(line: str) -> tuple[str, str] | None:
     """Return the host and the first line of its output, which `ansible --one-line` prints behind its title."""
-    found = _ONE_LINE.match(line) if "(stdout)" in line else None
+    found = _ONE_LINE.match(line)
     return (found[1], line[found.end() :]) if found else None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
 
 from envcheck.core.tool_text import INPUT_LIMIT, LINE_LIMIT, strip_escapes
@@ -61,6 +61,7 @@ _ESCAPE_REST = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m")  # of each such e
 _ANSWERED = re.compile(r"[ \t]{0,80}>(?:[ \t]?>){0,8}(?:[ \t]|$)")
 _REMARK = re.compile(r"[ \t]{0,80}(?:#{1,3}|//+|;+|%+)[ \t]")
 _LEAST_REMARKS = 3
+_MOST_PREFIXES = 16  # of the tables in a text, the most common ones
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
 _MARK = re.compile(rf"{_INDENT}(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _PREFIXED_BORDER = re.compile(r"([^|+\n]{1,80}?(?:\|[ \t])?)(?:[+|](?:-{4}|={4})|-{20})")
@@ -162,22 +163,19 @@ def _strip_prefixed_tables(lines: list[str]) -> list[str]:
         return lines
     likely = (line for line in lines if line[:1] not in ("|", "+", "") and ("----" in line or "====" in line))
     found = [match[1] for line in likely if (match := _PREFIXED_BORDER.match(line))]
-    shapes = {_prefix_shape(prefix) for prefix in found if _MARK.fullmatch(prefix) or _PREFIX.fullmatch(prefix)}
-    prefixes = [_compile_shape(shape) for shape in shapes - {""}]
-    for prefix in prefixes:
-        lines = _cut_prefix(lines, prefix)
+    shapes = Counter(_prefix_shape(each) for each in found if _MARK.fullmatch(each) or _PREFIX.fullmatch(each))
+    for shape, _count in shapes.most_common(_MOST_PREFIXES):
+        lines = _cut_prefix(lines, _compile_shape(shape)) if shape else lines
     return lines
 
 
 def _strip_common(lines: list[str], pattern: re.Pattern[str], least: int = 2) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
-    sample = _take_sample(lines)
-    prefixes = [match[0] for line in sample if (match := pattern.match(line))]
-    enough = max(least, SHARE * len(sample))
+    prefixes, enough = _match_sample(lines, pattern, least)
     for shapes in (map(_prefix_shape, prefixes), (cut for prefix in prefixes for cut in _list_cuts(prefix, pattern))):
-        found = Counter(shapes)
-        shape = max(found, key=lambda one: (_count_lines(one, found), len(one)), default="")
-        if shape and _count_lines(shape, found) >= enough:
+        counts = _count_begins(shapes)
+        shape = max(counts, key=lambda one: (counts[one], len(one)), default="")
+        if shape and counts[shape] >= enough:
             return _cut_prefix(lines, _compile_shape(shape))
     return lines
 
@@ -206,13 +204,33 @@ def _prefix_shape(prefix: str) -> str:
     return " ".join(re.sub(r"\d{1,40}", "0", prefix).split())
 
 
-def _count_lines(shape: str, found: Counter[str]) -> int:
-    return sum(count for other, count in found.items() if (other + " ").startswith(shape + " "))
+def _count_begins(shapes: Iterable[str]) -> dict[str, int]:
+    """Return of how many shapes the words of each one are the first ones."""
+    found = Counter(shapes)
+    counts: Counter[str] = Counter()
+    for shape, count in found.items():
+        words = shape.split(" ")
+        for end in range(1, len(words) + 1):
+            counts[" ".join(words[:end])] += count
+    return {shape: counts[shape] for shape in found}
 
 
 def _is_common(lines: list[str], pattern: re.Pattern[str]) -> bool:
+    return bool(_match_sample(lines, pattern, least=2)[0])
+
+
+def _match_sample(lines: list[str], pattern: re.Pattern[str], least: int) -> tuple[list[str], float]:
+    """Return what the pattern matches in a sample, nothing if too few lines have it, and how many are enough."""
     sample = _take_sample(lines)
-    return sum(bool(pattern.match(line)) for line in sample) >= max(2, SHARE * len(sample))
+    enough = max(least, SHARE * len(sample))
+    others = len(sample) - enough
+    found: list[str] = []
+    for line in sample:
+        if match := pattern.match(line):
+            found.append(match[0])
+        elif (others := others - 1) < 0:
+            return [], enough
+    return found if others >= 0 else [], enough
 
 
 def _take_sample(lines: list[str]) -> list[str]:

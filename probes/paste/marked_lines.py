@@ -17,22 +17,28 @@ _BEFORE = (_BLANKS + _SIGNS).encode()  # also the single bytes of characters tha
 
 @dataclass(frozen=True)
 class LineMarks:
-    """The marks of lines, with zeros for all digits: words anywhere, words at the begin behind blanks and signs, and
-    the last two characters."""
+    """The marks of lines, with zeros for all digits: words anywhere, of which some count only beside another one, words
+    at the begin behind blanks and signs, and the last two characters."""
 
     words: tuple[bytes, ...]
+    pairs: tuple[tuple[bytes, bytes], ...]
     begins: tuple[bytes, ...]
     ends: frozenset[bytes]
 
 
-def make_marks(words: Iterable[str], begins: Iterable[str], ends: Iterable[str] = ()) -> LineMarks:
-    """Return the marks; a word that contains another one, and a begin that has a word, mark no further lines."""
+def make_marks(
+    words: Iterable[str], begins: Iterable[str], ends: Iterable[str] = (), pairs: Iterable[tuple[str, str]] = ()
+) -> LineMarks:
+    """Return the marks; a word that contains another one marks no further lines."""
     folded = {_fold_digits(word) for word in words}
+    both = {(_fold_digits(word), _fold_digits(other)) for word, other in pairs}
     needed = [word for word in folded if not any(other in word for other in folded - {word})]
     heads = {_fold_digits(begin) for begin in begins}
     if any(len(head) < _SHORTEST for head in heads):
         raise ValueError(f"a begin has fewer than {_SHORTEST} characters")
-    return LineMarks(tuple(sorted(needed)), tuple(sorted(heads)), frozenset(map(_fold_digits, ends)))
+    return LineMarks(
+        tuple(sorted(needed)), tuple(sorted(both)), tuple(sorted(heads)), frozenset(map(_fold_digits, ends))
+    )
 
 
 def _fold_digits(text: str) -> bytes:
@@ -76,6 +82,8 @@ def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:
     marked.update(_find_prefixed(text, marks))
     for word in marks.words:
         marked.update(_find_word(text, word))
+    for word, other in marks.pairs:
+        marked.update(line for line in _find_word(text, word) if other in line)
     return [at for at, line in enumerate(folded) if line in marked] if marked else []
 
 

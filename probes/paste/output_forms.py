@@ -34,8 +34,8 @@ def xml_head(root: str) -> str:
 class FirstLine:
     """A pattern of lines with which outputs of a form begin.
 
-    Each match contains one of `words`, or begins with one of `begins` behind blanks, bars, quotes and number signs, so
-    that only such lines are tried; without any, all lines are tried.
+    Each match contains one of `words`, and `also` with it, or begins with one of `begins` behind blanks, bars, quotes
+    and number signs, so that only such lines are tried; without any, all lines are tried.
     `repeats`: such lines may also follow within an output of the form; `extends`: within any output of the tool.  A
     line that repeats begins another output nevertheless where the rule `restart` finds so.
     """
@@ -47,6 +47,7 @@ class FirstLine:
     extends: bool = False
     restart: Restart | None = None
     begins: tuple[str, ...] = ()
+    also: str = ""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ _MARKS = {"table": "|", "info": "|", "vnpu": "|", "xml": "<", "query-text": ":",
 TABLE_FORMS = ("table", "info", "old-table", "vnpu")
 # Behind an empty line, a head above a rule with bars: the rules of the tools' tables have plus signs between cells.
 _MARKDOWN_TABLE = re.compile(
-    r"(?m)^[ \t]*\n[ \t]{0,8}\|[^\n]{1,400}\n[ \t]{0,8}\|(?:[ :]{0,2}-{2,80}[ :]{0,2}\|){2,30}[ \t]*"
+    r"\n[ \t]*\n[ \t]{0,8}\|[^\n]{1,400}\n[ \t]{0,8}\|(?:[ :]{0,2}-{2,80}[ :]{0,2}\|){2,30}[ \t]*"
     r"(?:\n[ \t]{0,8}\|[^\n]*)*"
 )
 _OTHER_LIMIT = 2000  # lines of an output of another form: a topology, a list, an error
@@ -106,6 +106,7 @@ class PartSplitter:
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple(forms)
+        self._program_words = {word for own in forms.values() for word in own.program_words or ("",)}
         self._program = re.compile("|".join(own.programs for own in forms.values()))
         self._marks = _make_marks([*self._starts], [*forms.values()])
         self._command = re.compile(
@@ -139,7 +140,7 @@ class PartSplitter:
                 outer, done = title[0], at + title[1]
                 parts.append(TextPart(host=outer, first=done))
                 continue
-            if one_line := split_one_line_title(line):
+            if "(stdout)" in line and (one_line := split_one_line_title(line)):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
             command = self._match_command(line)
@@ -174,6 +175,8 @@ class PartSplitter:
             parts.append(TextPart(host=outer or prompt, first=run_end))
             done = run_end
         parts[-1].lines += lines[done:]
+        while len(parts) > PARTS_LIMIT:
+            del parts[PARTS_LIMIT // 2]
         return parts
 
     def find_last_start(self, text: str) -> int | None:
@@ -213,7 +216,7 @@ class PartSplitter:
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
-        if not self._program.search(line):
+        if not any(map(line.__contains__, self._program_words)) or not self._program.search(line):
             return None
         watched = read_watch_head(line)
         found = self._command.fullmatch(watched[0] if watched else line)
@@ -260,9 +263,11 @@ def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> Li
     """Return the marks of which each line that begins a part has one; None if there are lines without any."""
     if not all([first.words or first.begins for first in starts] + [own.program_words for own in forms]):
         return None
-    words = [word for each in starts for word in each.words] + [word for own in forms for word in own.program_words]
+    words = [word for each in starts if not each.also for word in each.words]
+    words += [word for own in forms for word in own.program_words]
+    pairs = [(word, each.also) for each in starts if each.also for word in each.words]
     begins = [begin for each in starts for begin in each.begins]
-    return make_marks([*TITLE_WORDS, *PROMPT_MARKS, *words], [TITLE_RULE, *begins], (*TITLE_ENDS, *PROMPT_ENDS))
+    return make_marks([*TITLE_WORDS, *PROMPT_MARKS, *words], [TITLE_RULE, *begins], (*TITLE_ENDS, *PROMPT_ENDS), pairs)
 
 
 def _take_preamble(lines: list[str], first: str) -> list[str]:
@@ -310,9 +315,9 @@ def _is_preamble(line: str, first: str) -> bool:
 
 def drop_markdown_tables(text: str) -> str:
     """Return the text with empty lines for the tables of Markdown in it, which no tool prints."""
-    return (
-        _MARKDOWN_TABLE.sub(lambda found: "\n" * found[0].count("\n"), text) if "-|" in text or "- |" in text else text
-    )
+    if "-|" not in text and "- |" not in text:
+        return text
+    return _MARKDOWN_TABLE.sub(lambda found: "\n" * found[0].count("\n"), f"\n{text}")[1:]
 
 
 def cut_after_output(part: TextPart) -> str:

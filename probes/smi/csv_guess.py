@@ -44,8 +44,8 @@ def select_rows(candidates: Sequence[CsvRow]) -> list[CsvRow]:
     kept: list[CsvRow] = []
     for row in candidates:
         if len(row.cells) == width and all(len(cell) < CELL_LIMIT for cell in row.cells):
-            beside = {row.at - 1, row.at + 1} & (found | {each.at for each in kept[-1:]})
-            if row.at in found or (beside and any(map(_is_blank, row.cells))):
+            is_beside = bool({row.at - 1, row.at + 1} & found) or (bool(kept) and kept[-1].at == row.at - 1)
+            if row.at in found or (is_beside and any(map(_is_blank, row.cells))):
                 kept.append(row)
     return kept
 

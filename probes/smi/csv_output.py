@@ -52,15 +52,20 @@ def parse_csv(paste: PastedOutput) -> Document | None:
     samples = csv_samples.split_samples(sheet.names, sheet.rows) if is_loop else []
     if len(samples) < 2:
         return _make_document(paste, sheet)
-    latest = csv_samples.choose_last_complete(samples)
-    parts = [_make_document(paste, replace(sheet, rows=tuple(rows), truncated=False, unread=())) for rows in samples]
+    latest = csv_samples.choose_last_complete(samples) - len(samples)
+    sheets = [replace(sheet, rows=tuple(rows), truncated=False, unread=()) for rows in samples]
+    parts = [_make_document(paste, each) for each in sheets[-SAMPLES_LIMIT:]]
     return replace(
         parts[latest],
         kind="session",
         truncated=sheet.truncated,
-        detail={"parts": [describe_part("", part) for part in parts[-SAMPLES_LIMIT:]]},
-        remarks=(*(remark for part in parts for remark in part.remarks), *_remark_rows(paste, sheet)),
-        parts=tuple(parts[-SAMPLES_LIMIT:]),
+        detail={"parts": [describe_part("", part) for part in parts]},
+        remarks=(
+            *(remark for each in sheets[:-SAMPLES_LIMIT] for remark in _remark_cells(paste, each)),
+            *(remark for part in parts for remark in part.remarks),
+            *_remark_rows(paste, sheet),
+        ),
+        parts=tuple(parts),
     )
 
 
@@ -101,9 +106,10 @@ def _drop_unreadable(names: Sequence[str], cells: Sequence[str]) -> dict[str, st
 
 def _remark_cells(paste: PastedOutput, sheet: _CsvSheet) -> Iterator[CellRemark]:
     """Yield the cells without a readable value, with the field of Device or Process, else that of the query."""
-    mapped = PROCESS if "pid" in sheet.names else FIELDS
+    names = sheet.names
+    mapped = PROCESS if "pid" in names else FIELDS
     for row in sheet.rows:
-        for name, cell in zip(sheet.names, row.cells, strict=False):
+        for name, cell in zip(names, row.cells, strict=False):
             if csv_cells.rate_cell(name, cell) not in csv_cells.READABLE:
                 field = mapped.get(name, FIELDS.get(name, name))
                 yield CellRemark(paste.numbers[row.at], "memory_mib" if field == "memory" else field, cell)

@@ -56,7 +56,7 @@ def _list_keys(names: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[str
     process = (row["pid"],) if "pid" in row else ()
     for key in _KEYS:
         cell = row.get(key, "")
-        if rate_cell(key, cell) == CellRating.VALUE and (key == "index" or _TELLING.search(cell)):
+        if cell and rate_cell(key, cell) == CellRating.VALUE and (key == "index" or _TELLING.search(cell)):
             yield key, cell, *process
 
 

@@ -32,6 +32,8 @@ _READ: Mapping[str, Callable[[str | None], Any]] = {
     field.name: _READ_TYPE.get(str(field.type), _parse_text) for field in fields(Device)
 }
 
+_NO_VALUES: Mapping[str, Any] = vars(Device())
+
 
 def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     """Return a device; `cells` are by field of Device, others are ignored.  Without a printed index, `position` is
@@ -46,7 +48,11 @@ def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
 
 def complete_device(values: Mapping[str, Any], position: int) -> Device:
     """Return the device with these values; without an index, with its position."""
-    return Device(**values) if values.get("index") is not None else Device(**{**values, "index": position})
+    device = object.__new__(Device)  # a watch log has ten thousands; the method __init__ of a frozen class is slow
+    vars(device).update(_NO_VALUES, **values)
+    if device.index is None:
+        vars(device)["index"] = position
+    return device
 
 
 def is_field(name: str) -> bool:

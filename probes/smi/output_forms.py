@@ -48,7 +48,7 @@ SHARED_FORMS = (
     FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", begins=("gpu", "Date", "Time"), repeats=True),
     FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", begins=("GPU ",), repeats=True),
     FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
-    FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width),
+    FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width, also="0, "),
     DRIVER_LINE,
     FirstLine(
         "log",
@@ -56,6 +56,7 @@ SHARED_FORMS = (
         ("MiB",),
         repeats=True,
         restart=follows_other_line("MiB"),
+        also="0MiB",
     ),
     FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, restart=has_other_words),
     FirstLine(

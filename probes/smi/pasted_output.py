@@ -74,10 +74,13 @@ def clean_output(tool: SmiTool, raw: str) -> PastedOutput:
     """Return the cleaned lines. A mark such as '# ' or a time stamp is a prefix if most lines have the same."""
     raw = raw[:TEXT_LIMIT]
     lines, numbers = _number_lines(clean_characters(raw, LINE_LIMIT))
-    lines = strip_marks(lines)
-    if tool.own_words:
-        raw, lines = _share_words(tool, raw), _share_words(tool, "\n".join(lines)).split("\n")
-    return PastedOutput(tool, raw, tuple(lines), numbers)
+    return PastedOutput(tool, raw, tuple(strip_marks(lines)), numbers)
+
+
+def share_words(tool: SmiTool, paste: PastedOutput) -> PastedOutput:
+    """Return the output with the words that the formats have for the tool's own ones."""
+    raw = _replace_words(tool, paste.raw) if "<" in paste.raw else paste.raw  # read as XML alone
+    return PastedOutput(tool, raw, tuple(_replace_words(tool, paste.text).split("\n")), paste.numbers)
 
 
 def _number_lines(text: str) -> tuple[list[str], tuple[int, ...]]:
@@ -90,10 +93,11 @@ def _number_lines(text: str) -> tuple[list[str], tuple[int, ...]]:
     return [lines[at] for at in kept], tuple(kept)
 
 
-def _share_words(tool: SmiTool, text: str) -> str:
+def _replace_words(tool: SmiTool, text: str) -> str:
+    text = f"\n{text}"
     for own, shared in tool.own_words:
         text = re.sub(own, shared, text)
-    return text
+    return text[1:]
 
 
 @lru_cache(maxsize=4096)  # the tables of a watch log have many equal cells

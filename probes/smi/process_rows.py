@@ -70,8 +70,6 @@ def parse_damaged_row(head: str, cell: str) -> dict[str, str | None] | None:
 
 @lru_cache(maxsize=256)
 def _align_row(head: str, cell: str) -> Mapping[str, str | None] | None:
-    if not any(map(str.isdigit, cell)):
-        return None  # "No running processes found"
     columns = _list_columns(" ".join(head.split()))
     texts = align_words(cell, columns)
     valid = sum(bool(not each.has_words and each.form.fullmatch(texts.get(each.name, ""))) for each in columns)

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ _TITLE = re.compile(r"(?<!=)={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
 _GPU = re.compile(r"\s{0,40}GPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _PAIR = re.compile(r"(\s{0,40})([A-Za-z][^:\n]{0,60}?)\s{0,60}:(?:\s+(.*)|$)")
 _COMPLETE = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|\d+(?:\.\d+)? (?:MiB|W|C|MHz|%)|N/A")
+_NUMBER = re.compile(r"\d[\w.]*")
 _SECTION = re.compile(r"(\s{0,40})([A-Za-z][\w .()/-]{1,60})$")
 _KEYS = {"product name", "gpu uuid", "driver version", "persistence mode", "serial number", "vbios version", "bus id"}
 
@@ -66,6 +67,14 @@ _CONTINUED = {"gpu uuid": re.compile(r"[A-Z]{3}-\S+|N/A"), "bus id": re.compile(
 _ANY_CONTINUED = re.compile(rf".*\d.*|\[?N/A\]?|Enabled|Disabled|(?:{BRAND.pattern}).*", re.IGNORECASE)
 
 
+class _Pair(NamedTuple):
+    """A key in lower case with its value, "" without one, and the blanks before it."""
+
+    indent: int
+    key: str
+    value: str
+
+
 class _Value(NamedTuple):
     """The text of a value, and the index of its line."""
 
@@ -83,18 +92,25 @@ class _DeviceBlock:
 
     def find_value(self, section: str, key: str) -> str | None:
         """Return the text of a value; None if it is empty."""
-        return next((text for each in self.list_values(section, key) if (text := cell_value(each.text))), None)
+        found = self.values.get((section, key))
+        return cell_value(found.text) if found else None
 
-    def list_values(self, section: str, key: str) -> list[_Value]:
-        """Return the values; of several sections with that name the last one: those of MIG devices come first."""
-        found = [pairs[key] for name, pairs in self.sections if key in pairs and section in ("", name)]
-        return found[-1:] if section else found[:1]
+    @cached_property
+    def values(self) -> dict[tuple[str, str], _Value]:
+        """The values by section and key, of all sections by "".
+
+        Of several sections of a name the last one counts, because those of MIG devices come first; of all the first.
+        """
+        values = {(name, key): value for name, pairs in self.sections for key, value in pairs.items() if name}
+        for _, pairs in reversed(self.sections):
+            values.update({("", key): value for key, value in pairs.items()})
+        return values
 
 
 def parse_query_text(paste: PastedOutput) -> Document | None:
     """Return the document of kind `query-text`, or None if it is not such output."""
-    pairs = [found for line in paste.lines if ":" in line and (found := _match_pair(line))]
-    keys = {found[2].lower() for found in pairs if found[3]}
+    pairs = [pair for line in paste.lines if ":" in line and (pair := _match_pair(line))]
+    keys = {pair.key for pair in pairs if pair.value}
     titled = "smi log" in paste.lowercase_text and any(map(_TITLE.search, paste.lines))
     partial = _is_selection(paste.lines) or (paste.tool.accepts_fragments and _is_partial(paste.lines, keys))
     if not titled and not partial and len(keys & _KEYS) < 3:
@@ -116,9 +132,9 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
     return Document(
         paste.tool.name,
         "query-text",
-        tool_version=_find_version(whole, r"(ix-ml|nvidia-smi)\b"),
-        driver_version=_find_version(whole, r"(driver|kmd) version"),
-        cuda_version=_find_version(whole, r"cuda (umd )?version"),
+        tool_version=_find_version(whole, "ix-ml", "nvidia-smi"),
+        driver_version=_find_version(whole, "driver version", "kmd version"),
+        cuda_version=_find_version(whole, "cuda version", "cuda umd version"),
         runtime_version=_find_version(whole, paste.tool.runtime.lower()) if paste.tool.runtime else None,
         truncated=_is_truncated(paste, gpus),
         devices=tuple(_make_device(block, at, cells[at], partial) for at, block in enumerate(gpus)),
@@ -133,8 +149,9 @@ def parse_query_text(paste: PastedOutput) -> Document | None:
 
 
 @lru_cache(maxsize=4096)  # each line is matched some five times, and watch logs have many equal lines
-def _match_pair(line: str) -> re.Match[str] | None:
-    return _PAIR.match(line)
+def _match_pair(line: str) -> _Pair | None:
+    found = _PAIR.match(line)
+    return _Pair(len(found[1]), found[2].lower(), (found[3] or "").strip()) if found else None
 
 
 def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
@@ -158,18 +175,20 @@ def _find_glue(before: str, line: str, is_full: bool) -> str | None:
     An empty value goes on in a text of its form, which is no section at the margin of its key; another one further
     right than its key, or, below a full line (`is_full`), at the left edge.
     """
+    if _match_pair(line):
+        return None
     pair = _match_pair(before)
     if line.lstrip().startswith(":"):
         return "" if not pair and _SECTION.match(before.rstrip()) else None
-    if not pair or _match_pair(line) or _GPU.match(line) or _TITLE.search(line):
+    if not pair or _GPU.match(line) or _TITLE.search(line):
         return None
     indent = len(line) - len(line.lstrip())
-    if not pair[3]:
-        return " " if _is_value_of(pair[2].lower(), line.strip()) and not 0 < len(pair[1]) == indent else None
-    if indent > len(pair[1]) + 4:
-        return "" if pair[2].lower() in _IDENTIFIERS else " "
-    is_complete = _COMPLETE.fullmatch(pair[3].strip())
-    return "" if is_full and indent == 0 < len(pair[1]) and not is_complete else None
+    if not pair.value:
+        return " " if _is_value_of(pair.key, line.strip()) and not 0 < pair.indent == indent else None
+    if indent > pair.indent + 4:
+        return "" if pair.key in _IDENTIFIERS else " "
+    is_complete = _COMPLETE.fullmatch(pair.value)
+    return "" if is_full and indent == 0 < pair.indent and not is_complete else None
 
 
 def _is_value_of(key: str, text: str) -> bool:
@@ -189,7 +208,7 @@ def _is_selection(lines: tuple[str, ...]) -> bool:
     selected = (line for line in lines if line.strip() and "-smi" not in line)
     pairs = map(_match_pair, selected)
     first = next(pairs, None)
-    return first is not None and all(pair and pair[3] and pair[2].lower() in _STARTS for pair in chain((first,), pairs))
+    return first is not None and all(pair and pair.value and pair.key in _STARTS for pair in chain((first,), pairs))
 
 
 def _is_partial(lines: tuple[str, ...], keys: set[str]) -> bool:
@@ -201,21 +220,20 @@ def _split_blocks(lines: Sequence[tuple[int, str]], titled: bool, starts: tuple[
     """Return the blocks: a GPU starts at the line with its bus id, or, in a selection of fields, at the first of
     `starts` that the text has, such as its product name."""
     blocks = [_DeviceBlock()]
-    headed = any(_GPU.match(line) for _, line in lines)
-    keys = {pair[2].lower() for _, line in lines if (pair := _match_pair(line))} if len(starts) > 1 else set(starts)
+    headed = any(_GPU.match(line) for _, line in lines if "GPU" in line)
+    keys = {pair.key for _, line in lines if (pair := _match_pair(line))} if len(starts) > 1 else set(starts)
     start = next((key for key in starts if key in keys), "")
     skip_below: int | None = None  # indentation of "MIG Device", whose sections are not the GPU's
     for at, line in lines:
-        if gpu := _GPU.match(line):
+        if gpu := _GPU.match(line) if "GPU" in line else None:
             blocks.append(_DeviceBlock(gpu[1]))
             skip_below = None
         elif pair := _match_pair(line):
-            key, value = pair[2].lower(), (pair[3] or "").strip()
-            skip_below = skip_below if skip_below is not None and len(pair[1]) > skip_below else None
-            if not headed and key == start:
+            skip_below = skip_below if skip_below is not None and pair.indent > skip_below else None
+            if not headed and pair.key == start:
                 blocks.append(_DeviceBlock())
             if skip_below is None:
-                _store_pair(blocks[-1], key, _Value(value, at))
+                _store_pair(blocks[-1], pair.key, _Value(pair.value, at))
         elif (section := _SECTION.match(line.rstrip())) and (titled or len(blocks) > 1):
             if section[2].lower() == "mig device":
                 skip_below = len(section[1])
@@ -236,19 +254,17 @@ def _store_pair(block: _DeviceBlock, key: str, value: _Value) -> None:
         block.sections[-1][1].setdefault(key, value)
 
 
-def _find_version(block: _DeviceBlock, label: str) -> str | None:
-    for _, pairs in block.sections:
-        for key, value in pairs.items():
-            if re.match(label, key) and (found := re.match(r"\d[\w.]*", value.text)):
-                return found[0]
-    return None
+def _find_version(block: _DeviceBlock, *begins: str) -> str | None:
+    """Return the first version whose key begins with one of these words."""
+    values = (value for _, pairs in block.sections for key, value in pairs.items() if key.startswith(begins))
+    return next((found[0] for value in values if (found := _NUMBER.match(value.text))), None)
 
 
 def _find_cells(block: _DeviceBlock) -> dict[str, _Value]:
     """Return the cells of a device that are in the text, by field of Device: of several places the first value."""
     found: dict[str, _Value] = {}
     for name, places in _PLACES.items():
-        values = [value for place in places for value in block.list_values(*place)]
+        values = [value for place in places if (value := block.values.get(place))]
         if values:
             found[name] = next((value for value in values if cell_value(value.text)), values[0])
     return found
@@ -296,7 +312,7 @@ def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
     processes."""
     last = next((line for line in reversed(paste.lines) if line.strip()), "")
     pair = _match_pair(last)
-    if (pair and not pair[3]) or (not pair and last.startswith("  ") and _SECTION.match(last.rstrip())):
+    if (pair and not pair.value) or (not pair and last.startswith("  ") and _SECTION.match(last.rstrip())):
         return True
     full = [
         block for block in gpus if block.find_value("", "product name") and any(n == "pci" for n, _ in block.sections)
@@ -306,5 +322,5 @@ def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
 
 def _reaches_processes(block: _DeviceBlock) -> bool:
     return bool(block.processes) or any(
-        "processes" in name or any("processes" in key for key in pairs) for name, pairs in block.sections
+        "processes" in name or any("processes" in key for key in pairs) for name, pairs in reversed(block.sections)
     )

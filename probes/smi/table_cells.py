@@ -194,7 +194,6 @@ def read_cell_of_row(heading: tuple[str, ...], usual: tuple[str, ...], at: int, 
     return CellValues(values, tuple(_list_unread(cell, values)))
 
 
-@lru_cache(maxsize=1024)
 def find_places(
     heading: tuple[str, ...], usual: tuple[str, ...], cells: tuple[str, ...]
 ) -> tuple[tuple[str, int, int, int], ...] | None:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from envcheck.core.model import CellRemark, Document
@@ -29,6 +30,7 @@ _VERSION = r"\s*(?::\s*)?v?(\d[\w.]*)"
 _WARNING = re.compile(r"(?m)^[ \t]*WARNING:[ \t]*(\S.*)$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
 _TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
 _MEMORY = re.compile(r"\d\s?Mi?B\s*/")
 _READINGS = 3  # values with their forms that only a device's second row has
 _EXTRA = ("compute_mode", "display_active", "driver_model", "memory_text")
@@ -65,7 +67,8 @@ def parse_table(paste: PastedOutput) -> Document | None:
             reading.banners += 1
             if reading.banners > 1 and reading.devices:
                 break  # the next table of a `-l` loop, or of another host
-        if len(line.text) <= ROW_LIMIT:
+            reading.after_rule = False
+        elif len(line.text) <= ROW_LIMIT:
             _read_row(reading, paste, line, last=at == len(rows) - 1)
     return _make_document(paste, reading, rows) if reading.devices or reading.banners or reading.head else None
 
@@ -92,7 +95,8 @@ def _list_banner_rows(paste: PastedOutput, rows: Sequence[str]) -> set[int]:
     """Return the indices of the rows with the tool's name and a version."""
     text = "\n".join(rows)
     banner = paste.tool.banner + r"[^\S\n]*(?::[^\S\n]*)?(?:[\d<N]|Driver Version)"
-    return {text.count("\n", 0, found.start()) for found in re.finditer(banner, text)}
+    starts = [0, *(found.start() for found in re.finditer(banner, text))]
+    return set(accumulate(text.count("\n", *each) for each in pairwise(starts)))
 
 
 def _find_banners(rows: list[str]) -> set[str]:
@@ -109,8 +113,8 @@ class _RowForm:
     """What a row is by its text alone, whatever its digits.
 
     `title` is the section that it begins, `has_index` whether an index is before its first inner bar; `shapes` are its
-    cells with zeros for all digits, `begins` is whether the first one begins with an index.  The cells of the last row
-    end with their bars.
+    cells with zeros for all digits, the first of them at `start`, and `begins` is whether it begins with an index.  The
+    cells of the last row end with their bars.
     """
 
     is_rule: bool = False
@@ -118,6 +122,7 @@ class _RowForm:
     is_head: bool = False
     has_index: bool = False
     shapes: tuple[str, ...] = ()
+    start: int = 0
     begins: bool = False
     is_filled: bool = False
     is_last: bool = False
@@ -135,7 +140,8 @@ def _classify_shape(row: str, is_last: bool) -> _RowForm:
     parts = tuple(split_cells(row, drop_open=is_last))
     begins = _FIRST.match("|" + "|".join(parts) + "|") is not None
     title, is_head, has_index = _parse_title(row), bool(_HEAD.match(row)), bool(_FIRST.match(row))
-    return _RowForm(False, title, is_head, has_index, parts, begins, any(map(str.strip, parts)), is_last)
+    start = row.startswith("|")
+    return _RowForm(False, title, is_head, has_index, parts, start, begins, any(map(str.strip, parts)), is_last)
 
 
 def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, last: bool) -> None:
@@ -240,19 +246,29 @@ class _RowCells(NamedTuple):
 @lru_cache(maxsize=4096)  # a watch log repeats its rows
 def _read_cells(head: _Layout, number: int, row: str, form: _RowForm) -> _RowCells:
     """Return what a row has below this row of the head."""
-    heading, usual, parts = head.rows[number], head.usual[number], split_cells(row, drop_open=form.is_last)
-    places = table_cells.find_places(heading, usual, form.shapes)
+    places = _find_places(head, number, form)
     if places is not None:
-        texts = {name: parts[at][begin:end] if begin >= 0 else None for name, at, begin, end in places}
+        texts = {name: row[begin:end] if begin >= 0 else None for name, begin, end in places}
         return _RowCells(texts, device_cells.read_values(texts))
     texts = {}
     unread: list[tuple[str, str]] = []
-    for at, part in enumerate(parts[: len(heading)]):
+    heading, usual = head.rows[number], head.usual[number]
+    for at, part in enumerate(split_cells(row, drop_open=form.is_last)[: len(heading)]):
         values = table_cells.read_cell_of_row(heading, usual, at, part)
         texts.update(values.texts)
         unread += values.unread
         texts.update((name, None) for name, text in values.unread if not cell_words.is_failure(text))
     return _RowCells(texts, device_cells.read_values(texts), tuple(unread))
+
+
+@lru_cache(maxsize=4096)  # rows of a form differ by their digits
+def _find_places(head: _Layout, number: int, form: _RowForm) -> tuple[tuple[str, int, int], ...] | None:
+    """Return name, begin and end of each value in a row of this form, or None if a cell has another form than usual."""
+    found = table_cells.find_places(head.rows[number], head.usual[number], form.shapes)
+    starts = list(accumulate((len(cell) + 1 for cell in form.shapes), initial=form.start))
+    if found is None:
+        return None
+    return tuple((name, starts[at] + begin if begin >= 0 else -1, starts[at] + end) for name, at, begin, end in found)
 
 
 def _begins_device(reading: _TableState, head: _Layout, form: _RowForm) -> bool:
@@ -306,6 +322,8 @@ def _read_mig_row(reading: _TableState, paste: PastedOutput, line: TableLine, fo
 def _read_process_row(reading: _TableState, paste: PastedOutput, line: TableLine, form: _RowForm) -> None:
     parts = split_cells(line.text, drop_open=form.is_last)
     head, cell = reading.process_head, parts[0] if len(parts) == 1 else ""
+    if not _DIGIT.search(cell):
+        return  # "No running processes found"
     if row := process_rows.parse_process_row(head, cell) or process_rows.parse_damaged_row(head, cell):
         reading.processes.append(row)
         reading.unread += [(line, name, text) for name, text in process_rows.list_unreadable(head, row)]

@@ -16,7 +16,8 @@ from probes.smi.pasted_output import PastedOutput, cell_value
 
 _AFFINITY = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
 _TAILS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-_DEVICE = re.compile(r"(?:[GX]PU|OAM)\d{1,4}$")  # `xpu-smi topo -mo` names the modules
+_NAMES = ("GPU", "XPU", "OAM")  # `xpu-smi topo -mo` names the modules
+_DEVICE = re.compile(rf"(?:{'|'.join(_NAMES)})\d{{1,4}}$")
 _LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\S.*)$")
 _NIC = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*$")
 HEAD_LINES = 6  # of a wrapped header, and the first row
@@ -57,8 +58,10 @@ def parse_topology(paste: PastedOutput) -> Document | None:
 
 
 def _is_head(line: str) -> bool:
+    if line.lstrip()[:3] not in _NAMES:
+        return False
     words = line.split()
-    return bool(words) and bool(_DEVICE.match(words[0])) and (len(words) == 1 or words[1].upper() != "X")
+    return bool(_DEVICE.match(words[0])) and (len(words) == 1 or words[1].upper() != "X")
 
 
 def _read_columns(lines: list[str], at: int) -> tuple[list[str], int] | None:

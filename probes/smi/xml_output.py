@@ -61,9 +61,8 @@ def parse_xml(paste: PastedOutput) -> Document | None:
     """Return the document of kind `xml`, or None if the text has no such root element."""
     if "<" not in paste.raw:
         return None
-    text = (
-        paste.raw if re.search(rf"[^\n]{{{LINE_LIMIT}}}", paste.raw) else paste.text
-    )  # the whole document may be on one line
+    is_long = max(map(len, paste.raw.split("\n"))) >= LINE_LIMIT  # the whole document may be on one line
+    text = paste.raw if is_long else paste.text
     found = _ROOT.search(text)
     if not found:
         return None

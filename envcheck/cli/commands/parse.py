@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -34,7 +34,14 @@ WHOLE_BYTES = 2 << 20  # bytes read as a whole; of longer input, only the output
 BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
 FEW = 6  # values that are rendered one by one, which takes less time than the call of an encoder
-_PLAIN, _CONTAINERS = frozenset((type(None), bool, int, str)), frozenset((dict, list))
+# Type → function that renders its values.
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    str: encode_basestring,
+}
+_CONTAINERS = frozenset((dict, list))
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
 
@@ -171,32 +178,26 @@ def _render_json(value: Any, outer: str) -> str:
     `outer` is the line break with the indent of the value itself.
     """
     if type(value) not in _CONTAINERS or not value:
-        return _render_scalar(value)
+        return _make_encoder("").encode(value)
     inner = f"{outer}  "
     if len(value) > FEW and _is_flat(value.values() if type(value) is dict else value):
         text = _make_encoder(inner).encode(value)
         return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}"
     if type(value) is dict:
-        rows = [f"{encode_basestring(key)}: {_render_json(item, inner)}" for key, item in value.items()]
+        rows = [f"{encode_basestring(key)}: {_render_item(item, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(rows)}{outer}}}"
     if all(map(_is_flat_object, value)):
         # One call for all rows; in the text, only what separates rows and values has line breaks.
         deep = f"{inner}  "
         flat = _make_encoder(deep).encode(value)[2:-2].replace(f"}},{deep}{{", f"{inner}}},{inner}{{{deep}")
         return f"[{inner}{{{deep}{flat}{inner}}}{outer}]"
-    return f"[{inner}{f',{inner}'.join([_render_json(item, inner) for item in value])}{outer}]"
+    return f"[{inner}{f',{inner}'.join([_render_item(item, inner) for item in value])}{outer}]"
 
 
-def _render_scalar(value: Any) -> str:
-    """Return the text of a value without values of its own: an encoder takes ten times as long for it."""
-    kind = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if value is None:
-        return "null"
-    if kind is bool:
-        return "true" if value else "false"
-    return str(value) if kind is int else _make_encoder("").encode(value)
+def _render_item(value: Any, outer: str) -> str:
+    """Return the text of a value: for one without values of its own, an encoder takes ten times as long."""
+    render = _SCALARS.get(type(value))
+    return render(value) if render else "[]" if value == [] else _render_json(value, outer)
 
 
 def _is_flat_object(value: Any) -> bool:
@@ -288,12 +289,12 @@ def _make_plain(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() else value
     if kind in (list, tuple):
-        return [item if type(item) in _PLAIN else _make_plain(item) for item in value]
+        return [item if type(item) in _SCALARS else _make_plain(item) for item in value]
     if names := _list_fields(kind):
         own = vars(value)
         value = own if len(own) == len(names) else {name: getattr(value, name) for name in names}
     if names or isinstance(value, Mapping):
-        return {key: item if type(item) in _PLAIN else _make_plain(item) for key, item in value.items()}
+        return {key: item if type(item) in _SCALARS else _make_plain(item) for key, item in value.items()}
     return value
 
 

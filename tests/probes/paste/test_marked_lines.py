@@ -20,10 +20,10 @@ except ImportError:  # before Python 3.11
 GAP = "\0"  # any characters
 FORMS = {tool: importlib.import_module(module).FORMS for tool, module in PARSERS.items()}
 PATTERNS = {
-    f"{tool} {first.form} {first.pattern[:30]}": (first.pattern, first.words, first.begins)
+    f"{tool} {first.form} {first.pattern[:30]}": (first.pattern, first.words, first.begins, first.also)
     for tool, forms in FORMS.items()
     for first in (*forms.own, *forms.shared)
-} | {f"{tool} programs": (forms.programs, forms.program_words, ()) for tool, forms in FORMS.items()}
+} | {f"{tool} programs": (forms.programs, forms.program_words, (), "") for tool, forms in FORMS.items()}
 
 
 def list_texts(items: Sequence[tuple[Any, Any]]) -> Iterator[str]:
@@ -57,25 +57,29 @@ def list_item_texts(operation: str, argument: Any) -> Iterator[str]:
         yield GAP
 
 
-def has_mark(text: str, words: tuple[str, ...], begins: tuple[str, ...]) -> bool:
-    return any(word in text for word in words) or text.lstrip(f'{GAP}|"#').startswith(begins)
+def has_mark(text: str, words: tuple[str, ...], begins: tuple[str, ...], also: str = "") -> bool:
+    has_both = also.replace("0", GAP) in text and any(word in text for word in words)
+    return has_both or text.lstrip(f'{GAP}|"#').startswith(begins)
 
 
-@pytest.mark.parametrize(("pattern", "words", "begins"), PATTERNS.values(), ids=PATTERNS)
-def test_marks_are_in_all_matches(pattern: str, words: tuple[str, ...], begins: tuple[str, ...]) -> None:
-    """Whatever a pattern matches has one of its words or begins, and no pattern is without."""
-    without = [text for text in list_texts(regex_parser.parse(pattern)) if not has_mark(text, words, begins)]
+@pytest.mark.parametrize(("pattern", "words", "begins", "also"), PATTERNS.values(), ids=PATTERNS)
+def test_marks_are_in_all_matches(pattern: str, words: tuple[str, ...], begins: tuple[str, ...], also: str) -> None:
+    """Whatever a pattern matches has one of its words, with the other one, or begins, and no pattern is without."""
+    without = [text for text in list_texts(regex_parser.parse(pattern)) if not has_mark(text, words, begins, also)]
 
     assert words or begins
     assert without == []
 
 
-@pytest.mark.parametrize(("words", "begins"), [(("NVIDIA-SMI",), ()), (("smi",), ()), ((), ("NVIDIA-SMI",))])
-def test_wrong_marks_are_noticed(words: tuple[str, ...], begins: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "begins", "also"),
+    [(("NVIDIA-SMI",), (), ""), (("smi",), (), ""), ((), ("NVIDIA-SMI",), ""), (("smi", "SMI"), (), ": ")],
+)
+def test_wrong_marks_are_noticed(words: tuple[str, ...], begins: tuple[str, ...], also: str) -> None:
     """A mark that only some matches have fails the test above."""
     texts = list_texts(regex_parser.parse(r"\s*NVIDIA-SMI (?:has failed|couldn)|nvidia-smi: [A-Za-z]"))
 
-    assert not all(has_mark(text, words, begins) for text in texts)
+    assert not all(has_mark(text, words, begins, also) for text in texts)
 
 
 def test_marked_lines_are_found_like_line_by_line() -> None:
@@ -86,6 +90,7 @@ def test_marked_lines_are_found_like_line_by_line() -> None:
     assert find_marked_lines(lines, make_marks(["x"], [])) == [at for at, line in enumerate(lines) if "x" in line]
     assert find_marked_lines(lines, make_marks([], ["word"])) == [3, 8]
     assert find_marked_lines([""], make_marks(["word"], ["---"])) == []
+    assert find_marked_lines(lines, make_marks([], [], pairs=[("word", "end")])) == [7]
 
 
 def test_lines_that_differ_by_digits_are_searched_once() -> None:
