@@ -13,7 +13,6 @@ import gc
 import json
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_leaves
 
-from tests.launch.memory.count_torch import PRODUCTS, StorageLedger, multiply_in_fp32
+from tests.launch.memory.storage_ledger import StorageLedger
 
 LOW, FULL = torch.bfloat16, torch.float32
 
@@ -32,7 +31,7 @@ class RankLedger(StorageLedger):
     """Storages of one rank from the start, also those that change their size, by phase; `host` ones do not count."""
 
     def __init__(self, vocab: int) -> None:
-        super().__init__((), vocab)
+        super().__init__(vocab)
         self.host: set[int] = set()
         self.marks: list[tuple[str, int]] = []
         self.resize = torch.UntypedStorage.resize_
@@ -42,7 +41,7 @@ class RankLedger(StorageLedger):
 
         def resize_and_record(storage: torch.UntypedStorage, size: int) -> Any:
             result = resize(storage, size)
-            ledger.open_storage(storage, "resized")
+            ledger.record_storage(storage, "resized")
             return result
 
         torch.UntypedStorage.resize_ = resize_and_record
@@ -53,72 +52,27 @@ class RankLedger(StorageLedger):
         torch.UntypedStorage.resize_ = self.resize
         super().__exit__(*error)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = multiply_in_fp32(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self.record_storage(leaf, str(func))
-        return result
-
-    def record_storage(self, tensor: torch.Tensor, by: str = "") -> int | None:
-        tensor = getattr(tensor, "_local_tensor", tensor)
-        if tensor.device.type != "cpu":
-            return None
-        number = self.open_storage(tensor.untyped_storage(), f"{by} {tuple(tensor.shape)} {tensor.dtype}")
-        if tensor.dim() > 1 and tensor.shape[-1] == self.vocab and tensor.requires_grad is not None:
-            self.wide.add(number)
-        return number
-
-    def open_storage(self, storage: torch.UntypedStorage, text: str) -> int:
-        """Return the number of the storage; a changed size ends one and begins another."""
-        key, size = storage._cdata, storage.nbytes()
-        number = self.names.get(key)
-        if number is not None and self.sizes[number] == size:
-            return number
-        if number is None:
-            weakref.finalize(storage, self.close_storage, key)
-        else:
-            self.events.append((number, -1))
-        number = self.names[key] = len(self.sizes)
-        if text.startswith("aten.split."):  # parts of something that no operator made: gloo's copy in a reduce-scatter
+    def record_storage(self, storage: torch.UntypedStorage, text: str) -> int:
+        count = len(self.sizes)
+        number = super().record_storage(storage, text)
+        if number == count and text.startswith("aten.split."):  # of what no operator made: gloo's copy for a reduction
             self.host.add(number)
-        self.sizes.append(size)
-        self.shapes.append(text)
-        self.events.append((number, 1))
         return number
-
-    def close_storage(self, key: int) -> None:
-        self.events.append((self.names.pop(key), -1))
 
     def end_phase(self, name: str) -> None:
         self.marks.append((name, len(self.events)))
 
     def find_numbers(self, tensors: Iterable[Any]) -> set[int]:
         """Return the storages of tensors, for those that a framework holds in attributes."""
-        found = (self.record_storage(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
+        found = (self.record_tensor(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
         return {number for number in found if number is not None and self.sizes[number] > 64}
 
     def sum_phases(self) -> dict[str, dict[str, Any]]:
-        """Return for each phase the bytes at its peak and at its end, and the storages at both."""
-        alive: dict[int, int] = {}
-        result: dict[str, dict[str, Any]] = {}
-        now = start = 0
+        """Return for each phase the bytes at its peak and at its end, and the storages at the peak."""
+        result, start = {}, 0
         for name, end in self.marks:
-            most, at = now, sorted(alive)
-            peaks = [now]
-            for number, sign in self.events[start:end]:
-                now += 0 if number in self.host else sign * self.sizes[number]
-                peaks.append(now)
-            highest = max(range(len(peaks)), key=peaks.__getitem__)
-            for index, (number, sign) in enumerate(self.events[start:end], 1):
-                if sign > 0:
-                    alive[number] = 1
-                else:
-                    alive.pop(number, None)
-                if index == highest:
-                    most, at = peaks[index], sorted(alive)
-            most = max(most, peaks[highest])
-            result[name] = {"peak": most, "end": now, "at peak": at, "at end": sorted(alive)}
+            peak, at = self.find_peak(self.host, start, end)
+            result[name] = {"peak": peak, "end": self.find_peak(self.host, end, end)[0], "at peak": at}
             start = end
         return result
 
