@@ -3,7 +3,8 @@
     PYTHONPATH=. torchrun --standalone --nproc-per-node 2 tests/launch/memory/count_ranks.py CASES.json FOLDER
 
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
-{...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries}.
+{...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
+"offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
@@ -20,8 +21,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
+from tests.launch.memory.count_torch import add_adapters
 from tests.launch.memory.storage_ledger import StorageLedger
 
 LOW, FULL = torch.bfloat16, torch.float32
@@ -52,6 +54,11 @@ class RankLedger(StorageLedger):
         torch.UntypedStorage.resize_ = self.resize
         super().__exit__(*error)
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "c10d" and not keeps_tensors(func, args):
+            return run_collective(func, args)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
     def record_storage(self, storage: torch.UntypedStorage, text: str) -> int:
         count = len(self.sizes)
         number = super().record_storage(storage, text)
@@ -75,6 +82,28 @@ class RankLedger(StorageLedger):
             result[name] = {"peak": peak, "end": self.find_peak(self.host, end, end)[0], "at peak": at}
             start = end
         return result
+
+
+def keeps_tensors(func: Any, args: Any) -> bool:
+    """Whether the result matters: the buckets of DistributedDataParallel are what its reduction returns."""
+    return func is torch.ops.c10d.allreduce_.default and args[-1] is not False
+
+
+def run_collective(func: Any, args: Any) -> Any:
+    """Run a collective to its end, on copies that do not count.
+
+    A thread of gloo holds the tensors of a complete operation until it is next scheduled: in some runs flattened
+    gradients would be there together with later tensors.  On a card the order of a stream decides.
+    """
+    copies = {id(leaf): (leaf, leaf.clone()) for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)}
+    result = func(*tree_map(lambda leaf: copies[id(leaf)][1] if id(leaf) in copies else leaf, args))
+    for leaf in tree_leaves(result):
+        if isinstance(leaf, torch.ScriptObject):
+            leaf.wait()
+    for original, copy in reversed(copies.values()):  # outputs come first, and may be a part of the inputs
+        original.copy_(copy)
+    originals = {id(copy): original for original, copy in copies.values()}
+    return tree_map(lambda leaf: originals.get(id(leaf), leaf), result)
 
 
 class Trainer:
@@ -192,8 +221,8 @@ class ZeroTrainer(Trainer):
             "stage3_max_live_parameters": case["live"], "stage3_max_reuse_distance": case["live"],
             "stage3_param_persistence_threshold": 0,
         }  # fmt: skip
-        for part in case.get("offload", ()):
-            zero[f"offload_{part}"] = {"device": "cpu", "pin_memory": False}
+        for part in case["offload"]:
+            zero[f"offload_{PARTS[part]}"] = {"device": "cpu", "pin_memory": False}
         config = {
             "train_micro_batch_size_per_gpu": case["batch"], "gradient_accumulation_steps": case["accumulate"],
             "bf16": {"enabled": True}, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False,
@@ -234,10 +263,25 @@ class ZeroTrainer(Trainer):
         }
 
     def list_host_tensors(self) -> Any:
-        if "optimizer" not in self.case.get("offload", ()):
-            return ()
-        states = self.list_states()
-        return [states["master weights"], states["moments"]]
+        """Return what DeepSpeed holds on the host for the parts that are offloaded, by its attributes."""
+        o, away = self.optimizer, self.case["offload"]
+        held: list[Any] = []
+        if "optimizer" in away:
+            states = self.list_states()
+            held += [states["moments"], [(master, master.grad) for master in states["master weights"]]]
+            held += [getattr(o, name, None) for name in HOST_BUFFERS]
+        if "params" in away:
+            held += [[p.ds_tensor for p in self.model.module.parameters()], o.param_groups_fp16_flat_cpu_memory]
+        return held
+
+
+PARTS = {"optimizer": "optimizer", "params": "param"}
+# Of stages 1 and 2: updated weights in 16 bit, gradients of earlier micro batches, one gradient in transit.  Of stage
+# 3: the gradients in 16 bit.
+HOST_BUFFERS = (
+    "param_buffer_of_bit16_for_cpu_offload_groups", "accumulated_grads_in_cpu", "temp_grad_buffer_for_cpu_offload",
+    "grad_partitions_flat_buffer",
+)  # fmt: skip
 
 
 KINDS: dict[str, Callable[[Any, dict[str, Any]], Trainer]] = {
@@ -272,6 +316,9 @@ def build_model(case: dict[str, Any]) -> Any:
         model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
     if case["recompute"]:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if case["rank"]:
+            model.enable_input_require_grads()
+    model = add_adapters(model, case)
     model.train()
     return model
 
@@ -307,7 +354,8 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
         for _ in range(2):
             run_step(trainer, ledger, ids)
         states = {name: ledger.find_numbers(tensors) for name, tensors in trainer.list_states().items()}
-        ledger.host |= ledger.find_numbers(trainer.list_host_tensors())
+        host = ledger.find_numbers(trainer.list_host_tensors())
+        ledger.host |= host
     phases = ledger.sum_phases()
     owner = {number: name for name, numbers in states.items() for number in numbers}
     if explain:
@@ -316,6 +364,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     return {
         "phases": {name: {"peak": phase["peak"], "end": phase["end"]} for name, phase in phases.items()},
         "states": {name: ledger.sum_sizes(numbers) for name, numbers in states.items()},
+        "host": ledger.sum_sizes(host),
     }
 
 
@@ -339,9 +388,7 @@ def run_step(trainer: Trainer, ledger: RankLedger, ids: torch.Tensor) -> None:
 
 def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dict[int, str]) -> None:
     """Print the storages at the peak, grouped, to standard error."""
-    if dist.get_rank():
-        return
-    print(f"== {name}: peak {phase['peak']}, end {phase['end']}", file=sys.stderr)
+    print(f"== rank {dist.get_rank()}, {name}: peak {phase['peak']}, end {phase['end']}", file=sys.stderr)
     groups: dict[tuple[str, str], list[int]] = {}
     for number in phase["at peak"]:
         kind = owner.get(number) or ("saved" if number in ledger.saved else "")
@@ -355,7 +402,7 @@ def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dic
         totals[kind] = totals.get(kind, 0) + sum(sizes)
         if kind.strip() not in ("weights", "moments", "gradients", "saved"):
             print(f"   {sum(sizes):10} {len(sizes):4} {kind or '-':10} {shape}", file=sys.stderr)
-    print(f"   {totals}", file=sys.stderr)
+    print(f"   {totals}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

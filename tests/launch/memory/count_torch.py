@@ -30,14 +30,20 @@ def build_model(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if case["rank"]:
             model.enable_input_require_grads()
-    if case["rank"]:
-        from peft import LoraConfig, get_peft_model
-
-        targets = case["targets"] if case["targets"] == "all-linear" else list(case["targets"])
-        lora = LoraConfig(r=case["rank"], target_modules=targets, lora_dropout=0.0, task_type="CAUSAL_LM")
-        model = get_peft_model(model, lora)
+    model = add_adapters(model, case)
     model.train()
     return model, config.to_dict()
+
+
+def add_adapters(model: Any, case: dict[str, Any]) -> Any:
+    """Return the model with PEFT's adapters, if the case has a rank: in fp32, under DeepSpeed in the model's type."""
+    from peft import LoraConfig, get_peft_model
+
+    if not case["rank"]:
+        return model
+    targets = case["targets"] if case["targets"] == "all-linear" else list(case["targets"])
+    lora = LoraConfig(r=case["rank"], target_modules=targets, lora_dropout=0.0, task_type="CAUSAL_LM")
+    return get_peft_model(model, lora, autocast_adapter_dtype=not case.get("kind", "").startswith("zero"))
 
 
 def count_step(case: dict[str, Any], explain: bool = False) -> dict[str, Any]:
