@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from launch.catalogue.architecture import Moe
 from launch.memory.adapter_activations import adapter_cast, attention_adapters, mlp_adapters, quantised_inputs
+from launch.memory.autocast import casts_weights
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import is_lifted
 from launch.memory.saved_activations import C, SavedActivations
@@ -19,7 +20,7 @@ def norm_copy_bytes(job: PlannedJob) -> float:
     m, k = job.model, job.kernels
     if m.norm == "layernorm":
         return 0.0
-    return k.norm_copy_fp32 if m.fp32_scale else k.norm_copy
+    return max(k.norm_copy_fp32, k.norm_copy) if m.fp32_scale or casts_weights(job) else k.norm_copy
 
 
 def keeps_inputs(job: PlannedJob) -> bool:
@@ -204,7 +205,8 @@ def layer_activations(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     between = norm_activations(job, m.norms - 1 - behind) if m.norms > 1 else SavedActivations()
     if m.parallel and m.norms > 1:
         between += SavedActivations(whole=-C * m.hidden)  # both norms keep the same input
-    before = norm_activations(job, 1) + attention_adapters(job) + quantised_inputs(job) + masks
+    casts = SavedActivations(whole=_cast_input_bytes(job))
+    before = norm_activations(job, 1) + attention_adapters(job) + quantised_inputs(job) + masks + casts
     whole = (
         before
         + attention_activations(job)
@@ -214,6 +216,16 @@ def layer_activations(job: PlannedJob, moe_layer: bool) -> SavedActivations:
         + adapter_cast(job, moe_layer)
     )
     return whole + norm_activations(job, 1, outputs=0) if behind else whole
+
+
+def _cast_input_bytes(job: PlannedJob) -> float:
+    """Return the bytes of further 16-bit copies that autocast makes of the fp32 inputs of products, one for each.
+
+    Of queries, keys and values, and of gate and up: all but the first, which is counted with the norm.
+    """
+    m, k = job.model, job.kernels
+    further = 2 * (not k.shared_qkv and not m.fused_qkv) + m.gated
+    return C * m.hidden * further * (casts_weights(job) and keeps_inputs(job))
 
 
 def rotary_table_bytes(job: PlannedJob) -> float:
@@ -266,5 +278,5 @@ def checkpoint_bytes(job: PlannedJob) -> float:
 
     2 h (4 h if the residual stream is fp32), divided by T with sequence parallelism.
     """
-    stream = 2 * C if is_lifted(job) else C
+    stream = 2 * C if is_lifted(job) or casts_weights(job) else C
     return stream * job.model.hidden / (job.layout.tp if job.sequence_parallel else 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from launch.memory import adapters
 from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C, SavedActivations
@@ -13,29 +15,41 @@ def attention_adapters(job: PlannedJob) -> SavedActivations:
     Each module keeps a copy of its input in the type of its first factor (`adapter_input` bytes), and 2 r between the
     factors.  A fused matrix has one pair of factors, so one copy.
     """
-    m, each, targets = job.model, job.kernels.adapter_input, job.adapter.targets
+    m, targets = job.model, job.adapter.targets
+    each, output = _input_bytes(job)
     if job.trains_all or not job.adapter.rank or targets == "mlp":
         return SavedActivations()
     if m.mla:
         modules = 2 + 2 * bool(m.mla.q_rank)
-        whole = each * (2 * m.hidden + m.mla.kv_rank + m.mla.q_rank)
+        whole = each(2) * m.hidden + each(1) * (m.mla.kv_rank + m.mla.q_rank)
     else:
         modules = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) else 2 if targets == "qv" else 3
-        whole = each * modules * m.hidden
+        whole = each(modules) * m.hidden
     out = targets in ("all-linear", "attn")
-    return _split_copies(job, whole, C * job.adapter.rank * (modules + out), each * m.out_size * out)
+    return _split_copies(job, whole, C * job.adapter.rank * (modules + out), output * m.out_size * out)
 
 
 def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     """Return the activations of the adapters on the MLP, or on the active experts of a token."""
-    m, each = job.model, job.kernels.adapter_input
+    m, (each, _output) = job.model, _input_bytes(job)
     if job.trains_all or not job.adapter.rank or job.adapter.targets not in ("all-linear", "mlp"):
         return SavedActivations()
     ups = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) or not m.gated else 2
     moe = m.moe if moe_layer else None
     width = m.ffn if not moe else moe.active * moe.ffn + moe.shared_ffn
     copies = 1 if not moe else moe.active + bool(moe.shared_ffn)
-    return _split_copies(job, each * ups * copies * m.hidden, C * job.adapter.rank * (ups + 1) * copies, each * width)
+    inputs = each(ups) * copies * m.hidden
+    return _split_copies(job, inputs, C * job.adapter.rank * (ups + 1) * copies, each(1) * width)
+
+
+def _input_bytes(job: PlannedJob) -> tuple[Callable[[int], float], float]:
+    """Return bytes per element: what so many modules keep of a common input, and what the output projection keeps.
+
+    The output of a flash kernel is kept anyway.
+    """
+    if not adapters.share_inputs(job):
+        return lambda modules: job.kernels.adapter_input * modules, job.kernels.adapter_input
+    return lambda modules: min(C, job.kernels.adapter_input), 0.0 if job.flash else min(C, job.kernels.adapter_input)
 
 
 def _split_copies(job: PlannedJob, inputs: float, between: float, divided: float) -> SavedActivations:
@@ -50,7 +64,7 @@ def _split_copies(job: PlannedJob, inputs: float, between: float, divided: float
 
 def autocast_copy_bytes(job: PlannedJob, params: float) -> float:
     """Return the bytes of the 16-bit copies that autocast makes of fp32 adapters (counted on torch)."""
-    return C * params * (job.framework.adapter_weight == 4.0)
+    return C * params * (job.framework.adapter_weight == 4.0 and not adapters.share_inputs(job))
 
 
 def adapter_cast(job: PlannedJob, moe_layer: bool) -> SavedActivations:
@@ -60,7 +74,8 @@ def adapter_cast(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     gradient, and gradient times the adapter's scale; none of these is saved.  With a norm after the MLP recompute
     continues: 2 h more for the product, and 4 h for an fp32 gradient if that norm scales in fp32.
     """
-    fp32 = job.framework.adapter_weight == 4.0 and job.adapter.rank and job.recompute.kind in ("full", "block")
+    fp32 = job.framework.adapter_weight == 4.0 and not adapters.share_inputs(job)
+    fp32 = fp32 and job.adapter.rank and job.recompute.kind in ("full", "block")
     if job.trains_all or not fp32 or job.adapter.targets not in ("all-linear", "mlp"):
         return SavedActivations()
     m = job.model

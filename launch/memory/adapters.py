@@ -19,6 +19,31 @@ def has_fused_adapters(job: PlannedJob) -> bool:
     return job.framework.fused_adapters or (job.kernels.as_published and job.model.fused_qkv)
 
 
+def adapter_weight_bytes(job: PlannedJob) -> float:
+    """Return the bytes of an adapter's weight; above 4 bytes, of its fp32 gradient as well.
+
+    DeepSpeed casts fp32 adapters to 16 bit with the model, and has fp32 copies with its optimizer.
+    """
+    cast = job.framework.adapter_weight == 4.0 and job.sharding.startswith("zero")
+    return 2.0 if cast else job.framework.adapter_weight
+
+
+def share_inputs(job: PlannedJob) -> bool:
+    """Whether PEFT's adapters compute in the type of the model, so that modules keep their common input once.
+
+    fp32 adapters under autocast have a 16-bit copy of it for each module.  DeepSpeed casts adapters, FSDP gathers them
+    in 16 bit.  On a quantised base dropout is usual (QLoRA, arXiv 2305.14314): its result is a copy for each module.
+    """
+    in_type = job.sharding == "fsdp" or adapter_weight_bytes(job) == 2.0
+    return job.framework.adapter_weight == 4.0 and in_type and not job.quant
+
+
+def adapter_gradient_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the gradient of an adapter's parameter, in the type of its weight; 0 if it has a buffer."""
+    width = adapter_weight_bytes(job)
+    return width if width <= 4.0 else 0.0
+
+
 def column_adapter_params(rank: int, width_in: float, width_out: float, t: int) -> float:
     """Return r (in + out/T)."""
     return rank * (width_in + width_out / t)

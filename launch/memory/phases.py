@@ -45,7 +45,8 @@ def resident_states(job: PlannedJob, kept: ModelStates, stepping: bool) -> Model
     if "params" in away:
         gone = 1.0 if job.sharding == "fsdp" else gone  # CPUOffload: the optimizer steps on the host
         kept = replace(kept, weights=0.0, adapters=0.0, gradients=0.0)
-    if "optimizer" in away and job.sharding in ("zero2", "zero3") and not job.framework.reload:
+    whole = job.sharding == "zero1" and not takes_one_batch(job)
+    if "optimizer" in away and job.sharding.startswith("zero") and not whole and not job.framework.reload:
         kept = replace(kept, gradients=0.0)
     here = 1 - gone
     return replace(
@@ -63,19 +64,24 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     """Return the phases of one stage, in order."""
     p = build_stage_parts(job, stage)
     now, step = compute_states(job, p), resident_states(job, p.states, stepping=True)
-    own = (mark("framework buffers"), framework_buffer_bytes(job))
-    constant = (own, (mark("communication buckets"), p.buckets * lasting_buckets(job)))
-    between = (own, (mark("communication buckets"), p.buckets * buckets_between_batches(job)))
-    loading = constant if job.sharding == "none" else (own,)  # DeepSpeed's exist from its initialisation on
+    own = (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned)
+    cached = p.flattened * (job.meter != "allocated")
+    constant = (own, (mark("communication buckets"), p.buckets * lasting_buckets(job) + cached))
+    between = (own, (mark("communication buckets"), p.buckets * buckets_between_batches(job) + cached))
+    # DeepSpeed's exist from its initialisation on, which comes after loading.
+    loading = constant if job.sharding == "none" else ((own[0], own[1] - p.pinned),)
     fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
     if job.sharding == "zero1" and job.trains_all and not takes_one_batch(job):
-        step = replace(step, gradients=step.gradients / job.layout.dense_shards)  # its own partition
+        step = replace(
+            step, gradients=0.0 if job.offload else step.gradients / job.layout.dense_shards
+        )  # its own partition
     whole = p.accumulated > 0
     early = (frees_gradients(job) and not fused_step) or whole
-    forward = replace(now, gradients=0.0) if early else now
+    fewer = 0.0 if job.offload else p.adapter_gradients
+    forward = replace(now, gradients=0.0, adapter_steps=max(0.0, now.adapter_steps - fewer)) if early else now
     return (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
         Phase(PHASES[1], stage, (*state_terms(forward), *between, *forward_terms(p))),
@@ -101,12 +107,12 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
 def lasting_buckets(job: PlannedJob) -> float:
     """Return the share of the buckets outside the backward pass.
 
-    ZeRO-1 and 2 release both with the last gradient, ZeRO-3 the flattened input of its reduce-scatter.  The allocator
-    keeps these blocks, which are larger than most tensors.
+    ZeRO-1 and 2 release both with the last gradient.  The allocator keeps these blocks, which are larger than most
+    tensors.
     """
     if job.meter != "allocated":
         return 1.0
-    return {"zero1": 0.0, "zero2": 0.0, "zero3": 0.5}.get(job.sharding, 1.0)
+    return {"zero1": 0.0, "zero2": 0.0}.get(job.sharding, 1.0)
 
 
 def buckets_between_batches(job: PlannedJob) -> float:
@@ -128,10 +134,11 @@ def forward_terms(p: StageParts) -> Terms:
     At the loss only the root unit is unsharded.
     """
     unpacked = (mark("unpacked matrix"), p.unpacked)
+    copies = (mark("weight copies"), p.copies)
     return find_larger(
-        ((mark("gathered layers"), p.gathered_first), unpacked, *without_layer(p)),
-        ((mark("gathered layers"), p.gathered_last), unpacked, *p.kept),
-        ((mark("gathered layers"), p.gathered_loss), unpacked, *p.kept, (mark("logits and loss"), p.loss)),
+        ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
+        ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept),
+        ((mark("gathered layers"), p.gathered_loss), unpacked, copies, *p.kept, (mark("logits and loss"), p.loss)),
     )
 
 
@@ -146,22 +153,29 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
     start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
     flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.
+    ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
     """
     forward, now = states
     held = (
-        (mark("framework buffers"), framework_buffer_bytes(job)),
+        (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned),
         (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
     )
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
-    at_start = p.buckets * (lasting_buckets(job) if job.sharding == "zero3" else 1.0)
-    start = (*state_terms(forward), *held, (mark("communication buckets"), at_start), *p.kept, *layer)
+    at_start = p.buckets + p.flattened * (job.meter != "allocated")
+    copies, moved = (mark("weight copies"), p.copies_backward), (mark("unit gradients"), p.moved)
+    start = (*state_terms(forward), *held, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
     first, last = (forward, without_layer(p)), (late, (("activations", p.layer_kept),))
+    if job.sharding in ("zero1", "zero2"):
+        unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)
+        last = replace(now, gradients=forward.gradients + p.partition), (*unfinished, moved)
+    else:
+        first = first[0], (*first[1], moved)
     reductions = (
-        (*state_terms(kept), *held, (mark("communication buckets"), p.buckets), *activations, *moment)
-        for kept, activations in ((first,) if forward == now or p.accumulated else (first, last))
+        (*state_terms(kept), *held, (mark("communication buckets"), p.buckets + p.flattened), *activations, *moment)
+        for kept, activations in ((first,) if p.accumulated else (first, last))
         for moment in (
             (*layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
             ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),),
@@ -181,7 +195,7 @@ def frees_gradients(job: PlannedJob) -> bool:
     ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients).
     """
     plain = job.framework.overlap_gradients and job.sharding != "zero3"
-    return plain and takes_one_batch(job) and job.trains_all
+    return plain and takes_one_batch(job)
 
 
 def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> ModelStates:
@@ -257,6 +271,7 @@ COMING = (
     mark("unit gradients"),
     mark("gathered layers"),
     mark("unpacked matrix"),
+    mark("weight copies"),
 )
 # Of these, the terms whose size depends most on the length: the loss, and score matrices with their layer.
 UNEVEN = (mark("logits and loss"), mark("attention scores"), mark("recomputed layer"), mark("layer gradients"))

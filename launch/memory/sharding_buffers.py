@@ -59,6 +59,33 @@ def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> f
     return job.precision.gradient * (2 * block + root) / job.layout.dense_shards
 
 
+def gradient_partition_bytes(job: PlannedJob, trained: float) -> float:
+    """Return the bytes that ZeRO-1 and 2 add to the gradients when they first reduce some of a rank's own partition.
+
+    The buffer for the whole partition is allocated then, also if there are gradients of earlier micro batches
+    (stage_1_and_2.py, copy_grads_in_partition); those of stage 1, which are whole, have moved into one bucket.
+    """
+    if job.sharding not in ("zero1", "zero2") or not job.trains_all or job.offload:
+        return 0.0
+    whole = job.sharding == "zero1" and (job.grad_accum or 1) > 1
+    moved = job.precision.gradient * min(trained, first_bucket(job)) if whole else 0.0
+    return job.precision.gradient * trained / job.layout.dense_shards - moved
+
+
+def first_bucket(job: PlannedJob) -> float:
+    """Return the entries of one of the two buckets of ZeRO-1 and 2."""
+    return job.framework.reduce / 2
+
+
+def unfinished_share(job: PlannedJob, holding: ParameterShare) -> float:
+    """Return the share of the layers whose backward pass is not done when ZeRO-1 and 2 reduce the first bucket.
+
+    The head and the last layers are in it: the partition of the last rank, which is the fullest one.
+    """
+    layers = holding.dense + holding.experts
+    return 1.0 - min(1.0, max(0.0, first_bucket(job) - holding.head) / layers) if layers else 1.0
+
+
 def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
     """Return the bytes of unsharded gradients between micro batches, 2 N.
 
@@ -96,15 +123,21 @@ def held_input_bytes(job: PlannedJob, inputs: float) -> float:
 def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
     """Return the bytes of communication buckets, 2 per entry.
 
-    ZeRO-3: the bucket of gradients and its flattened input, at most the trained parameters; ZeRO-1 and 2: both in full;
+    ZeRO-3: the bucket of gradients in full, and its flattened input, at most the trained parameters; ZeRO-1 and 2: both
+    in full;
     plain data parallelism: the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view).
     """
     if job.sharding == "zero3":
-        return C * min(trained, job.framework.bucket)
+        return C * job.framework.bucket / 2
     if job.sharding in ("zero1", "zero2"):
         return C * job.framework.reduce
     plain = job.sharding == "none" and job.layout.replicas > 1
     return job.framework.ddp_copies * gradients if plain else 0.0
+
+
+def flattened_bytes(job: PlannedJob, trained: float) -> float:
+    """Return the bytes of the flattened input of ZeRO-3's reduce-scatter: a bucket, at most the trained parameters."""
+    return C * min(trained, job.framework.bucket / 2) if job.sharding == "zero3" else 0.0
 
 
 def subgroup_bytes(job: PlannedJob, trained: float) -> float:

@@ -9,6 +9,8 @@ from launch.memory import (
     activations,
     adapter_activations,
     adapters,
+    autocast,
+    offloaded,
     parameter_shares,
     pipeline,
     quantised,
@@ -46,6 +48,14 @@ class StageParts:
     gathered_last: float = 0.0
     gathered_loss: float = 0.0
     watched: float = 0.0
+    partition: float = 0.0
+    unfinished: float = 0.0
+    pinned: float = 0.0
+    moved: float = 0.0
+    copies: float = 0.0
+    copies_backward: float = 0.0
+    adapter_gradients: float = 0.0
+    flattened: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,8 +120,9 @@ def adapter_states(job: PlannedJob, stage: int) -> tuple[ModelStates, float]:
     """Return the states of the adapters and their number of parameters."""
     f, x = job.framework, job.layout
     dense, experts = adapters.count_adapter_params(job.model, x, job.adapter, stage, adapters.has_fused_adapters(job))
-    weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
-    width = min(weight, 4.0)  # of the optimizer's type; above 4 bytes, it is an fp32 copy beside 16-bit weights
+    weight = adapters.adapter_weight_bytes(job)
+    rest = f.adapter - weight
+    width = min(f.adapter_weight, 4.0)  # of the optimizer's type; above 4 bytes, an fp32 copy beside 16-bit weights
     rest += states.moment_bytes(job.optimizer, width, 0.0) - states.moment_bytes("adamw", width, 0.0)
     held = states.DIVIDES[job.sharding]
     shares = ((dense, x.dense_shards), (experts, x.expert_shards))
@@ -131,7 +142,7 @@ def saved_module_states(job: PlannedJob, holding: ParameterShare, last: bool) ->
     if "head" in job.adapter.saved and last:
         count += job.model.head.divided / job.layout.tp
     f = job.framework
-    shards = job.layout.dense_shards if states.DIVIDES[job.sharding][2] else 1
+    shards = optimizer_shards(job)
     weight = f.saved_module / 4
     return ModelStates(weights=count * weight, moments=count * (f.saved_module - weight) / shards), count
 
@@ -152,9 +163,11 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         few_states, few = adapter_states(job, stage)
         more_states, more = saved_module_states(job, holding, stage == job.layout.pp - 1)
         trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
+        scratch /= optimizer_shards(job)
         kept = frozen_base_states(job, holding) + few_states + more_states
     if job.reference:
         kept += states.frozen_states(job, holding.total)
+    gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
     block_set = count_layer_bytes(job, stage)
     x = job.layout
     loads = 1.0 if x.layer_split else pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
@@ -165,6 +178,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         adapter_activations.autocast_copy_bytes(job, few) / max(1, mine),
         count_recomputed_layers(job, mine),
     )  # of one layer
+    copies, copies_backward = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
     return StageParts(
@@ -184,7 +198,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         loss=losses.loss_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
-        buckets=sharding_buffers.bucket_bytes(job, trained, kept.gradients),
+        buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
         subgroup=sharding_buffers.subgroup_bytes(job, trained),
         unpacked=quantised.unpacked_matrix_bytes(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
         scratch=scratch,
@@ -197,7 +211,20 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         gathered_last=sharding_buffers.unsharded_bytes(job, holding, block, 2.0 if job.framework.fully_shard else 1.0),
         gathered_loss=sharding_buffers.unsharded_bytes(job, holding, block, 0.0),
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
+        partition=sharding_buffers.gradient_partition_bytes(job, trained),
+        unfinished=sharding_buffers.unfinished_share(job, holding),
+        copies=copies + cast * again,
+        flattened=sharding_buffers.flattened_bytes(job, trained),
+        copies_backward=copies_backward,
+        adapter_gradients=0.0 if job.trains_all else gradients / optimizer_shards(job),
+        pinned=offloaded.pinned_gradient_bytes(job),
+        moved=offloaded.moved_gradient_bytes(job),
     )
+
+
+def optimizer_shards(job: PlannedJob) -> int:
+    """Return how many cards share what belongs to the optimizer."""
+    return job.layout.dense_shards if states.DIVIDES[job.sharding][2] else 1
 
 
 def frozen_base_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:

@@ -83,8 +83,6 @@ def full_training_states(job: PlannedJob, holding: ParameterShare) -> ModelState
 def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> ModelStates:
     """Return the states of frozen weights, in the type of the model, divided if the scheme divides weights."""
     whole = params * job.precision.weight
-    if job.precision.weight == 4.0 and not job.trains_all:
-        whole += 2.0 * params  # autocast's 16-bit copy, kept for the backward pass (litgpt-tables-032)
     if not DIVIDES[job.sharding][0]:
         return ModelStates(weights=whole)
     shards = shards or job.layout.dense_shards

@@ -28,6 +28,7 @@ SHARES = {
     "step temporaries": 0.1,
     "framework buffers": 0.3,
     "unpacked matrix": 0.5,
+    "weight copies": 0.05,
     "attention scores": 1.0,
 }
 # Maximum of reserved memory above tensors with ZeRO-3: 8-12 GiB in the flagperf-ds rows, 12 in qwen-readme-045.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _, fill
-from launch.memory import GIB, intervals, meter, open_inputs, phases, quantised, uncertainty
+from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_trained_params
@@ -275,14 +275,12 @@ def host_memory_bytes(job: PlannedJob) -> float:
     """Return the host memory of the fullest node in bytes: the larger of loading, and offloading plus saving.
 
     Loading: each card's share of the checkpoint passes through host memory; if every process loads the whole model,
-    2 N each.  Offload: 12 bytes per parameter of the node's shards.  Saving: ZeRO-3 and FSDP collect 2 N on rank 0
+    2 N each.  Offload: the node's shards (launch/memory/offloaded.py).  Saving: ZeRO-3 and FSDP collect 2 N on rank 0
     (stage3_gather_16bit_weights_on_model_save; FULL_STATE_DICT with rank0_only).
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
-    kept = max((build_stage_parts(job, stage).states for stage in list_stages(job)), key=lambda states: states.total)
-    whole = "params" in job.offload and job.sharding == "fsdp"  # CPUOffload moves the optimizer, too
-    away = kept.optimizer * job.offload_share if whole or {"optimizer", "tensorwise"} & job.offload else 0.0
-    away += kept.weights + kept.adapters + kept.gradients if "params" in job.offload else 0.0
+    fullest = max((build_stage_parts(job, stage) for stage in list_stages(job)), key=lambda parts: parts.states.total)
+    kept, away = fullest.states, offloaded.offloaded_bytes(job, fullest.states, fullest.trained)
     reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
     collected = 2.0 * job.model.params if job.trains_all and job.sharding in ("zero3", "fsdp") else 0.0
     return max(per_node * away + collected, per_node * reading)

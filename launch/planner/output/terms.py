@@ -66,6 +66,9 @@ TERMS = {
     ),
     mark("step temporaries"): MemoryTerm("T", "#8cd17d", _("half the moments, unfused AdamW"), FOREACH),
     mark("unpacked matrix"): MemoryTerm("U", "#499894", _("one 4-bit matrix in 16 bit, 2 h f / T"), "arXiv 2305.14314"),
+    mark("weight copies"): MemoryTerm(
+        "V", "#d4a6c8", _("2 bytes x fp32 weights that autocast casts"), "torch, aten/src/ATen/autocast_mode.cpp"
+    ),
     mark("framework buffers"): MemoryTerm("F", "#79706e", _("memory reserved by the framework"), FLAGPERF),
     mark("workspace"): MemoryTerm("w", "#a0a0a0", _("libraries' workspace inside the allocator"), CUBLAS),
     mark("allocator slack"): MemoryTerm(".", "#d4d4d4", _("(growth - 1) x temporary memory"), ALLOCATOR),

@@ -3,7 +3,8 @@
     PYTHONPATH=. torchrun --standalone --nproc-per-node 2 tests/launch/memory/count_ranks.py CASES.json FOLDER
 
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
-{...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries}.
+{...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
+"offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
@@ -13,7 +14,6 @@ import gc
 import json
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,9 +21,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
-from tests.launch.memory.count_torch import PRODUCTS, StorageLedger, multiply_in_fp32
+from tests.launch.memory.count_torch import add_adapters
+from tests.launch.memory.storage_ledger import StorageLedger
 
 LOW, FULL = torch.bfloat16, torch.float32
 
@@ -32,7 +33,7 @@ class RankLedger(StorageLedger):
     """Storages of one rank from the start, also those that change their size, by phase; `host` ones do not count."""
 
     def __init__(self, vocab: int) -> None:
-        super().__init__((), vocab)
+        super().__init__(vocab)
         self.host: set[int] = set()
         self.marks: list[tuple[str, int]] = []
         self.resize = torch.UntypedStorage.resize_
@@ -42,7 +43,7 @@ class RankLedger(StorageLedger):
 
         def resize_and_record(storage: torch.UntypedStorage, size: int) -> Any:
             result = resize(storage, size)
-            ledger.open_storage(storage, "resized")
+            ledger.record_storage(storage, "resized")
             return result
 
         torch.UntypedStorage.resize_ = resize_and_record
@@ -54,73 +55,55 @@ class RankLedger(StorageLedger):
         super().__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = multiply_in_fp32(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self.record_storage(leaf, str(func))
-        return result
+        if func.namespace == "c10d" and not keeps_tensors(func, args):
+            return run_collective(func, args)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
-    def record_storage(self, tensor: torch.Tensor, by: str = "") -> int | None:
-        tensor = getattr(tensor, "_local_tensor", tensor)
-        if tensor.device.type != "cpu":
-            return None
-        number = self.open_storage(tensor.untyped_storage(), f"{by} {tuple(tensor.shape)} {tensor.dtype}")
-        if tensor.dim() > 1 and tensor.shape[-1] == self.vocab and tensor.requires_grad is not None:
-            self.wide.add(number)
-        return number
-
-    def open_storage(self, storage: torch.UntypedStorage, text: str) -> int:
-        """Return the number of the storage; a changed size ends one and begins another."""
-        key, size = storage._cdata, storage.nbytes()
-        number = self.names.get(key)
-        if number is not None and self.sizes[number] == size:
-            return number
-        if number is None:
-            weakref.finalize(storage, self.close_storage, key)
-        else:
-            self.events.append((number, -1))
-        number = self.names[key] = len(self.sizes)
-        if text.startswith("aten.split."):  # parts of something that no operator made: gloo's copy in a reduce-scatter
+    def record_storage(self, storage: torch.UntypedStorage, text: str) -> int:
+        count = len(self.sizes)
+        number = super().record_storage(storage, text)
+        if number == count and text.startswith("aten.split."):  # of what no operator made: gloo's copy for a reduction
             self.host.add(number)
-        self.sizes.append(size)
-        self.shapes.append(text)
-        self.events.append((number, 1))
         return number
-
-    def close_storage(self, key: int) -> None:
-        self.events.append((self.names.pop(key), -1))
 
     def end_phase(self, name: str) -> None:
         self.marks.append((name, len(self.events)))
 
     def find_numbers(self, tensors: Iterable[Any]) -> set[int]:
         """Return the storages of tensors, for those that a framework holds in attributes."""
-        found = (self.record_storage(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
+        found = (self.record_tensor(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
         return {number for number in found if number is not None and self.sizes[number] > 64}
 
     def sum_phases(self) -> dict[str, dict[str, Any]]:
-        """Return for each phase the bytes at its peak and at its end, and the storages at both."""
-        alive: dict[int, int] = {}
-        result: dict[str, dict[str, Any]] = {}
-        now = start = 0
+        """Return for each phase the bytes at its peak and at its end, and the storages at the peak."""
+        result, start = {}, 0
         for name, end in self.marks:
-            most, at = now, sorted(alive)
-            peaks = [now]
-            for number, sign in self.events[start:end]:
-                now += 0 if number in self.host else sign * self.sizes[number]
-                peaks.append(now)
-            highest = max(range(len(peaks)), key=peaks.__getitem__)
-            for index, (number, sign) in enumerate(self.events[start:end], 1):
-                if sign > 0:
-                    alive[number] = 1
-                else:
-                    alive.pop(number, None)
-                if index == highest:
-                    most, at = peaks[index], sorted(alive)
-            most = max(most, peaks[highest])
-            result[name] = {"peak": most, "end": now, "at peak": at, "at end": sorted(alive)}
+            peak, at = self.find_peak(self.host, start, end)
+            result[name] = {"peak": peak, "end": self.find_peak(self.host, end, end)[0], "at peak": at}
             start = end
         return result
+
+
+def keeps_tensors(func: Any, args: Any) -> bool:
+    """Whether the result matters: the buckets of DistributedDataParallel are what its reduction returns."""
+    return func is torch.ops.c10d.allreduce_.default and args[-1] is not False
+
+
+def run_collective(func: Any, args: Any) -> Any:
+    """Run a collective to its end, on copies that do not count.
+
+    A thread of gloo holds the tensors of a complete operation until it is next scheduled: in some runs flattened
+    gradients would be there together with later tensors.  On a card the order of a stream decides.
+    """
+    copies = {id(leaf): (leaf, leaf.clone()) for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)}
+    result = func(*tree_map(lambda leaf: copies[id(leaf)][1] if id(leaf) in copies else leaf, args))
+    for leaf in tree_leaves(result):
+        if isinstance(leaf, torch.ScriptObject):
+            leaf.wait()
+    for original, copy in reversed(copies.values()):  # outputs come first, and may be a part of the inputs
+        original.copy_(copy)
+    originals = {id(copy): original for original, copy in copies.values()}
+    return tree_map(lambda leaf: originals.get(id(leaf), leaf), result)
 
 
 class Trainer:
@@ -238,8 +221,8 @@ class ZeroTrainer(Trainer):
             "stage3_max_live_parameters": case["live"], "stage3_max_reuse_distance": case["live"],
             "stage3_param_persistence_threshold": 0,
         }  # fmt: skip
-        for part in case.get("offload", ()):
-            zero[f"offload_{part}"] = {"device": "cpu", "pin_memory": False}
+        for part in case["offload"]:
+            zero[f"offload_{PARTS[part]}"] = {"device": "cpu", "pin_memory": False}
         config = {
             "train_micro_batch_size_per_gpu": case["batch"], "gradient_accumulation_steps": case["accumulate"],
             "bf16": {"enabled": True}, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False,
@@ -280,10 +263,25 @@ class ZeroTrainer(Trainer):
         }
 
     def list_host_tensors(self) -> Any:
-        if "optimizer" not in self.case.get("offload", ()):
-            return ()
-        states = self.list_states()
-        return [states["master weights"], states["moments"]]
+        """Return what DeepSpeed holds on the host for the parts that are offloaded, by its attributes."""
+        o, away = self.optimizer, self.case["offload"]
+        held: list[Any] = []
+        if "optimizer" in away:
+            states = self.list_states()
+            held += [states["moments"], [(master, master.grad) for master in states["master weights"]]]
+            held += [getattr(o, name, None) for name in HOST_BUFFERS]
+        if "params" in away:
+            held += [[p.ds_tensor for p in self.model.module.parameters()], o.param_groups_fp16_flat_cpu_memory]
+        return held
+
+
+PARTS = {"optimizer": "optimizer", "params": "param"}
+# Of stages 1 and 2: updated weights in 16 bit, gradients of earlier micro batches, one gradient in transit.  Of stage
+# 3: the gradients in 16 bit.
+HOST_BUFFERS = (
+    "param_buffer_of_bit16_for_cpu_offload_groups", "accumulated_grads_in_cpu", "temp_grad_buffer_for_cpu_offload",
+    "grad_partitions_flat_buffer",
+)  # fmt: skip
 
 
 KINDS: dict[str, Callable[[Any, dict[str, Any]], Trainer]] = {
@@ -318,6 +316,9 @@ def build_model(case: dict[str, Any]) -> Any:
         model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
     if case["recompute"]:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if case["rank"]:
+            model.enable_input_require_grads()
+    model = add_adapters(model, case)
     model.train()
     return model
 
@@ -353,7 +354,8 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
         for _ in range(2):
             run_step(trainer, ledger, ids)
         states = {name: ledger.find_numbers(tensors) for name, tensors in trainer.list_states().items()}
-        ledger.host |= ledger.find_numbers(trainer.list_host_tensors())
+        host = ledger.find_numbers(trainer.list_host_tensors())
+        ledger.host |= host
     phases = ledger.sum_phases()
     owner = {number: name for name, numbers in states.items() for number in numbers}
     if explain:
@@ -362,6 +364,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     return {
         "phases": {name: {"peak": phase["peak"], "end": phase["end"]} for name, phase in phases.items()},
         "states": {name: ledger.sum_sizes(numbers) for name, numbers in states.items()},
+        "host": ledger.sum_sizes(host),
     }
 
 
@@ -385,9 +388,7 @@ def run_step(trainer: Trainer, ledger: RankLedger, ids: torch.Tensor) -> None:
 
 def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dict[int, str]) -> None:
     """Print the storages at the peak, grouped, to standard error."""
-    if dist.get_rank():
-        return
-    print(f"== {name}: peak {phase['peak']}, end {phase['end']}", file=sys.stderr)
+    print(f"== rank {dist.get_rank()}, {name}: peak {phase['peak']}, end {phase['end']}", file=sys.stderr)
     groups: dict[tuple[str, str], list[int]] = {}
     for number in phase["at peak"]:
         kind = owner.get(number) or ("saved" if number in ledger.saved else "")
@@ -401,7 +402,7 @@ def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dic
         totals[kind] = totals.get(kind, 0) + sum(sizes)
         if kind.strip() not in ("weights", "moments", "gradients", "saved"):
             print(f"   {sum(sizes):10} {len(sizes):4} {kind or '-':10} {shape}", file=sys.stderr)
-    print(f"   {totals}", file=sys.stderr)
+    print(f"   {totals}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

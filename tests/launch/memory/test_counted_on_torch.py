@@ -6,6 +6,7 @@ They do not depend on the device.  count_torch.py measures in a separate environ
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts
 from tests.launch.planner.planner_helpers import A100, GENERIC
 
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "count_torch.py"
 TOKENS, BATCH = 256, 2
 MARGIN = 0.005
@@ -96,7 +98,8 @@ def counts(torch_environment: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the bytes of every case, and its configuration as completed by transformers."""
     argv = [str(torch_environment / "bin" / "python"), str(PROGRAM)]
     asked = json.dumps([make_case(*one) for one in CASES])
-    done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=1800)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, input=asked, env=env, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
