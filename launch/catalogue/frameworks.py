@@ -75,6 +75,9 @@ class Framework:
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
     not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
+    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_head`: the head of a quantised
+    base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two
+    parameters in every model.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -118,6 +121,10 @@ class Framework:
     in_place: bool
     loads_whole: bool
     quantised_inputs: bool
+    keeps_graph: bool
+    quantised_head: bool
+    unties: bool
+    unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]
     gather_growth: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from envcheck.core.messages import Message
@@ -17,6 +17,11 @@ def is_assumption_about(text: str, *topics: str) -> bool:
     """Whether one of `PlannedJob.assumed` is about one of these topics: the word before the colon of its template."""
     template = text.template if isinstance(text, Message) else text
     return template.partition(":")[0] in topics
+
+
+def untie_model(model: Model, framework: Framework) -> Model:
+    """Return the model as the framework builds it: with a head of its own, where the framework ties none."""
+    return replace(model, tied=False) if framework.unties else model
 
 
 @dataclass(frozen=True)

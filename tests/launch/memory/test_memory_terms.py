@@ -25,6 +25,7 @@ from launch.memory import (
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
 from launch.memory.states import moment_bytes
+from launch.planner import table_rows
 from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
 
 KNOWN = frameworks.load_frameworks()
@@ -148,6 +149,46 @@ def test_quantised_base() -> None:
     assert packed == pytest.approx(0.5625 * (held.dense - held.norms))
     assert rest == 4.0 * (held.embedding + held.head + held.norms)
     assert quantised.base_weight_bytes(held, "gptq-int4", 2.0)[1] == rest / 2
+
+
+def test_quantised_head() -> None:
+    """Lightning packs the head with the blocks, and unpacks it in fp16, then cast: 4 V h at the loss."""
+    model = models.find_model("llama-2-7b")
+    job = make_job(model.name, model=model, method="lora", quant="bnb-nf4", framework=KNOWN["litgpt"])
+    held = parameter_shares.compute_parameter_share(model, ParallelLayout(), 0)
+    loss_terms = dict(phases.list_phases(job, 0)[1].terms)
+
+    packed, rest = quantised.base_weight_bytes(held, "bnb-nf4", 2.0, with_head=True)
+    assert packed == pytest.approx(0.5625 * (held.dense - held.norms + held.head))
+    assert rest == 2.0 * (held.embedding + held.norms)
+    assert loss_terms["unpacked matrix"] == 4.0 * model.vocab * model.hidden
+    assert quantised.unpacked_head_bytes(replace(job, framework=GENERIC)) == 0
+
+
+def test_the_graph_of_the_last_step() -> None:
+    """bitsandbytes up to 0.43.1 keeps inputs until the graph is gone: litgpt of 2024 has the last one's in the next."""
+    job = make_job(
+        "llama-2-7b", method="lora", quant="bnb-nf4", framework=KNOWN["litgpt-2024"], recompute=Recompute("none"),
+        seq_len=512, adapter=Adapter(32, "qv"),
+    )  # fmt: skip
+    m, old = job.model, replace(job, framework=KNOWN["litgpt-2023"])
+    inputs = m.layers * 2 * (2 * m.hidden + m.hidden + m.ffn)
+
+    assert build_stage_parts(job, 0).previous == 512 * (inputs + 10 * m.vocab)
+    assert dict(phases.list_phases(job, 0)[1].terms)["previous step"] > 0
+    assert phases.list_phases(job, 0)[1].total > phases.list_phases(old, 0)[1].total
+    assert not any(
+        build_stage_parts(other, 0).previous
+        for other in (old, replace(job, quant=""), replace(job, framework=KNOWN["litgpt"]), replace(job, method="full"))
+    )
+
+
+def test_heads_of_their_own() -> None:
+    """litgpt builds a head beside the embedding also for models that tie them."""
+    row = {"model": "gemma-2b", "method": "lora", "cards": "1", "framework": "litgpt"}
+
+    assert not table_rows.build_row_job(row).model.tied
+    assert table_rows.build_row_job({**row, "framework": "trl"}).model.tied
 
 
 def test_the_residual_stream_is_lifted() -> None:
