@@ -82,6 +82,7 @@ MECHANISMS = (
     Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
     Fitted("loop.loss", 12.0, ("universal-trainer",)),
+    Fitted("loop.autocast", True, ("universal-trainer",)),
 )
 
 

@@ -40,7 +40,7 @@ HALF = ("fp16", "float16", "half")
 # Columns that settle an input of another name; the last has none: a switch does not name the kernel.
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
-    "replicas": ("cards", "dp"), "attention": (),
+    "replicas": ("cards", "dp"), "attention": (), "autocast": (),
 }  # fmt: skip
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")

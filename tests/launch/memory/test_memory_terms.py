@@ -15,6 +15,7 @@ from launch.memory import (
     adapters,
     loss,
     meter,
+    open_inputs,
     parameter_shares,
     phases,
     pipeline,
@@ -202,6 +203,40 @@ def test_the_residual_stream_is_lifted() -> None:
 
     assert activations.checkpoint_bytes(trainer) == 4.0 * trainer.model.hidden
     assert {activations.checkpoint_bytes(other) for other in plain} == {2.0 * trainer.model.hidden}
+
+
+def test_a_lifted_layer_is_fp32_within_its_mlp() -> None:
+    """bitsandbytes' matrices return fp32 for a lifted stream: gate, activation, up and their gradients have 4 bytes."""
+    job = make_job("qwen-7b", method="lora", quant="bnb-nf4", framework=GENERIC, adapter=Adapter(8, "qv"))
+    lifted, plain = (
+        activations.dense_mlp_activations(one) for one in (job, replace(job, framework=KNOWN["llamafactory"]))
+    )
+
+    assert lifted.divided - plain.divided == lifted.gradient - plain.gradient == 3 * 2 * job.model.ffn
+
+
+def test_quantised_experts_run_one_by_one() -> None:
+    """Their gradients are those of one expert's tokens; unquantised ones are one product in transformers 5."""
+    job = make_job("mixtral-8x7b", method="lora", quant="gptq-int4", framework=GENERIC, recompute=Recompute("none"))
+    moe = job.model.moe
+    assert moe
+    one, every = (activations.mixture_activations(each, moe).gradient for each in (job, replace(job, quant="")))
+
+    assert one < every
+    assert one == 2 * job.model.hidden + moe.active * job.kernels.expert_gradient * job.model.hidden
+
+
+def test_loops_without_autocast_take_16_bit_logits() -> None:
+    """A loop of one's own: 8 bytes per logit, 14 under autocast or with PEFT's fp32 head; an open input."""
+    row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "framework": "torch loop", "seq_len": "1024"}
+    job = table_rows.build_row_job(row)
+    each = job.model.vocab * job.tokens
+    quantised_row = table_rows.build_row_job({**row, "method": "qlora"})
+
+    assert loss.loss_bytes(job) == 8 * each
+    assert loss.loss_bytes(quantised_row) == loss.loss_bytes(replace(job, precision=Precision(4.0))) == 14 * each
+    (wrapped,) = next(others for one, others in open_inputs.list_alternatives(job) if one.name == "autocast")
+    assert loss.loss_bytes(wrapped) == 14 * each
 
 
 def test_watched_inputs() -> None:
