@@ -64,6 +64,9 @@ NUMBERS = (
 MECHANISMS = (
     Fitted("litgpt.loads_whole", False, ("litgpt-tables",)),
     Fitted("*.quantised_inputs", False, ("litgpt-tables",)),
+    Fitted("*.quantised_head", False, ("litgpt-hub",)),
+    Fitted("*.keeps_graph", False, ("litgpt-hub",)),
+    Fitted("*.unties", False, ("litgpt-hub",)),
     Fitted("torchtune.fused_step", (), ("torchtune",)),
     Fitted("*.loss_half", 12.0, ("qwen-readme",)),
     Fitted("swift1.loss", 12.0, ("swift-bench",)),
@@ -79,6 +82,7 @@ MECHANISMS = (
     Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
     Fitted("loop.loss", 12.0, ("universal-trainer",)),
+    Fitted("loop.autocast", True, ("universal-trainer",)),
 )
 
 

@@ -70,11 +70,14 @@ class Framework:
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
-    `loss_half`: loss of a model that computes it from 16-bit logits, under fp16 without autocast.
+    `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
     not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
+    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_head`: the head of a quantised
+    base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two
+    parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -118,6 +121,11 @@ class Framework:
     in_place: bool
     loads_whole: bool
     quantised_inputs: bool
+    keeps_graph: bool
+    quantised_head: bool
+    unties: bool
+    autocast: bool
+    unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]
     gather_growth: float

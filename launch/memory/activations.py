@@ -123,10 +123,13 @@ def _chains_gelu(job: PlannedJob) -> bool:
 
 
 def _mlp_bytes(job: PlannedJob) -> float:
-    """Return the bytes per element of an MLP's width: gate, activation, up, and the product if the last is trained."""
+    """Return the bytes per element of an MLP's width: gate, activation, up, and the product if the last is trained.
+
+    A 4- or 8-bit matrix returns the type of its input (bitsandbytes, Linear4bit): fp32 on a lifted residual stream.
+    """
     k, gated = job.kernels, job.model.gated
     keep, trained = (k.mlp_keep, k.mlp_trained) if gated else (k.plain_keep, k.plain_trained)
-    return keep + trained * keeps_inputs(job) + CHAIN * _chains_gelu(job)
+    return keep * (2 if is_lifted(job) else 1) + trained * keeps_inputs(job) + CHAIN * _chains_gelu(job)
 
 
 def _mlp_gradient(job: PlannedJob) -> float:
@@ -137,6 +140,7 @@ def _mlp_gradient(job: PlannedJob) -> float:
     """
     k, gated = job.kernels, job.model.gated
     several = (3 if gated else 2) * C + C * _chains_gelu(job)
+    several *= 2 if is_lifted(job) else 1
     return several - (k.mlp_trained if gated else k.plain_trained) * keeps_inputs(job)
 
 
@@ -159,7 +163,8 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
     inner = moe.active * per * moe.ffn
     copies = moe.active * (job.kernels.expert_copies + job.kernels.expert_trained * keeps_inputs(job)) * m.hidden
     sliced = job.layout.expert_tp < job.layout.tp
-    within = _mlp_gradient(job) * moe.ffn
+    # Quantised experts are modules of their own, of which one runs at a time.
+    within = _mlp_gradient(job) * moe.ffn / (moe.experts if job.quant and job.kernels.as_published else 1)
     around = job.kernels.expert_gradient * m.hidden
     again = job.recompute.kind in ("full", "block")
     if moe.fp32_weights:  # with frozen experts also the 16-bit copy, unless recompute frees it

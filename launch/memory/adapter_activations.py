@@ -84,11 +84,27 @@ def adapter_cast(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     return SavedActivations(gradient=(C + 4.0) * width + (5 * C + on) * m.hidden)
 
 
+def keeps_quantised_inputs(job: PlannedJob) -> bool:
+    """Whether bitsandbytes' 4-bit product keeps its 16-bit input although the weight is frozen, as up to 0.43.1."""
+    return not job.trains_all and "nf4" in job.quant and job.framework.quantised_inputs
+
+
 def quantised_inputs(job: PlannedJob) -> SavedActivations:
-    """Return the 16-bit inputs that bitsandbytes' 4-bit product keeps although the weight is frozen.
+    """Return the 16-bit inputs that 4-bit products keep beside the other activations.
 
     These are the outputs of the norms and the input of the last matrix (litgpt-tables-012 compared with -011).
     """
-    if job.trains_all or "nf4" not in job.quant or not job.framework.quantised_inputs:
+    if not keeps_quantised_inputs(job):
         return SavedActivations()
     return SavedActivations(whole=C * min(2, job.model.norms) * job.model.hidden, divided=C * job.model.ffn)
+
+
+def previous_step_bytes(job: PlannedJob, layers: int) -> float:
+    """Return what the graph of the last step keeps until the logits of this one exist, and the logits' first copies.
+
+    Inputs of 4-bit products (and so the output of attention), and fp32 logits; of this step 16-bit and fp32 logits.
+    """
+    if not (job.framework.keeps_graph and keeps_quantised_inputs(job)) or job.recompute.kind != "none":
+        return 0.0
+    inputs = quantised_inputs(job).kept_bytes + C * job.model.out_size
+    return (layers * inputs + (4.0 + C + 4.0) * job.model.vocab) * job.tokens

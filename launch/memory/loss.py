@@ -9,6 +9,7 @@ result of tanh: 2 (counted on torch); fused losses cap one chunk at a time.
 from __future__ import annotations
 
 from launch.memory.planned_job import PlannedJob
+from launch.memory.quantised import is_lifted
 
 C = 2.0  # bytes of a 16-bit element
 
@@ -21,6 +22,16 @@ def tokens_at_once(job: PlannedJob) -> float:
     return min(job.tokens, float(chunk)) if chunk else job.tokens
 
 
+def takes_half_logits(job: PlannedJob) -> bool:
+    """Whether the loss is computed from 16-bit logits.
+
+    So in DeepSpeed's fp16 for models that leave them in 16 bit, and in loops without autocast, unless the head is fp32.
+    """
+    plain_head = job.precision.weight == 2.0 and not is_lifted(job)
+    engine = job.model.half_logits and job.half and job.sharding.startswith("zero")
+    return engine or (plain_head and not job.framework.autocast)
+
+
 def loss_bytes(job: PlannedJob) -> float:
     """Return the bytes of the loss: bytes x V / T per token of a micro batch.
 
@@ -30,6 +41,6 @@ def loss_bytes(job: PlannedJob) -> float:
     if job.fused_loss:
         head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
         return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
-    plain = f.loss_half if job.model.half_logits and job.half and job.sharding.startswith("zero") else f.loss
+    plain = f.loss_half if takes_half_logits(job) else f.loss
     plain += C * job.model.caps_logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

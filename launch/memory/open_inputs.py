@@ -10,7 +10,7 @@ from launch.memory.planned_job import PlannedJob
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention",
+    "replicas", "attention", "autocast",
 )  # fmt: skip
 OF_TABLES = ("replicas",)  # a plan knows its cards
 USUAL_REPLICAS = 8
@@ -83,6 +83,11 @@ def _change_attention(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, flash=False),) if job.framework.flash_doubtful and job.flash else ()
 
 
+def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A loss in fp32, where a loop of one's own calls the model under autocast."""
+    return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -96,6 +101,7 @@ INPUTS = {
         OpenInput("buckets", _("DeepSpeed's buckets"), "stage3_max_live_parameters, reduce_bucket_size", _size_buckets),
         OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
         OpenInput("replicas", _("number of replicas"), "--cards", _change_replicas),
+        OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
     )
 }

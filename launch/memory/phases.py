@@ -129,16 +129,18 @@ def find_larger(*moments: Terms) -> Terms:
 
 
 def forward_terms(p: StageParts) -> Terms:
-    """Return what the forward pass holds when the last layer begins, when it ends, or at the loss: the largest.
+    """Return what the forward pass holds when the last layer begins or ends, at the head, or at the loss.
 
-    At the loss only the root unit is unsharded.
+    At the loss only the root unit is unsharded.  A head that is unpacked is so again when the backward pass begins.
     """
-    unpacked = (mark("unpacked matrix"), p.unpacked)
+    unpacked, head = (mark("unpacked matrix"), p.unpacked), (mark("unpacked matrix"), max(p.unpacked, p.unpacked_head))
     copies = (mark("weight copies"), p.copies)
+    at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
     return find_larger(
         ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
         ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept),
-        ((mark("gathered layers"), p.gathered_loss), unpacked, copies, *p.kept, (mark("logits and loss"), p.loss)),
+        (*at_loss, (mark("previous step"), p.previous)),
+        (*at_loss, (mark("logits and loss"), p.loss)),
     )
 
 
@@ -268,6 +270,7 @@ COMING = (
     mark("recomputed layer"),
     mark("layer gradients"),
     mark("watched inputs"),
+    mark("previous step"),
     mark("unit gradients"),
     mark("gathered layers"),
     mark("unpacked matrix"),

@@ -19,6 +19,11 @@ def is_assumption_about(text: str, *topics: str) -> bool:
     return template.partition(":")[0] in topics
 
 
+def untie_model(model: Model, framework: Framework) -> Model:
+    """Return the model as the framework builds it: with a head of its own, where the framework ties none."""
+    return replace(model, tied=False) if framework.unties else model
+
+
 @dataclass(frozen=True)
 class ParallelLayout:
     """Degrees of parallelism: tensor, pipeline, virtual pipeline chunks, expert, expert tensor, context.

@@ -59,13 +59,26 @@ def is_lifted(job: PlannedJob) -> bool:
     return job.quant in LIFTED and job.framework.lift == 4.0 and job.sharding != "fsdp"
 
 
-def base_weight_bytes(holding: ParameterShare, quant: str, lift: float) -> tuple[float, float]:
-    """Return the (quantised, other) bytes of a frozen base model; other parameters have `lift` bytes, 4 or 2."""
-    blocks = holding.dense + holding.experts - holding.norms
-    rest = holding.embedding + holding.head + holding.norms
+def base_weight_bytes(holding: ParameterShare, quant: str, lift: float, with_head: bool = False) -> tuple[float, float]:
+    """Return the (quantised, other) bytes of a frozen base model; other parameters have `lift` bytes, 4 or 2.
+
+    `with_head`: the head is quantised as well.
+    """
+    head = holding.head * with_head
+    blocks = holding.dense + holding.experts - holding.norms + head
+    rest = holding.embedding + holding.head - head + holding.norms
     return blocks * bytes_per_parameter(quant), rest * lift + holding.vision * 2.0
 
 
-def unpacked_matrix_bytes(hidden: int, ffn: int, tp: int) -> float:
-    """Return the bytes of the matrix that is unpacked to 16 bit while it is used: 2 h f / T."""
-    return 2.0 * hidden * ffn / tp
+def unpacked_matrix_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the matrix of a layer that is unpacked to 16 bit while it is used: 2 h f / T.
+
+    Once more, where the unpacked type is not that of the computation.
+    """
+    return job.framework.unpacked * job.model.hidden * job.model.ffn / job.layout.tp if job.quant else 0.0
+
+
+def unpacked_head_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the unpacked head, 2 h V / T or once more, where the base's head is quantised."""
+    packed = bool(job.quant) and job.framework.quantised_head
+    return job.framework.unpacked * job.model.hidden * job.model.vocab / job.layout.tp if packed else 0.0

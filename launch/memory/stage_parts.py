@@ -56,6 +56,8 @@ class StageParts:
     copies_backward: float = 0.0
     adapter_gradients: float = 0.0
     flattened: float = 0.0
+    unpacked_head: float = 0.0
+    previous: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,9 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
         subgroup=sharding_buffers.subgroup_bytes(job, trained),
-        unpacked=quantised.unpacked_matrix_bytes(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
+        unpacked=quantised.unpacked_matrix_bytes(job),
+        unpacked_head=quantised.unpacked_head_bytes(job) if last else 0.0,
+        previous=adapter_activations.previous_step_bytes(job, mine),
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
@@ -231,6 +235,7 @@ def frozen_base_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:
     """Return the states of the frozen base model, quantised or not."""
     if not job.quant:
         return states.frozen_states(job, holding.total)
-    packed, rest = quantised.base_weight_bytes(holding, job.quant, 4.0 if quantised.is_lifted(job) else 2.0)
+    lift = 4.0 if quantised.is_lifted(job) else 2.0
+    packed, rest = quantised.base_weight_bytes(holding, job.quant, lift, job.framework.quantised_head)
     shards = job.layout.dense_shards if states.DIVIDES[job.sharding][0] else 1
     return ModelStates(weights=(packed + rest) / shards)

@@ -20,6 +20,7 @@ SHARES = {
     "recomputed layer": 0.35,
     "layer gradients": 0.35,
     "watched inputs": 0.5,
+    "previous step": 0.35,
     "unit gradients": 0.5,
     "logits and loss": 0.20,
     "gathered layers": 0.5,

@@ -16,7 +16,7 @@ from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs
-from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, untie_model
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
 from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, VOCABULARIES
@@ -40,7 +40,7 @@ HALF = ("fp16", "float16", "half")
 # Columns that settle an input of another name; the last has none: a switch does not name the kernel.
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
-    "replicas": ("cards", "dp"), "attention": (),
+    "replicas": ("cards", "dp"), "attention": (), "autocast": (),
 }  # fmt: skip
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -271,7 +271,7 @@ def build_row_job(row: Row) -> PlannedJob:
     kind = row.get("seq_kind") or ""
     device = devices.find_device(row.get("device") or "")
     away = parse_offload(row)
-    model, laid = row_models.find_row_model(row), parse_layout(row)
+    model, laid = untie_model(row_models.find_row_model(row), f), parse_layout(row)
     if laid.pp > model.layers:
         raise UsageError(
             _("row {row}: pp {pp} exceeds the layers of {name}", row=row.get("id", "?"), pp=laid.pp, name=model.name),

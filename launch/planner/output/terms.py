@@ -55,6 +55,9 @@ TERMS = {
     mark("recomputed layer"): MemoryTerm("R", "#b07aa1", _("recomputed activations of one layer"), KORTHIKANTI),
     mark("layer gradients"): MemoryTerm("D", "#d37295", _("gradients of one module's activations"), SAVED),
     mark("watched inputs"): MemoryTerm("H", "#bcbd22", _("2 h per token and layer, with adapters"), SHARDED),
+    mark("previous step"): MemoryTerm(
+        "V", "#c7c7c7", _("what the graph of the last step keeps during the next forward pass"), SAVED
+    ),
     mark("unit gradients"): MemoryTerm(
         "N", "#a0cbe8", _("unsharded gradients of FSDP's working unit, and the input of their reduction"), SHARDED
     ),

@@ -15,6 +15,7 @@ from launch.memory import (
     adapters,
     loss,
     meter,
+    open_inputs,
     parameter_shares,
     phases,
     pipeline,
@@ -25,6 +26,7 @@ from launch.memory import (
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
 from launch.memory.states import moment_bytes
+from launch.planner import table_rows
 from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
 
 KNOWN = frameworks.load_frameworks()
@@ -150,6 +152,46 @@ def test_quantised_base() -> None:
     assert quantised.base_weight_bytes(held, "gptq-int4", 2.0)[1] == rest / 2
 
 
+def test_quantised_head() -> None:
+    """Lightning packs the head with the blocks, and unpacks it in fp16, then cast: 4 V h at the loss."""
+    model = models.find_model("llama-2-7b")
+    job = make_job(model.name, model=model, method="lora", quant="bnb-nf4", framework=KNOWN["litgpt"])
+    held = parameter_shares.compute_parameter_share(model, ParallelLayout(), 0)
+    loss_terms = dict(phases.list_phases(job, 0)[1].terms)
+
+    packed, rest = quantised.base_weight_bytes(held, "bnb-nf4", 2.0, with_head=True)
+    assert packed == pytest.approx(0.5625 * (held.dense - held.norms + held.head))
+    assert rest == 2.0 * (held.embedding + held.norms)
+    assert loss_terms["unpacked matrix"] == 4.0 * model.vocab * model.hidden
+    assert quantised.unpacked_head_bytes(replace(job, framework=GENERIC)) == 0
+
+
+def test_the_graph_of_the_last_step() -> None:
+    """bitsandbytes up to 0.43.1 keeps inputs until the graph is gone: litgpt of 2024 has the last one's in the next."""
+    job = make_job(
+        "llama-2-7b", method="lora", quant="bnb-nf4", framework=KNOWN["litgpt-2024"], recompute=Recompute("none"),
+        seq_len=512, adapter=Adapter(32, "qv"),
+    )  # fmt: skip
+    m, old = job.model, replace(job, framework=KNOWN["litgpt-2023"])
+    inputs = m.layers * 2 * (2 * m.hidden + m.hidden + m.ffn)
+
+    assert build_stage_parts(job, 0).previous == 512 * (inputs + 10 * m.vocab)
+    assert dict(phases.list_phases(job, 0)[1].terms)["previous step"] > 0
+    assert phases.list_phases(job, 0)[1].total > phases.list_phases(old, 0)[1].total
+    assert not any(
+        build_stage_parts(other, 0).previous
+        for other in (old, replace(job, quant=""), replace(job, framework=KNOWN["litgpt"]), replace(job, method="full"))
+    )
+
+
+def test_heads_of_their_own() -> None:
+    """litgpt builds a head beside the embedding also for models that tie them."""
+    row = {"model": "gemma-2b", "method": "lora", "cards": "1", "framework": "litgpt"}
+
+    assert not table_rows.build_row_job(row).model.tied
+    assert table_rows.build_row_job({**row, "framework": "trl"}).model.tied
+
+
 def test_the_residual_stream_is_lifted() -> None:
     """PEFT's preparation makes checkpoints fp32 for bitsandbytes' types, but not with GPTQ, FSDP or litgpt."""
     trainer = make_job("qwen-7b", method="lora", quant="bnb-nf4", framework=GENERIC, recompute=Recompute("full"))
@@ -161,6 +203,40 @@ def test_the_residual_stream_is_lifted() -> None:
 
     assert activations.checkpoint_bytes(trainer) == 4.0 * trainer.model.hidden
     assert {activations.checkpoint_bytes(other) for other in plain} == {2.0 * trainer.model.hidden}
+
+
+def test_a_lifted_layer_is_fp32_within_its_mlp() -> None:
+    """bitsandbytes' matrices return fp32 for a lifted stream: gate, activation, up and their gradients have 4 bytes."""
+    job = make_job("qwen-7b", method="lora", quant="bnb-nf4", framework=GENERIC, adapter=Adapter(8, "qv"))
+    lifted, plain = (
+        activations.dense_mlp_activations(one) for one in (job, replace(job, framework=KNOWN["llamafactory"]))
+    )
+
+    assert lifted.divided - plain.divided == lifted.gradient - plain.gradient == 3 * 2 * job.model.ffn
+
+
+def test_quantised_experts_run_one_by_one() -> None:
+    """Their gradients are those of one expert's tokens; unquantised ones are one product in transformers 5."""
+    job = make_job("mixtral-8x7b", method="lora", quant="gptq-int4", framework=GENERIC, recompute=Recompute("none"))
+    moe = job.model.moe
+    assert moe
+    one, every = (activations.mixture_activations(each, moe).gradient for each in (job, replace(job, quant="")))
+
+    assert one < every
+    assert one == 2 * job.model.hidden + moe.active * job.kernels.expert_gradient * job.model.hidden
+
+
+def test_loops_without_autocast_take_16_bit_logits() -> None:
+    """A loop of one's own: 8 bytes per logit, 14 under autocast or with PEFT's fp32 head; an open input."""
+    row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "framework": "torch loop", "seq_len": "1024"}
+    job = table_rows.build_row_job(row)
+    each = job.model.vocab * job.tokens
+    quantised_row = table_rows.build_row_job({**row, "method": "qlora"})
+
+    assert loss.loss_bytes(job) == 8 * each
+    assert loss.loss_bytes(quantised_row) == loss.loss_bytes(replace(job, precision=Precision(4.0))) == 14 * each
+    (wrapped,) = next(others for one, others in open_inputs.list_alternatives(job) if one.name == "autocast")
+    assert loss.loss_bytes(wrapped) == 14 * each
 
 
 def test_watched_inputs() -> None:
