@@ -157,7 +157,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     known = process_ends.list_known_lines(scan, load_index().entries)
     shared = len({one.rank for one in scan.raised} - {None}) > 1
     raised = process_ends.find_own_exception(scan, end.rank if shared else None)
-    if raised is None:
+    if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
