@@ -148,8 +148,21 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end is None or scan is None:
         return told
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
-        return _put_first(explain_exception(raised), told)
+        return _put_first(_explain_text(raised) or explain_exception(raised), told)
     return _move_to_front(told, end)
+
+
+def _explain_text(raised: RaisedException) -> Diagnosis | None:
+    """Return the diagnosis of an entry that knows the exception's text, where its line was not read as one of its own.
+
+    That is so where the line has a mark before it, or where the message goes on in the next lines.
+    """
+    for text in (raised.text, f"{raised.text} {raised.details}"):
+        for entry, groups in load_index().match_line(text):
+            if entry.kind == "cause" and entry.name not in REPEATING:
+                seen = Evidence(raised.file, raised.end or raised.line, raised.text, raised.time)
+                return causality.make_diagnosis(entry, groups, (seen,), 1)
+    return None
 
 
 def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[Diagnosis]) -> RaisedException | None:
