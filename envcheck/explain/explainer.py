@@ -108,7 +108,7 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
     ends = _find_ends(scans)
     told = _diagnose_scans(scans, ends)
     raised = _choose_exception(scans, told, ends)
-    known = any(diagnosis.kind != "warning" for diagnosis in told)
+    known = any(diagnosis.kind != "warning" for diagnosis in told) or bool(told and not is_log)
     first = find_first_failure(ends)
     verdict = settled or _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
     quiet = known or verdict in ("finished", "running")
