@@ -144,6 +144,7 @@ class LogFindings:
                     sources=found.sources,
                     rank=find_prefix_rank(line.text),
                     end=line.line,
+                    details=found.details,
                 )
                 self.add_exception(raised)
 

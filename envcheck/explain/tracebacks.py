@@ -8,27 +8,19 @@ from dataclasses import replace
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
+from envcheck.explain.exceptions.message_lines import DETAIL_LINES, count_wanted, is_message_line, join_details
 from envcheck.explain.log_text import sanitize_line
-from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
 MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
-DETAIL_LINES = 6  # lines after the exception's own line that may belong to its message, empty ones included
-DETAIL = 400  # characters of them that are kept
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
 _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
 _RANK = re.compile(
     r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
 )  # of torchrun --tee, mpirun
-_VALIDATION = re.compile(r"\d validation errors? for ")  # field and fault follow, one a line
 _FIGURES = re.compile(r"\d+")
-# What follows an exception and is no part of its message: another traceback, a bar, a shell's prompt, a logger's line.
-_NO_DETAIL = re.compile(
-    r"Traceback \(most|^(?:During handling of|The above exception)|^\s{0,40}File \"|\d%\||^[\w.-]{1,40}@[\w.-]{1,60}[:~ ]"
-    r"|^[IWEF]\d{4} |^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^[-=*#+╭╰]{3}|^\$ "
-)
 
 
 class TracebackReader:
@@ -64,9 +56,8 @@ class TracebackReader:
         if text is None or not text.strip() or text[0] in " \t|+" or not _LAST.match(text):
             self._record_frame(text or "")
             return None
-        if text.rstrip().endswith(":") or _VALIDATION.search(text):  # its message begins on the next line
-            self._headline = text.rstrip()
-            self._wanted = 2 if _VALIDATION.search(text) else 1
+        if wanted := count_wanted(text):  # its message begins on the next line
+            self._headline, self._wanted = text.rstrip(), wanted
             return None
         return self._end_headline(text)
 
@@ -77,7 +68,7 @@ class TracebackReader:
     def _collect_detail(self, text: str | None) -> RaisedException | None:
         """Keep a line of the message; return the exception where it ends."""
         self._after += 1
-        is_detail = text is not None and not _NO_DETAIL.search(text) and find_own_text(text) is None
+        is_detail = text is not None and is_message_line(text)
         if text is not None and is_detail and text.strip():
             self._details.append(text.strip())
             self._last = self._read
@@ -140,6 +131,6 @@ class TracebackReader:
             sources=tuple(self._sources[-12:]),
             rank=self.rank,
             end=self._number + (self._end or self._read),
-            details=" ".join(self._details)[:DETAIL],
+            details=join_details(self._details),
             last=self._number + (self._last or self._read),
         )
