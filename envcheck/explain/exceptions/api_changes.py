@@ -81,8 +81,10 @@ def find_change(groups: Mapping[str, str]) -> ApiChange | None:
     A module of another package may have a part of the same name.
     """
     top = groups.get("module", "").partition(".")[0]
-    found = (change for name in _list_names(groups) if (change := load_changes().get(name) or find_model_change(name)))
-    return next((change for change in found if top in ("", change.package)), None)
+    found = (change for name in _list_names(groups) if (change := load_changes().get(name)))
+    known = next((change for change in found if top in ("", change.package)), None)
+    is_class = top == _MODELS and bool(_MODEL_CLASS.match(groups.get("name", "")))
+    return known or (find_model_change(groups["name"]) if is_class else None)
 
 
 def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
