@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from envcheck.core.toml_file import load_own_record
 
 FILE = Path(__file__).with_name("changes.toml")
 _DROPPED = (".__init__",)  # of a function's name: its class is known
+_ANY = "*"  # in place of a class: the attribute of every class of the package
 _MODELS = "transformers"  # the package with the model types
 # The part of a class's name that is the model's: Qwen3Moe of Qwen3MoeForCausalLM.
 _MODEL_CLASS = re.compile(r"([A-Z]\w{1,40}?)(?:For[A-Z]|Config|Model|PreTrained|Processor|ImageProc|Tokenizer|Attention|Decoder)")
@@ -96,5 +98,7 @@ def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
         yield f"{function.rpartition('.')[2]}.{option}"
     elif name and groups.get("owner"):
         yield f"{groups['owner']}.{name}"
+        if groups["owner"] not in dir(builtins) and groups["owner"] != "NoneType":
+            yield f"{_ANY}.{name}"
     elif name:
         yield name
