@@ -10,6 +10,7 @@ from envcheck.core.language import translate
 from envcheck.core.messages import _
 from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
+from envcheck.explain.exceptions import api_changes
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
@@ -82,6 +83,9 @@ def make_diagnosis(
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
 
+    if "model" in named and (change := api_changes.find_model_change(named["model"])):
+        named["requirement"] = change.requirement
+
     def fill_argument(found: re.Match[str]) -> str:
         quoted = found.string[: found.start()].endswith("'") and found.string[found.end() :].startswith("'")
         value = named.get(found[1], "")
@@ -149,9 +153,11 @@ _UNNAMED = {
     "owner": _("the object"),
     "path": _("the path"),
     "pip": _("the package"),
+    "peer": _("the peer"),
+    "pid": _("see the line"),
     "place": _("the last frame of the traceback"),
     "remedy": _("see the line"),
-    "requirement": _("the requirement"),
+    "requirement": _("the release that the model's page names"),
     "resource": _("the resource"),
     "source": _("see the traceback"),
     "symbol": _("the symbol"),

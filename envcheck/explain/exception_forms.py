@@ -29,6 +29,7 @@ _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
 # Settings, fields and options that a message quotes: `name`, 'name', --name.
 _QUOTED = re.compile(r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})")
 MOST_NAMES = 6
+SHORT_MESSAGE = 100  # characters; to a message that is shorter, the lines that follow it are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
@@ -36,14 +37,16 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
-    return bool(raised.frames) or _choose_form(raised.text.strip(), raised, {})[0].name.rpartition(".")[2] in _CHANGES
+    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in _CHANGES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
     """Return the diagnosis of an exception by its form; its evidence is the line of the exception."""
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = _choose_form(text, raised, values)
+    entry, groups = _choose_form(raised, values)
+    if raised.details and len(values.get("message", "")) < SHORT_MESSAGE:
+        values["message"] = f"{values.get('message', '')} {raised.details}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")
@@ -103,14 +106,17 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
     return {name: said for name, said in values.items() if said}
 
 
-def _choose_form(text: str, raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, dict[str, str]]:
+def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, dict[str, str]]:
+    """The first form that matches the exception's own line, or this line with the rest of its message."""
+    text = raised.text.strip()
+    texts = [text, f"{text} {raised.details}"] if raised.details else [text]
     around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
         if form == _IN_LIBRARY and "package" not in values:
             continue
-        found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
-        if found is None or (entry.unless and entry.unless.search(text)):
+        found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
+        if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
         there = entry.needs.search(around) if entry.needs else None
         if entry.needs and there is None:

@@ -108,7 +108,7 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
     ends = _find_ends(scans)
     told = _diagnose_scans(scans, ends)
     raised = _choose_exception(scans, told, ends)
-    known = any(diagnosis.kind != "warning" for diagnosis in told)
+    known = any(diagnosis.kind != "warning" for diagnosis in told) or bool(told and not is_log)
     first = find_first_failure(ends)
     verdict = settled or _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
     quiet = known or verdict in ("finished", "running")
@@ -148,8 +148,21 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end is None or scan is None:
         return told
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
-        return _put_first(explain_exception(raised), told)
+        return _put_first(_explain_text(raised) or explain_exception(raised), told)
     return _move_to_front(told, end)
+
+
+def _explain_text(raised: RaisedException) -> Diagnosis | None:
+    """Return the diagnosis of an entry that knows the exception's text, where its line was not read as one of its own.
+
+    That is so where the line has a mark before it, or where the message goes on in the next lines.
+    """
+    for text in (raised.text, f"{raised.text} {raised.details}"):
+        for entry, groups in load_index().match_line(text):
+            if entry.kind == "cause" and entry.name not in REPEATING:
+                seen = Evidence(raised.file, raised.end or raised.line, raised.text, raised.time)
+                return causality.make_diagnosis(entry, groups, (seen,), 1)
+    return None
 
 
 def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[Diagnosis]) -> RaisedException | None:
@@ -157,7 +170,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     known = process_ends.list_known_lines(scan, load_index().entries)
     shared = len({one.rank for one in scan.raised} - {None}) > 1
     raised = process_ends.find_own_exception(scan, end.rank if shared else None)
-    if raised is None:
+    if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:

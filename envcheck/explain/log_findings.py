@@ -144,6 +144,7 @@ class LogFindings:
                     sources=found.sources,
                     rank=find_prefix_rank(line.text),
                     end=line.line,
+                    details=found.details,
                 )
                 self.add_exception(raised)
 
@@ -179,7 +180,7 @@ def _append_piece(a: LogFindings, b: LogFindings) -> LogFindings:
         mine.last_line = hit.last_line
         mine.add_lines(replace(one, line=_shift_line(a, one.line)) for one in hit.shown)
     for raised in b.raised:
-        a.add_exception(replace(_shift_line(a, raised), end=raised.end + a.lines))
+        a.add_exception(replace(_shift_line(a, raised), end=raised.end + a.lines, last=raised.last + a.lines))
     a.progress.append_part(b.progress, a.lines)
     for of, (number, line) in b.odd_first.items():
         if len(a.odd_first) < ODD:

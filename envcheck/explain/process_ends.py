@@ -61,7 +61,9 @@ def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> Catal
     """Return the entry that knows the line of the exception."""
     start = raised.text[:60]
     near = [
-        one for one in known if start in one.line.text or raised.line <= one.line.line <= max(raised.end, raised.line)
+        one
+        for one in known
+        if start in one.line.text or raised.line <= one.line.line <= max(raised.last, raised.end, raised.line)
     ]
     exact = [one for one in near if start in one.line.text]
     return next((one.entry for one in (*exact, *near)), None)

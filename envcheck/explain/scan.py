@@ -30,6 +30,7 @@ MANY = 0.06  # share of a block's lines: so many new alarming ones are checked i
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 ODD_WIDTH = 600  # bytes of an unknown alarming line that are kept
 TRACEBACKS = 5_000  # that are read one by one; of more, the last one as well
+IGNORED = b"Exception ignored in"  # before a traceback of a clean-up, which ended nothing
 READERS = 64  # tracebacks of several ranks that are open at once
 
 
@@ -190,7 +191,7 @@ class LogScanner:
     def _start_traceback(self, lines: list[bytes], at: int, number: int) -> None:
         """Of very many tracebacks, `finish_log` reads the last one at the end of the log."""
         self._tracebacks += 1
-        if self._tracebacks > TRACEBACKS:
+        if self._tracebacks > TRACEBACKS or (at and IGNORED in lines[at - 1]):
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()

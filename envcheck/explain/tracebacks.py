@@ -8,6 +8,7 @@ from dataclasses import replace
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
+from envcheck.explain.exceptions.message_lines import DETAIL_LINES, count_wanted, is_message_line, join_details
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
@@ -19,7 +20,6 @@ _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yi
 _RANK = re.compile(
     r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
 )  # of torchrun --tee, mpirun
-_VALIDATION = re.compile(r"\d validation errors? for ")  # field and fault follow, one a line
 _FIGURES = re.compile(r"\d+")
 
 
@@ -36,6 +36,8 @@ class TracebackReader:
         self._frames: list[str] = []
         self._sources: list[str] = []
         self._headline, self._wanted, self._more = "", 0, MORE_LINES
+        self._details: list[str] = []
+        self._end = self._last = self._after = 0  # lines read up to the exception's own line, its message's end; after it
         self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
@@ -43,21 +45,37 @@ class TracebackReader:
     def feed_line(self, raw: bytes) -> RaisedException | None:
         """Return the exception at the end of a traceback, otherwise None."""
         self._read += 1
-        if self._read > MAX_LINES:
+        if self._read > MAX_LINES and not self._end:
             self.open = False
             return None
         text = self._strip_prefix(sanitize_line(raw[:1024]))
+        if self._end:
+            return self._collect_detail(text)
         if text is not None and self._headline:
             return self._complete_headline(text)
         if text is None or not text.strip() or text[0] in " \t|+" or not _LAST.match(text):
             self._record_frame(text or "")
             return None
-        if text.rstrip().endswith(":") or _VALIDATION.search(text):  # its message begins on the next line
-            self._headline = text.rstrip()
-            self._wanted = 2 if _VALIDATION.search(text) else 1
+        if wanted := count_wanted(text):  # its message begins on the next line
+            self._headline, self._wanted = text.rstrip(), wanted
+            return None
+        return self._end_headline(text)
+
+    def _end_headline(self, text: str) -> None:
+        """The exception's own line is complete; lines of its message may follow."""
+        self._headline, self._end, self._last = text, self._read, self._read
+
+    def _collect_detail(self, text: str | None) -> RaisedException | None:
+        """Keep a line of the message; return the exception where it ends."""
+        self._after += 1
+        is_detail = text is not None and is_message_line(text)
+        if text is not None and is_detail and text.strip():
+            self._details.append(text.strip())
+            self._last = self._read
+        if (text is None or is_detail) and self._after < DETAIL_LINES:
             return None
         self.open = False
-        return self._make_exception(text)
+        return self._make_exception(self._headline)
 
     def _complete_headline(self, text: str) -> RaisedException | None:
         """The exception with the first line of its message that is not empty."""
@@ -68,12 +86,11 @@ class TracebackReader:
         if self._headline.endswith(":") and self._more:
             self._more, self._wanted = self._more - 1, 1
             return None
-        self.open = False
-        return self._make_exception(self._headline)
+        return self._end_headline(self._headline)
 
     def finish_log(self) -> RaisedException | None:
         """Return what is known of a traceback that the log cut off."""
-        if not self.open or not self._frames:
+        if not self.open or not (self._frames or self._end):
             return None
         self.open = False
         if self._headline:
@@ -113,5 +130,7 @@ class TracebackReader:
             frames=tuple(self._frames[-12:]),
             sources=tuple(self._sources[-12:]),
             rank=self.rank,
-            end=self._number + self._read,
+            end=self._number + (self._end or self._read),
+            details=join_details(self._details),
+            last=self._number + (self._last or self._read),
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,10 @@ from envcheck.core.toml_file import load_own_record
 
 FILE = Path(__file__).with_name("changes.toml")
 _DROPPED = (".__init__",)  # of a function's name: its class is known
+_ANY = "*"  # in place of a class: the attribute of every class of the package
+_MODELS = "transformers"  # the package with the model types
+# The part of a class's name that is the model's: Qwen3Moe of Qwen3MoeForCausalLM.
+_MODEL_CLASS = re.compile(r"([A-Z]\w{1,40}?)(?:For[A-Z]|Config|Model|PreTrained|Processor|ImageProc|Tokenizer|Attention|Decoder)")
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,38 @@ class ApiChange:
 @dataclass(frozen=True)
 class _ChangesFile:
     changes: tuple[ApiChange, ...]
+    models: Mapping[str, tuple[str, ...]]
 
 
 @functools.cache
 def load_changes() -> Mapping[str, ApiChange]:
     """Return the changes by name."""
-    return {name: change for change in load_own_record(_ChangesFile, FILE).changes for name in change.names}
+    return {name: change for change in _load_file().changes for name in change.names}
+
+
+@functools.cache
+def _load_file() -> _ChangesFile:
+    return load_own_record(_ChangesFile, FILE)
+
+
+@functools.cache
+def _load_model_changes() -> Mapping[str, ApiChange]:
+    """Return the changes that added a model, by its type without marks: qwen25vl."""
+    found = {}
+    for added, names in _load_file().models.items():
+        change = ApiChange(_MODELS, names, added=added)
+        found |= {_drop_marks(name): change for name in names}
+    return found
+
+
+def find_model_change(name: str) -> ApiChange | None:
+    """Return the change that added a model, by the model's type or by a class of it; None for an unknown one."""
+    found = _MODEL_CLASS.match(name)
+    return _load_model_changes().get(_drop_marks(found[1] if found else name))
+
+
+def _drop_marks(name: str) -> str:
+    return re.sub(r"[-_.]", "", name).lower()
 
 
 def find_change(groups: Mapping[str, str]) -> ApiChange | None:
@@ -52,7 +84,9 @@ def find_change(groups: Mapping[str, str]) -> ApiChange | None:
     """
     top = groups.get("module", "").partition(".")[0]
     found = (change for name in _list_names(groups) if (change := load_changes().get(name)))
-    return next((change for change in found if top in ("", change.package)), None)
+    known = next((change for change in found if top in ("", change.package)), None)
+    is_class = top == _MODELS and bool(_MODEL_CLASS.match(groups.get("name", "")))
+    return known or (find_model_change(groups["name"]) if is_class else None)
 
 
 def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
@@ -64,5 +98,7 @@ def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
         yield f"{function.rpartition('.')[2]}.{option}"
     elif name and groups.get("owner"):
         yield f"{groups['owner']}.{name}"
+        if groups["owner"] not in dir(builtins) and groups["owner"] != "NoneType":
+            yield f"{_ANY}.{name}"
     elif name:
         yield name

@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 
 SOURCE_WIDTH = 200  # characters of a source line that are kept
-_FRAME = re.compile(r'^\s{0,40}File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
+_FRAME = re.compile(r'^\s{0,40}(?:> )?File "([^"]{1,400})", line (\d{1,9}), in (\S{1,200})')
+# In the boxes of rich: `│ /w/train.py:14 in main   │`, and the source line `│ ❱ 14 │   main()   │`.
+_BOXED = re.compile(r"^\s{0,8}[│|] ([^\s:]{1,400}):(\d{1,9}) in (\S{1,200})")
+_BOXED_SOURCE = re.compile(r"^\s{0,8}[│|] ❱ {1,4}\d{1,9} (.{0,300})")
+_RULES = "│| "
 
 
 def parse_frame(line: str) -> str | None:
     """Return `path:line, in function` if the line begins a frame, else None."""
-    found = _FRAME.match(line)
+    found = _FRAME.match(line) or _BOXED.match(line)
     return f"{found[1]}:{found[2]}, in {found[3]}" if found else None
 
 
 def parse_source(line: str) -> str:
     """Return the source line that follows a frame; "" for an empty line and for marks below a source line."""
     text = line.strip()
+    if text[:1] == "│":
+        boxed = _BOXED_SOURCE.match(line)
+        return boxed[1].strip(_RULES)[:SOURCE_WIDTH] if boxed else ""
     return "" if text[:1] in ("^", "~", "+", "|") else text[:SOURCE_WIDTH]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
+from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_details
 from envcheck.explain.processes.line_prefix import find_own_text
 
 _LAST = re.compile(
@@ -18,11 +20,15 @@ MOST = 12  # frames that are kept
 
 @dataclass(frozen=True)
 class HeadlessException:
-    """Type and text of an exception, its innermost frames (`path:line, in function`), and their source lines."""
+    """Type and text of an exception, its innermost frames (`path:line, in function`), and their source lines.
+
+    `details` are the lines of its message after the first.
+    """
 
     text: str
     frames: tuple[str, ...]
     sources: tuple[str, ...]
+    details: str
 
 
 def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> HeadlessException | None:
@@ -37,10 +43,11 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
     frames, sources = _read_frames([_strip_prefix(one) for one in before])
     if not found["message"] and not found["colon"] and not frames:
         return None  # a bare name is no exception unless frames lead to it
-    if found["colon"]:
-        more = [own.strip() for own in map(_strip_prefix, after) if own.strip()][:2]
-        text = " ".join((text.rstrip(), *more))
-    return HeadlessException(text[:600], tuple(frames[-MOST:]), tuple(sources[-MOST:]))
+    wanted = 2 if found["colon"] else count_wanted(text)
+    following = [own.strip() for own in map(_strip_prefix, after) if own.strip()]
+    text = " ".join((text.rstrip(), *following[:wanted]))
+    more = list(takewhile(is_message_line, following[wanted:]))
+    return HeadlessException(text[:600], tuple(frames[-MOST:]), tuple(sources[-MOST:]), join_details(more))
 
 
 def _strip_prefix(line: str) -> str:
