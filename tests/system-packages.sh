@@ -21,6 +21,7 @@ need qemu-aarch64-static qemu-user-static
 need ip iproute2
 need sshd openssh-server
 need nft nftables
+need openssl openssl
 need faketime faketime
 need chromium chromium
 need slurmctld slurmctld

@@ -173,15 +173,36 @@ def test_fetched_by_the_real_library(machine: ProvisionCommand, hub: LocalHub, t
     assert weights.check_weights(tmp_path / "models/ernie").is_whole is True
 
 
-def test_in_a_container(box: ContainerCommand, hub: LocalHub, tmp_path: Path) -> None:  # noqa: F811
-    """Weights downloaded in the container are on the host below the mount, complete; if a hub fails, the next one is
-    tried."""
-    write_wheel(tmp_path / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
-    recipe = tmp_path / "recipes" / "boxed.toml"
+def add_boxed_weights(folder: Path) -> None:
+    """Give the recipe of the container weights, and the hub's client to the index and the recipe."""
+    write_wheel(folder / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
+    recipe = folder / "recipes" / "boxed.toml"
     extra = recipe.read_text().partition("[[packages]]")[2].partition("[[packages]]")[0]
     package = "[[packages]]" + extra.replace('"first"', '"huggingface_hub"')
     recipe.write_text(recipe.read_text().replace("[[jobs]]", package + "[[jobs]]"))
     add_weights(recipe, more='modelscope = "baidu/ERNIE"\nfirst = "modelscope"\n')
+
+
+@pytest.mark.extended
+def test_fetched_in_a_container_by_the_script(box: ContainerCommand, hub: LocalHub, tmp_path: Path) -> None:  # noqa: F811
+    """The script downloads the weights in the container, with the caller's server; on the host they are complete."""
+    add_boxed_weights(tmp_path)
+    printed = box.run_command("--as-script", "--fetch-weights")
+    variables = {**box.child_variables, "HF_ENDPOINT": hub.base_url}
+    ran = subprocess.run(
+        ["bash", "-c", printed.stdout], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240
+    )
+    then = box.run_command("--dry-run", "--json", "--fetch-weights")
+
+    assert ran.returncode == 0, printed.stdout[:2000] + ran.stderr
+    assert weights.check_weights(tmp_path / "data/models/ernie").is_whole is True
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"], then.stdout
+
+
+def test_in_a_container(box: ContainerCommand, hub: LocalHub, tmp_path: Path) -> None:  # noqa: F811
+    """Weights downloaded in the container are on the host below the mount, complete; if a hub fails, the next one is
+    tried."""
+    add_boxed_weights(tmp_path)
     variables = {**box.child_variables, "HF_ENDPOINT": hub.base_url}
     done = subprocess.run(
         box.make_argv("--yes", "--fetch-weights"),
