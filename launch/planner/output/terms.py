@@ -56,7 +56,7 @@ TERMS = {
     mark("layer gradients"): MemoryTerm("D", "#d37295", _("gradients of one module's activations"), SAVED),
     mark("watched inputs"): MemoryTerm("H", "#bcbd22", _("2 h per token and layer, with adapters"), SHARDED),
     mark("previous step"): MemoryTerm(
-        "V", "#c7c7c7", _("what the graph of the last step keeps during the next forward pass"), SAVED
+        "Y", "#c7c7c7", _("what the graph of the last step keeps during the next forward pass"), SAVED
     ),
     mark("unit gradients"): MemoryTerm(
         "N", "#a0cbe8", _("unsharded gradients of FSDP's working unit, and the input of their reduction"), SHARDED
