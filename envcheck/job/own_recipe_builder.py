@@ -123,8 +123,12 @@ def count_machine_cards(device: str, facts: Facts) -> int:
 def _fill_value(value: JobValue, device: str, cards: int) -> JobValue:
     """Return the value with what the machine settles."""
     machine = {"device": device, "cards": str(cards)}
-    is_open = value.name in machine and not value.value and not value.is_invalid
-    return replace(value, value=machine[value.name]) if is_open else value
+    if value.name not in machine or value.value or value.is_invalid:
+        return value
+    filled = replace(value, value=machine[value.name])
+    if device == "cpu" and value.name == "cards":  # no list of visible devices changes it
+        return replace(filled, where=_("the job runs on the CPU"), option="")
+    return filled
 
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:
