@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.lint.own_job import JobValue, OwnJob
+from envcheck.core.lint.own_job import UNKNOWN_NAME, JobValue, OwnJob
 from envcheck.core.messages import _
 from envcheck.job.choose_cards import CardChoice, CardQuery, build_choice, choose_cards, find_listed
 from envcheck.job.select import find_local_device
@@ -45,11 +45,11 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
         title=title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 3]}...",
         device=chosen,
         framework=own.framework,
-        models=(own.model or (model.value if model else "") or "unknown",),
+        models=(own.model or (model.value if model else "") or UNKNOWN_NAME,),
         hardware=Hardware(product="", memory_gib=LEAST_GIB),
         jobs=(
             RecipeJob(
-                method=own.method or (method.value if method else "") or "unknown",
+                method=own.method or (method.value if method else "") or UNKNOWN_NAME,
                 title=_("own job"),
                 launcher=own.argv,
                 arguments=own.arguments,
@@ -123,8 +123,12 @@ def count_machine_cards(device: str, facts: Facts) -> int:
 def _fill_value(value: JobValue, device: str, cards: int) -> JobValue:
     """Return the value with what the machine settles."""
     machine = {"device": device, "cards": str(cards)}
-    is_open = value.name in machine and not value.value and not value.is_invalid
-    return replace(value, value=machine[value.name]) if is_open else value
+    if value.name not in machine or value.value or value.is_invalid:
+        return value
+    filled = replace(value, value=machine[value.name])
+    if device == "cpu" and value.name == "cards":  # no list of visible devices changes it
+        return replace(filled, where=_("the job runs on the CPU"), option="")
+    return filled
 
 
 def _list_degrees(own: OwnJob) -> dict[str, int]:

@@ -12,6 +12,7 @@ from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.host_names import name_hosts
 from envcheck.core.language import translate
 from envcheck.core.language.width import remove_extra_blanks
+from envcheck.core.lint.own_job import UNKNOWN_NAME
 from envcheck.core.messages import Message, _, fill, join, mark, ngettext
 from envcheck.core.model import Finding, Status, manual
 from envcheck.core.tool_text import strip_escapes
@@ -247,7 +248,8 @@ def _format_machine_headline(facts: Facts) -> str:
     what = join(", ", cards) or _("no accelerator found; checked as a CPU-only machine")
     if facts.wanted is None:
         return safe(translate(_("{command}: {cards}", command=where, cards=what)))
-    job = f"{facts.wanted.recipe} {facts.wanted.method}"
+    method = facts.wanted.method if facts.wanted.method != UNKNOWN_NAME else ""
+    job = f"{facts.wanted.recipe} {method}".rstrip()
     return safe(translate(_("{command}: {cards}, for {job}", command=where, cards=what, job=job)))
 
 

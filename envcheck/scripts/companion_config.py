@@ -22,7 +22,7 @@ from envcheck.scripts.parse_options import read_config_options
 
 FILE_OPTIONS = (*config_files.OPTIONS_OF_PROGRAM, "deepspeed", "deepspeed_config")
 _BARE = re.compile(r"[\w-]+|-m|[\w.]+\.cli")  # the verbs of a command: train, sft
-KITS = ("llamafactory", "paddle", "swift")
+KITS = ("llamafactory", "paddle", "paddlenlp", "swift")
 
 FileFinder = Callable[[str, str], "Path | None"]  # of a path, in a folder
 
@@ -45,7 +45,7 @@ def attach_companion_config(
     if job.options or job.config is not None or not job.is_training:
         return job
     for word in job.command.words:
-        if word.text.endswith((".yaml", ".yml")) and (config := read_companion_config(word, job.command.cwd, machine)):
+        if word.text.endswith(CONFIG_SUFFIXES) and (config := read_companion_config(word, job.command.cwd, machine)):
             return replace(job, lent=_place_options(config, word), lender=word) if config.family in KITS else job
     return job
 
@@ -124,7 +124,8 @@ def read_companion_config(word: ShellWord, cwd: str, machine: TargetMachine) -> 
 
 @lru_cache(8)  # cached: a sweep starts one file many times
 def _parse_companion_config(raw: bytes, name: str) -> ConfigBlock:
-    return config_files.parse_config(SourceBlock("yaml", raw, ((0, 0),)), name)
+    kind = "json" if name.endswith(".json") else "yaml"
+    return config_files.parse_config(SourceBlock(kind, raw, ((0, 0),)), name)
 
 
 def _place_options(config: ConfigBlock, word: ShellWord) -> tuple[GivenOption, ...]:

@@ -162,7 +162,7 @@ def check_topology(s: GateContext) -> Finding:
         return build_finding(
             "gate.topology", None, _("cannot determine the links between the cards"), diagnose(words, *look)
         )
-    links = {link for row in found.topology.matrix.values() for link in row.values()}
+    links = {link for row in found.topology.matrix.values() for link in row.values() if link}
     if kind.module_link not in links:
         return build_ok("gate.topology", _("the cards are linked by {links}", links=join(", ", sorted(links - {"X"}))))
     return _judge_module_pairs(s, group_by_module(found.topology, kind.module_link), roce == "1", look)

@@ -20,7 +20,7 @@ TAIL = 4 << 20  # bytes read from the end of a log; takes about 0.1 s
 FAILED = (states.FAILED, states.UNSTARTED)
 # In the catalogue of explanations; options such as --search precede a command of the user's.
 _GENERIC = re.compile(r"\b(envcheck (?:plan|train)) --model MODEL --method METHOD((?: --[\w-]+(?: \w+)?)*)")
-_LOGS = "runs/<run>/log"  # there as well
+_LOGS = re.compile(r"runs/<run>/log|<log>")  # there as well
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 TRACEBACK = "Traceback (most recent call last)"
 HUNG = "watch.launcher"  # the stop rule for a launcher that failed but did not exit
@@ -32,10 +32,10 @@ def name_own_job(diagnoses: Iterable[Diagnosis], record: Mapping[str, Any]) -> t
     Only plain names of the record are used.
     """
     named, folder = _name_job(record), record.get("folder")
-    logs = shlex.quote(f"{folder}/log") if isinstance(folder, str) and folder.isprintable() else _LOGS
+    logs = shlex.quote(f"{folder}/log") if isinstance(folder, str) and folder.isprintable() else ""
 
     def name_job(text: str) -> str:
-        text = text.replace(_LOGS, logs)
+        text = _LOGS.sub(lambda _match: logs, text) if logs else text
         return _GENERIC.sub(lambda match: f"{match[1]}{match[2]} {named}", text) if named else text
 
     return tuple(dataclasses.replace(one, commands=tuple(map(name_job, one.commands))) for one in diagnoses)

@@ -501,3 +501,12 @@ def test_degrees_of_an_own_job_do_not_name_options_of_recipes(run_on: Run, progr
     assert gates["world"]["status"] == "FAIL"
     assert "--cards-per-node" not in gates["world"]["remedy"]["words"]
     assert "PaddleNLP" in gates["memory"]["seen"] and "or framework" in gates["degrees"]["seen"]
+
+
+def test_no_device_list_is_advised_on_the_cpu(run_on: Run, programs: Path) -> None:
+    """A job that runs on the CPU is not told to set a list of visible cards."""
+    said = json.loads(run_on("cpu", "train", "my.yaml", "--device", "cpu", "--dry-run", "--json").stdout)
+
+    cards = said["job"]["own"]["values"]["cards"]
+    assert (cards["value"], cards["state"]) == ("1", "assumed")
+    assert "VISIBLE_DEVICES" not in json.dumps(cards)

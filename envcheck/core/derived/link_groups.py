@@ -106,7 +106,8 @@ def choose_linked(topology: Topology | None, module_link: str, places: Sequence[
 
 def _grow_set(topology: Topology, first: int, free: Sequence[int], count: int) -> tuple[int, int, tuple[int, ...]]:
     """Return (nearness of the farthest two, pairs of one module, positions) of the set that grows from `first`."""
-    chosen, farthest, pairs = (first,), _SAME_MODULE, 0
+    chosen: tuple[int, ...] = (first,)
+    farthest, pairs = _SAME_MODULE, 0
     while len(chosen) < count:
         left = tuple(place for place in free if place not in chosen)
         ranks = {

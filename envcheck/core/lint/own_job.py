@@ -13,6 +13,7 @@ from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.messages import NOTHING, Message, _, verbatim
 from envcheck.core.secrets import redact_text, redact_words
 
+UNKNOWN_NAME = "unknown"  # of the model or the method, where a recipe needs a name
 # What the values are called in texts.
 LABELS: Mapping[str, Message] = {
     "framework": _("framework"),

@@ -34,8 +34,8 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
     and text.
     """
     blocks = source_file.split_blocks(file, kind)
-    script = _locate_script(file, blocks, machine)
-    walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file, script, script))
+    path = _locate_script(file, blocks, machine)
+    walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file, path, path))
     read: list[ConfigBlock] = [config_files.parse_config(block) for block in blocks if block.kind in ("yaml", "json")]
     for script in walked:
         read += config_files.read_heredoc_configs(file, script)

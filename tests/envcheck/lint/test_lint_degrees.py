@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,18 @@ def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
         assert [
             each for each, _ in lint_text("run.sh", text, TargetMachine(lambda: eight, live=True, folder=tmp_path))
         ] == [FAIL]
+
+
+@pytest.mark.parametrize(("degree", "found"), ((2, []), (3, [FAIL])))
+def test_json_of_paddlenlp(degree: int, found: list[Status], tmp_path: Path) -> None:
+    """The degrees in the JSON file of a PaddleNLP program are compared with its processes."""
+    values = {"model_name_or_path": "a/b", "max_length": 2048, "lora": True, "sharding": "stage2"}
+    more = {"dataset_name_or_path": "./data", "tensor_parallel_degree": degree, "output_dir": "./out"}
+    (tmp_path / "n.json").write_text(json.dumps({**values, **more}, indent="\t"))
+    text = "python -m paddle.distributed.launch --gpus 0,1 run_finetune.py n.json\n"
+    machine = TargetMachine(folder=tmp_path)
+
+    assert [severity for severity, _ in lint_text("run.sh", text, machine)] == found
 
 
 ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nnum_machines: 2\nnum_processes: 16\n"

@@ -16,8 +16,9 @@ from envcheck.core.facts import Facts
 from envcheck.core.model import Status
 from envcheck.job.local_facts import collect_facts_here
 from envcheck.job.resolve import resolve
-from envcheck.simulate import faults, machine_file, simulated_run
+from envcheck.simulate import machine_file, simulated_run
 from envcheck.simulate.build import write_simulation
+from envcheck.simulate.driver_upgrade import upgrade_driver
 from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, job_device
 from installers.recipes.recipe import Recipe, RecipeJob
@@ -34,7 +35,6 @@ MACHINES = {
     "xpu": ("p800x8",),
     "cpu": ("cpu",),
 }
-NEWER = "driver-old=25.5.0"  # the machines as published have driver 24.1; the images of today need 25
 NOT_SEEN = {Status.FAIL, Status.UNKNOWN, Status.BLOCKED}
 
 
@@ -47,7 +47,7 @@ def list_jobs() -> Iterator[Any]:
 
 
 def choose_machine(recipe: Recipe, job: RecipeJob) -> tuple[str, ...]:
-    """Return the machine with its faults."""
+    """Return the machine, and the driver that the job needs at least."""
     device = job_device((recipe, job))
     described = {name: machine_file.load_machine(name) for name in MACHINES[device]}
     allowed = recipe.hardware.architectures
@@ -57,8 +57,8 @@ def choose_machine(recipe: Recipe, job: RecipeJob) -> tuple[str, ...]:
         if len(machine.chips) >= (job.cards or recipe.hardware.cards or 0)
         and (not allowed or machine.host.architecture in allowed)
     )
-    newer = (NEWER,) if (recipe.driver_minimum or "").startswith("25") else ()
-    return (next(fitting), *newer)
+    minimum = job.driver_minimum or recipe.driver_minimum
+    return (next(fitting), *((minimum,) if minimum else ()))
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +67,10 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Any:
     base = tmp_path_factory.mktemp("machines")
 
     @functools.cache
-    def write(name: str, *wishes: str) -> Path:
-        folder = base / "-".join((name, *wishes))
+    def write(name: str, *minimums: str) -> Path:
+        folder = base / "-".join((name, *minimums))
         folder.mkdir()
-        ready = faults.apply_faults(machine_file.load_machine(name), [faults.parse_fault(wish) for wish in wishes])
-        write_simulation(ready, folder, 1e9)
+        write_simulation(upgrade_driver(machine_file.load_machine(name), minimums), folder, 1e9)
         simulated_run.note_recipes(folder, [recipe.name for recipe in RECIPES])
         return folder
 
@@ -116,14 +115,17 @@ def test_all_gates_pass(
 
 
 @pytest.mark.slow
-def test_a_provisioned_simulation(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("machine", "recipe"), (("bi-v150x8", "ernie-21b-iluvatar"), ("atlas-800t-a2", "qwen-7b-npu-swift"))
+)
+def test_a_provisioned_simulation(machine: str, recipe: str, tmp_path: Path) -> None:
     """`envcheck simulate --provisioned` shows a recipe with all gates open, and refuses to train."""
     ours = (sys.executable, "-m", "envcheck")
-    words = ("train", "--recipe", "ernie-21b-iluvatar", "--method", "lora")
+    words = ("train", "--recipe", recipe, "--method", "lora")
     env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(Path(__file__).parents[3])}
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        argv = [*ours, "simulate", "bi-v150x8", "--provisioned", "ernie-21b-iluvatar", "--", *ours, *words, *more]
+        argv = [*ours, "simulate", machine, "--provisioned", recipe, "--", *ours, *words, *more]
         return subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
 
     assert "All preflight checks passed" in run("--gates").stdout

@@ -94,13 +94,17 @@ def test_commands_name_the_file_of_an_own_job(tmp_path: Path) -> None:
 
 def test_commands_name_the_logs_of_the_run() -> None:
     """A command about the logs of the run has their folder, in the form of a shell."""
-    entries = [entry for entry in catalogue.load_entries() if any("runs/<run>" in text for text in entry.commands)]
+    entries = [
+        entry
+        for entry in catalogue.load_entries()
+        if any("<log>" in text or "<run>" in text for text in entry.commands)
+    ]
     found = [causality.make_diagnosis(entry, {}, (), 1) for entry in entries]
     named = diagnose_failure.name_own_job(found, {"folder": "/data/my runs/a"})
 
     assert entries
     assert all("'/data/my runs/a/log'" in " ".join(one.commands) for one in named)
-    assert not any("<run>" in text for one in named for text in one.commands)
+    assert not any("<run>" in text or "<log>" in text for one in named for text in one.commands)
 
 
 def test_commands_name_the_command_of_an_own_job() -> None:

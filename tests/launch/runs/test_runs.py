@@ -19,8 +19,9 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.core.errors import UsageError
+from envcheck.core.messages import _
 from launch.run import process_tree, states, watch
-from launch.run.record import NAME
+from launch.run.record import NAME, list_error_values
 from launch.runs import follow, run_index, run_pages, run_state
 from launch.runs.run_state import Run
 from launch.stop_run import stop_run
@@ -359,3 +360,14 @@ def test_every_end_has_a_name_in_texts() -> None:
     assert {how: end.code for how, end in states.ENDS.items() if end.state == states.STOPPED} == {
         "user": 130, "rule": 5, "deadline": 5,
     }  # fmt: skip
+
+
+def test_the_reason_of_a_failed_start_is_translated(tmp_path: Path, chinese: None) -> None:
+    """The recorded sentence is English; a screen in another language has its translation with the same values."""
+    why = _("node {number} failed first; see {record}", number=7, record="/runs/x")
+    said = json.loads(json.dumps(list_error_values(why)))
+    text = run_pages.as_page(Run(tmp_path / "a", "unstarted", None, said))
+
+    assert said["error"] == "node 7 failed first; see /runs/x"
+    assert "failed first" not in text
+    assert "7" in text and "/runs/x" in text
