@@ -114,6 +114,25 @@ def test_open_inputs_widen_the_interval() -> None:
     assert asked.interval[1] >= spreads["--grad-accum"].high > given.interval[1]
 
 
+def test_an_open_input_can_leave_the_verdict_open() -> None:
+    """What fits as planned and not with more micro-batches is undecided, names the input, and fits once it is given."""
+    asked = replace(make_job(framework="trl", recompute="full"), memory_gib=32.0)
+    answer = verdict.evaluate_job(asked)
+    settled = open_inputs.settle_inputs(replace(asked, grad_accum=1), "grad_accum")
+
+    assert answer.verdict == "unknown" and "micro-batches per step (--grad-accum)" in f"{answer.reason}"
+    assert verdict.evaluate_job(settled).verdict == "fits"
+    assert not verdict.does_fit(asked) and verdict.does_fit(settled)
+
+
+def test_a_missing_framework_is_named() -> None:
+    """The note of a row without a framework says that its bounds are wide because of that."""
+    row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "seq_len": "2048", "micro_batch": "1"}
+    notes = [f"{job_table.predict_row({**row, 'framework': name})['note']}" for name in ("", "trl")]
+
+    assert ["no framework is named" in note for note in notes] == [True, False]
+
+
 @pytest.mark.parametrize("name", open_inputs.NAMES)
 def test_each_input_can_be_settled(name: str) -> None:
     """Every input names an option or key; one that was given is not listed."""
