@@ -15,7 +15,11 @@ from typing import Any
 from launch.catalogue import frameworks
 from launch.planner import table_rows
 
-SWITCHED = {"torchtitan.selective": "generic", "automodel.kernels": "generic"}  # the value is that framework's own
+SWITCHED = {
+    "torchtitan.selective": "generic",
+    "torchtitan-2024.selective": "generic",
+    "automodel.kernels": "generic",
+}  # the value is that framework's own
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,11 @@ MECHANISMS = (
     Fitted("*.lift", 2.0, ("fms-acceleration", "unsloth-context", "universal-trainer")),
     Fitted("fused-ops.loss", 12.0, ("fms-acceleration",)),
     Fitted("*.accumulates_whole", False, ("litgpt-hub",)),
-    Fitted("torchtitan.pipelined_shards", False, ("torchtitan",)),
-    Fitted("torchtitan.selective", "generic", ("torchtitan",)),
+    *(
+        Fitted(f"{name}.{field}", without, ("torchtitan",))
+        for name in ("torchtitan", "torchtitan-2024")
+        for field, without in (("pipelined_shards", False), ("selective", "generic"))
+    ),
     Fitted("unsloth.in_place", False, ("unsloth-context",)),
     Fitted("unsloth.quantised_inputs", True, ("unsloth-context",)),
     Fitted("axolotl.lift", 4.0, ("axolotl-examples",)),

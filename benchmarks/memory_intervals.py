@@ -3,10 +3,11 @@
     python -m benchmarks.memory_intervals ROWS.csv ... [--write]
 
 ROWS.csv as for benchmarks.memory_accuracy; readings of quality A and B count.  The factors of a regime are weighted
-quantiles (LOW, HIGH) of reading / prediction, each source predicted without the numbers that were fitted on it
-(benchmarks/fitted.py), drawn towards those of all readings: n/(n + 5) of their own, in logarithms.  The n readings of a
-source weigh n^0.5 together.  "Left out": factors from all other sources, the source's own fitted numbers put back.
-Inputs that a row leaves open widen its interval as in a plan.  --write updates launch/catalogue/residuals.toml.
+quantiles of reading / prediction, each source predicted without the numbers that were fitted on it
+(benchmarks/fitted.py), drawn towards those of all readings: s/(s + 2) of their own for s sources, in logarithms.  The n
+readings of a source weigh n^0.5 together.  "Left out": factors from all other sources, the source's own fitted numbers
+put back.  Inputs that a row leaves open widen its interval as in a plan.  The regime of assumed settings has all
+readings, each predicted without the name of its framework.  --write updates launch/catalogue/residuals.toml.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from pathlib import Path
 
 from benchmarks import fitted
 from benchmarks.memory_accuracy import predicted
-from launch.memory.intervals import FILE, REGIMES, find_regime
+from launch.memory.intervals import ASSUMED, FILE, REGIMES, find_regime
 from launch.planner import LaunchPlan, verdict
 
 LIMIT = 0.98  # quantile of the upper limit
-LOW, HIGH = 0.03, 0.94  # quantiles with which 90 % of the readings of left-out sources are inside, the narrowest such
-PULL, WEIGHT = 5, -0.5  # readings as which those of all regimes count; power of the number of a source's readings
+# Low and high quantile by regime: the narrowest with which 90 % of its readings of left-out sources are inside.
+QUANTILES = {"plain": (0.08, 0.9), "complex": (0.05, 0.94), "assumed": (0.05, 0.96)}
+PULL, WEIGHT = 2, -0.5  # sources as which those of all regimes count; power of the number of a source's readings
 HEADER = """# Factors between which readings lie, relative to predictions (launch/memory/intervals.py).
-# `low`, `high`, `limit`: quantiles {low:.1%}, {high:.1%} and {limit:.1%}; `readings`, `sources`: of quality A and B;
+# `low`, `high`: the quantiles {quantiles};
+# `limit`: that of {limit:.0%}.  `readings`, `sources`: their numbers, of quality A and B.
 # `inside`, `obeyed`: share of the readings of left-out sources that lie in their interval, and not above their limit.
 # Written by python -m benchmarks.memory_intervals.  Left out: {figures}.
 """
@@ -58,29 +61,31 @@ class Factors:
 
     def draw_towards(self, whole: Factors) -> Factors:
         """These factors, with those of all readings."""
-        share = self.count / (self.count + PULL)
+        share = self.sources / (self.sources + PULL)
         ends = ("low", "high", "limit")
         drawn = {name: share * getattr(self, name) + (1 - share) * getattr(whole, name) for name in ends}
         return replace(self, **drawn)
 
 
 def collect_readings(table: Sequence[dict[str, str]]) -> list[Reading]:
+    """Return the readings of the table, each as its row is and once more without its framework."""
     found = []
     for row in table:
-        if row["kind"] != "measured" or not row["peak_gib"] or row["seq_kind"] == "cap" or row["quality"] not in "AB":
-            continue
-        answer, truth = predicted(row), float(row["peak_gib"])
-        with fitted.without(row["source"], fitted.NUMBERS):
-            blind = predicted(row)
-            left_out_open = find_open_range(blind)
-        job = answer.job
-        found.append(
-            Reading(
-                row["source"], find_regime(job), job.layout.cards == 1,
-                truth / answer.reading_gib, truth / blind.reading_gib, find_open_range(answer), left_out_open,
-            )
-        )  # fmt: skip
+        if row["kind"] == "measured" and row["peak_gib"] and row["seq_kind"] != "cap" and row["quality"] in "AB":
+            found += [compare_row(row), compare_row({**row, "framework": ""})]
     return found
+
+
+def compare_row(row: dict[str, str]) -> Reading:
+    answer, truth = predicted(row), float(row["peak_gib"])
+    with fitted.without(row["source"], fitted.NUMBERS):
+        blind = predicted(row)
+        left_out_open = find_open_range(blind)
+    job = answer.job
+    return Reading(
+        row["source"], find_regime(job), job.layout.cards == 1,
+        truth / answer.reading_gib, truth / blind.reading_gib, find_open_range(answer), left_out_open,
+    )  # fmt: skip
 
 
 def find_open_range(answer: LaunchPlan) -> tuple[float, float]:
@@ -105,18 +110,19 @@ def find_quantile(values: Sequence[tuple[float, float]], share: float) -> float:
     return points[-1][1]
 
 
-def compute_factors(readings: Sequence[Reading]) -> Factors:
+def compute_factors(readings: Sequence[Reading], regime: str) -> Factors:
     sizes = Counter(one.source for one in readings)
     values = [(math.log(one.left_out), sizes[one.source] ** WEIGHT) for one in readings]
-    low, high, limit = (find_quantile(values, share) for share in (LOW, HIGH, LIMIT))
+    low, high, limit = (find_quantile(values, share) for share in (*QUANTILES[regime], LIMIT))
     return Factors(min(0.0, low), max(0.0, high), max(0.0, limit), len(readings), len(sizes))
 
 
 def compute_regimes(readings: Sequence[Reading]) -> dict[str, Factors]:
     """Factors (logarithms) by regime."""
-    whole = compute_factors(readings)
+    named = [one for one in readings if one.regime != ASSUMED]
+    own = {name: compute_factors([one for one in readings if one.regime == name], name) for name in REGIMES}
     return {
-        name: compute_factors([one for one in readings if one.regime == name]).draw_towards(whole) for name in REGIMES
+        name: one if name == ASSUMED else one.draw_towards(compute_factors(named, name)) for name, one in own.items()
     }
 
 
@@ -162,23 +168,27 @@ def describe(name: str, outcomes: Iterable[Outcome]) -> str:
 def print_report(readings: Sequence[Reading], blind: Sequence[Outcome], plain: Sequence[Outcome]) -> None:
     print(f"{'':30}{'rows':>6}{'inside':>9}{'width':>9}{'<= limit':>9}")
     for title, outcomes in (("sources left out", blind), ("all sources in use", plain)):
-        print(describe(title, outcomes))
-        print(describe("  one card", (one for one in outcomes if one.reading.single)))
-        print(describe("  several cards", (one for one in outcomes if not one.reading.single)))
+        known = [one for one in outcomes if one.reading.regime != ASSUMED]
+        print(describe(title, known))
+        print(describe("  one card", (one for one in known if one.reading.single)))
+        print(describe("  several cards", (one for one in known if not one.reading.single)))
         for regime in REGIMES:
             same = [one for one in outcomes if one.reading.regime == regime]
             print(describe(f"  {regime}", same))
             print(describe(f"  {regime}, one card", (one for one in same if one.reading.single)))
             print(describe(f"  {regime}, several cards", (one for one in same if not one.reading.single)))
     for source in sorted({one.source for one in readings}):
-        print(describe(f"  left out: {source}", (one for one in blind if one.reading.source == source)))
+        some = (one for one in blind if one.reading.source == source and one.reading.regime != ASSUMED)
+        print(describe(f"  left out: {source}", some))
 
 
 def write_file(readings: Sequence[Reading], blind: Sequence[Outcome]) -> None:
-    share = sum(one.is_inside for one in blind) / len(blind)
-    width = statistics.median(one.high - one.low for one in blind)
-    figures = f"{share:.1%} of {len(blind)} readings inside, median width {width:.1%}"
-    lines = [HEADER.format(low=LOW, high=HIGH, limit=LIMIT, figures=figures)]
+    known = [one for one in blind if one.reading.regime != ASSUMED]
+    share = sum(one.is_inside for one in known) / len(known)
+    width = statistics.median(one.high - one.low for one in known)
+    figures = f"{share:.1%} of {len(known)} readings inside, median width {width:.1%}"
+    quantiles = ", ".join(f"{low:.0%} and {high:.0%} ({name})" for name, (low, high) in QUANTILES.items())
+    lines = [HEADER.format(quantiles=quantiles, limit=LIMIT, figures=figures)]
     for name, factors in compute_regimes(readings).items():
         same = [one for one in blind if name == one.reading.regime]
         inside = sum(one.is_inside for one in same) / len(same)

@@ -78,6 +78,7 @@ class Framework:
     `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_head`: the head of a quantised
     base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two
     parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.
+    `compiled_loss`: bytes of the loss if the compiler fuses it, as some versions do; 0: it never does.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -125,6 +126,7 @@ class Framework:
     quantised_head: bool
     unties: bool
     autocast: bool
+    compiled_loss: float
     unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]

@@ -1,8 +1,7 @@
 """How far published readings lie from predictions, as factors: the interval of a prediction.
 
-residuals.toml has factors for jobs of which every setting is known, and for those with inferred ones, between which
-90 % of the readings lie of sources on which no number of the planner was fitted.
-`python -m benchmarks.memory_intervals` computes the file and the coverage for left-out sources.
+residuals.toml has factors by regime, between which 90 % of the readings lie of sources on which no number of the
+planner was fitted.  `python -m benchmarks.memory_intervals` computes the file and the coverage for left-out sources.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from launch.catalogue import frameworks
 from launch.memory.planned_job import PlannedJob
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes, by the settings of the job: all of them are known, or some are inferred.
-COMPLETE, INFERRED = REGIMES = ("complete", "inferred")
+# Regimes, by what a job has: whole layers and tensors alone; parts divided, moved or cached; assumed settings.
+PLAIN, COMPLEX, ASSUMED = REGIMES = ("plain", "complex", "assumed")
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -46,7 +45,24 @@ def load_residuals() -> dict[str, Residuals]:
 
 def find_regime(job: PlannedJob) -> str:
     """Return the regime of the job."""
-    return COMPLETE if job.is_complete else INFERRED
+    if not job.is_complete:
+        return ASSUMED
+    return COMPLEX if is_divided(job) or reads_gaps(job) else PLAIN
+
+
+def is_divided(job: PlannedJob) -> bool:
+    """Whether a model is divided within its replica, its weights are sharded by DeepSpeed, parts are moved, or experts.
+
+    Stages, buffers, transfers and routing differ between frameworks and versions more than the states of a whole model.
+    """
+    x = job.layout
+    sharded = job.sharding in ("dist_opt", "zero3")
+    return sharded or max(x.tp, x.pp, x.ep) > 1 or job.model.moe is not None or bool(job.offload)
+
+
+def reads_gaps(job: PlannedJob) -> bool:
+    """Whether the reading includes the allocator's cache, and lengths vary: every length leaves blocks of its own."""
+    return job.varying_lengths and job.meter != "allocated"
 
 
 def find_residuals(job: PlannedJob) -> Residuals:

@@ -10,7 +10,7 @@ from launch.memory.planned_job import PlannedJob
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention", "autocast",
+    "replicas", "attention", "autocast", "compiled_loss",
 )  # fmt: skip
 OF_TABLES = ("replicas",)  # a plan knows its cards
 USUAL_REPLICAS = 8
@@ -88,6 +88,12 @@ def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
 
 
+def _compile_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A loss that is compiled with the model."""
+    loss = job.framework.compiled_loss
+    return (replace(job, framework=replace(job.framework, loss=loss)),) if job.compiled and loss else ()
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -102,9 +108,15 @@ INPUTS = {
         OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
         OpenInput("replicas", _("number of replicas"), "--cards", _change_replicas),
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
+        OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _compile_loss),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
     )
 }
+
+
+def settle_inputs(job: PlannedJob, *names: str) -> PlannedJob:
+    """Return the job with these inputs given."""
+    return replace(job, open_inputs=job.open_inputs - set(names))
 
 
 def list_alternatives(job: PlannedJob) -> Iterator[tuple[OpenInput, tuple[PlannedJob, ...]]]:

@@ -101,7 +101,8 @@ class PlannedJob:
     predict, allocated, reserved
     or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
     moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
-    (launch/memory/open_inputs.py).  `is_inferred`: a table does not state that every setting of the row is known.
+    (launch/memory/open_inputs.py).  `framework_known`: it is not
+    planned like another one because none, or an unknown one, was named.
     """
 
     model: Model
@@ -139,12 +140,12 @@ class PlannedJob:
     first_iteration: bool = False
     assumed: tuple[str, ...] = field(default=())
     open_inputs: frozenset[str] = frozenset()
-    is_inferred: bool = False
+    framework_known: bool = True
 
     @property
     def is_complete(self) -> bool:
         """Whether every setting of the training is known; assumptions about the machine and its layout are not such."""
-        return not self.is_inferred and all(is_assumption_about(text, *OF_MACHINE) for text in self.assumed)
+        return self.framework_known and all(is_assumption_about(text, *OF_MACHINE) for text in self.assumed)
 
     def change_layout(self, layout: ParallelLayout) -> PlannedJob:
         """Return the job with another layout; a tensor parallel one splits the sequence too, unless this job's does

@@ -32,7 +32,7 @@ KNOWN = {
     "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
     "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
     "params_total", "tied", "mlp_kind", "mla",
-    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size", "quality",
+    "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
 }  # fmt: skip
 ALIASES = {"memory_gib": "device_mem_gib"}  # as the option of `envcheck plan`
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
@@ -106,7 +106,8 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
         }
     odd = [*row_words.list_unknown_words(row), *row_words.list_unknown_cards(row)]
     assumed = table_rows.describe_assumptions(row, job)
-    notes = [*odd, *row_words.list_unlisted_names(row), *([assumed] if assumed else [])]
+    missing = row_words.describe_missing_framework(row)
+    notes = [*odd, *row_words.list_unlisted_names(row), *(note for note in (missing, assumed) if note)]
     low, high = verdict.reading_interval(answer)
     return {
         "id": row.get("id", ""),

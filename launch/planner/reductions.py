@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.messages import _, fill, join, mark
+from launch.memory.open_inputs import settle_inputs
 from launch.memory.planned_job import Adapter, PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import layout_rules, verdict
@@ -78,7 +79,7 @@ def select_changes(
 def chunk_loss(job: PlannedJob) -> Iterator[JobChange]:
     """Yield the chunked loss, if the framework has one."""
     if not job.fused_loss and job.framework.fused_chunk:
-        yield _("chunked loss"), {"--fused-loss": ""}, replace(job, fused_loss=True)
+        yield _("chunked loss"), {"--fused-loss": ""}, settle_inputs(replace(job, fused_loss=True), "fused_loss")
 
 
 def split_sequence(job: PlannedJob) -> Iterator[JobChange]:

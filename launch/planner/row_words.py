@@ -92,7 +92,6 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     ),
     "metric": Vocabulary(pattern=r".*(reserved|alloc|active|smi|unspecified).*"),
     "reading_phase": Vocabulary(frozenset({"after first iteration", "steady state"})),
-    "quality": Vocabulary(frozenset({"a", "b", "c"})),
     "rank_reported": Vocabulary(pattern=r".*(rank|max).*"),
     "mlp_kind": Vocabulary(frozenset({"gated", "2-matrix", "2-matrix+bias"})),
     "mla": Vocabulary(frozenset(NONE), r"q\d+:kv\d+:nope\d+:rope\d+:v\d+"),
@@ -130,6 +129,13 @@ def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:
             value=text,
             name=fill(like),
         )
+
+
+def describe_missing_framework(row: Mapping[str, str]) -> Message | None:
+    """Return why a row without a framework has wide bounds, and often no verdict."""
+    if (row.get("framework") or "").strip():
+        return None
+    return _("no framework is named: planned as a trainer with the row's layout, with wider bounds")
 
 
 def _has_memory(row: Mapping[str, str]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
+from launch.memory.open_inputs import settle_inputs
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, layout_rules, verdict
 
@@ -61,7 +62,7 @@ def set_axis_value(job: PlannedJob, name: str, value: int) -> PlannedJob:
     if name == "used-gib":
         return replace(job, device=replace(job.device, idle_gib=float(value)))
     if name == "grad-accum":
-        return replace(job, grad_accum=value)
+        return settle_inputs(replace(job, grad_accum=value), "grad_accum")
     return replace(job, seq_len=value) if name == "seq-len" else replace(job, micro_batch=value)
 
 

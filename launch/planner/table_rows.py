@@ -40,7 +40,7 @@ HALF = ("fp16", "float16", "half")
 # Columns that settle an input of another name; the last has none: a switch does not name the kernel.
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
-    "replicas": ("cards", "dp"), "attention": (), "autocast": (),
+    "replicas": ("cards", "dp"), "attention": (), "autocast": (), "compiled_loss": (),
 }  # fmt: skip
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -306,6 +306,6 @@ def build_row_job(row: Row) -> PlannedJob:
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
         open_inputs=list_open_inputs(row),
-        is_inferred=(row.get("quality") or "").strip().upper() != "A",
+        framework_known=frameworks.find_framework(row.get("framework") or "") is not None,
         **parse_training(row, model),
     )

@@ -135,11 +135,20 @@ class OpenSpread:
 def list_open_spreads(plan: LaunchPlan) -> Iterator[OpenSpread]:
     """Yield the inputs that were not given and change the need by more than 2 %."""
     need = plan.deciding.total
-    for one, others in open_inputs.list_alternatives(plan.job):
+    yield from (one for one in list_spreads(plan.job, need) if one.high - one.low > LEAST_SPREAD * need)
+
+
+def list_spreads(job: PlannedJob, need: float) -> Iterator[OpenSpread]:
+    """Yield the inputs that were not given, with the job's `need` and those for their other values."""
+    for one, others in open_inputs.list_alternatives(job):
         needs = [find_peak(other) for other in others]
-        low, high = min(need, *needs), max(need, *needs)
-        if high - low > LEAST_SPREAD * need:
-            yield OpenSpread(one.what, one.settings, low, high)
+        yield OpenSpread(one.what, one.settings, min(need, *needs), max(need, *needs))
+
+
+def find_excess(job: PlannedJob, need: float, usable: float) -> OpenSpread | None:
+    """Return the input that was not given with the largest need, if that exceeds `usable`."""
+    most = max(list_spreads(job, need), key=lambda one: one.high, default=None)
+    return most if most and most.high > usable else None
 
 
 def find_peak(job: PlannedJob) -> float:
@@ -165,6 +174,10 @@ def does_fit(job: PlannedJob) -> bool:
     if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
         return False
     usable = meter.usable_bytes(job) / unmodelled_factor(job)
+    return _fits_as_planned(job, usable) and not find_excess(job, 0.0, meter.usable_bytes(job))
+
+
+def _fits_as_planned(job: PlannedJob, usable: float) -> bool:
     doubted = (job, replace(job, flash=False)) if job.framework.flash_doubtful and job.flash else (job,)
     return all(
         uncertainty.upper_bound(one, p) * unmodelled_factor(job) <= usable
@@ -226,6 +239,7 @@ def judge_need(
 ) -> tuple[str, Message]:
     """Return the verdict and its reason: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
 
+    UNTOLD as well if it fits as planned, and does not for another value of an input that was not given.
     `limit`: as `find_limit` returns it, for the reason of FITS.
     """
     roomy = usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job)
@@ -241,6 +255,17 @@ def judge_need(
         )
     if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
         return UNTOLD, _("PEFT copies modules to save before sharding; published attempts ran out of memory")
+    if high <= usable and (spread := find_excess(job, deciding.total, usable)):
+        return UNTOLD, _(
+            "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, but {high_gib:.1f} GiB with another value of: "
+            "{what} ({settings})",
+            where=where,
+            need_gib=deciding.total / GIB,
+            usable_gib=usable / GIB,
+            high_gib=spread.high / GIB,
+            what=spread.what,
+            settings=spread.settings,
+        )
     if high <= usable:
         if limit is None:
             return FITS, _(

@@ -33,22 +33,39 @@ def test_factors_are_plausible() -> None:
 
 
 def test_known_settings_have_the_narrower_bounds() -> None:
-    """A plan with every setting of the training given has the factors of complete jobs, with an assumed one others."""
+    """A plan with every setting of the training given has the factors of plain jobs, with an assumed one others."""
     given = make_job(framework="torchtitan", recompute="full")
     found = intervals.load_residuals()
 
-    assert intervals.find_residuals(given) == found["complete"]
-    assert intervals.find_residuals(make_job(framework="torchtitan")) == found["inferred"]
-    assert found["complete"].high - found["complete"].low < 0.5 * (found["inferred"].high - found["inferred"].low)
+    assert intervals.find_residuals(given) == found["plain"]
+    assert intervals.find_residuals(make_job(framework="torchtitan")) == found["assumed"]
+    widths = [found[name].high - found[name].low for name in intervals.REGIMES]
+    assert widths == sorted(widths) and widths[0] < 0.5 * widths[1]
 
 
-@pytest.mark.parametrize(("quality", "regime"), [("A", "complete"), ("B", "inferred"), ("", "inferred")])
-def test_rows_name_their_quality(quality: str, regime: str) -> None:
-    """A row is complete if its column says so; one without the column may have inferred settings."""
+@pytest.mark.parametrize(
+    ("more", "regime"),
+    [
+        ({}, "plain"),
+        ({"cards": "1", "sharding": "none"}, "plain"),
+        ({"sharding": "zero3"}, "complex"),
+        ({"sharding": "none", "tp": "8"}, "complex"),
+        ({"offload": "params"}, "complex"),
+        ({"model": "mixtral-8x7b"}, "complex"),
+        ({"seq_kind": "longest_sample"}, "complex"),
+        ({"seq_kind": "longest_sample", "metric": "max_allocated"}, "plain"),
+        ({"framework": ""}, "assumed"),
+        ({"framework": "somebody's own"}, "assumed"),
+    ],
+)
+def test_rows_have_regimes(more: dict[str, str], regime: str) -> None:
+    """The regime of a row follows from its job alone; a word that only benchmark tables have changes nothing."""
     row = {"model": "llama-3-8b", "method": "full", "cards": "8", "tp": "1", "pp": "1", "sharding": "fsdp"}
-    job = table_rows.build_row_job({**row, "seq_len": "2048", "micro_batch": "1", "quality": quality})
+    row |= {"framework": "torchtitan", "seq_len": "2048", "micro_batch": "1", **more}
+    answers = [job_table.predict_row({**row, "quality": word}) for word in ("A", "C")]
 
-    assert intervals.find_regime(job) == regime
+    assert intervals.find_regime(table_rows.build_row_job(row)) == regime
+    assert answers[0] == answers[1]
 
 
 def test_replicas_of_a_row_without_cards_are_open() -> None:
@@ -97,6 +114,25 @@ def test_open_inputs_widen_the_interval() -> None:
     assert asked.interval[1] >= spreads["--grad-accum"].high > given.interval[1]
 
 
+def test_an_open_input_can_leave_the_verdict_open() -> None:
+    """What fits as planned and not with more micro-batches is undecided, names the input, and fits once it is given."""
+    asked = replace(make_job(framework="trl", recompute="full"), memory_gib=32.0)
+    answer = verdict.evaluate_job(asked)
+    settled = open_inputs.settle_inputs(replace(asked, grad_accum=1), "grad_accum")
+
+    assert answer.verdict == "unknown" and "micro-batches per step (--grad-accum)" in f"{answer.reason}"
+    assert verdict.evaluate_job(settled).verdict == "fits"
+    assert not verdict.does_fit(asked) and verdict.does_fit(settled)
+
+
+def test_a_missing_framework_is_named() -> None:
+    """The note of a row without a framework says that its bounds are wide because of that."""
+    row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "seq_len": "2048", "micro_batch": "1"}
+    notes = [f"{job_table.predict_row({**row, 'framework': name})['note']}" for name in ("", "trl")]
+
+    assert ["no framework is named" in note for note in notes] == [True, False]
+
+
 @pytest.mark.parametrize("name", open_inputs.NAMES)
 def test_each_input_can_be_settled(name: str) -> None:
     """Every input names an option or key; one that was given is not listed."""
@@ -118,10 +154,10 @@ def test_up_to_is_a_limit_that_readings_obey() -> None:
     assert "up to" not in f"{verdict.evaluate_job(tight).reason}" and verdict.evaluate_job(tight).limit is None
 
 
-@pytest.mark.parametrize("is_inferred", [True, False])
-def test_shares_are_measured_ones(is_inferred: bool) -> None:
+@pytest.mark.parametrize("framework_known", [True, False])
+def test_shares_are_measured_ones(framework_known: bool) -> None:
     """The rows of interval and limit have the shares of residuals.toml for the job's regime."""
-    job = replace(make_job(), assumed=(), is_inferred=is_inferred)
+    job = replace(make_job(), assumed=(), framework_known=framework_known)
     answer = verdict.evaluate_job(replace(job, open_inputs=frozenset()))
     found = intervals.find_residuals(answer.job)
     lines = terminal_text.list_headline_lines(answer)
