@@ -73,6 +73,7 @@ LONG = (
 
 # DeepSpeed and what it needs besides torch; its operators are not built.
 DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
+MEGATRON = "megatron-core==0.16.1"
 
 # HCCL's usual ports lie in the range that the kernel gives to any connection: those of other tests, or their TIME_WAIT,
 # would close gate.ports now and then.  Kept free meanwhile as that gate advises.
@@ -150,17 +151,28 @@ def torch_environment() -> Path:
 @pytest.fixture(scope="session")
 def deepspeed(torch_environment: Path) -> Path:
     """A folder with DeepSpeed for the torch environment, kept next to it; a minute the first time."""
-    place = torch_environment.with_name("deepspeed")
+    return _install_library(torch_environment, "deepspeed", ("--no-build-isolation", DEEPSPEED[0]), DEEPSPEED[1:])
+
+
+@pytest.fixture(scope="session")
+def megatron(torch_environment: Path) -> Path:
+    """A folder with Megatron-core for the torch environment, kept next to it."""
+    return _install_library(torch_environment, "megatron", (MEGATRON,))
+
+
+def _install_library(environment: Path, name: str, library: tuple[str, ...], needed: tuple[str, ...] = ()) -> Path:
+    """Return a folder next to the torch environment with a library, without what that needs but `needed`."""
+    place = environment.with_name(name)
     with place.with_suffix(".lock").open("w") as lock:  # two test runs on one machine
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "complete.txt").exists():
             shutil.rmtree(place, ignore_errors=True)
-            pip = (str(torch_environment / "bin" / "python"), "-m", "pip", "install", "-q", "--target", str(place))
-            for more in (("--no-deps", "--no-build-isolation", DEEPSPEED[0]), DEEPSPEED[1:]):
+            pip = (str(environment / "bin" / "python"), "-m", "pip", "install", "-q", "--target", str(place))
+            for more in filter(None, (("--no-deps", *library), needed)):
                 variables = {**os.environ, "DS_BUILD_OPS": "0"}
                 done = subprocess.run([*pip, *more], env=variables, capture_output=True, text=True, timeout=600)
                 if done.returncode != 0 and any(word in done.stderr for word in UNREACHABLE):
-                    pytest.skip("no package index can be reached, and DeepSpeed is not in the cache")
+                    pytest.skip(f"no package index can be reached, and {name} is not in the cache")
                 assert done.returncode == 0, done.stderr
             (place / "complete.txt").touch()
     return place

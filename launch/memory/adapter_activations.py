@@ -75,8 +75,8 @@ def adapter_cast(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     continues: 2 h more for the product, and 4 h for an fp32 gradient if that norm scales in fp32.
     """
     fp32 = job.framework.adapter_weight == 4.0 and not adapters.share_inputs(job)
-    fp32 = fp32 and job.adapter.rank and job.recompute.kind in ("full", "block")
-    if job.trains_all or not fp32 or job.adapter.targets not in ("all-linear", "mlp"):
+    again = job.recompute.kind in ("full", "block")
+    if job.trains_all or not (fp32 and again and job.adapter.rank) or job.adapter.targets not in ("all-linear", "mlp"):
         return SavedActivations()
     m = job.model
     width = m.moe.active * m.moe.ffn if m.moe and moe_layer else m.ffn

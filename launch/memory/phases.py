@@ -169,7 +169,8 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     copies, moved = (mark("weight copies"), p.copies_backward), (mark("unit gradients"), p.moved)
     start = (*state_terms(forward), *held, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    first, last = (forward, without_layer(p)), (late, (("activations", p.layer_kept),))
+    first: tuple[ModelStates, Terms] = forward, without_layer(p)
+    last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept),)
     if job.sharding in ("zero1", "zero2"):
         unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)
         last = replace(now, gradients=forward.gradients + p.partition), (*unfinished, moved)

@@ -80,7 +80,7 @@ CASES: dict[str, dict[str, Any]] = {
     "zero2, four ranks": {"ranks": 4},
     "zero3, four ranks": {"ranks": 4},
 }
-REAL = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
+REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]

@@ -1,0 +1,112 @@
+"""Compare steps of Megatron-core, counted on two real ranks on the CPU, with the planner's phases.
+
+count_megatron.py counts in the torch environment: tensor parallelism, with sequence parallelism, and pipelines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.catalogue import frameworks
+from launch.catalogue.architecture import Model
+from launch.memory.phases import list_phases
+from launch.memory.planned_job import ParallelLayout, PlannedJob, Precision, Recompute
+from tests.launch.planner.planner_helpers import A100
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("count_megatron.py")
+MARGIN = 0.02
+PLAIN: dict[str, Any] = {
+    "tp": 1, "pp": 1, "sequence": False, "recompute": False, "batches": 2, "batch": 1, "tokens": 128, "layers": 8,
+    "hidden": 256, "heads": 8, "kv_heads": 4, "head_dim": 32, "ffn": 704, "vocab": 1024,
+}  # fmt: skip
+CASES: dict[str, dict[str, Any]] = {
+    "tensor": {"tp": 2},
+    "tensor and sequence": {"tp": 2, "sequence": True},
+    "pipeline": {"pp": 2, "batches": 4},
+    "tensor, recomputed": {"tp": 2, "recompute": True},
+    "pipeline, recomputed": {"pp": 2, "batches": 4, "recompute": True},
+    "pipeline, one micro batch": {"pp": 2, "batches": 1},
+    "tensor, more tokens": {"tp": 2, "tokens": 512},
+    "tensor and sequence, more tokens": {"tp": 2, "sequence": True, "tokens": 512},
+    "tensor, large vocabulary": {"tp": 2, "tokens": 512, "vocab": 8192, "layers": 2},
+    "pipeline, more tokens": {"pp": 2, "batches": 4, "tokens": 512},
+}
+REAL = ("tensor", "tensor and sequence", "pipeline")
+MARKED = [pytest.param(name, marks=[pytest.mark.extended] if name not in REAL else []) for name in CASES]
+
+Count = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def count(torch_environment: Path, megatron: Path, tmp_path_factory: pytest.TempPathFactory) -> Count:
+    """Return the function that counts a case on each rank, with the others of its tier."""
+    found: dict[str, list[dict[str, Any]]] = {}
+
+    def count_case(name: str) -> list[dict[str, Any]]:
+        if name not in found:
+            group = [each for each in CASES if (each in REAL) == (name in REAL)]
+            found.update(zip(group, run_ranks(torch_environment, megatron, group, tmp_path_factory), strict=True))
+        return found[name]
+
+    return count_case
+
+
+def run_ranks(
+    environment: Path, megatron: Path, group: list[str], folders: pytest.TempPathFactory
+) -> list[list[dict[str, Any]]]:
+    """Return for each case the counts of both ranks."""
+    folder = folders.mktemp("ranks")
+    (folder / "cases.json").write_text(json.dumps([{**PLAIN, **CASES[name]} for name in group]))
+    argv = [str(environment / "bin" / "torchrun"), "--standalone", "--nproc-per-node", "2", str(PROGRAM)]
+    variables = {
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(megatron))), "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo", "TORCHDYNAMO_DISABLE": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [*argv, str(folder / "cases.json"), str(folder)], env=variables, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+    return [list(counted) for counted in zip(*ranks, strict=True)]
+
+
+def make_job(case: dict[str, Any]) -> PlannedJob:
+    """Return the planner's job for the same step: bf16, gradients, copies and moments in fp32, no data loader."""
+    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
+    return PlannedJob(
+        model=Model("counted", **{name: case[name] for name in names}, tied=False), device=A100, memory_gib=80,
+        framework=replace(frameworks.load_frameworks()["megatron"], mask_bytes=0.0),
+        layout=ParallelLayout(tp=case["tp"], pp=case["pp"], cards=2), precision=Precision(2, 4, 4, 8),
+        recompute=Recompute("full" if case["recompute"] else "none"), sequence_parallel=case["sequence"],
+        seq_len=case["tokens"], micro_batch=case["batch"], grad_accum=case["batches"], meter="allocated",
+    )  # fmt: skip
+
+
+def compare_phases(case: dict[str, Any], counted: dict[str, Any], stage: int) -> dict[str, tuple[float, float]]:
+    """Return (planned, counted) bytes: after loading, at the peak of forward and backward passes, and of the step."""
+    load, forward, backward, step = (phase.total for phase in list_phases(make_job(case), stage)[:4])
+    return {
+        "load": (load, counted["load"]["end"]),
+        "forward and backward": (max(forward, backward), counted["forward and backward"]["peak"]),
+        "optimizer step": (step, counted["optimizer step"]["peak"]),
+    }
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_phases(name: str, count: Count) -> None:
+    """Loading, forward and backward passes, and the optimizer step are predicted within 2 % on each stage."""
+    case = {**PLAIN, **CASES[name]}
+    for stage, counted in enumerate(count(name)[:: case["tp"]]):
+        compared = compare_phases(case, counted, stage)
+        print(name, stage, *(f"{planned / counted - 1:+.1%}" for planned, counted in compared.values()), sep=" | ")
+        for phase, (planned, found) in compared.items():
+            assert planned == pytest.approx(found, rel=MARGIN), (stage, phase)
