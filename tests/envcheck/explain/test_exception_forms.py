@@ -227,7 +227,7 @@ def test_entry_that_knows_the_text_of_an_exception() -> None:
     found = explain_lines(
         "#Traceback (most recent call last):",
         '#  File "<string>", line 1, in <module>',
-        "#ImportError: /x/site-packages/flash_attn_2_cuda.cpython-310.so: undefined symbol: _ZN3c105ErrorC2ENS_14Source",
+        "#ImportError: /x/site-packages/flash_attn_2_cuda.cpython-310.so: undefined symbol: _ZN3c105ErrorC2ENS_14Sour",
     )
 
     assert found.name == "python.plugin_pair"
