@@ -31,6 +31,7 @@ ODD = 150  # unknown alarming lines that are kept, at the beginning and at the e
 TAIL, LAST, WIDTH = 1 << 15, 24, 2048  # bytes at the end of a log, lines of them that are kept, and bytes of each
 EXCEPTIONS = 4096  # kept of one log, of all its ranks
 HEAD = b"Traceback (most recent call last)"
+IGNORED = b"Exception ignored in"  # in the line before a traceback of a clean-up, which ended nothing
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
@@ -159,8 +160,11 @@ class LogFindings:
         number = self.lines + 1 - self.end.count(b"\n", at)
         if at < 0 or any(one.line >= number for one in self.raised):
             return
+        start = self.end.rfind(b"\n", 0, at) + 1
+        if IGNORED in self.end[:start].rstrip(b"\n").rpartition(b"\n")[2]:
+            return
         reader = TracebackReader()
-        head, *rest = self.end[self.end.rfind(b"\n", 0, at) + 1 :].split(b"\n")
+        head, *rest = self.end[start:].split(b"\n")
         reader.start_traceback(head, self.name, number, self.time)
         found = next((one for line in rest if (one := reader.feed_line(line))), None) or reader.finish_log()
         if found:

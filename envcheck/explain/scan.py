@@ -12,7 +12,7 @@ from envcheck.explain.dedup import MAX_GISTS, MAX_LOOKS, KnownOutcomes, LineGist
 from envcheck.explain.diagnosis import Evidence, RaisedException
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
-from envcheck.explain.log_findings import HEAD, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
+from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
@@ -30,7 +30,6 @@ MANY = 0.06  # share of a block's lines: so many new alarming ones are checked i
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 ODD_WIDTH = 600  # bytes of an unknown alarming line that are kept
 TRACEBACKS = 5_000  # that are read one by one; of more, the last one as well
-IGNORED = b"Exception ignored in"  # before a traceback of a clean-up, which ended nothing
 READERS = 64  # tracebacks of several ranks that are open at once
 
 

@@ -37,7 +37,9 @@ class TracebackReader:
         self._sources: list[str] = []
         self._headline, self._wanted, self._more = "", 0, MORE_LINES
         self._details: list[str] = []
-        self._end = self._last = self._after = 0  # lines read up to the exception's own line, its message's end; after it
+        self._end = self._last = self._after = (
+            0  # lines read up to the exception's own line, its message's end; after it
+        )
         self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
@@ -59,7 +61,8 @@ class TracebackReader:
         if wanted := count_wanted(text):  # its message begins on the next line
             self._headline, self._wanted = text.rstrip(), wanted
             return None
-        return self._end_headline(text)
+        self._end_headline(text)
+        return None
 
     def _end_headline(self, text: str) -> None:
         """The exception's own line is complete; lines of its message may follow."""
@@ -86,7 +89,8 @@ class TracebackReader:
         if self._headline.endswith(":") and self._more:
             self._more, self._wanted = self._more - 1, 1
             return None
-        return self._end_headline(self._headline)
+        self._end_headline(self._headline)
+        return None
 
     def finish_log(self) -> RaisedException | None:
         """Return what is known of a traceback that the log cut off."""

@@ -16,7 +16,9 @@ _DROPPED = (".__init__",)  # of a function's name: its class is known
 _ANY = "*"  # in place of a class: the attribute of every class of the package
 _MODELS = "transformers"  # the package with the model types
 # The part of a class's name that is the model's: Qwen3Moe of Qwen3MoeForCausalLM.
-_MODEL_CLASS = re.compile(r"([A-Z]\w{1,40}?)(?:For[A-Z]|Config|Model|PreTrained|Processor|ImageProc|Tokenizer|Attention|Decoder)")
+_MODEL_CLASS = re.compile(
+    r"([A-Z]\w{1,40}?)(?:For[A-Z]|Config|Model|PreTrained|Processor|ImageProc|Tokenizer|Attention|Decoder)"
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def _load_file() -> _ChangesFile:
 @functools.cache
 def _load_model_changes() -> Mapping[str, ApiChange]:
     """Return the changes that added a model, by its type without marks: qwen25vl."""
-    found = {}
+    found: dict[str, ApiChange] = {}
     for added, names in _load_file().models.items():
         change = ApiChange(_MODELS, names, added=added)
         found |= {_drop_marks(name): change for name in names}

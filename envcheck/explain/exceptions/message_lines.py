@@ -11,8 +11,9 @@ DETAIL = 400  # characters of them that are kept
 _VALIDATION = re.compile(r"\d validation errors? for ")  # field and fault follow, one a line
 # What follows an exception and is no part of its message: another traceback, a bar, a shell's prompt, a logger's line.
 _NO_DETAIL = re.compile(
-    r"Traceback \(most|^(?:During handling of|The above exception)|^\s{0,40}File \"|\d%\||^[\w.-]{1,40}@[\w.-]{1,60}[:~ ]"
-    r"|^[IWEF]\d{4} |^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^[-=*#+╭╰]{3}|^\$ "
+    r"Traceback \(most|^(?:During handling of|The above exception)|^\s{0,40}File \"|\d%\|"
+    r"|^[\w.-]{1,40}@[\w.-]{1,60}[:~ ]|^[IWEF]\d{4} "
+    r"|^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^[-=*#+╭╰]{3}|^\$ "
 )
 
 

@@ -11,7 +11,8 @@ _NOTICE = re.compile(
     r"|^RuntimeError: One of the subprocesses has abruptly died|^RuntimeError: Caught \w{1,60} in"
     r"|^RuntimeError: Engine core initialization failed"
     r"|^RuntimeError: DataLoader worker|^\S{0,40}RaySystemError: System error: Failed to unpickle"
-    r"|^(?:RuntimeError|ValueError): (?:Worker failed with error|Failed to start (?:workers|engine)|Rank \d{1,5} scheduler died|Engine process failed)"
+    r"|^(?:RuntimeError|ValueError): (?:Worker failed with error|Failed to start (?:workers|engine)"
+    r"|Rank \d{1,5} scheduler died|Engine process failed)"
 )
 # Exceptions that wrap what another layer reported before: an earlier known line explains them.
 _GENERAL = re.compile(

@@ -198,3 +198,86 @@ def test_half_open_interval_is_quoted_whole() -> None:
     last = "ValueError: frob should be a float in [0, 1)"
 
     assert "[0, 1)" in explain_traceback("/w/train.py", "check(frob)", last).description
+
+
+def explain_lines(*lines: str) -> Diagnosis:
+    return explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+
+def test_frames_in_boxes() -> None:
+    """A traceback that rich draws in a box has frames and source lines like others."""
+    found = explain_lines(
+        "╭──────────────── Traceback (most recent call last) ────────────────╮",
+        "│ /w/train.py:14 in main                                            │",
+        "│                                                                   │",
+        "│   13 def main():                                                  │",
+        "│ ❱ 14 │   load(sample)                                             │",
+        f"│ {SITE}/peft/config.py:106 in load       │",
+        "│ ❱ 106 │   │   return cls(**kwargs)                                │",
+        "╰───────────────────────────────────────────────────────────────────╯",
+        "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'frob'",
+    )
+
+    assert found.name == "exceptions.unexpected_argument"
+    assert "train.py:14 was written for another version of peft" in found.why
+
+
+def test_entry_that_knows_the_text_of_an_exception() -> None:
+    """An entry explains an exception whose line has a mark before it, so that it was not read as a line of a log."""
+    found = explain_lines(
+        "#Traceback (most recent call last):",
+        '#  File "<string>", line 1, in <module>',
+        "#ImportError: /x/site-packages/flash_attn_2_cuda.cpython-310.so: undefined symbol: _ZN3c105ErrorC2ENS_14Sour",
+    )
+
+    assert found.name == "python.plugin_pair"
+
+
+def test_traceback_of_a_clean_up() -> None:
+    """A traceback below `Exception ignored in` ended nothing."""
+    found = explain_lines(
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 4, in <module>',
+        "Exception: the frob is broken",
+        "Exception ignored in: <function Frob.__del__ at 0x7f>",
+        "Traceback (most recent call last):",
+        '  File "/w/frob.py", line 9, in __del__',
+        "AttributeError: 'Frob' object has no attribute 'quux'",
+    )
+
+    assert "the frob is broken" in found.description
+
+
+def test_cut_traceback_next_to_a_known_line() -> None:
+    """What an entry knows says more than a traceback without its exception's line."""
+    found = explain_lines(
+        "host:1:2 [3] transport/nvls.cc:246 NCCL WARN Cuda failure 3 'initialization error'",
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 8, in <module>',
+        "    dist.all_reduce(data)",
+    )
+
+    assert found.name == "nccl.nvls"
+
+
+@pytest.mark.parametrize(("model", "requirement"), [
+    ("qwen3", "transformers>=4.51"),
+    ("qwen2_5_vl", "transformers>=4.49"),
+    ("frob", "the release that the model's page names"),
+])  # fmt: skip
+def test_release_that_a_model_needs(model: str, requirement: str) -> None:
+    """The release of transformers that has the model's type is in the headline and the remedy."""
+    text = f"ValueError: The checkpoint you are trying to load has model type `{model}` but Transformers does"
+    found = explain_lines(f"{text} not recognize this architecture.")
+
+    assert found.description == f"The installed version does not know the model {model}; it needs {requirement}"
+    assert requirement in found.do
+
+
+def test_attribute_of_any_class() -> None:
+    """A row for every class does not explain the same attribute of None."""
+    text = "AttributeError: '{}' object has no attribute 'all_special_tokens_extended'"
+    frames = ("Traceback (most recent call last):", '  File "/w/train.py", line 4, in <module>')
+
+    assert explain_lines(*frames, text.format("FrobTokenizer")).commands[0] == "python3 -m pip install 'transformers<5'"
+    assert explain_lines(*frames, text.format("NoneType")).name == "exceptions.none_value"
