@@ -18,8 +18,17 @@ from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
-TABLE = (DATA / "nvidia_smi" / "table" / "a100x8_535.txt").read_text(encoding="utf-8")
-INFO = (DATA / "npu_smi" / "info" / "310p_duo_no_hbm.txt").read_text(encoding="utf-8")
+TABLE, QUERY, XML, INFO, XPU_TABLE = (
+    (DATA / name).read_text(encoding="utf-8")
+    for name in (
+        "nvidia_smi/table/a100x8_535.txt",
+        "nvidia_smi/query_text/a100_mig_525.txt",
+        "nvidia_smi/xml/a100x2_v12.xml",
+        "npu_smi/info/310p_duo_no_hbm.txt",
+        "xpu_smi/table/p800_vf_processes.txt",
+    )
+)
+ROWS = "".join(f"{index}, NVIDIA A100-SXM4-80GB, {index * 137} MiB, {30 + index}\n" for index in range(8))
 LOG = "2026-11-26 12:00:00,123 - INFO - step 10, loss: 1.234, lr: 1e-5, memory 30GB of device 0\n"
 PROSE = "The quick brown fox jumps over the lazy dog, and the cards sleep.\n"
 KINDS = {
@@ -35,10 +44,14 @@ KINDS = {
     "its own tables": lambda size: TABLE * (size // len(TABLE)),
     "distinct tables": lambda size: draw_tables(size, TABLE),
     "npu tables": lambda size: draw_tables(size, INFO),
+    "xpu tables": lambda size: draw_tables(size, XPU_TABLE),
+    "answers of -q": lambda size: draw_tables(size, QUERY),
+    "XML": lambda size: draw_tables(size, XML),
+    "rows of CSV": lambda size: "index, name, memory.used [MiB], temperature.gpu\n" + draw_tables(size, ROWS),
     "tables of two tools": lambda size: (TABLE + INFO) * (size // len(TABLE + INFO)),
     "one line": lambda size: "x" * size,
 }
-_VALUES = re.compile(r"(?<= )\d{2,3}(?=[CW]| )|(?<= )\d{1,5}(?=MiB)")
+_VALUES = re.compile(r"(?<= )\d{2,3}(?= ?[CW%]\b| |$)|(?<=[ >])\d{1,5}(?= ?MiB)", re.MULTILINE)
 
 
 def draw_tables(size: int, table: str) -> str:

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _RULE = re.compile(r"[+|][-=+|]{3,}")
 _FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # the rest of a wrapped rule, on the next line
@@ -18,8 +19,7 @@ _SIGNS = ("-", "=", "+", "|")  # the second character of a rule
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 
 
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One line of a table: `cells` are the texts between the bars; a rule has none.  `closed` is False if the line was
     cut; `is_double` is whether it is a rule of `=`."""
 

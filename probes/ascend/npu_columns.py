@@ -13,7 +13,7 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from envcheck.core.model import Device, Process
+from envcheck.core.model import Device, Process, build_device
 from envcheck.core.text_table import TableRow
 from envcheck.core.tool_text import cell_text, parse_number, parse_whole_number
 from probes.ascend.npu_alignment import ANY_TEXT, NIL, PAIR, Column, align_cell, is_mask, is_name, read_value
@@ -305,23 +305,25 @@ def make_device(values: Values) -> Device:
     """Return one chip from its two rows. The MB columns are MiB; the memory is HBM if there is such a column."""
     memory, hbm, pages = (_parse_usage_pair(values.get(key)) for key in ("memory", "hbm", "hugepages"))
     main, ddr = (hbm, memory) if "hbm" in values else (memory, (None, None))
-    return Device(
-        npu=parse_whole_number(values.get("npu")),
-        chip=parse_whole_number(values.get("chip")),
-        phy_id=parse_whole_number(values.get("phy_id")),
-        logic_id=parse_whole_number(values.get("logic_id")),
-        name=cell_text(values.get("name")),
-        bus_id=cell_text(values.get("bus_id")),
-        health=cell_text(values.get("health")),
-        temperature_c=parse_number(values.get("temp")),
-        power_w=parse_number(values.get("power")),
-        utilization_percent=parse_number(values.get("util")),
-        memory_used_mib=main[0],
-        memory_total_mib=main[1],
-        ddr_used_mib=ddr[0],
-        ddr_total_mib=ddr[1],
-        hugepages_used=pages[0],
-        hugepages_total=pages[1],
+    return build_device(
+        {
+            "npu": parse_whole_number(values.get("npu")),
+            "chip": parse_whole_number(values.get("chip")),
+            "phy_id": parse_whole_number(values.get("phy_id")),
+            "logic_id": parse_whole_number(values.get("logic_id")),
+            "name": cell_text(values.get("name")),
+            "bus_id": cell_text(values.get("bus_id")),
+            "health": cell_text(values.get("health")),
+            "temperature_c": parse_number(values.get("temp")),
+            "power_w": parse_number(values.get("power")),
+            "utilization_percent": parse_number(values.get("util")),
+            "memory_used_mib": main[0],
+            "memory_total_mib": main[1],
+            "ddr_used_mib": ddr[0],
+            "ddr_total_mib": ddr[1],
+            "hugepages_used": pages[0],
+            "hugepages_total": pages[1],
+        }
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.core.model import CellRemark, Device, Document, Process
@@ -237,7 +237,7 @@ def _keep_unread_row(seen: _InfoTableState, row: TableRow) -> None:
         seen.truncated = True
         if seen.pending is not None and seen.bottom and seen.begun == seen.rules:
             cells = row.cells if row.closed else row.cells[:-1]  # the last cell may be cut
-            seen.pending = seen.pending | seen.bottom.read_cut_row(replace(row, cells=cells))
+            seen.pending = seen.pending | seen.bottom.read_cut_row(row._replace(cells=cells))
         elif seen.top and (values := seen.top.read_cut_row(row)):
             _close_pending(seen)
             seen.partial.append(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from envcheck.core.text_table import TableGap, TableRow, parse_rows
 from probes.ascend import npu_columns
@@ -13,8 +13,7 @@ _PREFIX = re.compile(r"\s*[.+>-] ?(?=\|.*\|\s*$|\+[-=+]{3,}\s*$)")  # of a diff,
 _AHEAD = 100  # lines with bars among which a row is looked for
 
 
-@dataclass(frozen=True)
-class PrintedRow:
+class PrintedRow(NamedTuple):
     """A row; `at` is the index of its first line, or -1.
 
     `printed` are its cells with their blanks, empty if a terminal wrapped it.

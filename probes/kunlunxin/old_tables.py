@@ -126,7 +126,7 @@ def _read_process(head: list[str], cells: list[str], above: Sequence[Process]) -
     device = int(number) if number.isdecimal() and len(number) < 6 else None
     if not number and above:
         device = above[0].device
-    shown = {"pid": named["pid"], "name": named.get("command"), "memory": named.get("memory")}
+    shown = {"pid": named.get("pid"), "name": named.get("command"), "memory": named.get("memory")}
     return (device_cells.make_process(shown, device),)
 
 

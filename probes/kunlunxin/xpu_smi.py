@@ -19,6 +19,7 @@ FORMS = OutputForms(
             "machine",
             r"\s*[0-9a-fx]{8}:[0-9a-fx]{2}:[0-9a-fx]{2}\.(?:[0-7] |x )\d+ \d+ [0-9A-Z]{2,32} \d",
             words=tuple(f".{function} " for function in (*"01234567", "x")),
+            also="0 0",
             repeats=True,
         ),
         FirstLine("list", r"\s*XPU 0: \S", begins=("XPU 0: ",)),

@@ -33,36 +33,43 @@ _IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or
 
 @dataclass(frozen=True)
 class LinePrefix:
-    """The prefix of a line: the pattern of those of further lines, and its host, "" where it has none."""
+    """The prefix of a line: its parts, each with whether it is a name, and its host, "" where it has none."""
 
-    source: str
+    parts: tuple[tuple[str, bool], ...]
     length: int
     host: str = ""
 
     @cached_property
+    def source(self) -> str:
+        """The pattern of the prefixes of further lines, on first use: most prefixes have no output behind them."""
+        folded = (re.escape(text) if is_name else _fold_numbers(text) for text, is_name in self.parts)
+        return "".join(f"{part}[ \\t]?" for part in folded)
+
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern, on first use: most prefixes have no output behind them."""
+        """The compiled pattern."""
         return re.compile(self.source)
 
 
 def list_prefixes(line: str) -> Iterator[LinePrefix]:
     """Yield the prefixes of a line from the shortest to the longest one."""
-    pattern, host, at = "", "", 0
+    parts: tuple[tuple[str, bool], ...] = ()
+    host, at = "", 0
     for _ in range(_MOST_PARTS):
         if named := _HOST.match(line, at):
-            pattern += re.escape(named[0].rstrip()) + r"[ \t]?"
+            parts = (*parts, (named[0].rstrip(), True))
             name = named["name"] or ""
             host = named["address"] or named["task"] or (name if _IS_HOST.fullmatch(name) else host)
             end = named.end()
         elif other := _OTHER.match(line, at):
-            pattern += _fold_numbers(other[0].rstrip(" \t")) + r"[ \t]?"
+            parts = (*parts, (other[0].rstrip(" \t"), False))
             end = other.end()
         else:
             return
         if end == at:
             return
         at = end
-        yield LinePrefix(pattern, at, host)
+        yield LinePrefix(parts, at, host)
 
 
 def _fold_numbers(text: str) -> str:

@@ -69,10 +69,14 @@ def is_device_value(cell: str) -> bool:
 
 def guess_fields(rows: Sequence[CsvRow]) -> tuple[str, ...] | None:
     """Return the column names, '' for unknown ones; None if none is known."""
-    columns = list(zip(*(row.cells for row in rows), strict=True))
+    columns = [
+        [cell for cell in cells if not _is_blank(cell)] for cells in zip(*(row.cells for row in rows), strict=True)
+    ]
     names = [""] * len(columns)
     for field, look in _LOOKS.items():
-        at = next((at for at, cells in enumerate(columns) if not names[at] and _looks_like(cells, look)), None)
+        at = next(
+            (at for at, cells in enumerate(columns) if not names[at] and _looks_like(cells, look, len(rows))), None
+        )
         if at is not None:
             names[at] = field
     if not names[0] and len(columns) > 1 and _is_counting(columns[0]):
@@ -80,10 +84,9 @@ def guess_fields(rows: Sequence[CsvRow]) -> tuple[str, ...] | None:
     return tuple(names) if any(names) else None
 
 
-def _looks_like(cells: Sequence[str], look: re.Pattern[str]) -> bool:
-    """Return whether the cells have this form, masks and empty values aside, which are at most half."""
-    found = [bool(look.match(cell)) for cell in cells if not _is_blank(cell)]
-    return all(found) and 2 * len(found) >= len(cells) > 0
+def _looks_like(cells: Sequence[str], look: re.Pattern[str], count: int) -> bool:
+    """Return whether the cells have this form; those of the rows left out, masks and empty values, are at most half."""
+    return 2 * len(cells) >= count > 0 and all(map(look.match, cells))
 
 
 def _is_blank(cell: str) -> bool:
@@ -92,7 +95,6 @@ def _is_blank(cell: str) -> bool:
 
 def _is_counting(cells: Sequence[str]) -> bool:
     """Return whether the cells are 0, 1, 2 ... or a part of it, perhaps again and again: an index, not a percentage."""
-    cells = [cell for cell in cells if not _is_blank(cell)]
     if not cells or not all(re.fullmatch(r"\d{1,3}", cell) for cell in cells):
         return False
     runs: list[list[int]] = []

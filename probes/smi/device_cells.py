@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from envcheck.core.model import Device, Process
+from envcheck.core.model import Device, Process, build_device
 from envcheck.core.tool_text import parse_number, parse_whole_number
 from probes.smi import cell_words
 from probes.smi.pasted_output import cell_value
@@ -32,8 +32,6 @@ _READ: Mapping[str, Callable[[str | None], Any]] = {
     field.name: _READ_TYPE.get(str(field.type), _parse_text) for field in fields(Device)
 }
 
-_NO_VALUES: Mapping[str, Any] = vars(Device())
-
 
 def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     """Return a device; `cells` are by field of Device, others are ignored.  Without a printed index, `position` is
@@ -48,11 +46,7 @@ def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
 
 def complete_device(values: Mapping[str, Any], position: int) -> Device:
     """Return the device with these values; without an index, with its position."""
-    device = object.__new__(Device)  # a watch log has ten thousands; the method __init__ of a frozen class is slow
-    vars(device).update(_NO_VALUES, **values)
-    if device.index is None:
-        vars(device)["index"] = position
-    return device
+    return build_device(values if values.get("index") is not None else {**values, "index": position})
 
 
 def is_field(name: str) -> bool:

@@ -160,23 +160,23 @@ def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
     hard = max((length for length, count in lengths.items() if count > 1), default=0)
     joined: list[tuple[int, str]] = []
     for at, line in enumerate(lines):
-        is_full = at > 0 and len(lines[at - 1]) == hard
-        glue = _find_glue(joined[-1][1], line, is_full) if joined and line.strip() else None
-        if glue is not None:
-            joined[-1] = joined[-1][0], f"{joined[-1][1]}{glue}{line.strip()}"[:LINE_LIMIT]
-        elif line.strip():
+        if _match_pair(line):
             joined.append((at, line))
+        elif line.strip():
+            glue = _find_glue(joined[-1][1], line, len(lines[at - 1]) == hard) if joined else None
+            if glue is None:
+                joined.append((at, line))
+            else:
+                joined[-1] = joined[-1][0], f"{joined[-1][1]}{glue}{line.strip()}"[:LINE_LIMIT]
     return joined
 
 
 def _find_glue(before: str, line: str, is_full: bool) -> str | None:
-    """Return what a wrap replaced between two lines, or None if the second one is a line of its own.
+    """Return what a wrap replaced between two lines, the second without a key, or None if that is a line of its own.
 
     An empty value goes on in a text of its form, which is no section at the margin of its key; another one further
     right than its key, or, below a full line (`is_full`), at the left edge.
     """
-    if _match_pair(line):
-        return None
     pair = _match_pair(before)
     if line.lstrip().startswith(":"):
         return "" if not pair and _SECTION.match(before.rstrip()) else None

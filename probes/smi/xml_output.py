@@ -55,6 +55,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
 _EXTRA = {"serial": "serial", "minor_number": "minor_number", "ecc_mode": "ecc_mode/current_ecc",
           "brand": "product_brand", "compute_mode": "compute_mode", "display_active": "display_active",
           "vbios_version": "vbios_version"}  # fmt: skip
+_DEEP = tuple(path for paths in _PATHS.values() for path in paths if "//" in path)
 
 
 def parse_xml(paste: PastedOutput) -> Document | None:
@@ -87,7 +88,7 @@ def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
                 break
             if element.tag == "gpu":
                 own = lines[len(devices)] if len(devices) < len(lines) else range(0)
-                texts = {path: element.findtext(path) for paths in _PATHS.values() for path in paths}
+                texts = _list_texts(element)
                 remarks += _make_remarks(paste, texts, own)
                 devices.append(_make_device(element, texts, len(devices)))
             else:
@@ -120,7 +121,7 @@ def _read_devices(paste: PastedOutput, body: str, closed: bool) -> Document:
 def _make_remarks(paste: PastedOutput, texts: Mapping[str, str | None], lines: range) -> Iterator[CellRemark]:
     """Yield the values of a device that are unreadable, with the lines that have them, 0 for those of one long line."""
     for name, paths in _PATHS.items():
-        found = [(path, text) for path in paths if (text := texts[path]) is not None]
+        found = [(path, text) for path in paths if (text := texts.get(path)) is not None]
         path, text = next((each for each in found if cell_value(each[1])), found[0] if found else ("", ""))
         if found and device_cells.is_unreadable(name, text):
             printed = f"<{path.rpartition('/')[2]}>{text}"
@@ -166,20 +167,30 @@ def _iterate_elements(body: str) -> Iterator[Element]:
             open_elements[0].clear()
 
 
+def _list_texts(gpu: Element) -> dict[str, str | None]:
+    """Return the texts of the elements by path, as `findtext` gives them: it searches the element for each path."""
+    texts: dict[str, str | None] = {}
+    for child in gpu:
+        texts.setdefault(child.tag, child.text or "")
+        for inner in child:
+            texts.setdefault(f"{child.tag}/{inner.tag}", inner.text or "")
+    return texts | {path: gpu.findtext(path) for path in _DEEP if path.partition("/")[0] in texts}
+
+
 def _make_device(
     gpu: Element, texts: Mapping[str, str | None], index: int
 ) -> tuple[Device, list[Process], dict[str, Any]]:
     cells = {name: _find_first(texts, paths) for name, paths in _PATHS.items()}
     cells["bus_id"] = cells["bus_id"] or gpu.get("id")
     cells["ecc_uncorrected"] = _find_uncorrected(gpu.find("ecc_errors/volatile"))
-    extra: dict[str, Any] = {key: cell_value(gpu.findtext(path)) for key, path in _EXTRA.items()}
+    extra: dict[str, Any] = {key: cell_value(texts.get(path)) for key, path in _EXTRA.items()}
     extra["mig_devices"] = [_read_mig_instance(mig) for mig in gpu.findall("mig_devices/mig_device")]
     infos = gpu.findall("processes/process_info") + gpu.findall("compute_processes/process_info")
     return device_cells.make_device(cells, index), [_make_process(info, index) for info in infos], extra
 
 
 def _find_first(texts: Mapping[str, str | None], paths: tuple[str, ...]) -> str | None:
-    return next((value for path in paths if (value := cell_value(texts[path]))), None)
+    return next((value for path in paths if (value := cell_value(texts.get(path)))), None)
 
 
 def _make_process(info: Element, index: int) -> Process:

@@ -142,7 +142,15 @@ JUNK: dict[str, Callable[[int], str]] = {
     "escapes": lambda size: "\x1b[" * (size // 2),
     "angles": lambda size: "<a>" * (size // 3),
     "commas": lambda size: "index, name, 1, MiB\n" * (size // 20),
+    "banners": lambda size: "| NVIDIA-SMI 535.104.05 Driver Version: 535.104.05 |\n" * (size // 53),
+    "long tags": lambda size: "<nvidia_smi_log>\n" + ("<a>" + 15_000 * "x" + "</a>\n") * (size // 15_008),
+    "prefixed rules": lambda size: "".join(f"{name_number(at)}: +--------+\n" for at in range(size // 16)),
 }
+
+
+def name_number(number: int) -> str:
+    """Return a word of its own for each number."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 @pytest.mark.parametrize("tool", sorted(PARSERS))

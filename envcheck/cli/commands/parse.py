@@ -288,7 +288,7 @@ def _make_plain(value: Any) -> Any:
     kind: Any = type(value)
     if kind is float:
         return int(value) if value.is_integer() else value
-    if kind in (list, tuple):
+    if kind is tuple or kind is list:
         return [item if type(item) in _SCALARS else _make_plain(item) for item in value]
     if names := _list_fields(kind):
         own = vars(value)
