@@ -15,10 +15,11 @@ Column = tuple[str, str]  # key and pattern of the values; an empty key is ignor
 ANY_TEXT = r".*?"
 NIL = r"NA|N/A|-{1,2}"
 PAIR = rf"(?:\d{{1,12}}|{NIL})\s*/\s*(?:\d{{1,12}}|{NIL})"
-_FIRST = r"(?:N/A|[^\s/]+)"
-_SECOND = r"(?:N/A(?!\s*/)|(?!N/A)(?![^\s/]+\s*/)[^\s/]+)"  # not the first half of a further pair
-_WORD = re.compile(rf"Unknown Error|(?:{_FIRST}\s*)?/\s*{_SECOND}?|\S+", re.IGNORECASE)
-_CHAIN = re.compile(r"(?<!\S)/\s*[^\s/]+\s*/(?!\S)")
+_FAILURE = re.compile(r"Unknown Error", re.IGNORECASE)
+_HALF_WORD = rf"(?:N/A|{_FAILURE.pattern}|[^\s/]+)"
+_SECOND = rf"(?:N/A(?!\s*/)|(?!N/A)(?!{_HALF_WORD}\s*/){_HALF_WORD})"  # not the first half of a further pair
+_WORD = re.compile(rf"(?:{_HALF_WORD}\s*)?/\s*{_SECOND}?|{_FAILURE.pattern}|\S+", re.IGNORECASE)
+_CHAIN = re.compile(rf"(?<!\S)/\s*{_HALF_WORD}\s*/(?!\S)", re.IGNORECASE)
 _SIGN = r"[*xX#?\u2022\u2588\u2592]"
 _MASK = re.compile(
     rf"[\s._:/-]*{_SIGN}(?:{_SIGN}|[\s._:/\u2026-])*|ERR!?|Unknown Error"
@@ -40,8 +41,13 @@ def is_mask(text: str) -> bool:
 
 
 def is_name(text: str | None) -> bool:
-    """Return whether the text of a name's column is a name: not a mask, nor without any word in ASCII."""
-    return bool(text) and (text == _MODEL or not is_mask(text or "")) and bool(_PRINTED.search(text or ""))
+    """Return whether the text of a name's column is a name: no word of it is a mask, or has no sign of ASCII."""
+    return bool(text) and (text == _MODEL or not (is_mask(text or "") or any(map(_is_hidden, (text or "").split()))))
+
+
+def _is_hidden(word: str) -> bool:
+    """Return whether a word is not one that the tool prints; a single sign may be one."""
+    return len(word) > 1 and (is_mask(word) or not (word.isascii() or _PRINTED.search(word)))
 
 
 def read_value(text: str, shape: str) -> str | None:
@@ -80,6 +86,8 @@ def _slice_cell(cell: str, places: Sequence[int]) -> list[str | None]:
     """Return the texts below the headings if each begins exactly there, or after a blank first half; else nothing."""
     if cell[: places[0]].strip() or any(cell[place - 1 : place].strip() for place in places[1:]):
         return []
+    if any(found.start() < place < found.end() for found in _FAILURE.finditer(cell) for place in places):
+        return []
     ends = [*places[1:], len(cell)]
     slices = [cell[place:end] for place, end in zip(places, ends, strict=True)]
     exact = all(not text.strip() or not text[0].isspace() or text.lstrip()[0] == "/" for text in slices)
@@ -115,7 +123,7 @@ def _rate_word(text: str, shape: str) -> float:
         return _NO_VALUE
     if "/" in text and not is_mask(text) and shape not in (PAIR, ANY_TEXT):
         return _WRONG
-    if is_mask(text):
+    if is_mask(text) or not (text.isascii() or _PRINTED.search(text)):
         return _MASKED + ("/" in text and shape == PAIR)
     if shape == ANY_TEXT:
         return _TEXT if not text.isdigit() else _VALUE if len(text) > 2 else _DIGITS

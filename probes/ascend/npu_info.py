@@ -203,13 +203,17 @@ def _read_damaged_row(seen: _InfoTableState, line: PrintedRow, page: OutputPage)
 
 
 def _read_damaged_chip(seen: _InfoTableState, line: PrintedRow) -> DamagedRow | None:
-    """Read the first or second row of a chip: the one that it fits better, else the one whose turn it is."""
+    """Read the first or second row of a chip: the one that it fits better, else the one whose turn it is.
+
+    A rule is between two chips: without one above it, the row below a first row is more likely its second one.
+    """
     first = _read_damaged_cells(seen.top, line, is_first=True)
     second = _read_damaged_cells(seen.bottom, line, is_first=False)
     if first and not first.fits and seen.rules == seen.headed:
         return None  # a header row that cannot be read: a rule is between headers and data
     fits = (first.fits if first else -1, second.fits if second else -1)
-    if first and fits[0] >= fits[1] + (seen.pending is not None):
+    margin = 0 if seen.pending is None else 1 if seen.begun != seen.rules or not seen.rules else 2
+    if first and fits[0] >= fits[1] + margin:
         _begin_device(seen, first.values)
         seen.guessed |= seen.top is None
         return first

@@ -146,7 +146,8 @@ def unwrap_lines(lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     is_open = False
     for line in lines:
-        if is_open and line.strip():
+        is_piece = line[:1] == " " and line.rstrip().endswith("|") and out[-1:] and out[-1].startswith("|")
+        if (is_open and line.strip()) or is_piece:
             out[-1] += line
         else:
             out.append(line)

@@ -37,4 +37,14 @@ def is_masked(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_hidden(text: str) -> bool:
     """Return whether this cannot be what a tool prints: masked, also in part, or without a word in ASCII."""
-    return is_masked(text) or bool(_PART.search(text)) or not _PRINTED.search(text)
+    if is_masked(text) or _PART.search(text) or not _PRINTED.search(text):
+        return True
+    return any(map(_is_hidden_word, text.split()))
+
+
+def _is_hidden_word(word: str) -> bool:
+    """Return whether a word is no part of a value; a single sign may be one: TITAN X."""
+    is_sign = len(word) == 1 and word.isascii()
+    return not is_sign and (
+        is_masked(word) or word.upper() == "ERR!" or not (word.isascii() or _PRINTED.search(word))
+    )

@@ -30,6 +30,7 @@ _WARNING = re.compile(r"(?m)^[ \t]*WARNING:[ \t]*(\S.*)$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
 _TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
 _MEMORY = re.compile(r"\d\s?Mi?B\s*/")
+_READINGS = 3  # values with their forms that only a device's second row has
 _EXTRA = ("compute_mode", "display_active", "driver_model", "memory_text")
 
 
@@ -76,8 +77,15 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
     if banners:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
     named = any(_FIRST.match(row) and table_cells.BUS_ID.search(row) for row in sight)
-    whole = paste.tool.accepts_fragments or any(map(_MEMORY.search, sight))
+    whole = paste.tool.accepts_fragments or any(_MEMORY.search(row) or _has_readings(row) for row in sight)
     return (named and whole) or any(map(_HEAD.match, sight))
+
+
+def _has_readings(row: str) -> bool:
+    """Return whether most cells have values of a device's second row: its memory may be masked."""
+    usual = table_cells.DEFAULT_HEAD["nvidia-smi"][1]
+    cells = split_cells(row)
+    return len(cells) == len(usual) and table_cells.count_values(usual, cells) >= _READINGS
 
 
 def _list_banner_rows(paste: PastedOutput, rows: Sequence[str]) -> set[int]:

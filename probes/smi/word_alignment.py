@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from probes.smi import cell_words
 
 WORDS_LIMIT = 24  # no cell has more; the work grows with their square
-_WORD = re.compile(r"-?\d+(?:\.\d+)? (?:C|W|%|MiB|MB|MHz)(?![^\s/])|\[?N/A\]?|/|[^\s/]+")
+_PHRASE = (  # in place of a value
+    r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|No Data"
+    r"|Not (?:Supported|Found|Active|Available))\]?(?![^\s/])"
+)
+_WORD = re.compile(rf"{_PHRASE}|-?\d+(?:\.\d+)? (?:C|W|%|MiB|MB|MHz)(?![^\s/])|\[?N/A\]?|/|[^\s/]+")
 GLUED_LIMIT = 40  # characters of two values without a blank between them
 _WHOLE_END = re.compile(r".*[A-Za-z%]|P(?:1[0-5]|\d)|N/A|.*\.\d")  # a bare number may go on
 _KNOWN_TEXT = re.compile(r"Default|Prohibited|E\.|On|Off")  # of columns whose values are words
-_PLAIN_WORD = re.compile(r"\S+")
+_PLAIN_WORD = re.compile(rf"{_PHRASE}|\S+")
 # How well a word suits a column.  Words of a text are worth less than values, yet more than words of no form.
 _VALUE, _NO_VALUE, _TEXT, _MASK, _ODD, _NEXT_WORD, _LEFT_OUT = 8.0, 5.0, 4.0, 3.0, 1.0, 1.5, -2.0
 _DISTANCE = 0.004  # for each character between a word and its heading: decides between equal choices
@@ -68,6 +72,7 @@ def _separate_glued(word: str, columns: Sequence[Column]) -> tuple[str, ...]:
         at
         for at in range(1, len(word))
         if _WHOLE_END.fullmatch(word, 0, at)
+        and not word[at:].isdigit()  # the name P800 is not P8 and 00
         and any(
             form.fullmatch(word[:at]) and any(other.fullmatch(word[at:]) for other in forms[place + 1 :])
             for place, form in enumerate(forms)
