@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from envcheck.core.model import CellRemark, Device, Document, Process
 from probes.smi import device_cells
+from probes.smi.csv_fields import BRAND
 from probes.smi.pasted_output import LINE_LIMIT, PastedOutput, cell_value
 
 _TITLE = re.compile(r"(?<!=)={3,}\s?\w{0,12}SMI LOG\s?={3,}", re.IGNORECASE)
@@ -60,6 +61,9 @@ _EXTRA = {"serial": ("", "serial number"), "minor_number": ("", "minor number"),
 # Keys that always have a value: an empty one is continued below.
 _IDENTIFIERS = ("gpu uuid", "bus id", "serial number")  # without blanks
 _VALUED = {key for places in _PLACES.values() for section, key in places if not section} | {*_IDENTIFIERS}
+# Key → form of the value below it; of any other key the default.  A section below an empty value has no digit.
+_CONTINUED = {"gpu uuid": re.compile(r"[A-Z]{3}-\S+|N/A"), "bus id": re.compile(r"[0-9A-Fa-f]{4,8}:\S+|N/A")}
+_ANY_CONTINUED = re.compile(rf".*\d.*|\[?N/A\]?|Enabled|Disabled|(?:{BRAND.pattern}).*", re.IGNORECASE)
 
 
 class _Value(NamedTuple):
@@ -151,8 +155,8 @@ def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
 def _find_glue(before: str, line: str, is_full: bool) -> str | None:
     """Return what a wrap replaced between two lines, or None if the second one is a line of its own.
 
-    An empty value goes on if its key is no section; another one further right than its key, or, below a full line
-    (`is_full`), at the left edge.
+    An empty value goes on in a text of its form, which is no section at the margin of its key; another one further
+    right than its key, or, below a full line (`is_full`), at the left edge.
     """
     pair = _match_pair(before)
     if line.lstrip().startswith(":"):
@@ -161,11 +165,16 @@ def _find_glue(before: str, line: str, is_full: bool) -> str | None:
         return None
     indent = len(line) - len(line.lstrip())
     if not pair[3]:
-        return " " if pair[2].lower() in _VALUED else None
+        return " " if _is_value_of(pair[2].lower(), line.strip()) and not 0 < len(pair[1]) == indent else None
     if indent > len(pair[1]) + 4:
         return "" if pair[2].lower() in _IDENTIFIERS else " "
     is_complete = _COMPLETE.fullmatch(pair[3].strip())
     return "" if is_full and indent == 0 < len(pair[1]) and not is_complete else None
+
+
+def _is_value_of(key: str, text: str) -> bool:
+    """Return whether the key has its value always, and the text has the form of one."""
+    return key in _VALUED and _CONTINUED.get(key, _ANY_CONTINUED).fullmatch(text) is not None
 
 
 def _make_remarks(paste: PastedOutput, cells: Sequence[dict[str, _Value]]) -> Iterator[CellRemark]:
