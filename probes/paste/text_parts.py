@@ -230,6 +230,8 @@ class PartSplitter:
         is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
         answers = filter(None, map(_ANSWER.match, last.lines[1 : _BETWEEN + 2]))
         is_answered = between > _BETWEEN or any(not (is_row and found["row"]) for found in answers)
+        if first.form == "csv" and line.count(",") > 1:  # rows above it may have masks
+            is_answered = is_answered and not _have_commas(last.lines[1:], line.count(","))
         if last.command and not last.form and (not is_answered if ours and first.form != FOREIGN else not between):
             last.form = first.form
             last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
@@ -239,6 +241,11 @@ class PartSplitter:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _have_commas(lines: Sequence[str], count: int) -> bool:
+    """Return whether each line that is not blank has this number of commas."""
+    return all(line.count(",") == count for line in lines if line.strip())
 
 
 def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> LineMarks | None:

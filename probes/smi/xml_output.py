@@ -28,6 +28,7 @@ ELEMENTS_LIMIT, DEVICES_LIMIT = 500_000, 1024  # 16 MIG cards have 60,000 elemen
 _ROOT = re.compile(r"<(\w{0,20}smi\w{0,20})\s{0,20}>")
 _DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
 _STRAY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_MASK = re.compile(r"(?<=>)\s{0,40}<([a-z*?#.]{1,20})>\s{0,80}(?=</(?!\1>))", re.IGNORECASE)  # <uuid><masked></uuid>
 _BARE_AMPERSAND = re.compile(r"&(?!#?\w{1,10};)")  # seen in process names
 
 _POWER = ("gpu_power_readings", "power_readings")
@@ -144,7 +145,7 @@ def _extract_body(raw: str, root: re.Match[str]) -> tuple[str, bool]:
     start = doctype if doctype >= 0 and _DOCTYPE.fullmatch(raw[doctype : root.start()]) else root.start()
     end = raw.find(f"</{root[1]}>", root.end())
     text = strip_escapes(raw[start : end if end >= 0 else None]) + (f"</{root[1]}>" if end >= 0 else "")
-    text = _STRAY.sub("", text)
+    text = _MASK.sub(r"[\1]", _STRAY.sub("", text))
     return _BARE_AMPERSAND.sub("&amp;", text), end >= 0
 
 
