@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from envcheck.core.model import Device, Document
+from envcheck.core.model import CellRemark, Device, Document
 from envcheck.core.tool_text import parse_number
+from probes.smi import cell_words, device_cells
 from probes.smi.pasted_output import PastedOutput, cell_value
+from probes.smi.word_alignment import list_words
 
 _DEVICE = re.compile(
     r"(?:^|\s)XPU\s{1,4}(\d{1,4})\s?:\s{0,4}(\S.{0,60}?)\s{1,8}\(?(?:UUID\s?:\s{0,4})?([A-Z]{3}-[\w*.?-]{4,80})\s{0,4}\)?\s*$"
 )
+# The same with a number, a name or a UUID that is masked or blank.
+_DAMAGED = re.compile(r"[\s>#]{0,8}XPU\s{1,8}(?:(\d{1,4})\s?:)?\s{0,4}(\S.{0,120}?)\s*$")
+_UUID = re.compile(r"\(?(?:UUID\s?:\s{0,4})?([A-Z]{3}-[\w*.?-]{4,80})\s{0,4}\)?$")
+_MASKED_UUID = re.compile(r"(?:\s{2,60}|\s{1,60}\(UUID\s?:)\s{0,4}(\S.{0,80}?)?\s{0,60}\)?$")
 _OPEN = re.compile(r"(?:^|\s)XPU\s{1,4}(\d{1,4})\s?:\s{0,4}(\S.{0,60}?)?\s*$")
 _LINK = re.compile(r"\s{0,24}(?:XPU)?-?Link\s{1,4}(\d{1,3})\s?[:,]\s?(\S.{0,120})$", re.IGNORECASE)
 _LINE = re.compile(r"\s{0,40}([A-Za-z][\w -]{1,30}?) ?(?:Version)\s{0,60}:\s{0,4}(\d[\w.]{0,40}|N/A)\s*$")
@@ -22,15 +29,45 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     """Parse `-L`: XPU 0: P800 OAM  GPU-ed733bb8-..."""
     devices: list[Device] = []
     cut = False
-    for line in paste.lines:
+    remarks: list[CellRemark] = []
+    for at, line in enumerate(paste.lines):
         if len(line) > 300:
             continue
-        if found := _DEVICE.search(line) if "XPU" in line else None:
-            devices.append(Device(index=int(found[1]), name=cell_value(found[2]), uuid=found[3]))
+        if cells := _read_device_line(line, paste.lines[at + 1 :]) if "XPU" in line else None:
+            devices.append(device_cells.make_device(cells, len(devices)))
+            remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(cells)]
             cut = False
         elif line.strip():
             cut = bool(devices) and bool(_OPEN.match(line))
-    return Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices)) if devices else None
+    return (
+        Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices), remarks=tuple(remarks))
+        if devices
+        else None
+    )
+
+
+def _read_device_line(line: str, below: Sequence[str]) -> dict[str, str | None] | None:
+    """Return the cells of a device's line, of which one may be masked or blank; None for another line.
+
+    Without a UUID it is whole where another device is on the next line.
+    """
+    if found := _DEVICE.search(line):
+        return {"index": found[1], "name": found[2], "uuid": found[3]}
+    damaged = _DAMAGED.match(line)
+    if not damaged:
+        return None
+    index, rest = damaged[1], damaged[2]
+    if uuid := _UUID.search(rest):
+        words = list_words(rest[: uuid.start()])
+        masks = words[:1] if words and index is None and cell_words.is_unprinted(words[0].rstrip(":")) else []
+        return {"index": index or " ".join(masks), "name": " ".join(words[len(masks) :]), "uuid": uuid[1]}
+    masked = _MASKED_UUID.search(rest)
+    name = rest[: masked.start()] if masked else rest
+    is_masked = masked is not None and cell_words.is_unprinted(masked[1] or "")
+    is_blank = masked is None and any(map(_DEVICE.search, below[:1]))
+    if index is None or not (is_masked or is_blank):
+        return None
+    return {"index": index, "name": name, "uuid": masked[1] if masked else ""}
 
 
 def parse_link_states(paste: PastedOutput) -> Document | None:

@@ -42,6 +42,11 @@ def is_hidden(text: str) -> bool:
     return any(map(_is_hidden_word, text.split()))
 
 
+def is_unprinted(text: str) -> bool:
+    """Return whether the text has no value: a mask, a failure, or what the tool prints for none."""
+    return is_hidden(text) or is_failure(text) or is_absent(text)
+
+
 def _is_hidden_word(word: str) -> bool:
     """Return whether a word is no part of a value; a single sign may be one: TITAN X."""
     is_sign = len(word) == 1 and word.isascii()

@@ -8,13 +8,20 @@ from typing import Any
 
 from envcheck.core.model import CellRemark, Device, Document
 from envcheck.core.tool_text import parse_number
-from probes.smi import device_cells, error_output, table_cells, table_output
+from probes.smi import cell_words, device_cells, error_output, table_cells, table_output
 from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
 from probes.smi.table_output import ROW_LIMIT
+from probes.smi.word_alignment import list_words
 
-_GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
+_GPU = re.compile(
+    r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)"
+)
+# The same with a number or a UUID that is masked or blank.
+_DAMAGED_GPU = re.compile(
+    r"^[\s>#]{0,8}GPU\s{1,8}(\d{1,4}:|)\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()]{0,90}?)\s{0,80}(\)|$)"
+)
 _OPEN = re.compile(
-    r"(?:^|\s)(?:GPU\s{1,4}\d{1,4}:\s|MIG\s{1,4}\S{1,20}\s{1,12}Device\s)"
+    r"(?:^|\s)(?:GPU\s{1,4}(?:\d{1,4}:\s|(?=[^()]{0,140}\(UUID:))|MIG\s{1,4}\S{1,20}\s{1,12}Device\s)"
     r"[^()]{0,140}(?:\([^()]{0,90}\)?[^()]{0,40}){0,2}$"
 )
 _MIG = re.compile(r"MIG\s{1,4}(\S{1,20})\s{1,12}Device\s{1,4}(\d{1,4}):\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
@@ -32,9 +39,9 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     remarks: list[CellRemark] = []
     instances: list[dict[str, Any]] = []
     cut = False
-    for at, line in _unwrap_lines(paste.lines):
-        if found := _GPU.search(line):
-            cells = {"index": found[1], "name": found[2], "uuid": found[3]}
+    lines = _unwrap_lines(paste.lines)
+    for (at, line), (_, below) in zip(lines, [*lines[1:], (0, "")], strict=True):
+        if cells := _read_device_line(line, below):
             devices.append(device_cells.make_device(cells, len(devices)))
             remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(cells)]
             cut = False
@@ -52,6 +59,24 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     return Document(
         paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail, remarks=tuple(remarks)
     )
+
+
+def _read_device_line(line: str, below: str = "") -> dict[str, str | None] | None:
+    """Return the cells of a line of `-L`, of which one may be masked or blank; None for another line.
+
+    Without its closing bracket it is whole where another device is on the line `below`.
+    """
+    found = _GPU.search(line)
+    if found:
+        return {"index": found[1], "name": found[2], "uuid": found[3]}
+    found = _DAMAGED_GPU.match(line)
+    is_whole = found and (found[4] or _DAMAGED_GPU.match(below) or _MIG.search(below))
+    if not found or not is_whole or not (found[4] or not found[3] or cell_words.is_unprinted(found[3])):
+        return None  # cut in its UUID
+    words = list_words(found[2])
+    masks = words[:1] if words and not found[1] and cell_words.is_unprinted(words[0].rstrip(":")) else []
+    name = " ".join(words[len(masks) :])
+    return {"index": found[1].rstrip(":") or " ".join(masks), "name": name, "uuid": found[3]}
 
 
 def _unwrap_lines(lines: tuple[str, ...]) -> list[tuple[int, str]]:
@@ -75,8 +100,9 @@ def parse_nvlink(paste: PastedOutput) -> Document | None:
     seen = False
     lines = [line for _, line in _unwrap_lines(paste.lines)]
     for at, line in enumerate(lines):
-        if gpu := _GPU.search(line):
-            devices.append({"index": int(gpu[1]), "name": cell_value(gpu[2]), "uuid": cell_value(gpu[3]), "links": []})
+        if gpu := _read_device_line(line):
+            device = device_cells.make_device(gpu, len(devices))
+            devices.append({"index": device.index, "name": device.name, "uuid": device.uuid, "links": []})
         elif devices and (link := _LINK.match(line)):
             devices[-1]["links"].append(_parse_link(link))
             seen = True

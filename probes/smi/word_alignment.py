@@ -63,6 +63,11 @@ def align_words(cell: str, columns: Sequence[Column]) -> dict[str, str]:
     return {name: " ".join(word for word, _ in words[at:end]) for name, at, end in best[0][0][1]}
 
 
+def list_words(text: str) -> list[str]:
+    """Return the words of a text; a failure of several words is one."""
+    return _PLAIN_WORD.findall(text)
+
+
 def _separate_glued(word: str, columns: Sequence[Column]) -> tuple[str, ...]:
     """Return the two values that a wrap glued, 40CP0 or 0%Default, if the word has no form and only one cut fits."""
     forms = [_KNOWN_TEXT if column.has_words else column.form for column in columns if column.name != "/"]
