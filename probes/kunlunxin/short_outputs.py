@@ -59,6 +59,8 @@ def _read_device_line(line: str, below: Sequence[str]) -> dict[str, str | None] 
     index, rest = damaged[1], damaged[2]
     if uuid := _UUID.search(rest):
         words = list_words(rest[: uuid.start()])
+        if index is None and (not words or any(word in ("UUID", ":") for word in words)):
+            return None  # a line of -q
         masks = words[:1] if words and index is None and cell_words.is_unprinted(words[0].rstrip(":")) else []
         return {"index": index or " ".join(masks), "name": " ".join(words[len(masks) :]), "uuid": uuid[1]}
     masked = _MASKED_UUID.search(rest)

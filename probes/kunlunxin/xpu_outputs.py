@@ -35,7 +35,7 @@ _PLAIN = SmiTool(
     unit="xpu",
 )
 _AS_SMI = replace(_PLAIN, own_words=_OWN_WORDS, accepts_fragments=True)
-_L3_ROW = re.compile(r"\|\s{8,60}\|\s{0,40}\d{1,9}MiB\s{0,8}/")
+_L3_ROW = re.compile(r"\|\s{8,60}\|\s{0,40}\d{1,9}MiB\s{0,8}/(?!.{0,80}%)")
 _OWN_KINDS = (
     old_tables.parse_old_tables,
     machine_lines.parse_machine_lines,

@@ -61,6 +61,8 @@ _OTHER_PROMPT = re.compile(
     r"\s{0,8}(?:\([^()]{1,60}\)\s{0,4}){0,3}\[?[\w.-]{1,32}@([\w.-]{1,63})(?:[: ][^#$%|\]]{0,80})?\]?\s?[#$](?:\s|$)"
 )
 PROMPT_MARKS, PROMPT_ENDS = ("]# ", "]$ ", "~# ", "~$ "), ("]#", "]$", "~#", "~$")
+_READING = re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:C|W|%|MiB|MHz)(?!\S)")
+_LEAST_READINGS = 2
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -239,6 +241,7 @@ class PartSplitter:
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
+            taken = taken or (_take_readings(last.lines) if first.form == "log" else [])
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
 
@@ -278,6 +281,16 @@ def _take_headless_rows(lines: list[str], first: str) -> list[str]:
         at -= 1
     taken = lines[at:] if first.lstrip()[:1] == "|" and any(line.lstrip()[0] == "|" for line in lines[at:]) else []
     del lines[len(lines) - len(taken) :]
+    return taken
+
+
+def _take_readings(lines: list[str]) -> list[str]:
+    """Remove the last lines of readings with units, of which one may be masked, and return them."""
+    at = len(lines)
+    while at and len(lines[at - 1]) < 200 and len(_READING.findall(lines[at - 1])) >= _LEAST_READINGS:
+        at -= 1
+    taken = lines[at:]
+    del lines[at:]
     return taken
 
 

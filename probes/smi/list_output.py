@@ -4,6 +4,7 @@ awk."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from envcheck.core.model import CellRemark, Device, Document
@@ -30,6 +31,7 @@ _LINK_WORD = re.compile(r"nv-?link|ixlink", re.IGNORECASE)
 _VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0,4}(\S.{0,79}?)\s*$", re.IGNORECASE)
 _OWN = ("nvidia-smi", "ixsmi", "ix-smi", "ix-ml")
 _RESET = re.compile(r"GPU\s{1,4}([0-9A-Fa-f:.]{7,16})\s{1,4}was successfully reset")
+_MEMORY = re.compile(r"\d\s?MiB\s?/\s*\d+\s?MiB")
 _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 
 
@@ -154,12 +156,15 @@ def parse_reset(paste: PastedOutput) -> Document | None:
 def parse_log(paste: PastedOutput) -> Document | None:
     """Parse lines that have only readings with units, or only the second rows of a table, as grep and awk print
     them."""
-    rows = [cells for line in paste.lines if (cells := _read_by_units(line))]
-    table = [line.text for line in extract_table_lines(paste.lines) if len(line.text) < ROW_LIMIT]
-    if not rows and not table_output.is_other_vendor(paste, table):
-        rows = [cells for row in table if (cells := _read_second_row(row))]
-    devices = tuple(device_cells.make_device(cells, at) for at, cells in enumerate(rows))
-    return Document(paste.tool.name, "log", devices=devices) if devices else None
+    rows = list(_read_by_units(paste.lines))
+    table = [line for line in extract_table_lines(paste.lines) if len(line.text) < ROW_LIMIT]
+    if not rows and not table_output.is_other_vendor(paste, [line.text for line in table]):
+        rows = [(line.at, cells) for line in table if (cells := _read_second_row(line.text))]
+    devices = tuple(device_cells.make_device(cells, at) for at, (_, cells) in enumerate(rows))
+    remarks = tuple(
+        CellRemark(paste.numbers[at], *each) for at, cells in rows for each in device_cells.list_unreadable(cells)
+    )
+    return Document(paste.tool.name, "log", devices=devices, remarks=remarks) if devices else None
 
 
 def _head_labels(row: int) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ def _head_labels(row: int) -> tuple[str, ...]:
 
 def _read_second_row(row: str) -> dict[str, str | None] | None:
     parts = row.strip("|").split("|")
-    if len(parts) != 3 or not re.search(r"\d\s?MiB\s?/\s*\d+\s?MiB", parts[1]):
+    if len(parts) != 3 or not (_MEMORY.search(parts[1]) or table_output.has_readings(row)):
         return None
     cells: dict[str, str | None] = {}
     for labels, part in zip(_head_labels(1), parts, strict=True):
@@ -176,16 +181,51 @@ def _read_second_row(row: str) -> dict[str, str | None] | None:
     return cells
 
 
-def _read_by_units(line: str) -> dict[str, str | None] | None:
-    """Return values by unit: C, W (draw, limit), MiB (used, total), % (utilization); at least memory and one more."""
-    found = line.split() if len(line) < 200 else []
-    if len(found) < 3 or not all(map(_READING.match, found)):
+def _read_by_units(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Yield index and values of the lines that have readings by their units: memory and at least one more.
+
+    C, W (draw, limit), MiB (used, total), % (utilization).  A masked or missing reading has the unit that another line
+    has in its place.
+    """
+    rows = [(at, words) for at, line in enumerate(lines) if 0 < len(line) < 200 and (words := _split_readings(line))]
+    forms = {units for _, words in rows if (units := tuple(map(_find_unit, words))).count("MiB") == 2}
+    for at, words in rows:
+        units = tuple(map(_find_unit, words))
+        if units.count("MiB") != 2 or "" in units:
+            words, units = next(filter(None, (_fit_units(words, form) for form in forms)), (words, units))
+        if units.count("MiB") == 2:
+            yield at, _name_readings(words, units)
+
+
+def _split_readings(line: str) -> list[str]:
+    """Return the words of a line of readings, of which few are masked; nothing for another line."""
+    words = list_words(line)
+    hidden = [word for word in words if not _READING.match(word)]
+    is_log = len(words) > 2 and len(hidden) < 2 and all(map(cell_words.is_unprinted, hidden))
+    return words if is_log else []
+
+
+def _find_unit(word: str) -> str:
+    """Return the unit of a reading, "" for a masked one."""
+    return word.lstrip("0123456789.") if _READING.match(word) else ""
+
+
+def _fit_units(words: Sequence[str], form: tuple[str, ...]) -> tuple[list[str], tuple[str, ...]] | None:
+    """Return the words of a row and their units in this form; a missing one is blank, also both of the same unit."""
+    units = list(map(_find_unit, words))
+    if len(words) == len(form):
+        return (list(words), form) if all(own in ("", unit) for own, unit in zip(units, form, strict=True)) else None
+    gaps = [at for at in range(len(form)) if units == [*form[:at], *form[at + 1 :]]]
+    if not gaps:
         return None
+    filled = [*words[: gaps[0]], "", *words[gaps[0] :]]
+    return ["" if at in gaps else word for at, word in enumerate(filled)], form
+
+
+def _name_readings(words: Sequence[str], units: Sequence[str]) -> dict[str, str | None]:
     by_unit: dict[str, list[str]] = {}
-    for word in found:
-        by_unit.setdefault(word.lstrip("0123456789."), []).append(word)
-    if len(by_unit.get("MiB", [])) != 2:
-        return None
+    for word, unit in zip(words, units, strict=True):
+        by_unit.setdefault(unit, []).append(word)
     power, share = by_unit.get("W", []), by_unit.get("%", [])
     return {
         "temperature_c": next(iter(by_unit.get("C", [])), None),

@@ -77,11 +77,11 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
     if banners:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
     named = any(_FIRST.match(row) and table_cells.BUS_ID.search(row) for row in sight)
-    whole = paste.tool.accepts_fragments or any(_MEMORY.search(row) or _has_readings(row) for row in sight)
+    whole = paste.tool.accepts_fragments or any(_MEMORY.search(row) or has_readings(row) for row in sight)
     return (named and whole) or any(map(_HEAD.match, sight))
 
 
-def _has_readings(row: str) -> bool:
+def has_readings(row: str) -> bool:
     """Return whether most cells have values of a device's second row: its memory may be masked."""
     usual = table_cells.DEFAULT_HEAD["nvidia-smi"][1]
     cells = split_cells(row)
