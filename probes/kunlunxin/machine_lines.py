@@ -8,11 +8,13 @@ used and total, load, firmware, model
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
-from envcheck.core.model import Device, Document
-from probes.smi import device_cells
+from envcheck.core.model import CellRemark, Device, Document
+from probes.smi import cell_words, device_cells
 from probes.smi.pasted_output import PastedOutput, cell_value
+from probes.smi.word_alignment import FAILURE_WORDS
 
 FIELDS, LEAST = 32, 22  # with all frames and clocks of the video units; up to the model
 MOST_WATTS = 2000  # more are milliwatts, as tools of 4.x print
@@ -21,7 +23,9 @@ _BUS = r"(?:[0-9a-fx]{4,8}:)?[0-9a-fx*]{2}:[0-9a-fx*]{2}\.[0-7x*]"
 # A line may have a mark before the bus id, such as '# '; a masked bus id keeps its colons.
 _FIRST = re.compile(rf"(?:^|[\s'\"`>:|#]){_BUS}\s", re.IGNORECASE)
 _PREFIX_LIMIT = 120
-_WORD = re.compile(r'"([^"\n]{0,80})"|(\S+)')
+_WORD = re.compile(rf'"([^"\n]{{0,80}})"|({FAILURE_WORDS}|\S+)')
+_MODEL = re.compile(r"(?:[KR]\d00|RG800|P800)\b")
+_MASKS = 3  # of a line that stays one of a device
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,6})?|N/A|-")
 _BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _PLACES = {
@@ -41,18 +45,69 @@ _NUMBERS = (1, 2, 4, 8, *range(15, 20))
 def parse_machine_lines(paste: PastedOutput) -> Document | None:
     """Return the document of kind `machine`, or None if no line has these fields."""
     devices: list[Device] = []
+    remarks: list[CellRemark] = []
     cut = False
     for at, line in enumerate(paste.lines):
         found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and len(line) <= LINE_LIMIT else None
-        if not found:
+        below = paste.lines[at + 1 : at + 1 + PIECES]
+        words = _read_words(line[found.start() :], below) if found else _read_masked_words(line, below)
+        if not words:
             continue
-        words = _read_words(line[found.start() :], paste.lines[at + 1 : at + 1 + PIECES])
-        if len(words) < LEAST or not all(_NUMBER.fullmatch(words[place]) for place in _NUMBERS):
+        named = _name_words(words)
+        if named is None:
             cut = cut or (len(words) > 5 and all(map(_NUMBER.fullmatch, words[4:])))
             continue
-        cut = len(words) < FIELDS
-        devices.append(_make_device(words, len(devices)))
-    return Document(paste.tool.name, "machine", truncated=cut, devices=tuple(devices)) if devices else None
+        cut = len(words) < FIELDS - 1
+        devices.append(_make_device(named, len(devices)))
+        remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(named)]
+    return (
+        Document(paste.tool.name, "machine", truncated=cut, devices=tuple(devices), remarks=tuple(remarks))
+        if devices
+        else None
+    )
+
+
+def _read_masked_words(line: str, below: tuple[str, ...]) -> list[str]:
+    """Return the words of a line whose bus id is masked or blank, also behind a time; nothing for another line."""
+    if not _MODEL.search(line) or len(line) > LINE_LIMIT:
+        return []
+    words = _read_words(line, below)
+    for start in (0, 1):
+        own = words[start:]
+        if own and (cell_words.is_unprinted(own[0]) or _NUMBER.fullmatch(own[0])) and _name_words(own):
+            return own
+    return []
+
+
+def _name_words(words: Sequence[str]) -> dict[str, str | None] | None:
+    """Return the cells of a device by field; None if the words are not those of a line.
+
+    One word may be missing: then the cells that are the same wherever it was.
+    """
+    if len(words) >= LEAST and _are_fields(words):
+        return _name_places(words)
+    model = next((at for at, word in enumerate(words) if _MODEL.match(word)), 0)
+    if model != LEAST - 2:
+        return None
+    filled = [[*words[:at], "", *words[at:]] for at in range(LEAST - 1)]
+    choices = [_name_places(each) for each in filled if _are_fields(each)]
+    if not choices:
+        return None
+    return {name: cell if all(each[name] == cell for each in choices) else "" for name, cell in choices[0].items()}
+
+
+def _are_fields(words: Sequence[str]) -> bool:
+    """Return whether the words have the forms of their places; a few may be masked."""
+    odd = [words[place] for place in _NUMBERS if not _NUMBER.fullmatch(words[place])]
+    is_bus = not words[0] or cell_words.is_unprinted(words[0]) or _BUS_ID.fullmatch(words[0]) or "x" in words[0].lower()
+    return len(odd) < _MASKS and all(not word or cell_words.is_unprinted(word) for word in odd) and bool(is_bus)
+
+
+def _name_places(words: Sequence[str]) -> dict[str, str | None]:
+    cells: dict[str, str | None] = {name: words[place] for name, place in _PLACES.items()}
+    if len(words) > LEAST and re.fullmatch(r"[A-Za-z]\w{0,8}", words[LEAST]):  # "P800 OAM" without its quotes
+        cells["name"] = f"{words[LEAST - 1]} {words[LEAST]}"
+    return cells
 
 
 def _read_words(line: str, following: tuple[str, ...]) -> list[str]:
@@ -72,11 +127,9 @@ def _split_words(line: str) -> list[str]:
     return [found[1] if found[1] is not None else found[2] for found in _WORD.finditer(line)]
 
 
-def _make_device(words: list[str], position: int) -> Device:
-    cells = {name: cell_value(words[place]) for name, place in _PLACES.items()}
-    if len(words) > LEAST and re.fullmatch(r"[A-Za-z]\w{0,8}", words[LEAST]):  # "P800 OAM" without its quotes
-        cells["name"] = f"{words[LEAST - 1]} {words[LEAST]}"
-    cells["bus_id"] = cells["bus_id"] if _BUS_ID.fullmatch(words[0]) else None
+def _make_device(named: dict[str, str | None], position: int) -> Device:
+    cells = {name: cell_value(cell) for name, cell in named.items()}
+    cells["bus_id"] = cells["bus_id"] if _BUS_ID.fullmatch(cells["bus_id"] or "") else None
     device = device_cells.make_device(cells, position)
     in_milliwatts = device.power_w is not None and device.power_w > MOST_WATTS
     return replace(device, power_w=(device.power_w or 0) / 1000) if in_milliwatts else device

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -61,8 +62,12 @@ _OTHER_PROMPT = re.compile(
     r"\s{0,8}(?:\([^()]{1,60}\)\s{0,4}){0,3}\[?[\w.-]{1,32}@([\w.-]{1,63})(?:[: ][^#$%|\]]{0,80})?\]?\s?[#$](?:\s|$)"
 )
 PROMPT_MARKS, PROMPT_ENDS = ("]# ", "]$ ", "~# ", "~$ "), ("]#", "]$", "~#", "~$")
-_READING = re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:C|W|%|MiB|MHz)(?!\S)")
-_LEAST_READINGS = 2
+# Form → the numbers of its rows, and how many a row has at least that a mask or a wrap leaves.
+_ROW_NUMBERS = {
+    "log": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:C|W|%|MiB|MHz)(?!\S)"), 2),
+    "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
+}
+_ROW_LIMIT = 300  # characters of such a row
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -241,7 +246,7 @@ class PartSplitter:
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
-            taken = taken or (_take_readings(last.lines) if first.form == "log" else [])
+            taken = taken or _take_damaged_rows(last.lines, line, first.form)
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
 
@@ -284,14 +289,18 @@ def _take_headless_rows(lines: list[str], first: str) -> list[str]:
     return taken
 
 
-def _take_readings(lines: list[str]) -> list[str]:
-    """Remove the last lines of readings with units, of which one may be masked, and return them."""
-    at = len(lines)
-    while at and len(lines[at - 1]) < 200 and len(_READING.findall(lines[at - 1])) >= _LEAST_READINGS:
-        at -= 1
-    taken = lines[at:]
-    del lines[at:]
-    return taken
+def _take_damaged_rows(lines: list[str], first: str, form: str) -> list[str]:
+    """Remove the last lines that are rows of the same form as the first readable one, and return them: each has as many
+    commas or some of its numbers."""
+    if form == "csv" and (commas := first.count(",")) > 1:
+        taken = takewhile(lambda line: line.count(",") == commas, reversed(lines))
+    elif form in _ROW_NUMBERS:
+        number, least = _ROW_NUMBERS[form]
+        taken = takewhile(lambda line: len(line) < _ROW_LIMIT and len(number.findall(line)) >= least, reversed(lines))
+    else:
+        return []
+    count = sum(1 for _ in taken)
+    return [lines.pop() for _ in range(count)][::-1]
 
 
 def _is_preamble(line: str, first: str) -> bool:

@@ -50,6 +50,4 @@ def is_unprinted(text: str) -> bool:
 def _is_hidden_word(word: str) -> bool:
     """Return whether a word is no part of a value; a single sign may be one: TITAN X."""
     is_sign = len(word) == 1 and word.isascii()
-    return not is_sign and (
-        is_masked(word) or word.upper() == "ERR!" or not (word.isascii() or _PRINTED.search(word))
-    )
+    return not is_sign and (is_masked(word) or word.upper() == "ERR!" or not (word.isascii() or _PRINTED.search(word)))

@@ -10,13 +10,11 @@ from typing import Any
 from envcheck.core.model import CellRemark, Device, Document
 from envcheck.core.tool_text import parse_number
 from probes.smi import cell_words, device_cells, error_output, table_cells, table_output
-from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
+from probes.smi.pasted_output import PastedOutput, extract_table_lines
 from probes.smi.table_output import ROW_LIMIT
 from probes.smi.word_alignment import list_words
 
-_GPU = re.compile(
-    r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)"
-)
+_GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
 # The same with a number or a UUID that is masked or blank.
 _DAMAGED_GPU = re.compile(
     r"^[\s>#]{0,8}GPU\s{1,8}(\d{1,4}:|)\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()]{0,90}?)\s{0,80}(\)|$)"

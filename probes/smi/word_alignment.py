@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from probes.smi import cell_words
 
 WORDS_LIMIT = 24  # no cell has more; the work grows with their square
-_PHRASE = (  # in place of a value
+FAILURE_WORDS = (  # in place of a value
     r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|No Data"
     r"|Not (?:Supported|Found|Active|Available))\]?(?![^\s/])"
 )
-_WORD = re.compile(rf"{_PHRASE}|-?\d+(?:\.\d+)? (?:C|W|%|MiB|MB|MHz)(?![^\s/])|\[?N/A\]?|/|[^\s/]+")
+_WORD = re.compile(rf"{FAILURE_WORDS}|-?\d+(?:\.\d+)? (?:C|W|%|MiB|MB|MHz)(?![^\s/])|\[?N/A\]?|/|[^\s/]+")
 GLUED_LIMIT = 40  # characters of two values without a blank between them
 _WHOLE_END = re.compile(r".*[A-Za-z%]|P(?:1[0-5]|\d)|N/A|.*\.\d")  # a bare number may go on
 _KNOWN_TEXT = re.compile(r"Default|Prohibited|E\.|On|Off")  # of columns whose values are words
-_PLAIN_WORD = re.compile(rf"{_PHRASE}|\S+")
+_PLAIN_WORD = re.compile(rf"{FAILURE_WORDS}|\S+")
 # How well a word suits a column.  Words of a text are worth less than values, yet more than words of no form.
 _VALUE, _NO_VALUE, _TEXT, _MASK, _ODD, _NEXT_WORD, _LEFT_OUT = 8.0, 5.0, 4.0, 3.0, 1.0, 1.5, -2.0
 _DISTANCE = 0.004  # for each character between a word and its heading: decides between equal choices
