@@ -22,6 +22,7 @@ LINE_LIMIT, PIECES = 1000, 3  # pieces after the first of a line that a terminal
 _BUS = r"(?:[0-9a-fx]{4,8}:)?[0-9a-fx*]{2}:[0-9a-fx*]{2}\.[0-7x*]"
 # A line may have a mark before the bus id, such as '# '; a masked bus id keeps its colons.
 _FIRST = re.compile(rf"(?:^|[\s'\"`>:|#]){_BUS}\s", re.IGNORECASE)
+_BUS_WORD = re.compile(_BUS, re.IGNORECASE)
 _PREFIX_LIMIT = 120
 _WORD = re.compile(rf'"([^"\n]{{0,80}})"|({FAILURE_WORDS}|\S+)')
 _MODEL = re.compile(r"(?:[KR]\d00|RG800|P800)\b")
@@ -69,7 +70,7 @@ def parse_machine_lines(paste: PastedOutput) -> Document | None:
 
 def _read_masked_words(line: str, below: tuple[str, ...]) -> list[str]:
     """Return the words of a line whose bus id is masked or blank, also behind a time; nothing for another line."""
-    if not _MODEL.search(line) or len(line) > LINE_LIMIT:
+    if len(line) > LINE_LIMIT or not any(map(_MODEL.search, (line, *below[:1]))):
         return []
     words = _read_words(line, below)
     for start in (0, 1):
@@ -113,13 +114,18 @@ def _name_places(words: Sequence[str]) -> dict[str, str | None]:
 def _read_words(line: str, following: tuple[str, ...]) -> list[str]:
     """Return the words of a line; a line that is too short goes on in the following ones, up to the next bus id."""
     for piece in following:
-        if len(_split_words(line)) >= FIELDS or not piece.strip() or len(piece) > LINE_LIMIT or _FIRST.search(piece):
+        if len(_split_words(line)) >= FIELDS or not piece.strip() or len(piece) > LINE_LIMIT or _begins_line(piece):
             break
         words = _split_words(piece)
         if not words or not _NUMBER.fullmatch(words[-1]):
             break  # a prompt or prose
         line += piece
     return _split_words(line)
+
+
+def _begins_line(piece: str) -> bool:
+    """Return whether a bus id is in front of the piece, perhaps behind a mark or a time: a mask elsewhere is none."""
+    return any(map(_BUS_WORD.fullmatch, _split_words(piece[:_PREFIX_LIMIT])[:2]))
 
 
 def _split_words(line: str) -> list[str]:
