@@ -317,11 +317,11 @@ def drop_markdown_tables(text: str) -> str:
 
 def cut_after_output(part: TextPart) -> str:
     """Return the text of a part without a long log below its output, and without other tables."""
-    if part.form in TABLE_FORMS and len(part.lines) <= _OTHER_LIMIT:
-        return drop_markdown_tables(part.text) + "\n"
     mark = _MARKS.get(part.form)
-    if len(part.lines) <= _OTHER_LIMIT or not part.tools:
+    if not part.tools:
         return part.text + "\n"
+    if len(part.lines) <= _OTHER_LIMIT:
+        return drop_markdown_tables(part.text) + "\n"
     if mark is None:
         return "\n".join(part.lines[:_OTHER_LIMIT]) + "\n"
     last = 0

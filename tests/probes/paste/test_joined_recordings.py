@@ -18,25 +18,19 @@ from tests.probes.paste.test_paste_parser import DECORATIONS, RECORDINGS, TOOLS
 
 SPLITTER = make_splitter(TOOLS)
 ROUNDS = 400
-# Texts of which the text does not decide where they end, or to which output they belong.
+_RUNTIME = ("no_device", "xp-err-xpurt-no-device", "card_in_error", "p800_beside_error", "no_xpu")
+# Recordings that continue the one above them where that has one of these kinds: nothing in the text tells them apart.
 UNDECIDED = {
-    "prose": "its lines have the form of a key and a value",
-    "help": "a manual, not an output",
-    "kernel_log_mismatch": "a line of the kernel, not of a tool",
-    "other_tables": "lines of other programs",
-    "half_installed": "the warning that npu-smi prints below its table, too",
-    "nnae": "a file that a script prints below the table of npu-smi, too",
-    "bars_lost": "rows that continue the table above them",
-    "info-process-table-only": "rows that continue the table above them",
-    "external_entity": "XML that is not read",
-    "billion_laughs": "XML that is not read",
-    "no_device": "lines of the runtime, of which one error has several",
-    "xp-err-xpurt-no-device": "lines of the runtime, of which one error has several",
-    "card_in_error": "lines of the runtime, of which one error has several",
-    "p800_beside_error": "lines of the runtime, of which one error has several",
-    "p800_in_source": "a string of a program",
-    "proc-mem-950": "processes of a chip, of which the next answer may list more",
-    "link_and_lldp": "lines of a port in any order, of which the next command may print more",
+    "prose": (("", "fields"), "its last line has the form of a key and a value"),
+    "half_installed": (("info", "error"), "the warning that npu-smi prints below its table, too"),
+    "nnae": (("info",), "a file that a script prints below the table of npu-smi, too"),
+    "info-process-table-only": (("info", "error"), "the processes of the table above them"),
+    "p800_in_source": (("",), "the string of a program, whose first line has the form of a key and a value"),
+}
+# Groups of which one answer may have several: the text decides for none that it is of two.
+UNDECIDED_GROUPS = {
+    "lines of the runtime, of which one error has several": _RUNTIME,
+    "processes of a chip, of which the answer may list more": ("proc-mem-950", "proc-mem-910b3", "two_processes"),
 }
 
 
