@@ -246,7 +246,7 @@ class PartSplitter:
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
-            taken = taken or _take_damaged_rows(last.lines, line, first.form)
+            taken = taken or ([] if last.tools else _take_damaged_rows(last.lines, line, first.form))
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
 
