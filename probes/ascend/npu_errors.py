@@ -91,9 +91,9 @@ COMPLAINTS = (
         ),
     ),
     Complaint(
-        r"permission denied|operation not permitted|not permitted|no permission|permission is denied|insufficient"
-        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够"
-        r"|not in .{0,40}\bgroup\b",
+        r"permission denied(?! \(publickey)|operation not permitted|not permitted|no permission|permission is denied"
+        r"|insufficient (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b"
+        r"|权限不够|not in .{0,40}\bgroup\b",
         "permission-denied",
         _("Permission denied: the devices or the tool require root or the driver's group."),
         _("Run as root, or add the user to the driver's group (HwHiAiUser) and log in again."),

@@ -6,7 +6,9 @@ from envcheck.core.model import Document
 from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
+    any_rule,
     follows_no_table,
+    follows_word,
     has_lesser_begin,
     has_new_key,
     has_other_block,
@@ -47,7 +49,11 @@ FORMS = OutputForms(
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
         FirstLine(
-            "vnpu", r"\s*\|?[ \t]{0,40}AICORE\s+Memory\s+AICPU\b", begins=("AICORE",), repeats=True, restart=is_second
+            "vnpu",
+            r"\s*\|?[ \t]{0,40}AICORE\s+Memory\s+AICPU\b",
+            begins=("AICORE",),
+            repeats=True,
+            restart=any_rule(is_second, follows_word("template info")),
         ),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
         FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
@@ -73,7 +79,9 @@ FORMS = OutputForms(
             restart=has_lesser_begin,
         ),
         FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True, restart=follows_no_table),
-        FirstLine("file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True),
+        FirstLine(
+            "file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True, restart=is_first
+        ),
         FirstLine("file", r"\s*UserName=\S", begins=("UserName=",)),
         FirstLine(
             "file",

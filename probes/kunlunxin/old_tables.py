@@ -72,14 +72,15 @@ def parse_old_tables(paste: PastedOutput) -> Document | None:
 
 def _read_rows(rows: Sequence[str]) -> _OldTables:
     tables = _OldTables()
+    is_closed = False  # the head ends with a bar, and so does each whole row
     for at, row in enumerate(rows):
         cells = _split_cells(row)
         labels = [old_columns.normalize_label(cell) for cell in cells]
         if _is_head(row, labels):
             if tables.devices and old_columns.is_device_head(labels):
                 break  # the next table of a loop
-            tables.head, tables.is_headed = labels, True
-        elif at == len(rows) - 1 and not row.rstrip().endswith(("|", "...")) and len(cells) < 40:
+            tables.head, tables.is_headed, is_closed = labels, True, row.rstrip().endswith("|")
+        elif (at == len(rows) - 1 or is_closed) and not row.rstrip().endswith(("|", "...")) and len(cells) < 40:
             tables.is_cut = True
         elif old_columns.is_process_head(tables.head):
             tables.processes += _read_process(tables.head, cells, tables.processes[-1:])

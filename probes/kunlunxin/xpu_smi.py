@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import follows_line, has_other_words_behind
+from probes.paste.output_restarts import follows_line, has_other_words, has_other_words_behind
 from probes.smi.output_forms import DRIVER_LINE
 
 _INTEL_COMMAND = r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
@@ -37,10 +37,17 @@ FORMS = OutputForms(
         ),  # of a table without a head
         FirstLine(
             "error",
-            rf"{shell_errors('xpu[-_]smi')}|\s*\[(?:ERROR|WARN)\]\[XPURT\]"
-            r"|\s*(?:No XPUs were found|Failed to initialize XPUML|insmod: .{1,80}kunlun)",
-            ("smi", "XPURT"),
-            begins=("No XPUs were", "insmod: ", "Failed to initialize XPU"),
+            rf"{shell_errors('xpu[-_]smi')}|\s*insmod: .{{1,80}}kunlun",  # before the runtime prints anything
+            ("smi",),
+            begins=("insmod: ",),
+            repeats=True,
+            restart=has_other_words,
+        ),
+        FirstLine(
+            "error",
+            r"\s*(?:\[(?:ERROR|WARN)\]\[XPURT\]|No XPUs were found|Failed to initialize XPUML)",
+            ("XPURT",),
+            begins=("No XPUs were", "Failed to initialize XPU"),
             repeats=True,
             restart=has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"),
         ),

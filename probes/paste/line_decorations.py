@@ -29,9 +29,8 @@ _LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
 _LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z\]])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
 _BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
 # Not the name of a shell or another program before its own message.
-_HOST = (
-    r"(?!-?(?:ba|da|z|k|a|c)?sh:|cat:|sudo:)(?:\[[\w ,./-]{1,40}\]:? ?)?<?[A-Za-z][\w.-]{0,60}>?:(?=[ \t]|(?<=>:)|$)"
-)
+_OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM"
+_HOST = rf"(?!(?:{_OTHER_SPEAKERS}):)(?:\[[\w ,./-]{{1,40}}\]:? ?)?<?[A-Za-z][\w.-]{{0,60}}>?:(?=[ \t]|(?<=>:)|$)"
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
 _TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"

@@ -53,6 +53,15 @@ class LinesAbove:
 Restart = Callable[[LinesAbove, str, Sequence[str]], bool]
 
 
+def any_rule(*rules: Restart) -> Restart:
+    """Return the rule of which one of these is enough."""
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return any(rule(above, line, below) for rule in rules)
+
+    return restart
+
+
 def has_other_words(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line differs from the first one of the output by more than numbers: another message."""
     begun = above.find_first_full_line()
@@ -109,6 +118,18 @@ def follows_line(text: str) -> Restart:
 
     def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
         return text in above.group_lines(str.strip)
+
+    return restart
+
+
+def follows_word(word: str) -> Restart:
+    """Return the rule for lines that no output has below a line with this word: one with it has ended."""
+
+    def has_word(line: str) -> bool:
+        return word in line
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return True in above.group_lines(has_word)
 
     return restart
 
@@ -194,7 +215,7 @@ def _is_full(line: str) -> bool:
 
 
 def _read_words(line: str) -> str:
-    return " ".join(line.split())
+    return " ".join(line.replace("|", " ").split())
 
 
 def _read_begin(line: str) -> str:

@@ -17,7 +17,7 @@ from probes.paste.folded_rows import join_folded_rows
 from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
 from probes.paste.output_forms import FOREIGN, OutputForms
-from probes.paste.text_parts import TABLE_FORMS, PartSplitter, TextPart, cut_after_output, drop_markdown_tables
+from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output, drop_markdown_tables
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
 WHOLE_LIMIT = 1 << 18  # characters of a text that is read as a whole where no line begins an output
@@ -110,7 +110,7 @@ def _number_remarks(document: Document, numbers: Sequence[int], first: int = 0) 
 def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None) -> Document:
     """Parse the text as one output, by each tool that may have printed it."""
     text, left_out = _limit_text(text, WHOLE_LIMIT, ENDS_LIMIT)
-    text = drop_markdown_tables(text) if begun and begun[0].form in TABLE_FORMS else text
+    text = drop_markdown_tables(text) if begun else text
     if tool is not None:
         return note_left_out(parsers[tool].parse(text), left_out)
     named = begun[0].tools if begun else ()

@@ -249,7 +249,7 @@ class PartSplitter:
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
-            taken = taken or _take_damaged_rows(last.lines, line, first.form)
+            taken = taken or ([] if last.tools else _take_damaged_rows(last.lines, line, first.form))
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
 
@@ -322,11 +322,11 @@ def drop_markdown_tables(text: str) -> str:
 
 def cut_after_output(part: TextPart) -> str:
     """Return the text of a part without a long log below its output, and without other tables."""
-    if part.form in TABLE_FORMS and len(part.lines) <= _OTHER_LIMIT:
-        return drop_markdown_tables(part.text) + "\n"
     mark = _MARKS.get(part.form)
-    if len(part.lines) <= _OTHER_LIMIT or not part.tools:
+    if not part.tools:
         return part.text + "\n"
+    if len(part.lines) <= _OTHER_LIMIT:
+        return drop_markdown_tables(part.text) + "\n"
     if mark is None:
         return "\n".join(part.lines[:_OTHER_LIMIT]) + "\n"
     last = 0

@@ -74,8 +74,8 @@ PHRASES = (
     ),
     ErrorPhrase(
         "permission-denied",
-        r"insufficientpermission|nopermission|permissiondenied|do(?:es)?nothave(?:sufficient|the)?permission"
-        r"|operationnotpermitted"
+        r"insufficientpermission|nopermission|permissiondenied(?!\(publickey)"
+        r"|do(?:es)?nothave(?:sufficient|the)?permission|operationnotpermitted"
         r"|youarenot:?a?\)?runningasanadministrator|requires?root|mustberoot|(?:need|have)tobe(?:the)?root|asroot|rootprivilege"
         r"|superuser|(?:only|by)(?:the)?root|root(?:user|access|rights)|(?:again|run|itwith|commandwith|using)(?:with)?sudo"
         r"|(?:asan?|needs?|requires?)administrator|administrator(?:rights|privilege)|elevated(?:rights|privilege)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import has_other_words, is_second
+from probes.paste.output_restarts import any_rule, follows_word, has_other_words, is_second
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -19,8 +19,15 @@ FORMS = OutputForms(
         FirstLine("table", r".{0,60}?\|\s*NVIDIA-SMI\s.{0,80}Version", ("SMI",)),
         FirstLine("query-text", r"[ \t]*=+\s*NVSMI LOG\s*=+", ("SMI",)),
         FirstLine("xml", r"\s*<!DOCTYPE nvidia_smi_log \[", ("smi",)),
-        FirstLine("xml", xml_head("nvidia_smi_log"), ("smi",), repeats=True, restart=is_second),
+        FirstLine(
+            "xml",
+            xml_head("nvidia_smi_log"),
+            ("smi",),
+            repeats=True,
+            restart=any_rule(is_second, follows_word("</nvidia_smi_log>")),
+        ),
         FirstLine("version", r"\s*NVIDIA-SMI version\s*:", ("SMI",)),
+        FirstLine("error", r"\s*NVRM: API mismatch", begins=("NVRM: API",), repeats=True, restart=has_other_words),
         FirstLine(
             "error",
             rf"\s*NVIDIA-SMI (?:has failed|couldn)|{shell_errors(_PROGRAMS)}",
