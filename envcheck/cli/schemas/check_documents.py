@@ -200,7 +200,11 @@ class DiagnosisValues(Keys):
     evidence: list[LogLine] = key("First matching lines.")
 
 
-class RaisedExceptionValues(Keys, like=RaisedException, without=("time", "frames", "sources", "rank", "end", "is_cut")):
+# Of an exception, what only its own explanation uses.
+INNER_KEYS = ("time", "frames", "sources", "rank", "end", "is_cut", "details", "last")
+
+
+class RaisedExceptionValues(Keys, like=RaisedException, without=INNER_KEYS):
     raised_in: str | None = key("Innermost frame of the traceback; null if unknown.")
     called_from: str | None = key("Outermost frame of the traceback; null if unknown.")
 
