@@ -163,7 +163,7 @@ class LayoutOptions(
     sequence_parallel: bool | None = layout_option(
         "--sequence-parallel/--no-sequence-parallel",
         default=None,
-        help="Split norms and dropouts by tokens over the tensor parallel devices (default: with --tp).",
+        help="Split norms by tokens too (default: with --tp).",
     )
 
     @property

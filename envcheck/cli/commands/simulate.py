@@ -49,7 +49,7 @@ class SimulateOptions(MachinesOption):
     provisioned: tuple[str, ...] = option(
         "--provisioned", multiple=True, metavar="RECIPE",
         shell_complete=shell_completion.complete_from(shell_completion.list_recipes),
-        help="Recipe to simulate as installed, with its driver (repeatable).",
+        help="Recipe to simulate as installed with its driver.",
     )  # fmt: skip
     keep: Path | None = option("--keep", type=FOLDER, metavar="DIR", help="Keep the folder of simulated tools here.")
     command: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")

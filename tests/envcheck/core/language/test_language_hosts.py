@@ -60,7 +60,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
     print_findings({"a": [connectivity.judge_broken_command(broken)]}, Status.OK)
     document = {
         "first_failed_worker": {"rank": 1, "code": -9, "follows": True},
-        "diagnoses": [{"description": "Port already in use"}],
+        "diagnoses": [{"description": "Image pull failed"}],
     }
     nodes = [
         NodeOutcome("a", 0, "failed", 5, node_outcome._describe_fault(document)),
@@ -70,7 +70,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().err
 
     assert "失败          a：工作进程 1 在失去与另一工作进程的连接后最先结束，被 SIGKILL 终止" in printed
-    assert "；端口已被占用\n" in printed
+    assert "；镜像拉取失败\n" in printed
     assert "原因          a（rank 0）最先失败，其他主机因此停止\n  下一步：处理主机 a 的问题" in printed
     assert printed.startswith("失败     a：fleet.reach：")
     assert ENGLISH.findall(re.sub(r"\$ .*", "", printed)) == []
