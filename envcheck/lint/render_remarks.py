@@ -25,7 +25,7 @@ from envcheck.report.summary import add_parentheses, count_status
 
 _WORDS = {Status.FAIL: _("FAIL"), Status.WARN: _("WARN"), Status.UNKNOWN: _("UNKNOWN"), Status.OK: _("INFO")}
 _COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36", Status.OK: "2"}
-MOST_USED_FILES = 3  # of a file that are named
+MOST_USED_FILES = 8  # that are named
 MOST_LINES = 8  # further places of an equal finding that are named
 
 
@@ -189,9 +189,15 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
         )
         yield from wrap_text(told, max(30, style.width))
     if result.used_files:
-        files = " ".join(safe(shlex.quote(name)) for name in result.used_files[:MOST_USED_FILES])
-        told = translate(_("it uses other files, which were not checked: run envcheck lint {files}", files=files))
-        yield from wrap_text(told, max(30, style.width))
+        named = result.used_files[:MOST_USED_FILES]
+        files = " ".join(safe(shlex.quote(name)) for name in named)
+        words = ngettext(
+            "it uses a file that was not checked: run envcheck lint {files}",
+            "it uses {count} files that were not checked: run envcheck lint {files}",
+            len(result.used_files),
+            files=f"{files} ..." if len(named) < len(result.used_files) else files,
+        )
+        yield from wrap_text(translate(words), max(30, style.width))
 
 
 def _describe_nothing(result: LintResult) -> Message:
