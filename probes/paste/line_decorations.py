@@ -151,7 +151,7 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
-    full = list(islice(filter(str.strip, lines), 2))
+    full = list(islice(dict.fromkeys(filter(str.strip, lines)), 2))  # a message twice has no other line
     return _strip_common(lines, _PREFIX if len(full) > 1 else _CERTAIN, least=len(full))
 
 

@@ -148,6 +148,20 @@ def follows_other_line(word: str) -> Restart:
     return restart
 
 
+def follows_gap(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a blank line is between the line and the output, whose last lines have none between them.
+
+    In a text with a blank line behind each one, it tells nothing.
+    """
+    full = above.group_lines(_is_full).get(True, ())
+    return len(full) > 1 and full[-1] - full[-2] == 1 and len(above.cut(full[-1], full[-1] + 2)) > 1
+
+
+def has_other_head(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the output has no head of these words: of a monitor, which repeats its own."""
+    return not is_second(above, line, below)
+
+
 def follows_no_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether no table is above the line, which continues one."""
     return True not in above.group_lines(_has_bar)
