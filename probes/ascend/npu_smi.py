@@ -7,6 +7,7 @@ from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
     any_rule,
+    follows_gap,
     follows_no_table,
     follows_word,
     has_lesser_begin,
@@ -15,8 +16,10 @@ from probes.paste.output_restarts import (
     has_other_counts,
     has_other_words,
     has_other_words_behind,
+    has_same_assignment,
     is_first,
     is_second,
+    repeats_begin,
 )
 
 __all__ = ["FORMS", "TOOL", "parse"]
@@ -56,11 +59,27 @@ FORMS = OutputForms(
             restart=any_rule(is_second, follows_word("template info")),
         ),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
-        FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
-        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
-        FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True, restart=has_new_key),
         FirstLine(
-            "fields", r"\s*TX Error Count\s*:", begins=("TX Error Count",), repeats=True, restart=has_other_counts
+            "watch",
+            rf"\s*(?:{_WATCH})",
+            begins=("NPU", "Npu", "Pwr(W)"),
+            repeats=True,
+            restart=any_rule(has_other_words, follows_gap),
+        ),
+        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
+        FirstLine(
+            "fields",
+            rf"\s*(?:{_FIELDS})\s*:",
+            begins=_FIELD_BEGINS,
+            repeats=True,
+            restart=any_rule(has_new_key, repeats_begin),
+        ),
+        FirstLine(
+            "fields",
+            r"\s*TX Error Count\s*:",
+            begins=("TX Error Count",),
+            repeats=True,
+            restart=any_rule(has_other_counts, repeats_begin),
         ),
         FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
         FirstLine(
@@ -68,9 +87,15 @@ FORMS = OutputForms(
             r"\s*(?:(?:default gateway|link status|net health status|optical info)\s*:|dev_id:\d)",
             begins=("default gateway", "link status", "net health status", "optical info", "dev_id:"),
             repeats=True,
-            restart=has_other_words,
+            restart=any_rule(has_other_words, repeats_begin),
         ),
-        FirstLine("hccn", r"\s*packet statistics:\s*$", begins=("packet stat",), repeats=True, restart=is_second),
+        FirstLine(
+            "hccn",
+            r"\s*packet statistics:\s*$",
+            begins=("packet stat",),
+            repeats=True,
+            restart=any_rule(is_second, has_other_words),
+        ),
         FirstLine(
             "lspci",
             r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators(?: \[\w{4}\])?: Huawei",
@@ -80,7 +105,11 @@ FORMS = OutputForms(
         ),
         FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True, restart=follows_no_table),
         FirstLine(
-            "file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True, restart=is_first
+            "file",
+            r"\s*(?:Version|address_\d+)=\S",
+            begins=("Version=", "address_"),
+            repeats=True,
+            restart=any_rule(is_first, has_same_assignment),
         ),
         FirstLine("file", r"\s*UserName=\S", begins=("UserName=",)),
         FirstLine(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import follows_line, has_other_words, has_other_words_behind
+from probes.paste.output_restarts import (
+    any_rule,
+    follows_line,
+    has_lesser_second,
+    has_other_words,
+    has_other_words_behind,
+    is_row_of_another_table,
+)
 from probes.smi.output_forms import DRIVER_LINE
 
 _INTEL_COMMAND = r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
@@ -21,6 +28,7 @@ FORMS = OutputForms(
             words=tuple(f".{function} " for function in (*"01234567", "x")),
             also="0 0",
             repeats=True,
+            restart=has_lesser_second,
         ),
         FirstLine("list", r"\s*XPU 0: \S", begins=("XPU 0: ",)),
         FirstLine("topo", r"\s*(?:XPU|OAM)0\s+(?:(?:XPU|OAM)1|CPU Affinity)\b", begins=("XPU0", "OAM0")),
@@ -33,7 +41,7 @@ FORMS = OutputForms(
             r"\s*\|\s*\d{1,3} \| [0-9a-f:.]{7,16} \|.{1,80}/dev/xpu\d",
             ("/dev/xpu",),
             repeats=True,
-            restart=follows_line("PROCESSES"),
+            restart=any_rule(follows_line("PROCESSES"), is_row_of_another_table),
         ),  # of a table without a head
         FirstLine(
             "error",

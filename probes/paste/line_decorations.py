@@ -29,7 +29,7 @@ _LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
 _LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z\]])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
 _BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
 # Not the name of a shell or another program before its own message.
-_OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM"
+_OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM|\w{1,12}[-_]?smi"
 _HOST = rf"(?!(?:{_OTHER_SPEAKERS}):)(?:\[[\w ,./-]{{1,40}}\]:? ?)?<?[A-Za-z][\w.-]{{0,60}}>?:(?=[ \t]|(?<=>:)|$)"
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars

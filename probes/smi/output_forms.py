@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from probes.paste.output_forms import FirstLine
 from probes.paste.output_restarts import (
+    all_rules,
     any_rule,
+    follows_blank,
     follows_gap,
     follows_other_line,
     follows_word,
@@ -80,6 +82,9 @@ SHARED_FORMS = (
         rf"\s*(?:{_DEVICE_ERRORS})",
         begins=_DEVICE_ERROR_BEGINS,
         repeats=True,
-        restart=has_other_words_behind(r"\s*Unable to determine the device handle"),
+        restart=any_rule(
+            has_other_words_behind(r"\s*Unable to determine the device handle"),
+            all_rules(has_other_words, follows_blank),
+        ),
     ),
 )
