@@ -116,9 +116,11 @@ def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     key = _find_block_key(below)
     if key is None or own is None:
         return False
+    if own not in _HEADS and _begins_block(below):
+        return True
     blocks = above.group_lines(_read_key).get(_read_key(line))
     if not blocks:
-        return key != "Chip ID" or own == "Process id" or _begins_block(below)
+        return key != "Chip ID" or own == "Process id"
     return _find_block_key(above.cut(blocks[0] + 1, blocks[0] + 1 + BLOCK_HEAD)) not in (None, key)
 
 
