@@ -5,7 +5,9 @@ from __future__ import annotations
 from envcheck.core.model import Document
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors, xml_head
 from probes.paste.output_restarts import (
+    all_rules,
     any_rule,
+    follows_blank,
     follows_line,
     has_lesser_second,
     has_other_words,
@@ -57,7 +59,9 @@ FORMS = OutputForms(
             ("XPURT",),
             begins=("No XPUs were", "Failed to initialize XPU"),
             repeats=True,
-            restart=has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"),
+            restart=any_rule(
+                has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"), all_rules(has_other_words, follows_blank)
+            ),
         ),
         # Intel's program of the same name, and programs of vendors whose tables have the same form.
         FirstLine(

@@ -218,12 +218,17 @@ def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool
     list ends there."""
     last = above.find_last_full_line()
     own, other = line.split()[:1], last.split()[:1]
-    return bool(last) and (own <= other or own[0].count(":") != other[0].count(":"))
+    return bool(last) and (own <= other or _count_colons(line) != _count_colons(last))
 
 
 def has_lesser_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether the second word of the line is a number that is not behind that of the line above it."""
-    own, other = line.split()[1:2], above.find_last_full_line().split()[1:2]
+    """Return whether the second word of a row is a number that is not behind that of the row before it.
+
+    Rows have as many colons in their first word.
+    """
+    rows = above.group_lines(_count_colons).get(_count_colons(line), ())
+    own = line.split()[1:2]
+    other = above.cut(rows[-1], rows[-1] + 1)[0].split()[1:2] if rows else []
     are_numbers = all(word.isdecimal() and len(word) < 10 for word in (*own, *other))
     return bool(own and other) and are_numbers and int(own[0]) <= int(other[0])
 
@@ -249,6 +254,10 @@ def is_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 def is_first(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether no line of the output begins with the word of this one."""
     return _read_begin(line) not in above.group_lines(_read_begin)
+
+
+def _count_colons(line: str) -> int:
+    return sum(word.count(":") for word in line.split(maxsplit=1)[:1])
 
 
 def _read_counted(line: str) -> str:
