@@ -7,7 +7,9 @@ from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
     any_rule,
+    follows_blank,
     follows_gap,
+    follows_last_chip,
     follows_no_table,
     follows_word,
     has_lesser_begin,
@@ -47,7 +49,13 @@ FORMS = OutputForms(
     program_words=("smi", "hccn", "npu-list", "scend", "version."),
     own=(
         FirstLine("info", r"[ \t]*(?:\|\s*)?npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
-        FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", begins=("NPU",), repeats=True, restart=is_second),
+        FirstLine(
+            "info",
+            r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id",
+            begins=("NPU",),
+            repeats=True,
+            restart=any_rule(is_second, follows_word("[WARNING]")),
+        ),
         FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s", begins=("NPU ID",)),
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
@@ -72,7 +80,7 @@ FORMS = OutputForms(
             rf"\s*(?:{_FIELDS})\s*:",
             begins=_FIELD_BEGINS,
             repeats=True,
-            restart=any_rule(has_new_key, repeats_begin),
+            restart=any_rule(has_new_key, repeats_begin, follows_last_chip),
         ),
         FirstLine(
             "fields",
@@ -103,7 +111,13 @@ FORMS = OutputForms(
             repeats=True,
             restart=has_lesser_begin,
         ),
-        FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True, restart=follows_no_table),
+        FirstLine(
+            "file",
+            r"\s*package_name=\S",
+            begins=("package_name=",),
+            extends=True,
+            restart=any_rule(follows_no_table, follows_blank),
+        ),
         FirstLine(
             "file",
             r"\s*(?:Version|address_\d+)=\S",
@@ -132,6 +146,7 @@ FORMS = OutputForms(
             r"\s*\[WARNING\] ?The driver package may not be completely",
             begins=("[WARNING]",),
             repeats=True,
+            restart=follows_blank,
         ),  # below a table, or alone
     ),
     hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",

@@ -281,6 +281,8 @@ def strip_log_stamps(lines: list[str]) -> list[str]:
 def strip_marks(lines: list[str]) -> list[str]:
     """Return the lines without the mark that most have, such as `# ` or the name of a container."""
     sample = _take_sample(lines)
+    if len({*sample}) < 2:  # a message, maybe twice
+        return lines
     if sum(line[0] in "|+" for line in sample) > (1 - SHARE) * len(sample):  # rows of a table, which have no mark
         return lines
     return _strip_common(lines, _MARK)

@@ -132,6 +132,16 @@ def has_new_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
 
 
+def follows_last_chip(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the answer ends with the last one of its chips: where each chip is below its block."""
+    places = above.group_lines(_read_key)
+    chips, counts = places.get("Chip ID", ()), places.get("Chip Count", ())
+    first = next((key for key in above.group_lines(_read_block_key) if key not in (None, "NPU ID")), None)
+    if not counts or first == "Chip ID" or _read_key(above.find_last_full_line()) != "Chip ID":
+        return False
+    return _read_number(above.cut(counts[0], counts[0] + 1)[0]) == len(chips)
+
+
 def has_other_counts(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the line's key is new in the output, and no key above it counts the same."""
     return has_new_key(above, line, below) and _read_counted(line) not in above.group_lines(_read_counted)
