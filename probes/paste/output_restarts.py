@@ -48,14 +48,18 @@ class LinesAbove:
         self._read[fold] = max(done, len(self._lines))
         return places
 
+    def list_full_lines(self) -> Sequence[int]:
+        """Return the indices of the lines that are not blank."""
+        return self.group_lines(_is_full).get(True, [])
+
     def find_first_full_line(self) -> str:
         """Return the first line that is not blank, or ""."""
-        full = self.group_lines(_is_full).get(True, ())
+        full = self.list_full_lines()
         return self.cut(full[0], full[0] + 1)[0] if full else ""
 
     def find_last_full_line(self) -> str:
         """Return the last line that is not blank, or ""."""
-        full = self.group_lines(_is_full).get(True, ())
+        full = self.list_full_lines()
         return self.cut(full[-1], full[-1] + 1)[0] if full else ""
 
 
@@ -192,13 +196,13 @@ def follows_gap(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 
     In a text with a blank line behind each one, it tells nothing.
     """
-    full = above.group_lines(_is_full).get(True, ())
+    full = above.list_full_lines()
     return len(full) > 1 and full[-1] - full[-2] == 1 and follows_blank(above, line, below)
 
 
 def follows_blank(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether a blank line is between the line and the output."""
-    full = above.group_lines(_is_full).get(True, ())
+    full = above.list_full_lines()
     return bool(full) and len(above.cut(full[-1], full[-1] + 2)) > 1
 
 
