@@ -89,7 +89,13 @@ FORMS = OutputForms(
             repeats=True,
             restart=any_rule(has_other_counts, repeats_begin),
         ),
-        FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
+        FirstLine(
+            "hccn",
+            r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d",
+            begins=("[dev",),
+            repeats=True,
+            restart=any_rule(is_first, repeats_begin),
+        ),
         FirstLine(
             "hccn",
             r"\s*(?:(?:default gateway|link status|net health status|optical info)\s*:|dev_id:\d)",

@@ -30,13 +30,16 @@ UNDECIDED_GROUPS = (
     # Processes of a chip, and of several devices, as a loop over them prints them.
     ("proc-mem-950", "proc-mem-910b3", "two_processes", "wrapped_in_a_number", "idle_chip"),
     ("board-310b-25.5.0", "numbers_that_are_names"),  # boards of several devices, as a loop prints them
-    ("hccn-link-down", "hccn-link-down"),  # links of several ports, as a loop prints them
+    ("hccn-link-down",),  # links of several ports, as a loop prints them
+    ("hccn-net-health-socket-failed",),
     ("three_commands", "hccn-ip-route"),  # more commands about the same port
 )
 # Pairs that are read wrongly, although their texts decide.
 KNOWN_FAILURES = {
     ("p800_grep_first_rows.txt", "old_head_missing.txt"): "rows below a command are taken for rows of the next table",
     ("p800_cut_in_second_row.txt", "info-process-table-only.txt"): "the next table's rule ends the cut row",
+    ("tls.txt", "tls.txt"): "the same port again is read as one more port of a loop",
+    ("nv-csv-gb10-nounits-prompt.csv", "no_head_no_command.csv"): "rows with as many cells are taken for samples",
     ("help.txt", "p800_in_source.txt"): "wrapped rows in a program are taken for the answer of the command above",
 }
 
