@@ -8,6 +8,7 @@ from probes.paste.output_restarts import (
     all_rules,
     any_rule,
     follows_blank,
+    follows_gap,
     follows_line,
     has_lesser_second,
     has_other_words,
@@ -43,7 +44,7 @@ FORMS = OutputForms(
             r"\s*\|\s*\d{1,3} \| [0-9a-f:.]{7,16} \|.{1,80}/dev/xpu\d",
             ("/dev/xpu",),
             repeats=True,
-            restart=any_rule(follows_line("PROCESSES"), is_row_of_another_table),
+            restart=any_rule(follows_line("PROCESSES"), is_row_of_another_table, follows_gap),
         ),  # of a table without a head
         FirstLine(
             "error",
