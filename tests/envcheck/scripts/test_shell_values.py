@@ -180,6 +180,8 @@ FOLDER_WORDS = (
     '$(dirname $(realpath "$0"))',
     '"$(cd "$(dirname "${BASH_SOURCE[0]}")" &>/dev/null && pwd)"',
     "$(cd -- $(dirname -- $BASH_SOURCE); pwd -P)",
+    '"$(cd -P "$(dirname "$0")" 2>/dev/null && pwd)"',
+    '$(cd -P -- "${0%/*}" && pwd 2>/dev/null)',
 )
 
 
@@ -206,6 +208,55 @@ def test_folder_that_is_not_known(folder: Path, words: str) -> None:
 
     (output,) = (value for value in job.values if value.name == "output")
     assert output.value == ""
+
+
+PRINTED_PATHS = {
+    "basename /a/run.sh": "run.sh",
+    "basename /a/run.sh .sh": "run",
+    "basename .sh .sh": ".sh",
+    "basename /": "/",
+    "basename -s .sh /a/b/run.sh": None,
+    "basename -a /a /b": None,
+    "dirname /": "/",
+    "dirname /a": "/",
+    "dirname //a//b/": "//a",
+    "dirname a": ".",
+    'dirname ""': ".",
+    "dirname /a /b": None,
+    "dirname -z /a/b": None,
+    "dirname -- -a/b": "-a",
+    "dirname /a/b > log": None,
+    "dirname /a/b 2> log": "/a",
+    "realpath -em /a/../b": "/b",
+    "realpath /a -m": "/a",
+    "realpath //a": "/a",
+    "realpath --relative-to=/a /a/b/c": None,
+    "realpath --relative-to /a /a/b/c": None,
+    'realpath ""': None,
+    "readlink -f /a/b/": "/a/b",
+    "readlink /a/b": None,
+    "readlink -- /a/b": None,
+    "readlink -n /a/b": None,
+    "readlink": None,
+    "cd -P /a; pwd -P": "/a",
+    "cd /a && pwd > log": None,
+    "cd /a && pwd 2> log": "/a",
+    "cd /a > log && pwd": "/a",
+    "cd -x /a; pwd": None,
+    "cd /a; pwd --help": None,
+    "cd /a; cd; pwd": None,
+    "for i in 1 2; do dirname /a/b; done 2> log": None,
+}
+
+
+@pytest.mark.parametrize(("command", "printed"), PRINTED_PATHS.items())
+def test_paths_that_a_command_prints(folder: Path, command: str, printed: str | None) -> None:
+    """The output of dirname and similar is that of the shell; with any option that may change it, it is unknown."""
+    Path("run.sh").write_text(f'torchrun train.py --model_name_or_path a/b --output_dir "$({command})"\n')
+    output = read_file_job("run.sh", environment={}).find_value("output")
+
+    assert output is not None
+    assert (output.value or None) == printed
 
 
 def test_parameters_without_an_end(folder: Path) -> None:
