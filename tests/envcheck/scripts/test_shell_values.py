@@ -210,6 +210,23 @@ def test_folder_that_is_not_known(folder: Path, words: str) -> None:
     assert output.value == ""
 
 
+CALLER_WORDS = ("${BASH_SOURCE[1]}", "${BASH_SOURCE[-1]}", "${LIST[1]}", "${LIST[-2]}")
+
+
+@pytest.mark.parametrize("words", CALLER_WORDS)
+def test_items_after_an_unknown_number(folder: Path, words: str) -> None:
+    """Only the items on the near side of the unknown ones are known: the file that is read, not those that called it.
+
+    That is the same in a function, which has the file that calls it as a second item.
+    """
+    start = "LIST=(first $NONE last)\ntorchrun train.py --model_name_or_path a/b --output_dir"
+    Path("run.sh").write_text(f'{start} "{words}"\n')
+    Path("ends.sh").write_text(f"{start} ${{LIST[0]}}-${{LIST[-1]}}-${{BASH_SOURCE[0]##*/}}\n")
+    found = [read_file_job(name, environment={}).find_value("output") for name in ("run.sh", "ends.sh")]
+
+    assert [value.value for value in found if value is not None] == ["", "first-last-ends.sh"]
+
+
 PRINTED_PATHS = {
     "basename /a/run.sh": "run.sh",
     "basename /a/run.sh .sh": "run",
