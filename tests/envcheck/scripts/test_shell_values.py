@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint.linter import lint_source
 from envcheck.scripts.jobs.own_job_reader import list_readable_variables, read_command_job, read_file_job
+from envcheck.scripts.trim_value import trim_value
 
 SCRIPT = """\
 #!/bin/bash
@@ -285,3 +288,25 @@ def test_parameters_without_an_end(folder: Path) -> None:
     found = [read_file_job(name, environment={}).find_value("data") for name in ("run.sh", "open.sh")]
 
     assert [value.value for value in found if value is not None] == ["c b/c a a/b a/b/c", ""]
+
+
+@pytest.mark.parametrize("operator", ("%", "%%", "#", "##"))
+@pytest.mark.parametrize("length", (1, 100, 256, 4000, 60_000))
+def test_work_of_a_trimmed_value(operator: str, length: int) -> None:
+    """A pattern is tried at a limited number of places; a value that has more of them is unknown after the trim."""
+    calls = count_calls(lambda: trim_value("x" * length, f"{operator}*a*a*b"))
+
+    assert calls < 2000
+    assert (trim_value("x" * length, f"{operator}*a*a*b") is None) == (length > 256)
+
+
+def count_calls(function: Callable[[], object]) -> int:
+    """Return how many functions are called, Python's own included."""
+    events: Counter[str] = Counter()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: events.update([event]))
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return events["call"] + events["c_call"]
