@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint.linter import lint_source
 from envcheck.scripts.jobs.own_job_reader import list_readable_variables, read_command_job, read_file_job
 from envcheck.scripts.trim_value import trim_value
+from tests.function_calls import count_calls
 
 SCRIPT = """\
 #!/bin/bash
@@ -298,15 +297,3 @@ def test_work_of_a_trimmed_value(operator: str, length: int) -> None:
 
     assert calls < 2000
     assert (trim_value("x" * length, f"{operator}*a*a*b") is None) == (length > 256)
-
-
-def count_calls(function: Callable[[], object]) -> int:
-    """Return how many functions are called, Python's own included."""
-    events: Counter[str] = Counter()
-    before = sys.getprofile()
-    sys.setprofile(lambda frame, event, argument: events.update([event]))
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return events["call"] + events["c_call"]
