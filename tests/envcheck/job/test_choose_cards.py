@@ -240,7 +240,7 @@ def test_package_link_of_the_vendor() -> None:
 
 def test_work_of_a_choice() -> None:
     """Twice the devices, of which half are chosen, cost about eight times the calls: each set grows step by step."""
-    few, many = (count_calls(lambda: choose_npus(make_dies(n), range(n), n // 2)) for n in (8, 16))
+    few, many = (count_calls(choose_npus, make_dies(n), range(n), n // 2) for n in (8, 16))
 
     assert many < 10 * few
 
