@@ -72,7 +72,8 @@ class Vendor:
     only. Collectives open ports on the host: those in `port_list_env`, else starting at `port_base` or the value of
     `port_env`, as many as `port_spans` has for the toolkit's version (newest first). `mixes`: the devices can be in one
     job with other vendors' devices. Devices that `module_link` connects form a module; across two modules, collectives
-    need pairs of devices. A job on up to `group_size` devices needs a `group_link` between each two of them.
+    need pairs of devices. `package_link` connects the dies of one package. A job on up to `group_size` devices needs a
+    `group_link` between each two of them.
     `order_variable` is the variable and value that make programs number devices like the tool. `variable_prefixes`
     begin the names of the environment variables that the vendor's libraries read; `rdma_variable` selects the RDMA
     ports, and `peer_setting` lets collectives avoid transfers between devices over PCIe (empty: none is documented).
@@ -167,6 +168,7 @@ class Vendor:
     port_spans: tuple[tuple[str, int], ...] = ()
     mixes: bool = True
     module_link: str = ""
+    package_link: str = ""
     group_link: str = ""
     group_size: int = 0
     variable_prefixes: tuple[str, ...] = ()

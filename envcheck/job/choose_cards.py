@@ -216,7 +216,7 @@ def _choose_usable(
     """Return the first candidates if all of them are usable, else usable ones that are linked closely."""
     first = candidates[: query.count]
     if said:  # of the user's own list, cards that are linked to each other
-        first = choose_linked(v.topology, v.vendor.module_link, candidates, query.count)
+        first = choose_linked(v, candidates, query.count)
 
     def find_fault(place: int) -> Message:
         return _find_defect(facts, v, place) or _find_user(query, facts, v, place, auto)
@@ -232,7 +232,7 @@ def _choose_usable(
             )  # the gates report what is wrong with these
         chosen = (*usable, *(n for n in candidates if known[n]))[: query.count]
     else:
-        chosen = choose_linked(v.topology, v.vendor.module_link, usable, query.count)
+        chosen = choose_linked(v, usable, query.count)
     avoided = [known[n] for n in candidates if known[n] and n not in chosen]
     reasons = [said, _("free and healthy") if auto else NOTHING, *_describe_avoided(avoided)]
     return build_choice(sorted(chosen), v, join("; ", filter(None, reasons)), is_explicit=auto or bool(said))

@@ -86,7 +86,7 @@ class ShellState:
             return own
         if name == "BASH_SOURCE" and self.surroundings.file:
             word = ShellWord(self.surroundings.file, 0, 0)
-            return ShellValue(word, (word,))
+            return ShellValue(word, (word, ShellWord(UNKNOWN, 0, 0, many=True)))  # and the files that called it
         given = self.surroundings.variables.get(name)
         return None if given is None else ShellValue(ShellWord(given, 0, 0))
 

@@ -7,7 +7,7 @@ import re
 
 from envcheck.core.lint.script_model import UNKNOWN
 
-LONGEST = 4096  # characters of a value that is trimmed: each place in it is tried
+LONGEST = 256  # maximum characters of a value that is trimmed: a pattern is tried at each place, in steps to the end
 _OPERATORS = ("%%", "##", "%", "#")
 
 

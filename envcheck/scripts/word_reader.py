@@ -233,9 +233,9 @@ class WordReader:
         if value is None or index is None:
             return None if value is None else value.word
         number = self._evaluate_text(index[1:-1])
-        if number is None or any(word.many for word in value.array or ()):
-            return None
         items = (value.word,) if value.array is None else value.array
+        if number is None or any(word.many for word in (items[number:] if number < 0 else items[: number + 1])):
+            return None
         return items[number] if -len(items) <= number < len(items) else ShellWord("", value.word.start, value.word.end)
 
     def _read_length(self, name: str, index: str | None) -> str:

@@ -34,15 +34,29 @@ from envcheck.core.secrets import redact_text, redact_variable
 CA_IN_CONTAINER = "/etc/envcheck/site-ca.crt"
 # Variables by which pip, requests, curl, Python's ssl and git find certificates.
 _CA_VARIABLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "GIT_SSL_CAINFO")
-# Servers of model hubs, and the variables by which their clients find another one (huggingface_hub, modelscope, which
-# since 1.40 reads a URL and before it a host that has TLS).
-HUB_SERVERS = {
-    "HF_ENDPOINT": "https://huggingface.co",
-    "MODELSCOPE_ENDPOINT": "https://www.modelscope.cn",
-    "MODELSCOPE_DOMAIN": "https://www.modelscope.cn",
-}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]{0,253}(?:/[a-z0-9][a-z0-9._/-]{0,200})?")
+
+
+@dataclass(frozen=True)
+class HubServer:
+    """The server of a model hub; its client finds another one by `variable`, a URL, or `host_variable`, a host."""
+
+    url: str
+    variable: str
+    host_variable: str = ""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables that set the server."""
+        return tuple(filter(None, (self.variable, self.host_variable)))
+
+
+# modelscope reads a URL since 1.40, and before it a host that has TLS.
+HUB_SERVERS = {
+    "huggingface": HubServer("https://huggingface.co", "HF_ENDPOINT"),
+    "modelscope": HubServer("https://www.modelscope.cn", "MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"),
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +111,10 @@ def list_variables(site: SiteAccess, ca_bundle: str = "") -> dict[str, str]:
         found |= {name: ",".join(site.no_proxy) for name in ("no_proxy", "NO_PROXY")}
     if site.ca_bundle:
         found |= dict.fromkeys(_CA_VARIABLES, ca_bundle or site.ca_bundle)
-    for name, server in HUB_SERVERS.items():
-        if (other := rewrite_url(site, server)) != server:
-            found[name] = other.rstrip("/") if name.endswith("ENDPOINT") else urlsplit(other).netloc
+    for server in HUB_SERVERS.values():
+        if (other := rewrite_url(site, server.url)) != server.url:
+            values = (other.rstrip("/"), urlsplit(other).netloc)
+            found |= dict(zip(server.variables, values, strict=False))
     if site.rewrites:
         found["GIT_CONFIG_PARAMETERS"] = _render_git_rewrites(site)
     return found

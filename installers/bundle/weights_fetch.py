@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import StepError
-from envcheck.core.messages import Message, _, fill, mark
+from envcheck.core.messages import Message, _, fill, mark, verbatim
 from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact_text
 from envcheck.core.units import GIB, format_gib
-from envcheck.settings.site_access import HUB_SERVERS
+from envcheck.settings.site_access import HUB_SERVERS, HubServer
 from installers.programs.fetch_weights import ABSENT
 from installers.recipes.recipe import Mount, Recipe
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "fetch_weights.py"
 DEADLINE_S = 7 * 24 * 3600.0  # 600 GB at 1 MB/s take a week
 SPARE_BYTES = 1 << 30
-SHOWN_BY = {"huggingface": "HF_ENDPOINT", "modelscope": "MODELSCOPE_DOMAIN"}  # variables that set another server
-HUB_VARIABLES = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", *HUB_SERVERS)
+HUB_VARIABLES = (
+    *("HF_TOKEN", "MODELSCOPE_API_TOKEN"),
+    *(name for server in HUB_SERVERS.values() for name in server.variables),
+)
 AGAIN = _("run the same command again; completed files are not downloaded again")
 
 
@@ -148,7 +150,7 @@ def parse_downloaded_folder(fetch: HubDownload, done: CommandResult) -> str:
     if done.hung:
         raise StepError(_("{what}: the download timed out and was stopped", what=what), AGAIN)
     said = f"{done.out}\n{done.err}"
-    variable = SHOWN_BY.get(fetch.hub, "HF_ENDPOINT")
+    variable = _name_variables(HUB_SERVERS[fetch.hub])
     for pattern, sentence, step in MEANINGS:
         if re.search(pattern, said):
             raise StepError(
@@ -157,6 +159,17 @@ def parse_downloaded_folder(fetch: HubDownload, done: CommandResult) -> str:
     last = [line for line in said.splitlines() if line.strip()][-1:]
     reason = redact_text(last[0][:300]) if last else _("no output")
     raise StepError(_("{what}: download failed: {reason}", what=what, reason=reason), AGAIN)
+
+
+def _name_variables(server: HubServer) -> Message:
+    """The variable that sets another server, and that of older clients."""
+    if not server.host_variable:
+        return verbatim(server.variable)
+    return _(
+        "{variable} (older releases: {host_variable}, without https://)",
+        variable=server.variable,
+        host_variable=server.host_variable,
+    )
 
 
 def select_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,19 +8,17 @@ from dataclasses import replace
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import NOTHING, Message, _, join
 from envcheck.core.versions import sort_key
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Recipe, list_driver_minimums
 
 
 def narrow_to_device(recipe: Recipe, device: str) -> Recipe:
     """Return the recipe reduced to one device's driver and firmware; mixed jobs have one driver per role."""
-    minima = {
-        job.driver_minimum or recipe.driver_minimum for job in recipe.jobs if _job_device(recipe, job.device) == device
-    }
     own = recipe.device == device
     return replace(
         recipe,
         device=device,
-        driver_minimum=_highest_version([*filter(None, minima)]) or (recipe.driver_minimum if own else None),
+        driver_minimum=_highest_version(list_driver_minimums(recipe, device))
+        or (recipe.driver_minimum if own else None),
         firmware_minimum=recipe.firmware_minimum if own else None,
         drivers=recipe.drivers if own else (),
     )
@@ -34,7 +32,7 @@ def choose_recipe(recipes: Sequence[Recipe], device: str) -> tuple[Recipe, Messa
     fitting = [
         narrow_to_device(recipe, device)
         for recipe in recipes
-        if any(_job_device(recipe, job.device) == device for job in recipe.jobs)
+        if any((job.device or recipe.device) == device for job in recipe.jobs)
     ]
     if not fitting:
         raise UsageError(_("no recipe for device {device}", device=device), _("list the recipes: `envcheck recipes`"))
@@ -62,10 +60,6 @@ def choose_recipe(recipes: Sequence[Recipe], device: str) -> tuple[Recipe, Messa
         version=chosen.driver_minimum,
         others=others,
     )
-
-
-def _job_device(recipe: Recipe, of_job: str) -> str:
-    return of_job or recipe.device
 
 
 def _highest_version(versions: Sequence[str]) -> str | None:

@@ -355,6 +355,16 @@ def narrow_to_role(recipe: Recipe, job: RecipeJob) -> Recipe:
     return dataclasses.replace(recipe, image=image, device=job.device or recipe.device)
 
 
+def list_driver_minimums(recipe: Recipe, device: str) -> list[str]:
+    """Return the oldest drivers that the recipe's jobs on this device run with; mixed jobs have one per role."""
+    found = (_find_driver_minimum(recipe, job) for job in recipe.jobs if (job.device or recipe.device) == device)
+    return [minimum for minimum in dict.fromkeys(found) if minimum]
+
+
+def _find_driver_minimum(recipe: Recipe, job: RecipeJob) -> str | None:
+    return job.driver_minimum or recipe.driver_minimum
+
+
 def derive_requirements(recipe: Recipe, job: RecipeJob) -> MachineRequirements:
     """Return what the job requires of one machine; values of the job override those of the recipe."""
     hardware = recipe.hardware
@@ -368,7 +378,7 @@ def derive_requirements(recipe: Recipe, job: RecipeJob) -> MachineRequirements:
         memory_gib=hardware.memory_gib if job.memory_gib is None else job.memory_gib,
         free_gib=None if hardware.memory_gib is None else job.memory_gib,  # else it is the size of the job's cards
         architectures=hardware.architectures,
-        driver_minimum=job.driver_minimum or recipe.driver_minimum,
+        driver_minimum=_find_driver_minimum(recipe, job),
         toolkit_minimum=recipe.toolkit_minimum,
         firmware_minimum=recipe.firmware_minimum,
         host_memory_gib=hardware.host_memory_gib if job.host_memory_gib is None else job.host_memory_gib,

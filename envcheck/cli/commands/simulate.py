@@ -71,6 +71,7 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
     from envcheck.simulate import machine_file as described
     from envcheck.simulate import simulated_run
     from envcheck.simulate.driver_upgrade import upgrade_driver
+    from installers.recipes.recipe import list_driver_minimums
 
     if isinstance(request, ListMachinesOptions):
         click.echo(lists.as_json(request.machines) if request.as_json else lists.as_text(request.machines))
@@ -89,7 +90,8 @@ def simulate(request: ListMachinesOptions | SimulateOptions) -> int:
             _("no command specified"), _("envcheck simulate {machine} -- envcheck doctor", machine=request.machine)
         )
     recipes = _find_recipes(request.provisioned)
-    upgraded = upgrade_driver(machine, _list_driver_minimums(recipes, machine.vendor))
+    minimums = [minimum for recipe in recipes for minimum in list_driver_minimums(recipe, machine.vendor)]
+    upgraded = upgrade_driver(machine, minimums)
     ready = known.apply_faults(upgraded, [known.parse_fault(text) for text in request.faults])
     with simulated_run.write_machine_folder(ready, request.keep) as folder:
         simulated_run.note_recipes(folder, [recipe.name for recipe in recipes])
@@ -105,10 +107,3 @@ def _find_recipes(names: tuple[str, ...]) -> list[Recipe]:
 
     known = catalogue.load_all(None) if names else ()
     return [catalogue.find_recipe(known, name) for name in names]
-
-
-def _list_driver_minimums(recipes: list[Recipe], vendor: str) -> list[str]:
-    """Return the oldest drivers that the recipes' jobs on the vendor's devices run with."""
-    wanted = ((each.device or recipe.device, each, recipe) for recipe in recipes for each in recipe.jobs)
-    found = (job.driver_minimum or recipe.driver_minimum for device, job, recipe in wanted if device == vendor)
-    return [minimum for minimum in dict.fromkeys(found) if minimum]

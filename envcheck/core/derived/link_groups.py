@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from envcheck.core.facts import VendorFacts
 from envcheck.core.model import Topology
 
 
@@ -80,59 +81,66 @@ def group_by_module(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
-# How near two devices are by the link that the tool prints; all other words (NV12, HCCS, XL) are direct links.  SIO
-# joins the two dies of an Atlas A3 module.
-_NEARNESS = {"SYS": 0, "NA": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4, "SIO": 6}
-_DIRECT, _SAME_MODULE = 5, 6
+# How near two devices are by the link that the tool prints; all other words (NV12, HCCS, XL) are direct links.
+_NEARNESS = {"SYS": 0, "NA": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
+_DIRECT, _SAME_PACKAGE = 5, 6
+_Nearness = Mapping[int, Mapping[int, int]]  # by position
 
 
-def choose_linked(topology: Topology | None, module_link: str, places: Sequence[int], count: int) -> tuple[int, ...]:
+def choose_linked(v: VendorFacts, places: Sequence[int], count: int) -> tuple[int, ...]:
     """Return `count` of these positions, those with the nearest links to each other; the lowest of equals.
 
-    Where devices form two modules of `module_link` and one module has too few, the same ones of both are chosen: the
-    collectives need pairs.
+    Where devices form two modules and one module has too few, the same ones of both are chosen: the collectives need
+    pairs.
     """
-    free = sorted(places)
+    free, topology = sorted(places), v.topology
     if topology is None or count < 2 or free[-1] >= len(topology.names):
         return tuple(free[:count])
-    best = max((_grow_set(topology, first, free, count) for first in free), key=lambda each: each[:2])
-    modules = group_by_module(topology, module_link) if module_link else ()
-    if best[0] < _DIRECT and len(modules) == 2 and len(modules[0]) == len(modules[1]) and count % 2 == 0:
+    nearness = _measure_nearness(topology, v.vendor.package_link, free)
+    found = (_grow_set(nearness, first, count) for first in free)
+    farthest, _, chosen = max(found, key=lambda each: each[:2])
+    modules = group_by_module(topology, v.vendor.module_link) if v.vendor.module_link else ()
+    if farthest < _DIRECT and len(modules) == 2 and len(modules[0]) == len(modules[1]) and count % 2 == 0:
         pairs = [pair for pair in zip(*modules, strict=True) if set(pair) <= set(free)]
         if len(pairs) >= count // 2:
             return tuple(sorted(place for pair in pairs[: count // 2] for place in pair))
-    return best[2]
+    return chosen
 
 
-def _grow_set(topology: Topology, first: int, free: Sequence[int], count: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return (nearness of the farthest two, pairs of one module, positions) of the set that grows from `first`."""
-    chosen: tuple[int, ...] = (first,)
-    farthest, pairs = _SAME_MODULE, 0
+def _grow_set(nearness: _Nearness, first: int, count: int) -> tuple[int, int, tuple[int, ...]]:
+    """Return (nearness of the farthest two, pairs of one package, positions) of the set that grows from `first`.
+
+    What the candidates are to the chosen devices is kept and not computed again for each step.
+    """
+    chosen, farthest, pairs = [first], _SAME_PACKAGE, 0
+    near = {place: row[first] for place, row in nearness.items() if place != first}
+    partners = {place: int(near[place] == _SAME_PACKAGE) for place in near}  # chosen devices of the same package
+    companions = {place: list(row.values()).count(_SAME_PACKAGE) for place, row in nearness.items()}
+
+    def rate_candidate(place: int) -> tuple[int, int, bool, bool, int]:
+        """How near it is, whether it completes a package, whether it begins one that another device can complete."""
+        begins_package = len(chosen) < count - 1 and partners[place] < companions[place]
+        return near[place], partners[place], begins_package, place > first, -place
+
     while len(chosen) < count:
-        left = tuple(place for place in free if place not in chosen)
-        ranks = {
-            each: _rank_candidate(topology, each, chosen, left if len(chosen) < count - 1 else ()) for each in left
-        }
-        place = max((*ranks[each], each > first, -each) for each in left)[-1] * -1
-        farthest, pairs = min(farthest, ranks[place][0]), pairs + ranks[place][1]
-        chosen = (*chosen, place)
+        best = max(near, key=rate_candidate)
+        chosen.append(best)
+        farthest, pairs = min(farthest, near.pop(best)), pairs + partners.pop(best)
+        for place in near:
+            link = nearness[place][best]
+            if link < near[place]:
+                near[place] = link
+            partners[place] += link == _SAME_PACKAGE
     return farthest, pairs, tuple(sorted(chosen))
 
 
-def _rank_candidate(
-    topology: Topology, place: int, chosen: Sequence[int], left: Sequence[int]
-) -> tuple[int, int, bool]:
-    """Return how good the device is as the next one: near, completes a module, begins one that `left` completes."""
-    near = min(_measure_nearness(topology, place, other) for other in chosen)
-    return near, _count_partners(topology, place, chosen), _count_partners(topology, place, left) > 0
-
-
-def _count_partners(topology: Topology, place: int, others: Sequence[int]) -> int:
-    """Return how many of the other devices are in the same module."""
-    return sum(_measure_nearness(topology, place, each) == _SAME_MODULE for each in others if each != place)
-
-
-def _measure_nearness(topology: Topology, one: int, other: int) -> int:
+def _measure_nearness(topology: Topology, package_link: str, places: Sequence[int]) -> _Nearness:
+    """Return how near each of the devices is to each other one, by position."""
+    words = {**_NEARNESS, **({package_link: _SAME_PACKAGE} if package_link else {})}
     names = topology.names
-    link = topology.matrix.get(names[one], {}).get(names[other])
-    return 0 if link is None else _NEARNESS.get(link, _DIRECT)
+
+    def measure_pair(one: int, other: int) -> int:
+        link = topology.matrix.get(names[one], {}).get(names[other])
+        return 0 if link is None else words.get(link, _DIRECT)
+
+    return {one: {other: measure_pair(one, other) for other in places if other != one} for one in places}

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from envcheck.core.lint.script_model import UNKNOWN, ShellCommand, ShellWord
 from envcheck.scripts.interpreter.follow_source import follow_source
 from envcheck.scripts.interpreter.shell_walk import CALLS_DEEP, ShellWalk
+from envcheck.scripts.operands import list_operands
 from envcheck.scripts.shell_state import ShellValue
 from envcheck.scripts.vendor_words import join_patterns, load_vendor_words
 
@@ -50,11 +51,10 @@ def _apply_set(walk: ShellWalk, command: ShellCommand) -> None:
 
 
 def _apply_cd(walk: ShellWalk, command: ShellCommand) -> None:
-    texts = command.list_texts()[1:]
-    if texts:
-        walk.state.cwd = _join_folder(walk.state.cwd, next((text for text in texts if text != "--"), ""))
-        folder = walk.state.cwd if walk.state.cwd.startswith("/") else UNKNOWN
-        walk.state.assign_value("PWD", ShellValue(ShellWord(folder, command.start, command.end)))
+    operands = list_operands(command) or []
+    walk.state.cwd = _join_folder(walk.state.cwd, operands[0] if len(operands) == 1 else UNKNOWN)
+    folder = walk.state.cwd if walk.state.cwd.startswith("/") else UNKNOWN
+    walk.state.assign_value("PWD", ShellValue(ShellWord(folder, command.start, command.end)))
 
 
 def _join_folder(cwd: str, target: str) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellCommand
+from envcheck.scripts.operands import list_operands
+from envcheck.scripts.shell_grammar import read_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 LONGEST = 10  # commands that are compared with each other
 # A list is `&&` or `||`: of commands that print paths both sides are the same, unless one fails.
-_PARTS = frozenset(["command", "list", "redirected_statement", "comment"])
+_WITH_PARTS = ("list", "redirected_statement")
+_PARTS = frozenset(["command", "file_redirect", "comment", *_WITH_PARTS])
+_KEPT = re.compile(r"\s*(?:2>|<)")  # redirects that leave the output where it is: of the errors, of the input
 
 
 def read_output(node: Node, commands: Sequence[ShellCommand]) -> str:
@@ -27,13 +32,26 @@ def read_output(node: Node, commands: Sequence[ShellCommand]) -> str:
 
 def _print(command: ShellCommand) -> str:
     is_known = command.name in _PRINTED and all(word.is_known for word in command.words) and UNKNOWN not in command.cwd
-    return _PRINTED[command.name](command) if is_known else UNKNOWN
+    text = _PRINTED[command.name](command) if is_known else UNKNOWN
+    return text if all(_KEPT.match(each.text) for each in command.redirects) else text and UNKNOWN
 
 
 def _has_only_commands(node: Node) -> bool:
-    return all(
-        child.type in _PARTS and (child.type != "list" or _has_only_commands(child)) for child in node.named_children
-    )
+    """Whether the node has commands and lists of them alone, and no redirect of what a list prints."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        body = each.child_by_field_name("body")
+        redirects = [child for child in each.named_children if child.type == "file_redirect"]
+        is_list_redirected = (
+            body is not None
+            and body.type == "list"
+            and not all(_KEPT.match(read_text(redirect)) for redirect in redirects)
+        )
+        if is_list_redirected or not all(child.type in _PARTS for child in each.named_children):
+            return False
+        waiting += [child for child in each.named_children if child.type in _WITH_PARTS]
+    return True
 
 
 def _is_inside_another(command: ShellCommand, commands: Sequence[ShellCommand]) -> bool:
@@ -48,29 +66,43 @@ def _print_nothing(command: ShellCommand) -> str:
 
 def _print_folder(command: ShellCommand) -> str:
     """The output of pwd, known where a cd to an absolute path precedes it."""
-    return posixpath.normpath(command.cwd) if command.cwd.startswith("/") else UNKNOWN
+    is_known = command.cwd.startswith("/") and list_operands(command) is not None
+    return posixpath.normpath(command.cwd) if is_known else UNKNOWN
 
 
 def _print_dirname(command: ShellCommand) -> str:
-    paths = _list_operands(command)
-    return (posixpath.dirname(paths[0].rstrip("/")) or ".") if len(paths) == 1 else UNKNOWN
+    path = _find_operand(command)
+    return UNKNOWN if path is None else _remove_end(posixpath.dirname(path.rstrip("/") or path)) or "."
 
 
 def _print_basename(command: ShellCommand) -> str:
-    paths = _list_operands(command)
-    name = posixpath.basename(paths[0].rstrip("/")) if len(paths) in (1, 2) else UNKNOWN
-    return name.removesuffix(paths[1]) if len(paths) == 2 else name
+    first, *suffixes = list_operands(command) or [UNKNOWN]
+    if first == UNKNOWN or len(suffixes) > 1:
+        return UNKNOWN
+    name = posixpath.basename(_remove_end(first)) or first[:1]
+    return name if name in suffixes else name.removesuffix("".join(suffixes))
 
 
 def _print_real_path(command: ShellCommand) -> str:
     """The output of realpath and readlink -f, for a path without links."""
-    paths = _list_operands(command)
-    path = posixpath.join(command.cwd, paths[0]) if len(paths) == 1 else UNKNOWN
-    return posixpath.normpath(path) if path.startswith("/") else UNKNOWN
+    path = posixpath.join(command.cwd, _find_operand(command) or UNKNOWN)
+    return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") and UNKNOWN not in path else UNKNOWN
 
 
-def _list_operands(command: ShellCommand) -> list[str]:
-    return [text for text in command.list_texts()[1:] if not text.startswith("-")]
+def _print_link(command: ShellCommand) -> str:
+    """The output of readlink, known with -f and similar; without, it is the target of a link."""
+    return _print_real_path(command) if re.match("--?[a-z]", "".join(command.list_texts()[1:2])) else UNKNOWN
+
+
+def _find_operand(command: ShellCommand) -> str | None:
+    """The operand of a command that has one, and no option that may change the output."""
+    operands = list_operands(command)
+    return operands[0] if operands is not None and len(operands) == 1 else None
+
+
+def _remove_end(path: str) -> str:
+    """The path without slashes at its end; the root is one slash."""
+    return path.rstrip("/") or path[:1]
 
 
 _PRINTED: dict[str, Callable[[ShellCommand], str]] = {
@@ -79,5 +111,5 @@ _PRINTED: dict[str, Callable[[ShellCommand], str]] = {
     "dirname": _print_dirname,
     "basename": _print_basename,
     "realpath": _print_real_path,
-    "readlink": _print_real_path,
+    "readlink": _print_link,
 }

@@ -65,6 +65,7 @@ VENDOR = Vendor(
     driver_version_file="/usr/local/Ascend/driver/version.info",
     firmware_file="/usr/local/Ascend/firmware/version.info",
     module_link="HCCS",  # CANN's environment reference, HCCL_INTRA_PCIE_ENABLE: use the same cards of both modules
+    package_link="SIO",  # of Atlas A3: the legend of npu-smi info -t topo
     mixes=False,  # FlagCX's feature table: HCCL is homogeneous only
     devices=(run_question("npu-smi", "info"),),
     details=(

@@ -23,6 +23,7 @@ from envcheck.job import visible_cards
 from envcheck.job.choose_cards import CardQuery, choose_cards, number_cards
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
+from tests.function_calls import count_calls
 from tests.launch.gates.gate_parts import BOX16, make_matrix
 
 Enter = Callable[..., None]
@@ -194,11 +195,23 @@ def test_modules_and_linked_groups() -> None:
     """Cards of one module or linked group are preferred; across two modules they are pairs, as HCCL needs."""
     groups = make_matrix((range(4), range(4, 8)))
 
-    assert choose_linked(BOX16, "HCCS", range(1, 16), 8) == tuple(range(8, 16))
-    assert choose_linked(BOX16, "HCCS", (0, 1, 2, 5, 8, 9, 11, 13), 6) == (0, 1, 5, 8, 9, 13)
-    assert choose_linked(groups, "", (0, 1, 2, 4, 5, 6, 7), 4) == (4, 5, 6, 7)
-    assert choose_linked(groups, "", range(8), 2) == (0, 1)
-    assert choose_linked(None, "", (3, 1), 1) == (1,)
+    assert choose_npus(BOX16, range(1, 16), 8) == tuple(range(8, 16))
+    assert choose_npus(BOX16, (0, 1, 2, 5, 8, 9, 11, 13), 6) == (0, 1, 5, 8, 9, 13)
+    assert choose_npus(groups, (0, 1, 2, 4, 5, 6, 7), 4) == (4, 5, 6, 7)
+    assert choose_npus(groups, range(8), 2) == (0, 1)
+    assert choose_npus(None, (3, 1), 1) == (1,)
+
+
+def choose_npus(topology: Topology | None, free: Sequence[int], count: int) -> tuple[int, ...]:
+    return choose_linked(VendorFacts(VENDORS["npu"], topology=topology), free, count)
+
+
+def make_dies(number: int) -> Topology:
+    """Return the topology of modules with two dies."""
+    names = tuple(f"Phy-ID{n}" for n in range(number))
+    relations = {(i, j): "SIO" if i // 2 == j // 2 else "HCCS_SW" for i in range(number) for j in range(number)}
+    matrix = {a: {b: "X" if a == b else relations[i, j] for j, b in enumerate(names)} for i, a in enumerate(names)}
+    return Topology(names, (), matrix)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +227,22 @@ def test_modules_and_linked_groups() -> None:
 )
 def test_dies_of_few_modules(free: Sequence[int], count: int, chosen: tuple[int, ...]) -> None:
     """Of modules with two dies, both are chosen where they are free: a job is on no more modules than it needs."""
-    names = tuple(f"Phy-ID{n}" for n in range(16))
-    matrix = {
-        a: {b: "X" if a == b else "SIO" if i // 2 == j // 2 else "HCCS_SW" for j, b in enumerate(names)}
-        for i, a in enumerate(names)
-    }
+    assert choose_npus(make_dies(16), free, count) == chosen
 
-    assert choose_linked(Topology(names, (), matrix), "HCCS", free, count) == chosen
+
+def test_package_link_of_the_vendor() -> None:
+    """The name of the link between the dies of one package is the vendor's; to others it is a link like any."""
+    gpus = VendorFacts(VENDORS["nvidia"], topology=make_dies(8))
+
+    assert choose_linked(gpus, (1, 2, 3), 2) == (1, 2)
+    assert choose_npus(make_dies(8), (1, 2, 3), 2) == (2, 3)
+
+
+def test_work_of_a_choice() -> None:
+    """Twice the devices, of which half are chosen, cost about eight times the calls: each set grows step by step."""
+    few, many = (count_calls(choose_npus, make_dies(n), range(n), n // 2) for n in (8, 16))
+
+    assert many < 10 * few
 
 
 @given(

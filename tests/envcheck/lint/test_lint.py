@@ -20,6 +20,7 @@ from envcheck.lint.rule_table import RULES_BY_NAME
 from envcheck.scripts import source_file
 from envcheck.scripts.interpreter import walker
 from tests.envcheck.report import sarif_schema
+from tests.function_calls import count_calls
 
 ROOT = Path(__file__).parents[3]
 
@@ -446,26 +447,15 @@ def test_equal_findings_are_shown_once(tmp_path: Path) -> None:
 )
 def test_work_grows_with_the_file(text: str) -> None:
     """Twice the lines cost about twice the calls of functions, whatever they contain."""
-    few, many = (count_calls("".join(text.format(n=n) for n in range(size))) for size in (200, 400))
+    few, many = (count_lint_calls("".join(text.format(n=n) for n in range(size))) for size in (200, 400))
 
     assert many < 2.5 * few
 
 
-def count_calls(text: str) -> int:
-    calls = 0
-
-    def count(_frame: object, event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
+def count_lint_calls(text: str) -> int:
     file = SourceFile("a.md" if "```" in text else "a.sh", text.encode())
     linter.lint_source(file, others=False)  # load tables
-    sys.setprofile(count)
-    try:
-        linter.lint_source(file, others=False)
-    finally:
-        sys.setprofile(None)
-    return calls
+    return count_calls(lambda: linter.lint_source(file, others=False))
 
 
 def test_too_many_trainings_are_not_called_well(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from envcheck.core.lint.script_model import SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint.linter import lint_source
 from envcheck.scripts.jobs.own_job_reader import list_readable_variables, read_command_job, read_file_job
+from envcheck.scripts.trim_value import trim_value
+from tests.function_calls import count_calls
 
 SCRIPT = """\
 #!/bin/bash
@@ -180,6 +182,8 @@ FOLDER_WORDS = (
     '$(dirname $(realpath "$0"))',
     '"$(cd "$(dirname "${BASH_SOURCE[0]}")" &>/dev/null && pwd)"',
     "$(cd -- $(dirname -- $BASH_SOURCE); pwd -P)",
+    '"$(cd -P "$(dirname "$0")" 2>/dev/null && pwd)"',
+    '$(cd -P -- "${0%/*}" && pwd 2>/dev/null)',
 )
 
 
@@ -208,6 +212,72 @@ def test_folder_that_is_not_known(folder: Path, words: str) -> None:
     assert output.value == ""
 
 
+CALLER_WORDS = ("${BASH_SOURCE[1]}", "${BASH_SOURCE[-1]}", "${LIST[1]}", "${LIST[-2]}")
+
+
+@pytest.mark.parametrize("words", CALLER_WORDS)
+def test_items_after_an_unknown_number(folder: Path, words: str) -> None:
+    """Only the items on the near side of the unknown ones are known: the file that is read, not those that called it.
+
+    That is the same in a function, which has the file that calls it as a second item.
+    """
+    start = "LIST=(first $NONE last)\ntorchrun train.py --model_name_or_path a/b --output_dir"
+    Path("run.sh").write_text(f'{start} "{words}"\n')
+    Path("ends.sh").write_text(f"{start} ${{LIST[0]}}-${{LIST[-1]}}-${{BASH_SOURCE[0]##*/}}\n")
+    found = [read_file_job(name, environment={}).find_value("output") for name in ("run.sh", "ends.sh")]
+
+    assert [value.value for value in found if value is not None] == ["", "first-last-ends.sh"]
+
+
+PRINTED_PATHS = {
+    "basename /a/run.sh": "run.sh",
+    "basename /a/run.sh .sh": "run",
+    "basename .sh .sh": ".sh",
+    "basename /": "/",
+    "basename -s .sh /a/b/run.sh": None,
+    "basename -a /a /b": None,
+    "dirname /": "/",
+    "dirname /a": "/",
+    "dirname //a//b/": "//a",
+    "dirname a": ".",
+    'dirname ""': ".",
+    "dirname /a /b": None,
+    "dirname -z /a/b": None,
+    "dirname -- -a/b": "-a",
+    "dirname /a/b > log": None,
+    "dirname /a/b 2> log": "/a",
+    "realpath -em /a/../b": "/b",
+    "realpath /a -m": "/a",
+    "realpath //a": "/a",
+    "realpath --relative-to=/a /a/b/c": None,
+    "realpath --relative-to /a /a/b/c": None,
+    'realpath ""': None,
+    "readlink -f /a/b/": "/a/b",
+    "readlink /a/b": None,
+    "readlink -- /a/b": None,
+    "readlink -n /a/b": None,
+    "readlink": None,
+    "cd -P /a; pwd -P": "/a",
+    "cd /a && pwd > log": None,
+    "cd /a && pwd 2> log": "/a",
+    "cd /a > log && pwd": "/a",
+    "cd -x /a; pwd": None,
+    "cd /a; pwd --help": None,
+    "cd /a; cd; pwd": None,
+    "for i in 1 2; do dirname /a/b; done 2> log": None,
+}
+
+
+@pytest.mark.parametrize(("command", "printed"), PRINTED_PATHS.items())
+def test_paths_that_a_command_prints(folder: Path, command: str, printed: str | None) -> None:
+    """The output of dirname and similar is that of the shell; with any option that may change it, it is unknown."""
+    Path("run.sh").write_text(f'torchrun train.py --model_name_or_path a/b --output_dir "$({command})"\n')
+    output = read_file_job("run.sh", environment={}).find_value("output")
+
+    assert output is not None
+    assert (output.value or None) == printed
+
+
 def test_parameters_without_an_end(folder: Path) -> None:
     """${name%pattern} and similar are read; a pattern with a variable is not."""
     words = "${MODEL##*/} ${MODEL#*/} ${MODEL%%/*} ${MODEL%/*} ${MODEL%.x}"
@@ -217,3 +287,13 @@ def test_parameters_without_an_end(folder: Path) -> None:
     found = [read_file_job(name, environment={}).find_value("data") for name in ("run.sh", "open.sh")]
 
     assert [value.value for value in found if value is not None] == ["c b/c a a/b a/b/c", ""]
+
+
+@pytest.mark.parametrize("operator", ("%", "%%", "#", "##"))
+@pytest.mark.parametrize("length", (1, 100, 256, 4000, 60_000))
+def test_work_of_a_trimmed_value(operator: str, length: int) -> None:
+    """A pattern is tried at a limited number of places; a value that has more of them is unknown after the trim."""
+    calls = count_calls(trim_value, "x" * length, f"{operator}*a*a*b")
+
+    assert calls < 2000
+    assert (trim_value("x" * length, f"{operator}*a*a*b") is None) == (length > 256)

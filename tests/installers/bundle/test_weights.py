@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from envcheck.core import process
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.process import CommandResult
+from envcheck.settings.site_access import HUB_SERVERS
 from installers.bundle import weights, weights_fetch, weights_header
 from installers.bundle.weights_fetch import HubDownload
 from installers.recipes import catalogue, validation
@@ -332,6 +333,23 @@ def test_hub_refuses(tmp_path: Path, hub_python: str, status: int, expected: str
 
     with pytest.raises(StepError, match=expected):
         weights_fetch.parse_downloaded_folder(HubDownload(name, "baidu/ERNIE", ""), done)
+
+
+@pytest.mark.parametrize(
+    ("hub", "variables"),
+    (
+        ("huggingface", "set HF_ENDPOINT to a mirror"),
+        ("modelscope", "set MODELSCOPE_ENDPOINT (older releases: MODELSCOPE_DOMAIN, without https://) to a mirror"),
+    ),
+)
+def test_hub_that_does_not_respond(hub: str, variables: str) -> None:
+    """The next step names each variable by which a release of the hub's client finds another server."""
+    done = CommandResult(("python",), 1, "", "ConnectionError: Max retries exceeded")
+
+    with pytest.raises(StepError) as found:
+        weights_fetch.parse_downloaded_folder(HubDownload(hub, "baidu/ERNIE", ""), done)
+    assert variables in str(found.value.next_step)
+    assert all(name in weights_fetch.HUB_VARIABLES for name in HUB_SERVERS[hub].variables)
 
 
 def test_library_is_absent() -> None:

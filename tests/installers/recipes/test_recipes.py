@@ -17,7 +17,7 @@ from envcheck.cli.commands.recipes import recipes as recipes_command
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.command import TrainingCommand, render_command
 from installers.recipes import catalogue
-from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
+from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements, list_driver_minimums
 from installers.recipes.validation import TOKENS, list_options
 from installers.recipes.value_notes import list_values
 
@@ -112,6 +112,23 @@ def test_wanted_fits_the_job(recipe: Recipe, job: RecipeJob) -> None:
     assert asked.device == catalogue.job_device((recipe, job))
     assert recipe.device == "cpu" or asked.driver_minimum
     assert recipe.device == "cpu" or (asked.memory_gib or 0) > 0
+
+
+@each_job
+def test_drivers_of_a_device(recipe: Recipe, job: RecipeJob) -> None:
+    """What the jobs on a device require of its driver includes what each of them requires; other devices need none."""
+    asked = derive_requirements(recipe, job)
+
+    assert asked.driver_minimum in (list_driver_minimums(recipe, asked.device) or [None])
+    assert list_driver_minimums(recipe, "none") == []
+
+
+def test_drivers_of_a_mixed_job() -> None:
+    """A recipe for several kinds of devices has a minimum for each, from its own jobs."""
+    mixed = catalogue.find_recipe(catalogue.load_all(), "ernie-21b-hetero")
+    minimums = {device: list_driver_minimums(mixed, device) for device in ("nvidia", "iluvatar")}
+
+    assert minimums == {"nvidia": ["535.171"], "iluvatar": ["4.3.0"]}
 
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])

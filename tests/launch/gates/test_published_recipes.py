@@ -21,7 +21,7 @@ from envcheck.simulate.build import write_simulation
 from envcheck.simulate.driver_upgrade import upgrade_driver
 from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, job_device
-from installers.recipes.recipe import Recipe, RecipeJob
+from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
 from launch import gates, local_run
 from launch.run import this_node
 from launch.targets.train_request import TrainRequest
@@ -57,7 +57,7 @@ def choose_machine(recipe: Recipe, job: RecipeJob) -> tuple[str, ...]:
         if len(machine.chips) >= (job.cards or recipe.hardware.cards or 0)
         and (not allowed or machine.host.architecture in allowed)
     )
-    minimum = job.driver_minimum or recipe.driver_minimum
+    minimum = derive_requirements(recipe, job).driver_minimum
     return (next(fitting), *((minimum,) if minimum else ()))
 
 
