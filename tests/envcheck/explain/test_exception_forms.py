@@ -80,6 +80,34 @@ def test_exception_whose_message_follows() -> None:
     assert "frob of this machine" in found.diagnoses[0].description
 
 
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        ("ValueError: bad value 3\nCleaning up temporary files", ""),
+        ("ValueError: bad value 3\n    of frob\nCleaning up temporary files", "of frob"),
+        ("ValueError:\nbad value 3\nCleaning up temporary files", "bad value 3"),
+        (
+            "pydantic.ValidationError: 2 validation errors for F\na\n  bad a\nb\n  bad b\nCleaning up temporary files",
+            "bad b",
+        ),
+    ],
+)
+def test_output_after_an_exception_is_not_its_message(last: str, shown: str) -> None:
+    """The shown message goes on only with indented lines, or with what its first line demands."""
+    found = explain_traceback("/w/train.py", "check(frob)", last)
+
+    assert shown in found.description
+    assert "Cleaning up" not in f"{found.description} {found.why} {found.do}"
+
+
+def test_output_after_an_exception_without_a_head_is_not_its_message() -> None:
+    """Where the traceback's head is missing, the message ends as well before ordinary output."""
+    found = explain_lines('  File "/w/a.py", line 7, in f', "    run()", "ValueError: bad value 3", "Cleaning up files")
+
+    assert "bad value 3" in found.description
+    assert "Cleaning up" not in found.description
+
+
 def test_whole_traceback_before_a_cut_one() -> None:
     """The traceback that another process began, and the log cut off, does not hide the whole one."""
     cut = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "    run()"]
