@@ -44,6 +44,39 @@ def test_right_lines(name: str) -> None:
         assert mine[0].evidence[0].line == len(ORDINARY) + 1
 
 
+def test_titles_take_codes_from_the_log() -> None:
+    """No title states a code of its entry: other lines of the entry may have another one, or none."""
+    stated = {
+        name: entry.says
+        for name, entry in ENTRIES.items()
+        if re.search(r"\((?:\w+ )?-?[A-Z]{0,2}\d{2,}\b[^()]*\)", entry.says)
+        or any(code in entry.says for code in entry.codes if re.search(r"\d", code))
+    }
+
+    assert not stated
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        (
+            "RuntimeError: aclInit failed, error code is 500001",
+            "CANN could not initialize its compiler or an operator (500001)",
+        ),
+        (
+            "RuntimeError: SetPrecisionMode:x NPU function error: y",
+            "CANN could not initialize its compiler or an operator",
+        ),
+        ("Error: EI0014: the rank table is invalid", "Invalid rank table (EI0014)"),
+        ("requests.exceptions.HTTPError: 404 Client Error: Not Found", "The hub has no such file or repository (404)"),
+        ("EntryNotFoundError: no such file", "The hub has no such file or repository"),
+    ],
+)
+def test_code_in_a_title_is_that_of_the_line(line: str, title: str) -> None:
+    """The title has the code of the line, and none if the line has none."""
+    assert explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0].description == title
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_words_without_what_the_line_names(name: str) -> None:
     """Texts are complete even if the line lacks their values."""
