@@ -100,13 +100,18 @@ def make_diagnosis(
         description=fill_placeholders(entry.says, named),
         why=fill_placeholders(entry.why, named),
         do=fill_placeholders(entry.do, named),
-        commands=tuple(map(command, entry.commands)),
+        commands=tuple(command(text) for text in entry.commands if _is_complete(text, named)),
         source=entry.source,
         applies_to=entry.applies,
         evidence=seen,
         count=count,
         named=tuple((name, said) for name, said in named.items() if said),
     )
+
+
+def _is_complete(command: str, named: Mapping[str, str]) -> bool:
+    """Return whether the command can be shown: one that installs something has to know what."""
+    return "{requirement}" not in command or "requirement" in named
 
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:

@@ -298,8 +298,36 @@ def test_release_that_a_model_needs(model: str, requirement: str) -> None:
     text = f"ValueError: The checkpoint you are trying to load has model type `{model}` but Transformers does"
     found = explain_lines(f"{text} not recognize this architecture.")
 
-    assert found.description == f"The installed version does not know the model {model}; it needs {requirement}"
+    assert found.description == f"The installed version does not know the model: {model}; it needs {requirement}"
     assert requirement in found.do
+
+
+def test_model_without_a_known_release() -> None:
+    """No command installs a package whose release is not known, and a folder is no type of a model."""
+    found = explain_lines(
+        "ValueError: Unrecognized configuration class for this kind of AutoModel: AutoModelForCausalLM."
+    )
+    no_type = explain_lines(
+        "ValueError: Unrecognized model in /data/m. Should have a `model_type` key in its config.json"
+    )
+
+    assert found.description.startswith("The installed version does not know the model; it needs the release")
+    assert not any("install" in command for command in found.commands)
+    assert (no_type.name, no_type.commands[0]) == ("model.no_type", "ls -l /data/m")
+
+
+@pytest.mark.parametrize(("last", "is_layout"), [
+    ("ValueError: image has 4 channels, but only 3 channels are supported", False),
+    ("ValueError: sample 5 on device 0 has 4 columns, only 3 found", False),
+    ("RuntimeError: only 2 GPUs are visible, 8 are required", True),
+    ("ValueError: 8 GPUs are requested, but only 4 are available", True),
+    ("ValueError: No slot '9' specified on host 'n1', only has 8 slots", True),
+])  # fmt: skip
+def test_too_few_needs_a_noun_of_the_layout(last: str, *, is_layout: bool) -> None:
+    """A number that is too low is explained by the layout only if it counts cards, processes or nodes."""
+    found = explain_traceback("/w/train.py", "check(frob)", last)
+
+    assert (found.name == "exceptions.too_few") == is_layout
 
 
 def test_attribute_of_any_class() -> None:
