@@ -330,6 +330,18 @@ def test_too_few_needs_a_noun_of_the_layout(last: str, *, is_layout: bool) -> No
     assert (found.name == "exceptions.too_few") == is_layout
 
 
+@pytest.mark.parametrize(
+    ("source", "is_vocabulary"),
+    [("return torch.embedding(weight, input)", True), ("x = x.index_select(0, kept)", False)],
+)
+def test_index_of_an_embedding(source: str, *, is_vocabulary: bool) -> None:
+    """torch's text for an index is about the vocabulary where an embedding is looked up, or without frames."""
+    text = "IndexError: index out of range in self"
+
+    assert explain_traceback("/w/m.py", source, text).name.endswith("beyond_vocabulary") == is_vocabulary
+    assert explain_lines(text).name == "exceptions.beyond_vocabulary"
+
+
 def test_attribute_of_any_class() -> None:
     """A row for every class does not explain the same attribute of None."""
     text = "AttributeError: '{}' object has no attribute 'all_special_tokens_extended'"
