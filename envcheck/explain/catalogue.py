@@ -14,6 +14,7 @@ from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, load_own_table, load_record
 from envcheck.explain import codes
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
+from envcheck.explain.exceptions import api_changes
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
@@ -30,9 +31,9 @@ _ENDLESS = re.compile(r"[*+]|\{\d*,\}|\{\d{4,}|\{\d*,\d{4,}")
 def compile_pattern(text: str) -> re.Pattern[str]:
     """Return the compiled pattern; ValueError if it repeats without a bound, so that matching time is limited.
 
-    `<<TABLE>>` in it is any key of that table in a codes.toml.
+    `<<TABLE>>` in it is any key of that table in a codes.toml, `<<model_type>>` any known type of a model.
     """
-    text = _KEYS.sub(lambda found: f"(?:{'|'.join(codes.list_key_patterns(found[1]))})", text)
+    text = _KEYS.sub(lambda found: f"(?:{'|'.join(_list_alternatives(found[1]))})", text)
     if text.startswith("@"):
         text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d)"
     if _ENDLESS.search(_SKIP.sub("", text)):
@@ -41,6 +42,13 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         return re.compile(text, re.IGNORECASE)
     except re.error as err:
         raise ValueError(f"the pattern {text!r} cannot be read: {err}") from None
+
+
+def _list_alternatives(name: str) -> list[str]:
+    """The patterns for which a name in double angle brackets stands."""
+    if name == "model_type":
+        return [re.escape(model) for model in api_changes.list_model_types()]
+    return codes.list_key_patterns(name)
 
 
 LinePattern = Annotated[re.Pattern[str], ParsedText(compile_pattern)]

@@ -14,7 +14,7 @@ from envcheck.explain.exceptions import api_changes
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
-LONGEST = 160  # characters of a value from a log line, in our text
+LONGEST = 240  # characters of a value from a log line, in our text
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
 _HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
@@ -34,8 +34,7 @@ def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, Catalogu
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
     timed = timestamps.are_comparable(firsts)
     found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
-    found.sort(key=lambda one: (KINDS.index(one.diagnosis.kind), one.key))
-    return _link_consequences(_sort_causes_first(found))
+    return _link_consequences(_sort_causes_first(_restore_warned_causes(found)))
 
 
 def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
@@ -100,13 +99,18 @@ def make_diagnosis(
         description=fill_placeholders(entry.says, named),
         why=fill_placeholders(entry.why, named),
         do=fill_placeholders(entry.do, named),
-        commands=tuple(map(command, entry.commands)),
+        commands=tuple(command(text) for text in entry.commands if _is_complete(text, named)),
         source=entry.source,
         applies_to=entry.applies,
         evidence=seen,
         count=count,
         named=tuple((name, said) for name, said in named.items() if said),
     )
+
+
+def _is_complete(command: str, named: Mapping[str, str]) -> bool:
+    """Return whether the command can be shown: one that installs something has to know what."""
+    return "{requirement}" not in command or "requirement" in named
 
 
 def _label_code(entry: CatalogueEntry, code: str) -> str:
@@ -178,6 +182,18 @@ def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
     if name in _UNNAMED and not _UNNAMED[name]:
         return ""
     return f"{ahead}{translate(_UNNAMED[name]) if name in _UNNAMED else name}{close}"
+
+
+def _restore_warned_causes(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:
+    """A cause whose lines call themselves warnings is a cause after all if a failure of the log follows from it."""
+    failures = [one for one in found if one.diagnosis.kind != "warning"]
+    restored = [
+        replace(one, diagnosis=replace(one.diagnosis, kind=one.entry.kind))
+        if any(_can_follow(failure.entry, one.entry) for failure in failures)
+        else one
+        for one in found
+    ]
+    return sorted(restored, key=lambda one: (KINDS.index(one.diagnosis.kind), one.key))
 
 
 def _sort_causes_first(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:

@@ -95,7 +95,8 @@ class RaisedException:
     sources: tuple[str, ...] = ()  # their source lines
     rank: int | None = None  # which the launcher put before the lines
     end: int = 0  # line of the exception itself
-    details: str = ""  # lines of its message after the first
+    details: str = ""  # lines after the first that may belong to its message
+    continuation: str = ""  # those of them that certainly do
     last: int = 0  # the last line that may belong to it
     is_cut: bool = False  # the log lacks that line
 

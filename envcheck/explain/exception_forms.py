@@ -29,7 +29,7 @@ _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
 # Settings, fields and options that a message quotes: `name`, 'name', --name.
 _QUOTED = re.compile(r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})")
 MOST_NAMES = 6
-SHORT_MESSAGE = 100  # characters; to a message that is shorter, the lines that follow it are added
+SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
@@ -45,8 +45,8 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
     entry, groups = _choose_form(raised, values)
-    if raised.details and len(values.get("message", "")) < SHORT_MESSAGE:
-        values["message"] = f"{values.get('message', '')} {raised.details}".strip()
+    if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
+        values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")

@@ -146,6 +146,7 @@ class LogFindings:
                     rank=find_prefix_rank(line.text),
                     end=line.line,
                     details=found.details,
+                    continuation=found.continuation,
                 )
                 self.add_exception(raised)
 

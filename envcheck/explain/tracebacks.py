@@ -8,7 +8,13 @@ from dataclasses import replace
 from envcheck.core.messages import _
 from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
-from envcheck.explain.exceptions.message_lines import DETAIL_LINES, count_wanted, is_message_line, join_details
+from envcheck.explain.exceptions.message_lines import (
+    DETAIL_LINES,
+    count_wanted,
+    is_message_line,
+    join_continuation,
+    join_details,
+)
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
@@ -37,9 +43,8 @@ class TracebackReader:
         self._sources: list[str] = []
         self._headline, self._wanted, self._more = "", 0, MORE_LINES
         self._details: list[str] = []
-        self._end = self._last = self._after = (
-            0  # lines read up to the exception's own line, its message's end; after it
-        )
+        self._end = self._last = 0  # number of lines up to the exception's own line, up to the end of its message
+        self._after = 0  # number of lines read after its own line
         self.rank = find_prefix_rank(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
@@ -73,7 +78,7 @@ class TracebackReader:
         self._after += 1
         is_detail = text is not None and is_message_line(text)
         if text is not None and is_detail and text.strip():
-            self._details.append(text.strip())
+            self._details.append(text.rstrip())
             self._last = self._read
         if (text is None or is_detail) and self._after < DETAIL_LINES:
             return None
@@ -136,5 +141,6 @@ class TracebackReader:
             rank=self.rank,
             end=self._number + (self._end or self._read),
             details=join_details(self._details),
+            continuation=join_continuation(what, self._details),
             last=self._number + (self._last or self._read),
         )

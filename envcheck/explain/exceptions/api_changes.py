@@ -75,6 +75,11 @@ def find_model_change(name: str) -> ApiChange | None:
     return _load_model_changes().get(_drop_marks(found[1] if found else name))
 
 
+def list_model_types() -> tuple[str, ...]:
+    """Return the types of all models whose first release is known."""
+    return tuple(name for names in _load_file().models.values() for name in names)
+
+
 def _drop_marks(name: str) -> str:
     return re.sub(r"[-_.]", "", name).lower()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
-from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_details
+from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_continuation, join_details
 from envcheck.explain.processes.line_prefix import find_own_text
 
 _LAST = re.compile(
@@ -22,13 +22,14 @@ MOST = 12  # frames that are kept
 class HeadlessException:
     """Type and text of an exception, its innermost frames (`path:line, in function`), and their source lines.
 
-    `details` are the lines of its message after the first.
+    `details` are the lines after the first that may belong to its message, `continuation` those that certainly do.
     """
 
     text: str
     frames: tuple[str, ...]
     sources: tuple[str, ...]
     details: str
+    continuation: str
 
 
 def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> HeadlessException | None:
@@ -44,10 +45,16 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
     if not found["message"] and not found["colon"] and not frames:
         return None  # a bare name is no exception unless frames lead to it
     wanted = 2 if found["colon"] else count_wanted(text)
-    following = [own.strip() for own in map(_strip_prefix, after) if own.strip()]
-    text = " ".join((text.rstrip(), *following[:wanted]))
+    following = [own.rstrip() for own in map(_strip_prefix, after) if own.strip()]
+    text = " ".join((text.rstrip(), *(line.strip() for line in following[:wanted])))
     more = list(takewhile(is_message_line, following[wanted:]))
-    return HeadlessException(text[:600], tuple(frames[-MOST:]), tuple(sources[-MOST:]), join_details(more))
+    return HeadlessException(
+        text[:600],
+        tuple(frames[-MOST:]),
+        tuple(sources[-MOST:]),
+        join_details(more),
+        join_continuation(text, more),
+    )
 
 
 def _strip_prefix(line: str) -> str:

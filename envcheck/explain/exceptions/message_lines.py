@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from envcheck.explain.processes.line_prefix import find_own_text
 
@@ -29,6 +31,26 @@ def count_wanted(headline: str) -> int:
     return int(headline.rstrip().endswith(":"))
 
 
-def join_details(lines: list[str]) -> str:
+def join_details(lines: Sequence[str]) -> str:
     """Return the lines of a message as one text."""
-    return " ".join(lines)[:DETAIL]
+    return " ".join(line.strip() for line in lines)[:DETAIL]
+
+
+def join_continuation(headline: str, lines: Sequence[str]) -> str:
+    """Return, of the lines after a complete headline, those that certainly belong to its message.
+
+    These are the indented ones. A validation error also has the name of each field, above its indented fault.
+    """
+    by_field = bool(_VALIDATION.search(headline))
+    return join_details(list(_read_continuation(lines, by_field)))
+
+
+def _read_continuation(lines: Sequence[str], by_field: bool) -> Iterator[str]:
+    for line, following in pairwise([*lines, ""]):
+        if not (_is_indented(line) or (by_field and _is_indented(following))):
+            return
+        yield line
+
+
+def _is_indented(line: str) -> bool:
+    return line[:1] in (" ", "\t")

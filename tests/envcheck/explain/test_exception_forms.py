@@ -80,6 +80,34 @@ def test_exception_whose_message_follows() -> None:
     assert "frob of this machine" in found.diagnoses[0].description
 
 
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        ("ValueError: bad value 3\nCleaning up temporary files", ""),
+        ("ValueError: bad value 3\n    of frob\nCleaning up temporary files", "of frob"),
+        ("ValueError:\nbad value 3\nCleaning up temporary files", "bad value 3"),
+        (
+            "pydantic.ValidationError: 2 validation errors for F\na\n  bad a\nb\n  bad b\nCleaning up temporary files",
+            "bad b",
+        ),
+    ],
+)
+def test_output_after_an_exception_is_not_its_message(last: str, shown: str) -> None:
+    """The shown message goes on only with indented lines, or with what its first line demands."""
+    found = explain_traceback("/w/train.py", "check(frob)", last)
+
+    assert shown in found.description
+    assert "Cleaning up" not in f"{found.description} {found.why} {found.do}"
+
+
+def test_output_after_an_exception_without_a_head_is_not_its_message() -> None:
+    """Where the traceback's head is missing, the message ends as well before ordinary output."""
+    found = explain_lines('  File "/w/a.py", line 7, in f', "    run()", "ValueError: bad value 3", "Cleaning up files")
+
+    assert "bad value 3" in found.description
+    assert "Cleaning up" not in found.description
+
+
 def test_whole_traceback_before_a_cut_one() -> None:
     """The traceback that another process began, and the log cut off, does not hide the whole one."""
     cut = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "    run()"]
@@ -270,8 +298,48 @@ def test_release_that_a_model_needs(model: str, requirement: str) -> None:
     text = f"ValueError: The checkpoint you are trying to load has model type `{model}` but Transformers does"
     found = explain_lines(f"{text} not recognize this architecture.")
 
-    assert found.description == f"The installed version does not know the model {model}; it needs {requirement}"
+    assert found.description == f"The installed version does not know the model: {model}; it needs {requirement}"
     assert requirement in found.do
+
+
+def test_model_without_a_known_release() -> None:
+    """No command installs a package whose release is not known, and a folder is no type of a model."""
+    found = explain_lines(
+        "ValueError: Unrecognized configuration class for this kind of AutoModel: AutoModelForCausalLM."
+    )
+    no_type = explain_lines(
+        "ValueError: Unrecognized model in /data/m. Should have a `model_type` key in its config.json"
+    )
+
+    assert found.description.startswith("The installed version does not know the model; it needs the release")
+    assert not any("install" in command for command in found.commands)
+    assert (no_type.name, no_type.commands[0]) == ("model.no_type", "ls -l /data/m")
+
+
+@pytest.mark.parametrize(("last", "is_layout"), [
+    ("ValueError: image has 4 channels, but only 3 channels are supported", False),
+    ("ValueError: sample 5 on device 0 has 4 columns, only 3 found", False),
+    ("RuntimeError: only 2 GPUs are visible, 8 are required", True),
+    ("ValueError: 8 GPUs are requested, but only 4 are available", True),
+    ("ValueError: No slot '9' specified on host 'n1', only has 8 slots", True),
+])  # fmt: skip
+def test_too_few_needs_a_noun_of_the_layout(last: str, *, is_layout: bool) -> None:
+    """A number that is too low is explained by the layout only if it counts cards, processes or nodes."""
+    found = explain_traceback("/w/train.py", "check(frob)", last)
+
+    assert (found.name == "exceptions.too_few") == is_layout
+
+
+@pytest.mark.parametrize(
+    ("source", "is_vocabulary"),
+    [("return torch.embedding(weight, input)", True), ("x = x.index_select(0, kept)", False)],
+)
+def test_index_of_an_embedding(source: str, *, is_vocabulary: bool) -> None:
+    """torch's text for an index is about the vocabulary where an embedding is looked up, or without frames."""
+    text = "IndexError: index out of range in self"
+
+    assert explain_traceback("/w/m.py", source, text).name.endswith("beyond_vocabulary") == is_vocabulary
+    assert explain_lines(text).name == "exceptions.beyond_vocabulary"
 
 
 def test_attribute_of_any_class() -> None:

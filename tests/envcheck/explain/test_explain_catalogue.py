@@ -44,6 +44,92 @@ def test_right_lines(name: str) -> None:
         assert mine[0].evidence[0].line == len(ORDINARY) + 1
 
 
+def test_titles_take_codes_from_the_log() -> None:
+    """No title states a code of its entry: other lines of the entry may have another one, or none."""
+    stated = {
+        name: entry.says
+        for name, entry in ENTRIES.items()
+        if re.search(r"\((?:\w+ )?-?[A-Z]{0,2}\d{2,}\b[^()]*\)", entry.says)
+        or any(code in entry.says for code in entry.codes if re.search(r"\d", code))
+    }
+
+    assert not stated
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        (
+            "RuntimeError: aclInit failed, error code is 500001",
+            "CANN could not initialize its compiler or an operator (500001)",
+        ),
+        (
+            "RuntimeError: SetPrecisionMode:x NPU function error: y",
+            "CANN could not initialize its compiler or an operator",
+        ),
+        ("Error: EI0014: the rank table is invalid", "Invalid rank table (EI0014)"),
+        ("requests.exceptions.HTTPError: 404 Client Error: Not Found", "The hub has no such file or repository (404)"),
+        ("EntryNotFoundError: no such file", "The hub has no such file or repository"),
+    ],
+)
+def test_code_in_a_title_is_that_of_the_line(line: str, title: str) -> None:
+    """The title has the code of the line, and none if the line has none."""
+    assert explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0].description == title
+
+
+SCHEDULING = "  Warning  FailedScheduling  3m  default-scheduler  0/5 nodes are available: "
+REASONS = [
+    "2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }",
+    "1 node(s) didn't match Pod's node affinity/selector, 2 Insufficient huawei.com/Ascend910, 2 Insufficient cpu",
+    "1 node(s) were unschedulable, 4 node(s) had untolerated taint {node.kubernetes.io/unreachable: }",
+]
+
+
+@pytest.mark.parametrize("reasons", REASONS)
+@pytest.mark.parametrize(
+    "end", ["", ".", ". preemption: 0/5 nodes are available: 5 Preemption is not helpful.", '." pod="a/b"']
+)
+def test_each_reason_of_the_scheduler_is_named(reasons: str, end: str) -> None:
+    """All reasons of a line are in the title, each with its number of nodes, and nothing after them."""
+    title = (
+        explainer.build_report([explainer._scan_lines("log", [SCHEDULING + reasons + end])]).diagnoses[0].description
+    )
+
+    assert title.endswith(": " + reasons)
+
+
+NO_ARCHITECTURE = "NVIDIA B200 with CUDA capability sm_100 is not compatible with the current PyTorch installation."
+NAN = "a.cu:112: block: [0,0,0], thread: [0,0,0] Assertion `probability tensor contains either `inf`, `nan`` failed."
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "cause"),
+    [
+        (NAN, "RuntimeError: CUDA error: device-side assert triggered", "training.nan_stop"),
+        (NAN, "RuntimeError: CUDA error: unspecified launch failure", "training.nan_stop"),
+        (NAN, "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED", "training.nan_stop"),
+        (f"UserWarning: {NO_ARCHITECTURE}", "RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR", "cuda.arch"),
+        (f"UserWarning: {NO_ARCHITECTURE}", "ImportError: undefined symbol: __nvJitLinkComplete_12_4", "cuda.arch"),
+        ("ImportError: undefined symbol: __nvJitLinkComplete_12_4", NO_ARCHITECTURE, "cuda.arch"),
+    ],
+)
+def test_cause_of_a_later_error_of_the_card(first: str, then: str, cause: str) -> None:
+    """What a kernel or a warning states about values or architectures is the cause of a general error of the card."""
+    found = explainer.build_report([explainer._scan_lines("log", [first, "Running", then])]).diagnoses
+
+    assert (found[0].name, found[0].kind, found[0].caused_by) == (cause, "cause", "")
+    assert [one.caused_by for one in found[1:]] == [cause]
+
+
+def test_warning_without_a_failure_stays_one() -> None:
+    """A warning from which no failure of the log follows is not its cause."""
+    lines = [f"UserWarning: {NO_ARCHITECTURE}", "OSError: [Errno 28] No space left on device"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert [one.kind for one in found if one.name == "cuda.arch"] == ["warning"]
+    assert found[0].name != "cuda.arch"
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_words_without_what_the_line_names(name: str) -> None:
     """Texts are complete even if the line lacks their values."""
