@@ -149,7 +149,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         quant=choose_quantised_base(asked, method, f, machine.device, trains_all),
         flash=asked.get("flash", True),
         fused_loss=asked["fused_loss"] if asked.get("fused_loss") is not None else f.name == "paddle",
-        sequence_parallel=layout.tp > 1 and asked.get("sequence_parallel") not in (False, 0),
+        sequence_parallel=None if asked.get("sequence_parallel") is None else bool(asked["sequence_parallel"]),
         optimizer=optimizer,
         meter="smi",
         assumed=tuple(assumed),

@@ -312,6 +312,19 @@ def read_recompute(reader: ValueReader) -> str:
     return reader.add_default("recompute")
 
 
+def find_sequence_parallelism(reader: ValueReader) -> bool | None:
+    """Return whether tensor parallel ranks split the sequence; None if nothing decides it.
+
+    A default of the framework decides it for a tensor parallel job alone: of others it is no choice of the user.
+    """
+    given = reader.table.is_enabled("sequence_parallel")
+    default = reader.kit.values.get("sequence_parallel")
+    degree = reader.find_number("tp")
+    if given is not None or default is None:
+        return given
+    return default == "true" if degree is not None and degree[0] > 1 else None
+
+
 def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adapter: bool) -> dict[str, str | int]:
     """Return what the planner takes of the values; unknown ones are left out."""
     found: dict[str, str | int] = {}
@@ -330,8 +343,8 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["sharding"] = sharding.stage
     if sharding.offload:
         found["offload"] = sharding.offload
-    if reader.kit.planner == "megatron":
-        found["sequence_parallel"] = int(bool(reader.table.is_enabled("sequence_parallel")))
+    if (splits := find_sequence_parallelism(reader)) is not None:
+        found["sequence_parallel"] = int(splits)
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()
     if optimizer in option_words.OPTIMIZERS:
         found["optimizer"] = optimizer

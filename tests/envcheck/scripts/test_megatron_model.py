@@ -11,6 +11,7 @@ from envcheck.core.model import Status
 from envcheck.lint import linter
 from envcheck.scripts import source_file
 from envcheck.scripts.jobs.own_job_reader import read_file_job
+from launch.catalogue.framework_options import list_framework_options
 from launch.planner import machines, verdict
 from launch.planner.reductions import list_single_changes
 from launch.planner.resolve import build_planned_job, pick_model
@@ -108,3 +109,43 @@ def test_sequence_parallelism(options: str, is_split: bool, tmp_path: Path) -> N
     assert job.sequence_parallel is is_split
     assert len(changed) == (0 if is_split else 1)
     assert all(verdict.find_peak(other) < verdict.find_peak(job) for other in changed)
+
+
+def test_a_tensor_degree_brings_sequence_parallelism_as_an_option(tmp_path: Path) -> None:
+    """Megatron splits the sequence only with its option: a change that reckons with it has it among its options."""
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B}\n")
+    own = read_file_job(str(tmp_path / "run.sh"), (), {})
+    machine = machines.build_described_machine("nvidia", 8, 80)
+    job = build_planned_job(machine, own.model, own.method, {**own.plan, "framework": own.framework})
+
+    changes = {
+        added["--tp"]: (list_framework_options(job.framework.name, added, 8), other)
+        for _, added, other in list_single_changes(job)
+        if "--tp" in added
+    }
+
+    options, changed = changes["4"]
+    assert options == ["--tensor-model-parallel-size 4", "--sequence-parallel"]
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{LLAMA_3_8B} {' '.join(options)}\n")
+    followed = read_file_job(str(tmp_path / "run.sh"), (), {})
+    again = build_planned_job(machine, followed.model, followed.method, {**followed.plan, "framework": own.framework})
+    assert verdict.find_peak(again) == verdict.find_peak(changed)
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "is_split"),
+    [
+        ("megatron sft", "--tensor_model_parallel_size 2", False),
+        ("megatron sft", "--tensor_model_parallel_size 2 --sequence_parallel false", False),
+        ("megatron sft", "--tensor_model_parallel_size 2 --sequence_parallel true", True),
+        ("erniekit train", "--tensor_parallel_degree 4 --sequence_parallel False", False),
+        ("erniekit train", "--tensor_parallel_degree 4 --sequence_parallel True", True),
+        ("paddleformers-cli train", "--tensor_model_parallel_size 4", False),
+    ],
+)
+def test_sequence_parallelism_of_other_frameworks(command: str, options: str, is_split: bool, tmp_path: Path) -> None:
+    """Every framework with the option has it read; without the option none splits the sequence."""
+    text = f"#!/bin/bash\n{command} --model Qwen/Qwen2.5-7B-Instruct {options}\n"
+    (tmp_path / "run.sh").write_text(text)
+
+    assert bool(read_file_job(str(tmp_path / "run.sh"), (), {}).plan["sequence_parallel"]) is is_split
