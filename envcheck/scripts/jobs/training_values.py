@@ -14,6 +14,7 @@ from envcheck.scripts import megatron_model
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, list_values
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
+from envcheck.scripts.megatron_model import ModelOptions
 from launch.catalogue import models
 from launch.catalogue.model_fields import Field, render_fields
 from launch.planner import option_words
@@ -38,8 +39,12 @@ class ShardingValues:
 def read_model(reader: ValueReader, files: JobFiles) -> str:
     """Read the model; return the planner's name of it, its folder or its dimensions; "" if the planner does not know
     it."""
-    if fields := megatron_model.read_model_fields(lambda name: _read_option(reader.table, name)):
-        return _add_dimensions(reader, fields)
+    described = megatron_model.read_model_options(lambda name: _read_option(reader.table, name))
+    if described.unreadable or described.impossible:
+        _add_flaw(reader, described)
+        return ""
+    if described.fields:
+        return _add_dimensions(reader, described.fields)
     text = reader.read_text("model")
     if not text:
         return ""
@@ -49,7 +54,20 @@ def read_model(reader: ValueReader, files: JobFiles) -> str:
     return find_planner_model(text)
 
 
-def _add_dimensions(reader: ValueReader, fields: dict[str, Field]) -> str:
+def _add_flaw(reader: ValueReader, described: ModelOptions) -> None:
+    """Add the model whose options have an unknown value, or leave no layer."""
+    name = described.unreadable or described.impossible
+    found = reader.table.find(name)
+    place = reader.place(found.where if found is not None else "")
+    if described.impossible:
+        words = _("{place}: {option} leaves no layer", place=place, option=name)
+        reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, name, is_invalid=True))
+        return
+    words = _("{place}: value of {option} is unknown", place=place, option=name)
+    reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, name))
+
+
+def _add_dimensions(reader: ValueReader, fields: Mapping[str, Field]) -> str:
     """Add the model that the options describe; return its dimensions as the planner reads them, "" if nothing says how
     large its vocabulary is."""
     first = reader.table.find("num_layers")

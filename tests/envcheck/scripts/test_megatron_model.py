@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.core.lint.own_job import OwnJob
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
 from envcheck.lint import linter
@@ -149,3 +150,74 @@ def test_sequence_parallelism_of_other_frameworks(command: str, options: str, is
     (tmp_path / "run.sh").write_text(text)
 
     assert bool(read_file_job(str(tmp_path / "run.sh"), (), {}).plan["sequence_parallel"]) is is_split
+
+
+def read_model_job(options: str, folder: Path) -> OwnJob:
+    """Return the job of a script with these options."""
+    (folder / "run.sh").write_text(f"#!/bin/bash\n{TORCHRUN}{options}\n")
+    return read_file_job(str(folder / "run.sh"), (), {})
+
+
+@pytest.mark.parametrize(
+    ("frequency", "first"),
+    [("'([0]*3+[1]*57)'", 3), ("[0]*3+[1]*57", 3), ("'3*[0] + [1]*57'", 3), ("'([0,1]*30)'", 30), ("2", 30), ("1", 0)],
+)
+def test_mixture_layers_as_a_list(frequency: str, first: int, tmp_path: Path) -> None:
+    """Megatron evaluates the frequency as an expression of lists, a mixture for each 1."""
+    text = QWEN3_30B_A3B.replace("--num-layers 48", "--num-layers 60")
+    job = read_model_job(f"{text} --moe-layer-freq {frequency}", tmp_path)
+
+    moe = pick_model(job.model).moe
+    assert moe is not None
+    assert moe.first_dense == first
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (QWEN3_30B_A3B + " --moe-layer-freq '[1]*9'", "moe_layer_freq"),
+        (QWEN3_30B_A3B + " --moe-layer-freq '[2]*48'", "moe_layer_freq"),
+        (QWEN3_30B_A3B + f" --moe-layer-freq '{'+'.join(['[1]*9999'] * 999)}'", "moe_layer_freq"),
+        (QWEN3_30B_A3B + " --moe-layer-freq \"$(cat freq)\"", "moe_layer_freq"),
+        (LLAMA_3_8B.replace("--num-query-groups 8", "--num-query-groups $GROUPS_OF_QUERIES"), "num_query_groups"),
+        (LLAMA_3_8B.replace("--ffn-hidden-size 14336", "--ffn-hidden-size 14k"), "ffn_hidden_size"),
+        (LLAMA_3_8B.replace("--padded-vocab-size 128256", "--vocab-size $SIZE --tokenizer-model llama-3-8b"),
+         "vocab_size"),
+        (LLAMA_3_8B + " --noop-layers $NOOP", "noop_layers"),
+        (LLAMA_3_8B.replace("--num-layers 32", "--num-layers 999999999"), "num_layers"),
+    ],
+)  # fmt: skip
+def test_a_given_but_unknown_dimension(options: str, name: str, tmp_path: Path) -> None:
+    """No default replaces a value that is given: the model is unknown, and the option named."""
+    job = read_model_job(options, tmp_path)
+
+    assert job.model == ""
+    assert [(value.option, name in str(value.where)) for value in job.values if value.name == "model"] == [(name, True)]
+
+
+def test_grouped_queries_without_a_number(tmp_path: Path) -> None:
+    """Megatron's default is one group."""
+    job = read_model_job(LLAMA_3_8B.replace("--num-query-groups 8", ""), tmp_path)
+
+    assert pick_model(job.model).kv_heads == 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "option"),
+    [("--num-layers 4 --noop-layers 0,1,2,3", "noop_layers"), ("--num-layers 0", "num_layers")],
+)
+def test_options_that_leave_no_layer(layers: str, option: str, tmp_path: Path) -> None:
+    """The job is invalid, with the line of the option."""
+    job = read_model_job(LLAMA_3_8B.replace("--num-layers 32", layers), tmp_path)
+
+    assert job.model == ""
+    (invalid,) = job.list_invalid()
+    assert invalid.option == option
+    assert str(invalid.where) == f"{tmp_path / 'run.sh'}:2: {option} leaves no layer"
+
+
+def test_layers_without_effect_beyond_the_last_do_not_count(tmp_path: Path) -> None:
+    """Only those of the model are taken away."""
+    job = read_model_job(LLAMA_3_8B + " --noop-layers 31,32,31", tmp_path)
+
+    assert pick_model(job.model).layers == 31
