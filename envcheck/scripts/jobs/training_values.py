@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import JobValue, ValueState
 from envcheck.core.lint.script_model import UNKNOWN
 from envcheck.core.messages import _
@@ -16,7 +17,7 @@ from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
 from envcheck.scripts.megatron_model import ModelOptions
 from launch.catalogue import models
-from launch.catalogue.model_fields import Field, render_fields
+from launch.catalogue.model_fields import Field, parse_model_fields, render_fields
 from launch.planner import option_words
 
 _STAGE = re.compile(r"(?:zero|z|stage)[-_]?([0-3])", re.IGNORECASE)
@@ -79,8 +80,15 @@ def _add_dimensions(reader: ValueReader, fields: Mapping[str, Field]) -> str:
             reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, megatron_model.VOCABULARY[0]))
             return ""
         fields = {**fields, "vocab_size": models.load_model(tokenizer).vocab}
-    reader.add_read("model", f"num_layers {fields['num_layers']}, hidden_size {fields['hidden_size']}", place)
-    return render_fields(fields)
+    text = render_fields(fields)
+    try:
+        parse_model_fields(text, place)
+    except UsageError as error:
+        reader.values.append(JobValue("model", "", ValueState.UNKNOWN, error.message, "num_layers", is_invalid=True))
+        return ""
+    shown = f"num_layers {fields['num_layers']}, hidden_size {fields['hidden_size']}"
+    reader.values.append(JobValue("model", shown, ValueState.READ, place, "num_layers"))
+    return text
 
 
 def _read_option(table: OptionTable, name: str) -> str | None:

@@ -221,3 +221,12 @@ def test_layers_without_effect_beyond_the_last_do_not_count(tmp_path: Path) -> N
     job = read_model_job(LLAMA_3_8B + " --noop-layers 31,32,31", tmp_path)
 
     assert pick_model(job.model).layers == 31
+
+
+def test_impossible_sizes(tmp_path: Path) -> None:
+    """Options that no model can have are invalid, at the line of the script."""
+    job = read_model_job(LLAMA_3_8B.replace("--num-query-groups 8", "--num-query-groups 64"), tmp_path)
+
+    (invalid,) = job.list_invalid()
+    assert job.model == ""
+    assert str(invalid.where) == f"{tmp_path / 'run.sh'}:2: num_key_value_heads is 64"
