@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +17,9 @@ from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOptio
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
 from envcheck.scripts.megatron_model import ModelOptions
-from launch.catalogue import models
+from launch.catalogue import frameworks, models
 from launch.catalogue.model_fields import Field, parse_model_fields, render_fields
-from launch.planner import option_words
+from launch.planner import option_words, resolve
 
 _STAGE = re.compile(r"(?:zero|z|stage)[-_]?([0-3])", re.IGNORECASE)
 _OFFLOAD = re.compile(r"offload|cpu_adam", re.IGNORECASE)
@@ -189,23 +190,42 @@ def read_precision(reader: ValueReader, accelerate: OptionTable) -> str:
     return reader.add_unknown("precision")
 
 
-def read_sharding(reader: ValueReader, files: JobFiles, accelerate: OptionTable, cwd: str) -> ShardingValues:
-    """Read ZeRO stage and offload, from DeepSpeed's file, accelerate's, or the framework's own options."""
+def read_sharding(
+    reader: ValueReader, files: JobFiles, accelerate: OptionTable, cwd: str, devices: int | None
+) -> ShardingValues:
+    """Read ZeRO stage and offload, from DeepSpeed's file, accelerate's, or the framework's own options.
+
+    `devices` are those of all nodes, None if they are those of the machine.
+    """
     found = (
         _read_deepspeed(reader.table, files, cwd)
         or _read_accelerate(reader.table, accelerate)
         or _read_framework_sharding(reader.table)
     )
     if found is None:
-        add = reader.add_read if reader.kit.title else reader.add_assumed
-        add("sharding", "none", _("no option of ZeRO, FSDP or sharding"))
-        is_replicated = reader.kit.planner == "megatron"  # other frameworks may shard without an option
-        return _read_offload(reader, ShardingValues("none" if is_replicated else ""))
+        return _read_offload(reader, _assume_sharding(reader, devices))
     if not found.stage:
         reader.add_unknown("sharding", reader.place(found.where))
     else:
         reader.add_read("sharding", found.stage, found.where)
     return _read_offload(reader, found)
+
+
+def _assume_sharding(reader: ValueReader, devices: int | None) -> ShardingValues:
+    """Add the sharding of a job without an option of it: none, or what the planner assumes of its framework."""
+    words = _("no option of ZeRO, FSDP or sharding")
+    if reader.kit.planner == "megatron":  # other frameworks may shard without an option
+        reader.add_read("sharding", "none", words)
+        return ShardingValues("none")
+    framework = frameworks.find_framework(reader.kit.planner)
+    split = math.prod(found[0] for name in ("tp", "pp") if (found := reader.find_number(name)))
+    replicas = 2 if devices is None else devices // max(1, split)
+    scheme = resolve.assume_sharding(framework, replicas) if framework else "none"
+    if scheme != "none" or not reader.kit.title:
+        reader.add_assumed("sharding", option_words.SHARDING_NAMES[scheme], words)
+    else:
+        reader.add_read("sharding", "none", words)
+    return ShardingValues()
 
 
 # Options that save memory in ways that the planner does not know: what does not fit may fit with them.

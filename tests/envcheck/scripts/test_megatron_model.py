@@ -14,6 +14,7 @@ from envcheck.scripts import source_file
 from envcheck.scripts.jobs.own_job_reader import read_file_job
 from launch.catalogue.framework_options import list_framework_options
 from launch.planner import machines, verdict
+from launch.planner.option_words import SHARDING_NAMES
 from launch.planner.reductions import list_single_changes
 from launch.planner.resolve import build_planned_job, pick_model
 
@@ -230,3 +231,26 @@ def test_impossible_sizes(tmp_path: Path) -> None:
     (invalid,) = job.list_invalid()
     assert job.model == ""
     assert str(invalid.where) == f"{tmp_path / 'run.sh'}:2: num_key_value_heads is 64"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "options", "shown"),
+    [
+        ("NPROC_PER_NODE=4", "", ("stage1", "assumed")),
+        ("NPROC_PER_NODE=4", "--tensor_model_parallel_size 4", ("none", "read")),
+        ("NPROC_PER_NODE=4", "--use_distributed_optimizer true", ("stage1", "read")),
+    ],
+)
+def test_sharding_that_the_planner_assumes(prefix: str, options: str, shown: tuple[str, str], tmp_path: Path) -> None:
+    """What is read of a job does not contradict its plan: an open stage is shown as the planner assumes it."""
+    (tmp_path / "run.sh").write_text(
+        f"#!/bin/bash\n{prefix} megatron sft --model Qwen/Qwen2.5-7B-Instruct --max_length 2048 {options}\n"
+    )
+    own = read_file_job(str(tmp_path / "run.sh"), (), {})
+    machine = machines.build_described_machine("nvidia", 4, 80)
+    job = build_planned_job(machine, own.model, own.method, {**own.plan, "framework": own.framework})
+    value = own.find_value("sharding")
+
+    assert value is not None
+    assert (value.value, value.state.value) == shown
+    assert SHARDING_NAMES[job.sharding] == shown[0]
