@@ -44,7 +44,7 @@ _LATENT: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class DescribedModel:
     """The model that options describe; no `fields` without its basic dimensions.
 
     `vocab_size` is missing if it is the tokenizer's.  `unreadable`: the option of a dimension that is given but cannot
@@ -60,17 +60,17 @@ class _UnreadableOptionError(Exception):
     """An option of a dimension is given, but its value is not known."""
 
 
-def read_model_options(read: OptionReader) -> ModelOptions:
+def read_model_options(read: OptionReader) -> DescribedModel:
     """Return the model that the options describe."""
     if any(read(name) is None for name in REQUIRED):
-        return ModelOptions()
+        return DescribedModel()
     try:
         fields = _read_fields(read)
     except _UnreadableOptionError as error:
-        return ModelOptions(unreadable=str(error))
+        return DescribedModel(unreadable=str(error))
     if int(fields["num_layers"]) < 1:
-        return ModelOptions(impossible="num_layers" if read("noop_layers") is None else "noop_layers")
-    return ModelOptions(fields)
+        return DescribedModel(impossible="num_layers" if read("noop_layers") is None else "noop_layers")
+    return DescribedModel(fields)
 
 
 def _read_fields(read: OptionReader) -> dict[str, Field]:
@@ -139,9 +139,9 @@ def _evaluate_list(text: str) -> list[int]:
 
 def _evaluate_node(node: ast.expr) -> list[int]:
     if isinstance(node, ast.List):
-        found = [each.value for each in node.elts if isinstance(each, ast.Constant) and each.value in (0, 1)]
+        found = [int(each.value == 1) for each in node.elts if isinstance(each, ast.Constant) and each.value in (0, 1)]
         if len(found) == len(node.elts):
-            return [int(kind) for kind in found]
+            return found
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         both = [*_evaluate_node(node.left), *_evaluate_node(node.right)]
         if len(both) <= MAX_LAYERS:

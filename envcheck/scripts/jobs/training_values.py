@@ -16,7 +16,7 @@ from envcheck.scripts import megatron_model
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, list_values
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
-from envcheck.scripts.megatron_model import ModelOptions
+from envcheck.scripts.megatron_model import DescribedModel
 from launch.catalogue import frameworks, models
 from launch.catalogue.model_fields import Field, parse_model_fields, render_fields
 from launch.planner import option_words, resolve
@@ -56,7 +56,7 @@ def read_model(reader: ValueReader, files: JobFiles) -> str:
     return find_planner_model(text)
 
 
-def _add_flaw(reader: ValueReader, described: ModelOptions) -> None:
+def _add_flaw(reader: ValueReader, described: DescribedModel) -> None:
     """Add the model whose options have an unknown value, or leave no layer."""
     name = described.unreadable or described.impossible
     found = reader.table.find(name)
