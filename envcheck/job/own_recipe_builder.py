@@ -15,6 +15,7 @@ from envcheck.job.select import find_local_device
 from installers.recipes.own_recipe import OwnRecipe
 from installers.recipes.recipe import Hardware, RecipeJob
 from launch.catalogue import devices
+from launch.catalogue.model_fields import has_fields, parse_model_fields
 
 TITLE_LENGTH = 60
 OPTION_WORDS = ("swift", "megatron-swift", "axolotl")  # whose commands take --name value after a file, not name=value
@@ -38,14 +39,14 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
     settled = own.settle_values(given)
     settled = replace(settled, values=tuple(_fill_value(value, chosen, cards) for value in settled.values))
     method = own.find_value("method")
-    model = own.find_value("model")
     title = shlex.join(own.argv)
     return OwnRecipe(
         name=own.name,
         title=title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 3]}...",
         device=chosen,
         framework=own.framework,
-        models=(own.model or (model.value if model else "") or UNKNOWN_NAME,),
+        models=(name_model(own),),
+        dimensions=own.model if has_fields(own.model) else "",
         hardware=Hardware(product="", memory_gib=LEAST_GIB),
         jobs=(
             RecipeJob(
@@ -67,6 +68,14 @@ def build_own_recipe(own: OwnJob, facts: Facts, device: str = "auto", count: int
         ),
         own=settled,
     )
+
+
+def name_model(own: OwnJob) -> str:
+    """Return the model's name in the catalogue, its folder or what the job calls it; the size of a nameless one."""
+    value = own.find_value("model")
+    if has_fields(own.model):
+        return parse_model_fields(own.model).name
+    return own.model or (value.value if value else "") or UNKNOWN_NAME
 
 
 def add_settings(own: OwnJob, settings: Sequence[str]) -> OwnJob:

@@ -38,6 +38,7 @@ def render_recipe(recipe: OwnRecipe, name: str) -> str:
         "framework": recipe.framework or "own",
     }
     head |= {"models": list(recipe.models), "source": own.source, "workdir": str(Path.cwd())}
+    head |= {"dimensions": recipe.dimensions} if recipe.dimensions else {}
     head |= {"own_environment": True}
     table: dict[str, Any] = {"method": job.method, "title": recipe.title, "nodes": job.nodes}
     table |= {"cards": job.cards, "processes": job.processes, "port": _find_port(own)}

@@ -294,7 +294,8 @@ class Recipe:
 
     `prepend` extends path variables (PYTHONPATH) at the front, after `scripts` were sourced; `interpreter` is the
     default for {python}; `model_path` is the folder of the weights, relative to `workdir`; `runs` is the folder for
-    runs, set if only one folder outlives the container; `documents` are the titles of the sources by short name.
+    runs, set if only one folder outlives the container; `dimensions` describe a model without a name, as fields of
+    config.json; `documents` are the titles of the sources by short name.
     `drivers` replace built-in ones of the same name; `usual`: the default recipe of its device; `like`: the recipe
     that it inherits from; `own_environment`: it runs in the environment of the user who starts it, not in one of
     envcheck's.  `prefers` is where the set-up runs best, "container" or "host", with the reason in its note;
@@ -330,6 +331,7 @@ class Recipe:
     workdir: str = ""
     runs: str = ""
     model_path: str = ""
+    dimensions: str = ""
     verify: tuple[tuple[str, ...], ...] = ()
     usual: bool = False
     own_environment: bool = False

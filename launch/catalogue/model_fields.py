@@ -7,20 +7,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, verbatim
 from launch.catalogue import model_config
 from launch.catalogue.architecture import Model
+from launch.catalogue.config_file import NAMES
+from launch.catalogue.model_config import FLAGS
 
-Field: TypeAlias = "int | bool | str"
+Field: TypeAlias = "int | float | bool | str"
 EXAMPLE = "num_layers=32,hidden_size=4096,num_attention_heads=32,intermediate_size=11008,vocab_size=32000"
 _FIELD = re.compile(r"([a-z]\w*)=([\w.+-]+)")
+_BASIC = frozenset((*NAMES["layers"], *NAMES["hidden"]))
+_OF_TOWERS = ("embed", "patch", "temporal", "channels", "merge", "image", "position_count")
+# Further keys that model_config and families read; those of layer kinds and rope_parameters have no plain values.
+_MORE = ("model_type", "hidden_act", "activation_function", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+         "is_moe", "new_decoder_architecture", "use_parallel_residual", "final_logit_softcapping",
+         "attn_logit_softcapping", "rotary_pct", "partial_rotary_factor")  # fmt: skip
+_KEYS = frozenset((*FLAGS, *_MORE, *(key for word, keys in NAMES.items() if word not in _OF_TOWERS for key in keys)))
 _WORDS = {"true": True, "false": False}
 
 
 def has_fields(name: str) -> bool:
-    """Return whether the name of a model is a list of fields."""
-    return _FIELD.match(name) is not None
+    """Return whether the name of a model is a list of fields: one of them is a basic dimension."""
+    keys = {part.partition("=")[0].strip() for part in name.split(",") if "=" in part}
+    return not keys.isdisjoint(_BASIC)
 
 
 def render_fields(fields: Mapping[str, Field]) -> str:
@@ -28,15 +39,29 @@ def render_fields(fields: Mapping[str, Field]) -> str:
     return ",".join(f"{key}={str(value).lower()}" for key, value in fields.items())
 
 
-def parse_model_fields(name: str) -> Model:
-    """Return the model of a list of fields; UsageError for an invalid one."""
+def parse_model_fields(name: str, where: str = "--model") -> Model:
+    """Return the model of a list of fields; UsageError for an invalid one.  `where` is its place in messages."""
     found = [_FIELD.fullmatch(part) for part in name.split(",")]
     if None in found:
         raise UsageError(_("invalid fields of a model: {text}", text=name[:200]), verbatim(f"--model {EXAMPLE}"))
-    fields = {match[1]: _parse_value(match[2]) for match in found if match is not None}
-    model = model_config.parse_model(fields, "", "--model")
+    pairs = [(match[1], _parse_value(match[2])) for match in found if match is not None]
+    _check_keys([key for key, _unused in pairs], where)
+    model = model_config.parse_model(dict(pairs), "", where)
     return replace(model, name=f"{model.layers}x{model.hidden}")
 
 
+def _check_keys(keys: list[str], where: str) -> None:
+    for key in keys:
+        if key not in _KEYS:
+            raise UsageError(
+                _("{where}: unknown field {key}", where=where, key=key[:60]),
+                suggestions.suggest(key, _KEYS, _("use fields of config.json: {fields}", fields=EXAMPLE)),
+            )
+        if keys.count(key) > 1:
+            raise UsageError(_("{where}: {key} is given twice", where=where, key=key), _("specify it once"))
+
+
 def _parse_value(text: str) -> Field:
-    return int(text) if re.fullmatch(r"\d{1,12}", text) else _WORDS.get(text, text)
+    if re.fullmatch(r"\d{1,12}", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"\d{1,12}\.\d{1,12}", text) else _WORDS.get(text, text)

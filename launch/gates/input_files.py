@@ -11,7 +11,6 @@ from envcheck.job.command import TrainingCommand
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import TALKS
 from installers.recipes.own_recipe import find_own_job
-from launch.catalogue.model_fields import has_fields
 from launch.gates.context import GateContext
 from launch.gates.results import block_if_unreachable, build_finding, build_not_applicable, build_ok
 from launch.gates.stage_question import CONFIG, find_trained_folders, is_data_file
@@ -221,7 +220,7 @@ def check_weight_values(s: GateContext) -> Finding:
 def check_model(s: GateContext) -> Finding:
     """The model folder is complete: index and headers of all shards agree."""
     folders = [path.rpartition("/")[0] for path in s.command.requires if path.endswith("/config.json")]
-    if not folders and any(has_fields(name) for name in s.recipe.models):
+    if not folders and s.recipe.dimensions:
         return build_not_applicable("gate.model", _("the options of the job describe the model"))
     if not folders:
         return build_not_applicable("gate.model", _("the framework downloads the model"))

@@ -284,4 +284,4 @@ def checkpoint_bytes(job: PlannedJob) -> float:
     2 h (4 h if the residual stream is fp32), divided by T with sequence parallelism.
     """
     stream = 2 * C if is_lifted(job) or casts_weights(job) else C
-    return stream * job.model.hidden / (job.layout.tp if job.sequence_parallel else 1)
+    return stream * job.model.hidden / (job.layout.tp if job.splits_sequence else 1)

@@ -58,7 +58,7 @@ def _split_copies(job: PlannedJob, inputs: float, between: float, divided: float
     The adapters of Megatron's frameworks keep the gathered input for the gradient of the first factor
     (megatron.core and NeMo, ParallelLinearAdapter).
     """
-    gathered = job.sequence_parallel and "dist_opt" in job.framework.sharded
+    gathered = job.splits_sequence and "dist_opt" in job.framework.sharded
     return SavedActivations(whole=between + inputs * (not gathered), fixed=inputs * gathered, divided=divided)
 
 

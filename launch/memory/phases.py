@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import mark
-from launch.memory import GIB, meter
+from launch.memory import GIB, meter, offloaded
 from launch.memory.planned_job import PlannedJob
 from launch.memory.stage_parts import StageParts, build_stage_parts
 from launch.memory.states import ModelStates
@@ -75,12 +75,11 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
     if job.sharding == "zero1" and job.trains_all and not takes_one_batch(job):
-        step = replace(
-            step, gradients=0.0 if job.offload else step.gradients / job.layout.dense_shards
-        )  # its own partition
+        own_partition = step.gradients / job.layout.dense_shards
+        step = replace(step, gradients=0.0 if offloaded.steps_on_host(job) else own_partition)
     whole = p.accumulated > 0
     early = (frees_gradients(job) and not fused_step) or whole
-    fewer = 0.0 if job.offload else p.adapter_gradients
+    fewer = 0.0 if offloaded.steps_on_host(job) else p.adapter_gradients
     forward = replace(now, gradients=0.0, adapter_steps=max(0.0, now.adapter_steps - fewer)) if early else now
     return (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),

@@ -102,7 +102,8 @@ class PlannedJob:
     or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
     moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
     (launch/memory/open_inputs.py).  `framework_known`: it is not
-    planned like another one because none, or an unknown one, was named.
+    planned like another one because none, or an unknown one, was named.  `sequence_parallel`: None if the job neither
+    asks for it nor excludes it.
     """
 
     model: Model
@@ -130,7 +131,7 @@ class PlannedJob:
     flash: bool = True
     half: bool = False
     fused_loss: bool = False
-    sequence_parallel: bool = False
+    sequence_parallel: bool | None = None
     dropout: float = 0.0
     compiled: bool = False
     optimizer: str = "adamw"
@@ -147,11 +148,10 @@ class PlannedJob:
         """Whether every setting of the training is known; assumptions about the machine and its layout are not such."""
         return self.framework_known and all(is_assumption_about(text, *OF_MACHINE) for text in self.assumed)
 
-    def change_layout(self, layout: ParallelLayout) -> PlannedJob:
-        """Return the job with another layout; a tensor parallel one splits the sequence too, unless this job's does
-        not."""
-        is_split = layout.tp > 1 and (self.sequence_parallel or self.layout.tp == 1)
-        return replace(self, layout=layout, sequence_parallel=is_split)
+    @property
+    def splits_sequence(self) -> bool:
+        """Whether tensor parallel ranks split the norms by tokens, too: they do unless the job excludes it."""
+        return self.layout.tp > 1 and self.sequence_parallel is not False
 
     @cached_property
     def kernels(self) -> Kernels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launch.memory import offloaded
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import bytes_per_parameter
@@ -65,7 +66,7 @@ def gradient_partition_bytes(job: PlannedJob, trained: float) -> float:
     The buffer for the whole partition is allocated then, also if there are gradients of earlier micro batches
     (stage_1_and_2.py, copy_grads_in_partition); those of stage 1, which are whole, have moved into one bucket.
     """
-    if job.sharding not in ("zero1", "zero2") or not job.trains_all or job.offload:
+    if job.sharding not in ("zero1", "zero2") or not job.trains_all or offloaded.steps_on_host(job):
         return 0.0
     whole = job.sharding == "zero1" and (job.grad_accum or 1) > 1
     moved = job.precision.gradient * min(trained, first_bucket(job)) if whole else 0.0

@@ -81,7 +81,7 @@ def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
     start = parameter_shares.first_layer(m.layers, x.pp, stage)
     mine = range(start, start + parameter_shares.split_layers(m.layers, x.pp)[stage])
     kinds = {moe: activations.layer_activations(job, moe) for moe in {m.is_moe_layer(i) for i in mine}}
-    sets = {moe: kind.bytes_on_card(x.tp, job.sequence_parallel) * job.tokens for moe, kind in kinds.items()}
+    sets = {moe: kind.bytes_on_card(x.tp, job.splits_sequence) * job.tokens for moe, kind in kinds.items()}
     again = count_recomputed_layers(job, len(mine))
     check = activations.checkpoint_bytes(job) * job.tokens * again
     check = check * count_resident_layers(job, again) / max(1, again)

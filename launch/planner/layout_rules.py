@@ -300,7 +300,7 @@ def check_lengths(job: PlannedJob, names: Names) -> Iterator[Message]:
             name=m.name,
             max_positions=m.max_positions,
         )
-    if job.sequence_parallel and job.seq_len % x.tp:
+    if job.splits_sequence and job.seq_len % x.tp:
         yield _(
             "{seq_len_name} {seq_len}: sequence parallelism needs a multiple of {tp_name} {tp}",
             seq_len_name=names["seq_len"],

@@ -16,7 +16,6 @@ from envcheck.core.model import diagnose
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue import devices, frameworks, models
-from launch.catalogue.model_fields import has_fields
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, advice, machines, recipe_layout, resolve, search, verdict
 from launch.planner import card_verdicts as planner_cards
@@ -125,11 +124,13 @@ def format_plan_command(plan: LaunchPlan, name: str, method: str) -> str:
 
 
 def find_catalogue_model(recipe: Recipe) -> str | None:
-    """Return the recipe's model in the catalogue, by its exact name without publishers' suffixes, its folder, or its
-    dimensions."""
+    """Return the recipe's model as the planner reads it: its dimensions, its exact name in the catalogue without
+    publishers' suffixes, or its folder."""
+    if recipe.dimensions:
+        return recipe.dimensions
     names = (models.strip_variant_suffix(name.lower()) for name in recipe.models)
     known = next((name for name in names if name in models.load_tables()), None)
-    return known or next((name for name in recipe.models if has_fields(name) or _is_model_folder(name)), None)
+    return known or next((name for name in recipe.models if _is_model_folder(name)), None)
 
 
 def _is_model_folder(name: str) -> bool:

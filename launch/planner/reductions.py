@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.messages import _, fill, join, mark
+from launch.catalogue import framework_options
 from launch.memory.open_inputs import settle_inputs
 from launch.memory.planned_job import Adapter, PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
@@ -84,7 +85,7 @@ def chunk_loss(job: PlannedJob) -> Iterator[JobChange]:
 
 def split_sequence(job: PlannedJob) -> Iterator[JobChange]:
     """Yield sequence parallelism, which takes no further card, if a tensor parallel job lacks it."""
-    if job.layout.tp > 1 and not job.sequence_parallel:
+    if job.layout.tp > 1 and not job.splits_sequence:
         yield _("sequence parallelism"), {"--sequence-parallel": ""}, replace(job, sequence_parallel=True)
 
 
@@ -157,9 +158,16 @@ def list_degree_changes(job: PlannedJob, after: int = -1) -> Iterator[JobChange]
             continue
         for value in (v for v in values if v > getattr(x, name)):
             changed: dict[str, Any] = {name: value}
-            layout = replace(x, **changed)
-            other = job.change_layout(layout)
-            yield _("{degree} {value} on the same cards", degree=name, value=value), {f"--{name}": f"{value}"}, other
+            other = replace(job, layout=replace(x, **changed))
+            options = {f"--{name}": f"{value}", **name_split_sequence(job, other)}
+            yield _("{degree} {value} on the same cards", degree=name, value=value), options, other
+
+
+def name_split_sequence(job: PlannedJob, other: PlannedJob) -> dict[str, str]:
+    """Return the option of sequence parallelism if `other` has it in contrast to `job`, and the framework sets it."""
+    option = {"--sequence-parallel": ""}
+    is_new = other.splits_sequence and not job.splits_sequence
+    return option if is_new and framework_options.has_settings(job.framework.name, option) else {}
 
 
 def shorten_samples(job: PlannedJob) -> Iterator[JobChange]:

@@ -149,7 +149,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         quant=choose_quantised_base(asked, method, f, machine.device, trains_all),
         flash=asked.get("flash", True),
         fused_loss=asked["fused_loss"] if asked.get("fused_loss") is not None else f.name == "paddle",
-        sequence_parallel=layout.tp > 1 and asked.get("sequence_parallel") not in (False, 0),
+        sequence_parallel=None if asked.get("sequence_parallel") is None else bool(asked["sequence_parallel"]),
         optimizer=optimizer,
         meter="smi",
         assumed=tuple(assumed),
@@ -212,13 +212,19 @@ def choose_sharding(asked: Mapping[str, Any], f: Framework, layout: ParallelLayo
     given = asked.get("sharding")
     if given:
         return option_words.parse_sharding(str(given), f)
-    if layout.dense_shards > 1 and "dist_opt" in f.sharded:
+    scheme = assume_sharding(f, layout.dense_shards)
+    if scheme == "dist_opt":
         assumed.append(_("sharding: optimizer states over the data-parallel group (stage1)"))
-        return "dist_opt"
-    if layout.dense_shards > 1 and "fsdp" in f.sharded and "tp" in f.degrees:
+    if scheme == "fsdp":
         assumed.append(_("sharding: FSDP over the data-parallel group ({name} default)", name=f.name))
-        return "fsdp"
-    return "none"
+    return scheme
+
+
+def assume_sharding(f: Framework, dense_shards: int) -> str:
+    """Return the sharding scheme of a job that gives none."""
+    if dense_shards > 1 and "dist_opt" in f.sharded:
+        return "dist_opt"
+    return "fsdp" if dense_shards > 1 and "fsdp" in f.sharded and "tp" in f.degrees else "none"
 
 
 def choose_recompute(asked: Mapping[str, Any], assumed: list[str]) -> Recompute:

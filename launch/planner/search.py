@@ -36,7 +36,7 @@ def format_layout_options(job: PlannedJob) -> str:
     """Return the layout as options of `envcheck plan`."""
     x = job.layout
     parts = [f"--{n} {getattr(x, n)}" for n in ("tp", "pp", "vpp", "ep", "cp") if getattr(x, n) > 1]
-    parts += ["--no-sequence-parallel"] if x.tp > 1 and not job.sequence_parallel else []
+    parts += ["--no-sequence-parallel"] if x.tp > 1 and not job.splits_sequence else []
     parts += [f"--sharding {SHARDING_NAMES[job.sharding]}"] if job.sharding != "none" or x.dense_shards > 1 else []
     parts += [f"--offload {format_offload(job)}"] if job.offload else []
     parts += [f"--recompute {job.recompute.kind}", f"--micro-batch {job.micro_batch}"]
@@ -71,7 +71,7 @@ def list_variants(job: PlannedJob, keeps_offload: bool = False) -> Iterator[Plan
     offloads = [job.offload] if keeps_offload else offloads
     samples = speed.samples_per_step(job)
     for layout in list_degree_layouts(job):
-        base = set_micro_batch(job.change_layout(layout), 1, samples)
+        base = set_micro_batch(replace(job, layout=layout), 1, samples)
         if base is None:
             continue
         schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
@@ -131,7 +131,7 @@ def find_smallest_layout(job: PlannedJob) -> PlannedJob:
     """Return the layout that needs the least memory, to show how far the job is from fitting."""
     ways = [job]
     for layout in list_degree_layouts(job):
-        base = job.change_layout(layout)
+        base = replace(job, layout=layout)
         schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
         ways += [replace(base, sharding=scheme) for scheme in schemes]
     legal_ways = [way for way in ways if not any(layout_rules.list_refusals(way))]

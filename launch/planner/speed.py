@@ -149,7 +149,7 @@ def pipeline_s(job: PlannedJob) -> float:
     x = job.layout
     if x.pp == 1:
         return 0.0
-    width = job.tokens * job.model.hidden * 2.0 / (x.tp if job.sequence_parallel else 1)
+    width = job.tokens * job.model.hidden * 2.0 / (x.tp if job.splits_sequence else 1)
     apart = x.cards // x.pp
     return 2 * x.vpp * width / min(link_bytes_per_s(job, 2, apart), link_bytes_per_s(job, x.pp, apart))
 

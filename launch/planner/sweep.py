@@ -53,8 +53,7 @@ def set_axis_value(job: PlannedJob, name: str, value: int) -> PlannedJob:
     """Return the job with one value changed."""
     if name in DEGREES:
         changed: dict[str, Any] = {name: value}
-        layout = replace(job.layout, **changed)
-        return job.change_layout(layout)
+        return replace(job, layout=replace(job.layout, **changed))
     if name == "lora-rank":
         return replace(job, adapter=replace(job.adapter, rank=value))
     if name == "memory-gib":

@@ -248,7 +248,7 @@ def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
         "framework": job.framework.name,
         "method": job.method,
         "recompute": job.recompute.kind,
-        "seq_parallel": int(job.sequence_parallel),
+        "seq_parallel": int(job.splits_sequence),
         "fused_ce": int(job.fused_loss),
     }
     values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}

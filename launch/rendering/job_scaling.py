@@ -72,7 +72,7 @@ def scale_job(recipe: Recipe, job: RecipeJob, nodes: int | None, cards: int | No
 
 def format_search_command(recipe: Recipe, job: RecipeJob, cards: int) -> str:
     """Return the command that ranks the layouts of this job on `cards` cards."""
-    model, device = next(iter(recipe.models), ""), job.device or recipe.device
+    model, device = recipe.dimensions or next(iter(recipe.models), ""), job.device or recipe.device
     named = {"--model": model, "--method": job.method, "--device": device, "--cards": f"{cards}"}
     words = [word for option, value in named.items() if value for word in (option, value)]
     return shlex.join(["envcheck", "plan", *words, "--search"])

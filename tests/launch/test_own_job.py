@@ -510,3 +510,31 @@ def test_no_device_list_is_advised_on_the_cpu(run_on: Run, programs: Path) -> No
     cards = said["job"]["own"]["values"]["cards"]
     assert (cards["value"], cards["state"]) == ("1", "assumed")
     assert "VISIBLE_DEVICES" not in json.dumps(cards)
+
+
+MEGATRON_SCRIPT = """#!/bin/bash
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 --num-attention-heads 40 \\
+  --ffn-hidden-size 13824 --swiglu --normalization RMSNorm --padded-vocab-size 32000 --seq-length 4096 \\
+  --train-iters 9 --micro-batch-size 1 --global-batch-size 8 --load checkpoints --bf16
+"""
+
+
+def test_a_model_without_a_name(run_on: Run, programs: Path) -> None:
+    """Documents show the size of a model that options describe, not the text that the planner reads."""
+    (programs / "pretrain_gpt.py").write_text("")
+    (programs / "meg.sh").write_text(MEGATRON_SCRIPT)
+
+    said = json.loads(run_on("atlas-800t-a2", "train", "meg.sh", "--dry-run", "--json").stdout)
+    created = run_on("atlas-800t-a2", "recipes", "create", "meg.sh", "--output", "mine.toml")
+
+    assert (said["model"], said["job"]["model"]) == ("40x5120", "40x5120")
+    assert said["job"]["own"]["values"]["model"]["option"] == "num_layers"
+    assert created.exit_code == 0, created.output
+    text = (programs / "mine.toml").read_text()
+    assert 'models = ["40x5120"]' in text
+    assert 'dimensions = "num_layers=40,hidden_size=5120,' in text
+    planned = [
+        json.loads(run_on("atlas-800t-a2", "plan", *words, "--json").stdout)
+        for words in (("meg.sh",), ("--recipe", "mine", "--recipes", "."))
+    ]
+    assert planned[0]["need_bytes"] == planned[1]["need_bytes"]

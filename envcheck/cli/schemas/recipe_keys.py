@@ -36,6 +36,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "workdir": "Working directory of the job; empty for the start folder.",
         "runs": "Folder for runs, if only this one outlives the container; empty otherwise.",
         "model_path": "Folder of the weights, relative to `workdir`; empty for the cache of the hub.",
+        "dimensions": "Fields of config.json that describe a model without a name; empty for one with a name.",
         "verify": "Commands that verify the installation.",
         "usual": "Whether this is the default recipe of its device.",
         "own_environment": "Whether the job runs in the environment of the user who starts it.",

@@ -103,7 +103,8 @@ class OwnJob:
 
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
-    folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
+    folder with its config.json, or its dimensions as fields of such a file; `method` the planner's name; both are "" if
+    unknown.  `cards` is None if all devices of
     the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
     """
 

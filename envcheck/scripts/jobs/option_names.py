@@ -93,20 +93,20 @@ KITS: Mapping[str, KitDefaults] = {
     ),
     "ms-swift megatron": KitDefaults(
         "Megatron-SWIFT", "megatron-swift", ("megatron", "sft"), "1",
-        {"micro_batch": "1", "tuner": "full", "recompute": "selective"},
+        {"micro_batch": "1", "tuner": "full", "recompute": "selective", "sequence_parallel": "false"},
         {**_HF_OPTIONS, "model": "model", "seq_len": "max_length", "tuner": "tuner_type", "data": "dataset",
          "micro_batch": "micro_batch_size", "grad_accum": "global_batch_size", "recompute": "recompute_granularity",
          "output": "save", "cards": "NPROC_PER_NODE"},
     ),
     "paddleformers": KitDefaults(
         "PaddleFormers", "erniekit", ("paddleformers-cli", "train"), "all",
-        {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8"},
+        {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8", "sequence_parallel": "false"},
         {**_HF_OPTIONS, "seq_len": "max_seq_len", "tuner": "fine_tuning", "data": "train_dataset_path",
          "recompute": "recompute_granularity", "sharding": "sharding", "cards": _DEVICES},
     ),
     "erniekit": KitDefaults(
         "ERNIEKit", "erniekit", ("erniekit", "train"), "all",
-        {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8"},
+        {**_TRANSFORMERS, "tuner": "lora", "lora_rank": "8", "sequence_parallel": "false"},
         {**_HF_OPTIONS, "seq_len": "max_seq_len", "tuner": "fine_tuning", "data": "train_dataset_path",
          "micro_batch": "batch_size", "recompute": "recompute", "sharding": "sharding",
          "cards": _DEVICES},
@@ -126,7 +126,8 @@ KITS: Mapping[str, KitDefaults] = {
     ),
     "transformers": KitDefaults("transformers", "transformers", (), "1", _TRANSFORMERS, _HF_OPTIONS),
     "megatron": KitDefaults(
-        "Megatron-LM", "megatron", (), "1", {"micro_batch": "1", "tuner": "full", "recompute": "none"},
+        "Megatron-LM", "megatron", (), "1",
+        {"micro_batch": "1", "tuner": "full", "recompute": "none", "sequence_parallel": "false"},
         {**_HF_OPTIONS, "model": "load", "micro_batch": "micro_batch_size", "grad_accum": "global_batch_size",
          "seq_len": "seq_length", "recompute": "recompute_granularity", "data": "data_path", "output": "save"},
     ),

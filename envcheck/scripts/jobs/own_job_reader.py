@@ -292,14 +292,15 @@ def _describe_job(
         if job is not None
         else _read_no_launch(reader, _("no training was found in it"))
     )
-    sharding = training_values.read_sharding(reader, files, accelerate, job.command.cwd if job is not None else "")
+    cwd = job.command.cwd if job is not None else ""
+    devices = launch.nodes * launch.cards if launch.cards else None
+    sharding = training_values.read_sharding(reader, files, accelerate, cwd, devices)
     _read_sizes(reader, launch, has_adapter := "lora" in method or "dora" in method)
     training_values.read_precision(reader, accelerate)
     training_values.read_recompute(reader)
     data = _read_data(reader, kit)
     output = reader.read_text("output")
     device = _read_device(reader, context, table)
-    cwd = job.command.cwd if job is not None else ""
     is_script = bool(source.name) and source.kind == "bash"
     inputs, requires = _list_inputs(data, kit, table, cwd)
     if is_script:

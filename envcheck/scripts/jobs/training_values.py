@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envcheck.core.errors import UsageError
 from envcheck.core.lint.own_job import JobValue, ValueState
 from envcheck.core.lint.script_model import UNKNOWN
 from envcheck.core.messages import _
@@ -14,9 +16,10 @@ from envcheck.scripts import megatron_model
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, list_values
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import ValueReader
-from launch.catalogue import models
-from launch.catalogue.model_fields import Field, render_fields
-from launch.planner import option_words
+from envcheck.scripts.megatron_model import DescribedModel
+from launch.catalogue import frameworks, models
+from launch.catalogue.model_fields import Field, parse_model_fields, render_fields
+from launch.planner import option_words, resolve
 
 _STAGE = re.compile(r"(?:zero|z|stage)[-_]?([0-3])", re.IGNORECASE)
 _OFFLOAD = re.compile(r"offload|cpu_adam", re.IGNORECASE)
@@ -38,8 +41,12 @@ class ShardingValues:
 def read_model(reader: ValueReader, files: JobFiles) -> str:
     """Read the model; return the planner's name of it, its folder or its dimensions; "" if the planner does not know
     it."""
-    if fields := megatron_model.read_model_fields(lambda name: _read_option(reader.table, name)):
-        return _add_dimensions(reader, fields)
+    described = megatron_model.read_model_options(lambda name: _read_option(reader.table, name))
+    if described.unreadable or described.impossible:
+        _add_flaw(reader, described)
+        return ""
+    if described.fields:
+        return _add_dimensions(reader, described.fields)
     text = reader.read_text("model")
     if not text:
         return ""
@@ -49,7 +56,20 @@ def read_model(reader: ValueReader, files: JobFiles) -> str:
     return find_planner_model(text)
 
 
-def _add_dimensions(reader: ValueReader, fields: dict[str, Field]) -> str:
+def _add_flaw(reader: ValueReader, described: DescribedModel) -> None:
+    """Add the model whose options have an unknown value, or leave no layer."""
+    name = described.unreadable or described.impossible
+    found = reader.table.find(name)
+    place = reader.place(found.where if found is not None else "")
+    if described.impossible:
+        words = _("{place}: {option} leaves no layer", place=place, option=name)
+        reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, name, is_invalid=True))
+        return
+    words = _("{place}: value of {option} is unknown", place=place, option=name)
+    reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, name))
+
+
+def _add_dimensions(reader: ValueReader, fields: Mapping[str, Field]) -> str:
     """Add the model that the options describe; return its dimensions as the planner reads them, "" if nothing says how
     large its vocabulary is."""
     first = reader.table.find("num_layers")
@@ -61,8 +81,15 @@ def _add_dimensions(reader: ValueReader, fields: dict[str, Field]) -> str:
             reader.values.append(JobValue("model", "", ValueState.UNKNOWN, words, megatron_model.VOCABULARY[0]))
             return ""
         fields = {**fields, "vocab_size": models.load_model(tokenizer).vocab}
-    reader.add_read("model", f"num_layers {fields['num_layers']}, hidden_size {fields['hidden_size']}", place)
-    return render_fields(fields)
+    text = render_fields(fields)
+    try:
+        parse_model_fields(text, place)
+    except UsageError as error:
+        reader.values.append(JobValue("model", "", ValueState.UNKNOWN, error.message, "num_layers", is_invalid=True))
+        return ""
+    shown = f"num_layers {fields['num_layers']}, hidden_size {fields['hidden_size']}"
+    reader.values.append(JobValue("model", shown, ValueState.READ, place, "num_layers"))
+    return text
 
 
 def _read_option(table: OptionTable, name: str) -> str | None:
@@ -163,23 +190,42 @@ def read_precision(reader: ValueReader, accelerate: OptionTable) -> str:
     return reader.add_unknown("precision")
 
 
-def read_sharding(reader: ValueReader, files: JobFiles, accelerate: OptionTable, cwd: str) -> ShardingValues:
-    """Read ZeRO stage and offload, from DeepSpeed's file, accelerate's, or the framework's own options."""
+def read_sharding(
+    reader: ValueReader, files: JobFiles, accelerate: OptionTable, cwd: str, devices: int | None
+) -> ShardingValues:
+    """Read ZeRO stage and offload, from DeepSpeed's file, accelerate's, or the framework's own options.
+
+    `devices` are those of all nodes, None if they are those of the machine.
+    """
     found = (
         _read_deepspeed(reader.table, files, cwd)
         or _read_accelerate(reader.table, accelerate)
         or _read_framework_sharding(reader.table)
     )
     if found is None:
-        add = reader.add_read if reader.kit.title else reader.add_assumed
-        add("sharding", "none", _("no option of ZeRO, FSDP or sharding"))
-        is_replicated = reader.kit.planner == "megatron"  # other frameworks may shard without an option
-        return _read_offload(reader, ShardingValues("none" if is_replicated else ""))
+        return _read_offload(reader, _assume_sharding(reader, devices))
     if not found.stage:
         reader.add_unknown("sharding", reader.place(found.where))
     else:
         reader.add_read("sharding", found.stage, found.where)
     return _read_offload(reader, found)
+
+
+def _assume_sharding(reader: ValueReader, devices: int | None) -> ShardingValues:
+    """Add the sharding of a job without an option of it: none, or what the planner assumes of its framework."""
+    words = _("no option of ZeRO, FSDP or sharding")
+    if reader.kit.planner == "megatron":  # other frameworks may shard without an option
+        reader.add_read("sharding", "none", words)
+        return ShardingValues("none")
+    framework = frameworks.find_framework(reader.kit.planner)
+    split = math.prod(found[0] for name in ("tp", "pp") if (found := reader.find_number(name)))
+    replicas = 2 if devices is None else devices // max(1, split)
+    scheme = resolve.assume_sharding(framework, replicas) if framework else "none"
+    if scheme != "none" or not reader.kit.title:
+        reader.add_assumed("sharding", option_words.SHARDING_NAMES[scheme], words)
+    else:
+        reader.add_read("sharding", "none", words)
+    return ShardingValues()
 
 
 # Options that save memory in ways that the planner does not know: what does not fit may fit with them.
@@ -312,6 +358,19 @@ def read_recompute(reader: ValueReader) -> str:
     return reader.add_default("recompute")
 
 
+def find_sequence_parallelism(reader: ValueReader) -> bool | None:
+    """Return whether tensor parallel ranks split the sequence; None if nothing decides it.
+
+    A default of the framework decides it for a tensor parallel job alone: of others it is no choice of the user.
+    """
+    given = reader.table.is_enabled("sequence_parallel")
+    default = reader.kit.values.get("sequence_parallel")
+    degree = reader.find_number("tp")
+    if given is not None or default is None:
+        return given
+    return default == "true" if degree is not None and degree[0] > 1 else None
+
+
 def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adapter: bool) -> dict[str, str | int]:
     """Return what the planner takes of the values; unknown ones are left out."""
     found: dict[str, str | int] = {}
@@ -330,8 +389,8 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["sharding"] = sharding.stage
     if sharding.offload:
         found["offload"] = sharding.offload
-    if reader.kit.planner == "megatron":
-        found["sequence_parallel"] = int(bool(reader.table.is_enabled("sequence_parallel")))
+    if (splits := find_sequence_parallelism(reader)) is not None:
+        found["sequence_parallel"] = int(splits)
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()
     if optimizer in option_words.OPTIMIZERS:
         found["optimizer"] = optimizer

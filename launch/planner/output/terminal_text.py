@@ -38,7 +38,7 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
     model = _("{name} ({billions:.2f}e9 parameters)", name=j.model.name, billions=j.model.params / 1e9)
     kind = f"{x.cards} x {round(j.memory_gib, 2):g} GiB {j.device.name}"
     ways = [_("sharding {said}", said=SHARDING_NAMES[j.sharding]), _("recompute {kind}", kind=j.recompute.kind)]
-    ways += [_("no sequence parallelism")] if x.tp > 1 and not j.sequence_parallel else []
+    ways += [_("no sequence parallelism")] if x.tp > 1 and not j.splits_sequence else []
     ways += [_("offload {offload}", offload=format_offload(j))] if j.offload else []
     training = (*describe_training(j), _("{seq_len} tokens", seq_len=j.seq_len))
     micro_batch = _("micro batch {micro_batch}", micro_batch=j.micro_batch)

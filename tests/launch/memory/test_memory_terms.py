@@ -429,3 +429,33 @@ def test_ulysses_keeps_the_output_by_heads_and_by_tokens() -> None:
             kept[name], peak[name] = found.kept_bytes, found.gradient
         assert kept["ulysses"] - kept["ring"] == more
         assert peak["ulysses"] - peak["ring"] == 2 * 2 * 4096
+
+
+@pytest.mark.parametrize(
+    ("offload", "on_host"),
+    [(frozenset(), False), (frozenset({"activations"}), False), (frozenset({"optimizer"}), True)],
+)
+def test_only_the_optimizers_offload_moves_its_gradients(offload: frozenset[str], on_host: bool) -> None:
+    """ZeRO-1's own partition of the gradients is on the card in the step, unless the optimizer steps on the host."""
+    job = PlannedJob(
+        model=models.load_model("llama-3-8b"), framework=KNOWN["axolotl"], device=devices.find_device("A100"),
+        memory_gib=80, layout=ParallelLayout(cards=2), sharding="zero1", grad_accum=4, offload=offload,
+    )  # fmt: skip
+    gradients = dict(phases.list_phases(job, 0)[3].terms).get("gradients", 0.0)
+
+    assert gradients == pytest.approx(0.0 if on_host else job.precision.gradient * job.model.params / 2, rel=0.01)
+    assert (sharding_buffers.gradient_partition_bytes(job, 1e9) == 0.0) is on_host
+
+
+def test_gradients_of_adapters_stay_with_offloaded_activations() -> None:
+    """Without an accumulated gradient the forward pass has none, whatever is done with the activations."""
+    job = PlannedJob(
+        model=models.load_model("llama-3-8b"), framework=KNOWN["axolotl"], device=devices.find_device("A100"),
+        memory_gib=80, method="lora", adapter=Adapter(64),
+    )  # fmt: skip
+    forward = [
+        dict(phases.list_phases(replace(job, offload=away), 0)[1].terms)["adapters"]
+        for away in (frozenset[str](), frozenset({"activations"}))
+    ]
+
+    assert forward[0] == forward[1]

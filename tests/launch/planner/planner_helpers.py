@@ -17,7 +17,7 @@ A100 = devices.find_device("A100")
 
 
 def make_job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: Any) -> PlannedJob:
-    """Return an ERNIE job as in its recipes: 8192 tokens, full recompute, sequence parallel, fp32 gradients."""
+    """Return an ERNIE job as in its recipes: 8192 tokens, full recompute, fp32 gradients."""
     base = PlannedJob(
         model=models.find_model(name),
         framework=PADDLE,
@@ -27,7 +27,6 @@ def make_job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **mo
         precision=Precision(2, 4, 4, 8),
         recompute=Recompute("full"),
         seq_len=8192,
-        sequence_parallel=tp > 1,
         fused_loss=True,
     )
     return replace(base, **more)

@@ -15,9 +15,9 @@ from launch.catalogue import devices, frameworks
 from launch.memory import GIB, adapters, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
-from launch.planner import machines, option_words, resolve, table_rows
+from launch.planner import machines, option_words, reductions, resolve, search, table_rows
 from launch.planner.output.terms import TERMS
-from tests.launch.planner.planner_helpers import A100, ILUVATAR, make_job, make_lora_job
+from tests.launch.planner.planner_helpers import A100, ILUVATAR, MEGATRON, make_job, make_lora_job
 
 OFFLOADED = frozenset({"optimizer"})
 
@@ -284,3 +284,24 @@ def test_a_part_that_is_given_twice() -> None:
     """Two limits of one part are refused: none of them would be better than the other."""
     with pytest.raises(UsageError, match="optimizer is given twice"):
         option_words.parse_offload("optimizer:0.5+optimizer:0.3")
+
+
+def test_excluded_sequence_parallelism_stays_excluded_in_every_layout() -> None:
+    """No layout of a search and no higher degree turns on what the job excludes."""
+    job = make_job("qwen2.5-7b", cards=4, framework=MEGATRON, seq_len=512, sequence_parallel=False)
+    degrees = [other for _, added, other in reductions.list_degree_changes(job) if "--tp" in added]
+    layouts = [other for other in search.list_variants(job) if other.layout.tp > 1]
+
+    assert degrees
+    assert layouts
+    assert not any(other.splits_sequence for other in (*degrees, *layouts))
+    assert not any("--sequence-parallel" in added for _, added, _other in reductions.list_degree_changes(job))
+    assert "--no-sequence-parallel" in search.format_layout_options(layouts[0])
+
+
+def test_sequence_parallelism_that_is_not_given_comes_with_a_tensor_degree() -> None:
+    """A search reckons with it."""
+    job = make_job("qwen2.5-7b", cards=4, framework=MEGATRON, seq_len=512)
+
+    assert not job.splits_sequence
+    assert all(other.splits_sequence for other in search.list_variants(job) if other.layout.tp > 1)

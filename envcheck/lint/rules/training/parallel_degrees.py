@@ -135,7 +135,7 @@ def _count_processes_per_node(context: LintContext, job: TrainingJob) -> int | N
 
 def find_model(job: TrainingJob) -> Model | None:
     """Return the model that the options describe, or the catalogue's one of that name; None if neither is known."""
-    if fields := megatron_model.read_model_fields(lambda name: _read_option(job, name)):
+    if fields := megatron_model.read_model_options(lambda name: _read_option(job, name)).fields:
         try:
             return parse_model_fields(render_fields({"vocab_size": 1, **fields}))
         except EnvcheckError:
