@@ -160,7 +160,7 @@ def read_precision(reader: ValueReader, accelerate: OptionTable) -> str:
     if option is not None and (named := re.search(r"bf16|bfloat16|fp16|float16|fp32|float32|fp8", option.text.lower())):
         text = named[0].replace("bfloat", "bf").replace("float", "fp")
         return reader.add_read("precision", text, option.where)
-    return reader.add_unknown("precision")
+    return reader.add_default("precision")
 
 
 def read_sharding(reader: ValueReader, files: JobFiles, accelerate: OptionTable, cwd: str) -> ShardingValues:
@@ -332,6 +332,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["offload"] = sharding.offload
     if reader.kit.planner == "megatron":
         found["sequence_parallel"] = int(bool(reader.table.is_enabled("sequence_parallel")))
+        found |= {v.name: v.value for v in reader.values if v.name == "precision" and v.value in ("fp16", "fp32")}
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()
     if optimizer in option_words.OPTIMIZERS:
         found["optimizer"] = optimizer
@@ -341,6 +342,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
 # The smallest value of an assumed or unknown one: a job that does not fit with these does not fit at all.
 LEANEST: Mapping[str, str | int] = {
     "micro_batch": 1, "seq_len": 64, "recompute": "full", "lora_rank": 1, "grad_accum": 1,
+    "precision": "bf16",
 }  # fmt: skip
 
 
