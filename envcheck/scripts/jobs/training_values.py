@@ -293,6 +293,9 @@ def _read_framework_sharding(table: OptionTable) -> ShardingValues | None:
 def read_recompute(reader: ValueReader) -> str:
     """Read the kind of recomputation: full, selective or none."""
     table = reader.table
+    alias = table.find("recompute_activations")  # Megatron's, which replaces the granularity
+    if alias is not None and table.is_enabled("recompute_activations"):
+        return reader.add_read("recompute", "selective", alias.where)
     granularity = table.find("recompute_granularity")
     if granularity is not None and granularity.text.lower() not in ("", "false"):
         kind = "full" if granularity.text.lower() == "full" else "selective"
@@ -317,7 +320,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
     found: dict[str, str | int] = {}
     for value in reader.values:
         if value.state is not ValueState.UNKNOWN and value.name in ("seq_len", "micro_batch", "grad_accum", "recompute",
-                                                                    "tp", "pp", "ep", "cp"):  # fmt: skip
+                                                                    "tp", "pp", "vpp", "ep", "cp"):  # fmt: skip
             found[value.name] = int(value.value) if value.value.isdigit() else value.value
     if trains_adapter:
         for value in reader.values:
