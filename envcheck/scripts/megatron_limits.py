@@ -24,12 +24,13 @@ _UNEVEN = (
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reason to reject an option; `value` is the job's value that it decides, as in own_job.LABELS.
+    """A reason to reject `options`, the first of which is to be changed.
 
+    `value` is the job's value that they decide, as in own_job.LABELS.
     `is_default_decisive`: another option could change it, so it is certain only if all options are known.
     """
 
-    option: str
+    options: tuple[str, ...]
     value: str
     reason: Message
     is_default_decisive: bool = False
@@ -41,17 +42,17 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
     if granularity and granularity not in GRANULARITIES:
         legal = join(_(" or "), GRANULARITIES)
         reason = _("{option} {value}: expected {legal}", option="recompute_granularity", value=granularity, legal=legal)
-        yield Refusal("recompute_granularity", "recompute", reason)
+        yield Refusal(("recompute_granularity",), "recompute", reason)
     hidden, heads = _read_number("hidden_size", read), _read_number("num_attention_heads", read)
     if hidden and heads and hidden % heads and read("kv_channels") is None:
         reason = _("hidden_size {hidden} is not divisible by num_attention_heads {heads}", hidden=hidden, heads=heads)
-        yield Refusal("hidden_size", "model", reason, is_default_decisive=True)
+        yield Refusal(("hidden_size", "num_attention_heads"), "model", reason, is_default_decisive=True)
     layers, stages = _read_number(LAYERS, read), _read_number(STAGES, read)
     if not layers or not stages or any(read(name) is not None for name in _UNEVEN):
         return
     if layers % stages:
         reason = _("num_layers {layers} is not divisible by {stages} pipeline stages", layers=layers, stages=stages)
-        yield Refusal(STAGES, "pp", reason, is_default_decisive=True)
+        yield Refusal((STAGES, LAYERS), "pp", reason, is_default_decisive=True)
     elif (chunk := _read_number(CHUNK, read)) and layers // stages % chunk:
         reason = _(
             "{option} {chunk} does not divide the {layers} layers of a pipeline stage",
@@ -59,7 +60,7 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
             chunk=chunk,
             layers=layers // stages,
         )
-        yield Refusal(CHUNK, "vpp", reason)
+        yield Refusal((CHUNK, STAGES, LAYERS), "vpp", reason)
 
 
 def find_virtual_stages(read: OptionReader) -> tuple[str, int]:

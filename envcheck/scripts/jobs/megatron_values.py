@@ -32,7 +32,7 @@ def reject_values(reader: ValueReader, is_open: bool) -> None:
     if reader.kit.planner != FRAMEWORK:
         return
     for refusal in megatron_limits.list_refusals(lambda name: _read_option(reader, name)):
-        found = reader.table.find(refusal.option)
+        found = reader.table.find(refusal.options[0])
         if refusal.value not in _OWN or found is None or (is_open and refusal.is_default_decisive):
             continue
         reader.values = [value for value in reader.values if value.name != refusal.value]
