@@ -21,6 +21,8 @@ _UNEVEN = (
     "standalone_embedding_stage", "encoder_pipeline_model_parallel_size", "pipeline_model_parallel_split_rank",
 )  # fmt: skip
 
+_OF_CHECKPOINT = ("use_checkpoint_args", "use_mp_args_from_checkpoint_args")  # which replaces degrees and shapes
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -43,6 +45,8 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
         legal = join(_(" or "), GRANULARITIES)
         reason = _("{option} {value}: expected {legal}", option="recompute_granularity", value=granularity, legal=legal)
         yield Refusal(("recompute_granularity",), "recompute", reason)
+    if any(read(name) is not None for name in _OF_CHECKPOINT):
+        return
     hidden, heads = _read_number("hidden_size", read), _read_number("num_attention_heads", read)
     if hidden and heads and hidden % heads and read("kv_channels") is None:
         reason = _("hidden_size {hidden} is not divisible by num_attention_heads {heads}", hidden=hidden, heads=heads)

@@ -34,6 +34,7 @@ def lint_options(options: str, program: str = "pretrain_gpt.py") -> dict[str, St
         ("--hidden-size 3585", {"training.heads": FAIL}),
         ("--hidden-size 3585 --kv-channels 128", {}),
         ("--hidden-size 3585 $MORE", {}),
+        ("--hidden-size 3585 --use-checkpoint-args", {}),
         ("--num-layers 27", {"training.heads": FAIL}),
         ("--num-layers $NL", {"training.heads": WARN}),
         ("--num-layers 27 --decoder-first-pipeline-num-layers 13", {"training.heads": WARN}),
