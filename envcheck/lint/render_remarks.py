@@ -192,12 +192,12 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
         named = result.used_files[:MOST_USED_FILES]
         files = " ".join(safe(shlex.quote(name)) for name in named)
         words = ngettext(
-            "it uses a file that was not checked: run envcheck lint {files}",
-            "it uses {count} files that were not checked: run envcheck lint {files}",
+            "it uses a file that was not checked:",
+            "it uses {count} files that were not checked:",
             len(result.used_files),
-            files=f"{files} ..." if len(named) < len(result.used_files) else files,
         )
-        yield from wrap_text(translate(words), max(30, style.width))
+        yield translate(words)
+        yield f"  $ envcheck lint {files}"  # in one line, so that it can be copied
 
 
 def _describe_nothing(result: LintResult) -> Message:

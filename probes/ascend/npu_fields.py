@@ -77,8 +77,7 @@ def read_fields(page: OutputPage) -> Document | None:
     kind = _find_kind(page, entries)
     if kind is None:
         return None
-    ids = [_parse_value("NPU ID", e.value) for e in entries if e.key == "NPU ID"]
-    detail: dict[str, Any] = {"npu": ids[0] if ids else None}
+    detail: dict[str, Any] = {"npu": _read_only_npu(entries)}
     if asked := _command_ids(page):
         detail["from_command"] = asked
     return Document(tool=TOOL, kind=kind, detail=detail | _SHAPES.get(kind, _shape_blocks)(kind, entries))
@@ -146,6 +145,12 @@ def _group_blocks(entries: list[FieldLine]) -> list[tuple[Value, list[FieldLine]
 def _read_marks(block: list[FieldLine]) -> dict[str, Any]:
     named = {e.key: e.value for e in block if e.key in _MARKS}
     return {"chip": _parse_value("Chip ID", named.get("Chip ID", "")), "name": named.get("Chip Name")}
+
+
+def _read_only_npu(entries: list[FieldLine]) -> Value:
+    """Return the device of the whole answer; None if its blocks are of several ones."""
+    ids = {_parse_value(e.key, e.value) for e in entries if e.key == "NPU ID"}
+    return ids.pop() if len(ids) == 1 else None
 
 
 def _read_chip_count(entries: list[FieldLine]) -> Value:
@@ -275,8 +280,11 @@ def read_processes(page: OutputPage) -> Document | None:
         {"npu": npu, **_read_marks(block), "processes": [_parse_process(e) for e in block if e.key == "process"]}
         for npu, block in _group_blocks(entries)
     ]
-    ids = [_parse_value("", e.value) for e in entries if e.key == "NPU ID"]
-    detail: dict[str, Any] = {"npu": ids[0] if ids else None, "blocks": blocks, "chip_count": _read_chip_count(entries)}
+    detail: dict[str, Any] = {
+        "npu": _read_only_npu(entries),
+        "blocks": blocks,
+        "chip_count": _read_chip_count(entries),
+    }
     if asked := _command_ids(page):
         detail["from_command"] = asked
     return Document(tool=TOOL, kind="proc-mem", detail=detail)

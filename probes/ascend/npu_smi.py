@@ -7,6 +7,9 @@ from probes.ascend.npu_page import TOOL
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors
 from probes.paste.output_restarts import (
     any_rule,
+    follows_blank,
+    follows_gap,
+    follows_last_chip,
     follows_no_table,
     follows_word,
     has_lesser_begin,
@@ -15,8 +18,10 @@ from probes.paste.output_restarts import (
     has_other_counts,
     has_other_words,
     has_other_words_behind,
+    has_same_assignment,
     is_first,
     is_second,
+    repeats_begin,
 )
 
 __all__ = ["FORMS", "TOOL", "parse"]
@@ -44,7 +49,13 @@ FORMS = OutputForms(
     program_words=("smi", "hccn", "npu-list", "scend", "version."),
     own=(
         FirstLine("info", r"[ \t]*(?:\|\s*)?npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
-        FirstLine("info", r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id", begins=("NPU",), repeats=True, restart=is_second),
+        FirstLine(
+            "info",
+            r"[ \t]*\|\s*NPU\s+Chip\s*\|\s*Process id",
+            begins=("NPU",),
+            repeats=True,
+            restart=any_rule(is_second, follows_word("[WARNING]")),
+        ),
         FirstLine("map", r"\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\s", begins=("NPU ID",)),
         FirstLine("topo", r"\s*(?:NPU|Phy-ID)\d+\s+(?:NPU|Phy-ID)\d+\b", begins=("NPU", "Phy-ID")),
         FirstLine("vnpu", r"[ \t]*\|\s*NPU (?:resource static|instance template) info", begins=("NPU ",)),
@@ -56,21 +67,49 @@ FORMS = OutputForms(
             restart=any_rule(is_second, follows_word("template info")),
         ),
         FirstLine("version", r"\s*npu-smi version\s*:", ("smi",)),
-        FirstLine("watch", rf"\s*(?:{_WATCH})", begins=("NPU", "Npu", "Pwr(W)"), repeats=True, restart=has_other_words),
-        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
-        FirstLine("fields", rf"\s*(?:{_FIELDS})\s*:", begins=_FIELD_BEGINS, repeats=True, restart=has_new_key),
         FirstLine(
-            "fields", r"\s*TX Error Count\s*:", begins=("TX Error Count",), repeats=True, restart=has_other_counts
+            "watch",
+            rf"\s*(?:{_WATCH})",
+            begins=("NPU", "Npu", "Pwr(W)"),
+            repeats=True,
+            restart=any_rule(has_other_words, follows_gap),
         ),
-        FirstLine("hccn", r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d", begins=("[dev",), repeats=True, restart=is_first),
+        FirstLine("fields", r"\s*NPU ID\s*:", begins=("NPU ID",), repeats=True, restart=has_other_block),
+        FirstLine(
+            "fields",
+            rf"\s*(?:{_FIELDS})\s*:",
+            begins=_FIELD_BEGINS,
+            repeats=True,
+            restart=any_rule(has_new_key, repeats_begin, follows_last_chip),
+        ),
+        FirstLine(
+            "fields",
+            r"\s*TX Error Count\s*:",
+            begins=("TX Error Count",),
+            repeats=True,
+            restart=any_rule(has_other_counts, repeats_begin),
+        ),
+        FirstLine(
+            "hccn",
+            r"\s*\[dev(?:ice)?[ _]?(?:id)?[ :]*\d",
+            begins=("[dev",),
+            repeats=True,
+            restart=any_rule(is_first, repeats_begin),
+        ),
         FirstLine(
             "hccn",
             r"\s*(?:(?:default gateway|link status|net health status|optical info)\s*:|dev_id:\d)",
             begins=("default gateway", "link status", "net health status", "optical info", "dev_id:"),
             repeats=True,
-            restart=has_other_words,
+            restart=any_rule(has_other_words, repeats_begin),
         ),
-        FirstLine("hccn", r"\s*packet statistics:\s*$", begins=("packet stat",), repeats=True, restart=is_second),
+        FirstLine(
+            "hccn",
+            r"\s*packet statistics:\s*$",
+            begins=("packet stat",),
+            repeats=True,
+            restart=any_rule(is_second, has_other_words),
+        ),
         FirstLine(
             "lspci",
             r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators(?: \[\w{4}\])?: Huawei",
@@ -78,9 +117,19 @@ FORMS = OutputForms(
             repeats=True,
             restart=has_lesser_begin,
         ),
-        FirstLine("file", r"\s*package_name=\S", begins=("package_name=",), extends=True, restart=follows_no_table),
         FirstLine(
-            "file", r"\s*(?:Version|address_\d+)=\S", begins=("Version=", "address_"), repeats=True, restart=is_first
+            "file",
+            r"\s*package_name=\S",
+            begins=("package_name=",),
+            extends=True,
+            restart=any_rule(follows_no_table, follows_blank),
+        ),
+        FirstLine(
+            "file",
+            r"\s*(?:Version|address_\d+)=\S",
+            begins=("Version=", "address_"),
+            repeats=True,
+            restart=any_rule(is_first, has_same_assignment),
         ),
         FirstLine("file", r"\s*UserName=\S", begins=("UserName=",)),
         FirstLine(
@@ -103,6 +152,7 @@ FORMS = OutputForms(
             r"\s*\[WARNING\] ?The driver package may not be completely",
             begins=("[WARNING]",),
             repeats=True,
+            restart=follows_blank,
         ),  # below a table, or alone
     ),
     hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",

@@ -15,7 +15,7 @@ from probes.ascend.npu_page import TOOL, OutputPage
 
 _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
-_LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
+_LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(\w.*?)\s*")
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 _PORT = re.compile(r"(?:RoCE|NIC|mlx|hns|eth).*")
 _NUMBERED = re.compile(

@@ -80,6 +80,8 @@ _QUOTED = re.compile(r"""^\\?(["'])(.*?)\\?\1$""")
 
 @lru_cache(maxsize=4096)  # most lines are equal on all hosts of a fleet
 def _parse_field(line: str) -> tuple[str, str] | None:
+    if line.partition("=")[0][-1:].isspace():  # of a program
+        return None
     found = parse_pair(_strip_line_number(line), "=")
     return (found[0], _QUOTED.sub(r"\2", found[1])) if found and " " not in found[0] else None
 

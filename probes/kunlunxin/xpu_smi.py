@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import follows_line, has_other_words, has_other_words_behind
+from probes.paste.output_restarts import (
+    all_rules,
+    any_rule,
+    follows_blank,
+    follows_gap,
+    follows_line,
+    has_lesser_second,
+    has_other_words,
+    has_other_words_behind,
+    is_row_of_another_table,
+)
 from probes.smi.output_forms import DRIVER_LINE
 
 _INTEL_COMMAND = r"\bxpu-smi (?:discovery|stats|dump|health|diag|policy|topdown|topology|ps|config|updatefw|vgpu)\b"
@@ -21,6 +31,7 @@ FORMS = OutputForms(
             words=tuple(f".{function} " for function in (*"01234567", "x")),
             also="0 0",
             repeats=True,
+            restart=has_lesser_second,
         ),
         FirstLine("list", r"\s*XPU 0: \S", begins=("XPU 0: ",)),
         FirstLine("topo", r"\s*(?:XPU|OAM)0\s+(?:(?:XPU|OAM)1|CPU Affinity)\b", begins=("XPU0", "OAM0")),
@@ -33,7 +44,7 @@ FORMS = OutputForms(
             r"\s*\|\s*\d{1,3} \| [0-9a-f:.]{7,16} \|.{1,80}/dev/xpu\d",
             ("/dev/xpu",),
             repeats=True,
-            restart=follows_line("PROCESSES"),
+            restart=any_rule(follows_line("PROCESSES"), is_row_of_another_table, follows_gap),
         ),  # of a table without a head
         FirstLine(
             "error",
@@ -49,7 +60,9 @@ FORMS = OutputForms(
             ("XPURT",),
             begins=("No XPUs were", "Failed to initialize XPU"),
             repeats=True,
-            restart=has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"),
+            restart=any_rule(
+                has_other_words_behind(r"\s*\[(?:ERROR|WARN)\]\[XPURT\]"), all_rules(has_other_words, follows_blank)
+            ),
         ),
         # Intel's program of the same name, and programs of vendors whose tables have the same form.
         FirstLine(

@@ -29,7 +29,7 @@ _LEVEL_NAME = r"(?:INFO|DEBUG|WARN|WARNING|ERROR|NOTICE|stdout|stderr)"
 _LEVEL = rf"(?:\[?{_LEVEL_NAME}\]?(?![A-Za-z\]])(?: [FP](?![^\s])|:[\w.]{{1,40}}:|:|(?: {{0,2}}-))?)"
 _BRACKETS = r"\[(?!dev(?:ice)?[ _]?(?:id)?[ :]*\d)[^\]\n]{1,60}\]:?"
 # Not the name of a shell or another program before its own message.
-_OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM"
+_OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM|\w{1,12}[-_]?smi"
 _HOST = rf"(?!(?:{_OTHER_SPEAKERS}):)(?:\[[\w ,./-]{{1,40}}\]:? ?)?<?[A-Za-z][\w.-]{{0,60}}>?:(?=[ \t]|(?<=>:)|$)"
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
@@ -151,7 +151,7 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
-    full = list(islice(filter(str.strip, lines), 2))
+    full = list(islice(dict.fromkeys(filter(str.strip, lines)), 2))  # a message twice has no other line
     return _strip_common(lines, _PREFIX if len(full) > 1 else _CERTAIN, least=len(full))
 
 
@@ -281,6 +281,8 @@ def strip_log_stamps(lines: list[str]) -> list[str]:
 def strip_marks(lines: list[str]) -> list[str]:
     """Return the lines without the mark that most have, such as `# ` or the name of a container."""
     sample = _take_sample(lines)
+    if len({*sample}) < 2:  # a message, maybe twice
+        return lines
     if sum(line[0] in "|+" for line in sample) > (1 - SHARE) * len(sample):  # rows of a table, which have no mark
         return lines
     return _strip_common(lines, _MARK)

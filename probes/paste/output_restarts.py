@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 BLOCK_HEAD = 6  # lines below: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list, with their number
 _HEADS = ("NPU ID", "Chip ID", "Chip Count", "Card ID", "Chip Name", *_COUNTS)  # keys that name a device
+_IDLE = "No process in device"  # where the line of a process would be
+_SELECTED = re.compile(r"\s-i\s{1,4}(\d{1,9})\b")  # the device that a command asks for
+_BEGIN = re.compile(r"[^A-Za-z]{0,4}[A-Za-z]*")
 _ROW = re.compile(r"\s*\|\s*([0-9]{1,9})\s+(\S+)")  # | 4 Name ...
 _NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 
@@ -26,6 +30,11 @@ class LinesAbove:
         self._places: dict[Callable[[str], Hashable], dict[Hashable, list[int]]] = {}
         self._read: dict[Callable[[str], Hashable], int] = {}
 
+    @property
+    def command(self) -> str:
+        """The line of the command, or ""."""
+        return self._lines[0] if self._first else ""
+
     def cut(self, first: int, last: int) -> list[str]:
         """Return the lines from one index up to another one."""
         return self._lines[self._first + first : self._first + last]
@@ -39,14 +48,18 @@ class LinesAbove:
         self._read[fold] = max(done, len(self._lines))
         return places
 
+    def list_full_lines(self) -> Sequence[int]:
+        """Return the indices of the lines that are not blank."""
+        return self.group_lines(_is_full).get(True, [])
+
     def find_first_full_line(self) -> str:
         """Return the first line that is not blank, or ""."""
-        full = self.group_lines(_is_full).get(True, ())
+        full = self.list_full_lines()
         return self.cut(full[0], full[0] + 1)[0] if full else ""
 
     def find_last_full_line(self) -> str:
         """Return the last line that is not blank, or ""."""
-        full = self.group_lines(_is_full).get(True, ())
+        full = self.list_full_lines()
         return self.cut(full[-1], full[-1] + 1)[0] if full else ""
 
 
@@ -58,6 +71,15 @@ def any_rule(*rules: Restart) -> Restart:
 
     def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
         return any(rule(above, line, below) for rule in rules)
+
+    return restart
+
+
+def all_rules(*rules: Restart) -> Restart:
+    """Return the rule that needs all of these."""
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        return all(rule(above, line, below) for rule in rules)
 
     return restart
 
@@ -84,16 +106,22 @@ def has_other_words_behind(preface: str) -> Restart:
 def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the block of a device has another first key than those of the output, or its list is complete.
 
-    A second head of the same device begins another answer, too, unless each chip has its own.
+    A second head of the same device begins another answer, too, unless each chip has its own; and the head of a device
+    that the command does not ask for.
     """
-    if line.strip() in above.group_lines(str.strip) and _has_another_head(above, below):
+    selected = _SELECTED.search(above.command)
+    if selected and int(selected[1]) != _read_number(line):
+        return True
+    if line.strip() in above.group_lines(str.strip) and _has_another_head(above, line, below):
         return True
     own = next((key for key in above.group_lines(_read_block_key) if key is not None), None)
     if own in _COUNTS:
         return _is_complete_list(above)
-    key = _find_block_key(each if ":" in each else f"{each.strip()}:" for each in below if each.strip())
+    key = _find_block_key(below)
     if key is None or own is None:
         return False
+    if own not in _HEADS and _begins_block(below):
+        return True
     blocks = above.group_lines(_read_key).get(_read_key(line))
     if not blocks:
         return key != "Chip ID" or own == "Process id"
@@ -106,6 +134,16 @@ def has_new_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     keys = above.group_lines(_read_colon_key).keys() - {None}
     is_named = keys <= set(_HEADS) and not _is_complete_list(above)
     return bool(keys) and (key in _COUNTS or (key not in keys and not is_named))
+
+
+def follows_last_chip(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the answer ends with the last one of its chips: where each chip is below its block."""
+    places = above.group_lines(_read_key)
+    chips, counts = places.get("Chip ID", ()), places.get("Chip Count", ())
+    first = next((key for key in above.group_lines(_read_block_key) if key not in (None, "NPU ID")), None)
+    if not counts or first == "Chip ID" or _read_key(above.find_last_full_line()) != "Chip ID":
+        return False
+    return _read_number(above.cut(counts[0], counts[0] + 1)[0]) == len(chips)
 
 
 def has_other_counts(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -139,6 +177,11 @@ def has_same_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     return _read_key(line) in above.group_lines(_read_key)
 
 
+def has_same_assignment(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the output has a line that gives the same name a value."""
+    return _read_name(line) in above.group_lines(_read_name)
+
+
 def follows_other_line(word: str) -> Restart:
     """Return the rule for rows without a head that are one below the other: the last line has not this word."""
 
@@ -146,6 +189,31 @@ def follows_other_line(word: str) -> Restart:
         return word not in (above.find_last_full_line() or word)
 
     return restart
+
+
+def follows_gap(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a blank line is between the line and the output, whose last lines have none between them.
+
+    In a text with a blank line behind each one, it tells nothing.
+    """
+    full = above.list_full_lines()
+    return len(full) > 1 and full[-1] - full[-2] == 1 and follows_blank(above, line, below)
+
+
+def follows_blank(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a blank line is between the line and the output."""
+    full = above.list_full_lines()
+    return bool(full) and len(above.cut(full[-1], full[-1] + 2)) > 1
+
+
+def repeats_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the key is that of the output's first line, and a gap is above: the same answer again."""
+    return _read_key(line) == _read_key(above.find_first_full_line()) and follows_gap(above, line, below)
+
+
+def has_other_head(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the output has no head of these words: of a monitor, which repeats its own."""
+    return not is_second(above, line, below)
 
 
 def follows_no_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -160,9 +228,23 @@ def has_other_width(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 
 
 def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether the first word of the line is not behind that of the one above it: a sorted list ends there."""
+    """Return whether the first word of the line is not behind that of the one above it, or has other parts: a sorted
+    list ends there."""
     last = above.find_last_full_line()
-    return bool(last) and line.split()[:1] <= last.split()[:1]
+    own, other = line.split()[:1], last.split()[:1]
+    return bool(last) and (own <= other or _count_colons(line) != _count_colons(last))
+
+
+def has_lesser_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the second word of a row is a number that is not behind that of the row before it.
+
+    Rows have as many colons in their first word.
+    """
+    rows = above.group_lines(_count_colons).get(_count_colons(line), ())
+    own = line.split()[1:2]
+    other = above.cut(rows[-1], rows[-1] + 1)[0].split()[1:2] if rows else []
+    are_numbers = all(word.isdecimal() and len(word) < 10 for word in (*own, *other))
+    return bool(own and other) and are_numbers and int(own[0]) <= int(other[0])
 
 
 def is_row_of_another_table(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -184,8 +266,12 @@ def is_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 
 
 def is_first(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether no line of the output begins with the four characters of this one."""
+    """Return whether no line of the output begins with the word of this one."""
     return _read_begin(line) not in above.group_lines(_read_begin)
+
+
+def _count_colons(line: str) -> int:
+    return sum(word.count(":") for word in line.split(maxsplit=1)[:1])
 
 
 def _read_counted(line: str) -> str:
@@ -219,13 +305,30 @@ def _read_words(line: str) -> str:
 
 
 def _read_begin(line: str) -> str:
-    return line.lstrip()[:4]
+    begin = _BEGIN.match(line.lstrip())
+    return begin[0] if begin else ""
 
 
-def _has_another_head(above: LinesAbove, below: Sequence[str]) -> bool:
-    """Return whether a head of a device that is above, too, has the number of its chips, or only one of them has it."""
+def _has_another_head(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a head of a device that is above, too, has the number of its chips or the same chip, or only one
+    of them has a number."""
     counted, own = above.group_lines(_read_key), [_read_key(each) for each in below[:1]]
+    first = above.group_lines(str.strip)[line.strip()][0]
+    if own == ["Chip ID"] and [each.strip() for each in above.cut(first + 1, first + 2)] == [below[0].strip()]:
+        return True
     return "Chip Count" in own or "Chip Count" in counted or not {"Chip ID", "Chip Name"} & {*counted}
+
+
+def _begins_block(below: Sequence[str]) -> bool:
+    """Return whether the head of a device has its block below it: another one may end a block with the device."""
+    keys = [_read_key(each) for each in takewhile(str.strip, below)]
+    return "Chip Count" in keys or any(key not in _HEADS for key in keys)
+
+
+def _read_number(line: str) -> int:
+    """Return the number behind the colon, -1 without one."""
+    value = line.partition(":")[2].strip()
+    return int(value) if value.isdecimal() and len(value) < 10 else -1
 
 
 def _fold_numbers(line: str) -> str:
@@ -236,13 +339,17 @@ def _read_key(line: str) -> str:
     return line.partition(":")[0].strip()
 
 
+def _read_name(line: str) -> str:
+    return line.partition("=")[0].strip()
+
+
 def _read_colon_key(line: str) -> str | None:
     return _read_key(line) if ":" in line else None
 
 
 def _read_block_key(line: str) -> str | None:
     """Return the key of a line, or None without one, and for a line that all blocks have."""
-    key = _read_key(line) if ":" in line else None
+    key = "Process id" if _IDLE in line else _read_colon_key(line)
     return None if key == "Chip Count" else key
 
 
@@ -250,8 +357,8 @@ def _is_complete_list(above: LinesAbove) -> bool:
     """Return whether a list of devices has as many as its first line announces."""
     places = above.group_lines(_read_key)
     counts = [places[key][0] for key in _COUNTS if key in places]
-    value = above.cut(min(counts), min(counts) + 1)[0].partition(":")[2].strip() if counts else ""
-    return value.isdecimal() and len(value) < 10 and int(value) <= len(places.get("NPU ID", ()))
+    count = _read_number(above.cut(min(counts), min(counts) + 1)[0]) if counts else -1
+    return 0 <= count <= len(places.get("NPU ID", ()))
 
 
 def _find_block_key(lines: Iterable[str]) -> str | None:

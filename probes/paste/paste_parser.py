@@ -187,17 +187,33 @@ def _join_answers(
 ) -> Iterator[tuple[TextPart, Document]]:
     """Yield the outputs; those that answer one question in several commands, such as an address and its routes, as one
     if their parser reads them as one."""
-    for (tool, host, is_joined), group in groupby(read, lambda each: _name_group(each[1])):
-        members = list(group)
-        if is_joined and len(members) > 1:
-            one = parsers[tool].parse("\n".join(part.text for part, _ in members) + "\n")
-            if one.kind in _JOINED_KINDS:
-                members = [(members[0][0], replace(one, command=members[0][1].command, host=host))]
-        yield from members
+    for (tool, _, is_joined), group in groupby(read, lambda each: _name_group(each[1])):
+        for members in _split_questions(group) if is_joined else (list(group),):
+            yield from _join_members(members, parsers[tool]) if is_joined and len(members) > 1 else members
+
+
+def _join_members(members: list[tuple[TextPart, Document]], parser: ToolParser) -> list[tuple[TextPart, Document]]:
+    (part, first), one = members[0], parser.parse("\n".join(part.text for part, _ in members) + "\n")
+    return [(part, replace(one, command=first.command, host=first.host))] if one.kind in _JOINED_KINDS else members
 
 
 def _name_group(document: Document) -> tuple[str, str, bool]:
     return document.tool, document.host, document.kind in _JOINED_KINDS and bool(document.command)
+
+
+def _split_questions(read: Iterable[tuple[TextPart, Document]]) -> Iterator[list[tuple[TextPart, Document]]]:
+    """Yield the answers to one question: of one device to several commands, or of several devices to one; each once."""
+    asked: list[tuple[str, str]] = []
+    members: list[tuple[TextPart, Document]] = []
+    for each in read:
+        command = each[1].command
+        question = (_read_selection(command), _SELECTION.sub("", command))
+        if members and (question in asked or not {*question} & {*asked[-1]}):
+            yield members
+            asked, members = [], []
+        asked.append(question)
+        members.append(each)
+    yield members
 
 
 def _choose_tool(part: TextPart, parsers: Mapping[str, ToolParser], usual: str) -> str:

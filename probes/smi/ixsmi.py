@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import has_other_words, is_row_of_another_table
+from probes.paste.output_restarts import follows_gap, has_other_words, is_row_of_another_table
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -25,7 +25,7 @@ FORMS = OutputForms(
             restart=is_row_of_another_table,
         ),  # of a table without a head
         FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
-        FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True),
+        FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True, restart=follows_gap),
         FirstLine("xml", xml_head(r"ix\w{0,8}smi_log"), ("smi",)),
         FirstLine(
             "error",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from probes.paste.output_forms import FirstLine
 from probes.paste.output_restarts import (
+    all_rules,
+    any_rule,
+    follows_blank,
+    follows_gap,
     follows_other_line,
+    follows_word,
+    has_other_head,
     has_other_width,
     has_other_words,
     has_other_words_behind,
@@ -45,8 +51,20 @@ DRIVER_LINE = FirstLine(
 SHARED_FORMS = (
     FirstLine("topo", r"\s*GPU0\s+(?:GPU1|NIC\d|mlx5_\d|CPU Affinity)\b|\s+GPU0\s*$", begins=("GPU0",)),
     FirstLine("list", r"\s*GPU 0: \S.{0,120}\(UUID:", begins=("GPU 0: ",)),
-    FirstLine("monitor", r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w", begins=("gpu", "Date", "Time"), repeats=True),
-    FirstLine("reset", r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset", begins=("GPU ",), repeats=True),
+    FirstLine(
+        "monitor",
+        r"\s*#\s*(?:(?:Date|Time)\s+){0,2}gpu\s+\w",
+        begins=("gpu", "Date", "Time"),
+        repeats=True,
+        restart=any_rule(has_other_head, follows_gap),
+    ),
+    FirstLine(
+        "reset",
+        r"[#\s]*GPU [0-9A-Fa-f:.]{7,16}\s+was successfully reset",
+        begins=("GPU ",),
+        repeats=True,
+        restart=follows_word("All done"),
+    ),
     FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
     FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width, also="0, "),
     DRIVER_LINE,
@@ -55,7 +73,7 @@ SHARED_FORMS = (
         rf"\s*(?:{_READING}\s+)*\d+MiB\s+\d+MiB(?:\s+{_READING})*\s*$",
         ("MiB",),
         repeats=True,
-        restart=follows_other_line("MiB"),
+        restart=any_rule(follows_other_line("MiB"), follows_gap),
         also="0MiB",
     ),
     FirstLine("error", rf"\s*(?:{_ERRORS})", begins=_ERROR_BEGINS, repeats=True, restart=has_other_words),
@@ -64,6 +82,9 @@ SHARED_FORMS = (
         rf"\s*(?:{_DEVICE_ERRORS})",
         begins=_DEVICE_ERROR_BEGINS,
         repeats=True,
-        restart=has_other_words_behind(r"\s*Unable to determine the device handle"),
+        restart=any_rule(
+            has_other_words_behind(r"\s*Unable to determine the device handle"),
+            all_rules(has_other_words, follows_blank),
+        ),
     ),
 )

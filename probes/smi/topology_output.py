@@ -18,7 +18,7 @@ _AFFINITY = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
 _TAILS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _NAMES = ("GPU", "XPU", "OAM")  # `xpu-smi topo -mo` names the modules
 _DEVICE = re.compile(rf"(?:{'|'.join(_NAMES)})\d{{1,4}}$")
-_LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\S.*)$")
+_LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\w.*)$")
 _NIC = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*$")
 HEAD_LINES = 6  # of a wrapped header, and the first row
 LINE_LIMIT = 4000  # 72 GPUs and their NICs need 900

@@ -223,6 +223,7 @@ def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as opened:
             begin = opened.read(WHOLE_BYTES)
+            _refuse_binary(file, begin)
             if len(begin) < WHOLE_BYTES:
                 return _decode_text(begin), 0
             return select_outputs(_decode_blocks(begin, opened), splitter)
@@ -232,6 +233,21 @@ def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
             _("cannot read {file}: {why}", file=file, why=why),
             _("specify a file that you can read, or - for standard input"),
         ) from err
+
+
+def _refuse_binary(file: str, begin: bytes) -> None:
+    from envcheck.core.errors import UsageError
+    from envcheck.explain.files.encoding import describe_binary
+
+    if not _is_wide(begin) and (kind := describe_binary(begin)):
+        raise UsageError(
+            _("{file} is not text: {kind}", file=file, kind=kind), _("specify a file with the output of a tool")
+        )
+
+
+def _is_wide(raw: bytes) -> bool:
+    """Return whether it is the UTF-16 of Windows PowerShell."""
+    return raw[:2] in (b"\xff\xfe", b"\xfe\xff")
 
 
 def _decode_text(raw: bytes) -> str:
@@ -260,7 +276,7 @@ def _is_device(opened: BinaryIO) -> bool:
 
 def _detect_encoding(raw: bytes) -> str:
     """Return UTF-8, the UTF-16 of Windows PowerShell, or GBK where the text is no UTF-8 but is GBK."""
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if _is_wide(raw):
         return "utf-16"
     sample = raw[:DETECTED_BYTES]
     for encoding in ("utf-8", "gb18030"):

@@ -26,7 +26,7 @@ MEANINGS = {
     5: "The training failed, was stopped by a rule, or gave no answer.",
     6: "Done, but a reboot is needed.",
     70: "A bug in envcheck; the message names the file to report.",
-    130: "Interrupted (Ctrl-C or SIGTERM).",
+    130: "Interrupted by Ctrl-C; by SIGTERM too, where a command has something to undo or to record, else 143.",
 }
 
 

@@ -70,11 +70,21 @@ def test_any_locale_prints_the_document() -> None:
 
 
 def test_an_endless_file_is_read_in_part(tmp_path: Path) -> None:
-    """A device that never ends is answered, from its beginning."""
+    """A device that never ends is answered from its beginning: here, that it is no text."""
     if not Path("/dev/zero").exists():
         pytest.skip("this system has no /dev/zero")
 
-    assert run_parse("npu-smi", "/dev/zero").returncode == 1
+    assert run_parse("npu-smi", "/dev/zero").returncode == 2
+
+
+def test_a_binary_is_refused() -> None:
+    """A program is no output of a tool; UTF-16, which has NUL bytes too, is text."""
+    refused = run_parse("npu-smi", sys.executable)
+    read = run_parse("npu-smi", given="Get 网络 failed, because no ip was preset there!\n".encode("utf-16"))
+
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert b"is not text: an ELF program" in refused.stderr
+    assert json.loads(read.stdout)["kind"] == "error"
 
 
 NVIDIA = CARD.parents[2] / "nvidia_smi" / "table" / "a100x8_535.txt"
