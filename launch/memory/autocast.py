@@ -14,7 +14,8 @@ from launch.memory.saved_activations import C
 
 def casts_weights(job: PlannedJob) -> bool:
     """Whether weights are cast to 16 bit for each product, so that residual stream and norms are in fp32."""
-    return job.precision.weight == 4.0 and job.sharding == "none" and not job.quant
+    p = job.precision
+    return p.weight == 4.0 and p.compute < p.weight and job.sharding == "none" and not job.quant
 
 
 def weight_copy_bytes(job: PlannedJob, holding: ParameterShare, again: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from functools import cache
 from envcheck.core.toml_file import load_own_part, load_own_table
 from launch.catalogue import frameworks
 from launch.memory.planned_job import PlannedJob
+from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
 # Regimes, by what a job has: whole layers and tensors alone; parts divided, moved or cached; assumed settings.
@@ -44,8 +45,8 @@ def load_residuals() -> dict[str, Residuals]:
 
 
 def find_regime(job: PlannedJob) -> str:
-    """Return the regime of the job."""
-    if not job.is_complete:
+    """Return the regime of the job; no reading is of a training that computes in fp32."""
+    if not job.is_complete or job.precision.compute > C:
         return ASSUMED
     return COMPLEX if is_divided(job) or reads_gaps(job) else PLAIN
 

@@ -42,5 +42,5 @@ def loss_bytes(job: PlannedJob) -> float:
         head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
         return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
     plain = f.loss_half if takes_half_logits(job) else f.loss
-    plain += C * job.model.caps_logits
+    plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

@@ -65,12 +65,16 @@ class ParallelLayout:
 
 @dataclass(frozen=True)
 class Precision:
-    """Bytes per trained parameter; `master` 0: no fp32 copy; `moments`: all moments together."""
+    """Bytes per trained parameter; `master` 0: no fp32 copy; `moments`: all moments together.
+
+    `compute`: bytes of an element of the activations, 2 also where autocast computes with fp32 weights.
+    """
 
     weight: float = 2.0
     gradient: float = 2.0
     master: float = 4.0
     moments: float = 8.0
+    compute: float = 2.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from launch.memory import (
 from launch.memory import loss as losses
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
+from launch.memory.saved_activations import C
 from launch.memory.states import ModelStates
 
 
@@ -172,7 +173,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
     block_set = count_layer_bytes(job, stage)
     x = job.layout
-    loads = 1.0 if x.layer_split else pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
+    wide = job.precision.compute / C
+    loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last = stage == job.layout.pp - 1
     ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
     mine = parameter_shares.split_layers(job.model.layers, x.pp)[stage]
@@ -189,13 +191,14 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         kept=(
             (
                 "activations",
-                (block_set.sets + activations.causal_mask_bytes(job)) * loads + ends + cast * (mine - again),
+                (block_set.sets + activations.causal_mask_bytes(job)) * loads + ends * wide + cast * (mine - again),
             ),
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working + cast * bool(again),
-        gradient=activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
+        working=block_set.working * wide + cast * bool(again),
+        gradient=wide
+        * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
         loss=losses.loss_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),

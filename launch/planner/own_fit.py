@@ -12,7 +12,8 @@ from envcheck.core.model import manual
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import recipe_fit, recipe_job
 
-MEMORY = ("method", "nodes", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload")
+MEMORY = ("method", "nodes", "cards", "micro_batch", "seq_len", "recompute", "lora_rank", "sharding", "offload",
+          "precision")  # fmt: skip
 
 
 def judge_own_fit(

@@ -99,10 +99,20 @@ def framework_names() -> list[str]:
     return sorted({word for f in frameworks.load_frameworks().values() for word in f.names if " " not in word})
 
 
-def choose_precision(f: Framework, optimizer: str = "adamw") -> Precision:
-    """Return the bytes per parameter that the framework keeps with this optimizer."""
-    master = 0.0 if f.weight == 4.0 else f.master
+def choose_precision(f: Framework, optimizer: str = "adamw", precision: str = "") -> Precision:
+    """Return the bytes per parameter that the framework keeps with this optimizer.
+
+    `precision`: fp32 or fp16 of a framework that computes in the type of its weights, "" for the framework's usual one.
+    """
+    if precision == "fp32":
+        return Precision(4.0, 4.0, 0.0, moment_bytes(optimizer, 4.0, 0.0), 4.0)
+    master = 0.0 if f.weight == 4.0 else f.half_master if precision == "fp16" else f.master
     return Precision(f.weight, f.gradient, master, moment_bytes(optimizer, f.weight, master))
+
+
+def doubt_flash_kernel(f: Framework, precision: str) -> Framework:
+    """Return the framework; without certainty about its attention in fp32, for which FlashAttention has no kernel."""
+    return replace(f, flash_doubtful=True) if precision == "fp32" else f
 
 
 def build_planned_job(machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
@@ -119,6 +129,8 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
     optimizer = option_words.check_choice("optimizer", asked.get("optimizer"), option_words.OPTIMIZERS) or "adamw"
     degrees = {k: asked.get(k) for k in (*PARALLEL, "cp")}
     f, why = pick_framework(asked.get("framework"), model, wants_degrees(asked), machine.device)
+    precision = asked.get("precision") or ""
+    f = doubt_flash_kernel(f, precision)
     assumed = [text for text in (why, machine.note, devices.assumed_card(machine.device)) if text]
     assumed += list_model_assumptions(model_name, model)
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in (*PARALLEL, "cp"))
@@ -136,7 +148,8 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
         stage=option_words.parse_stage(method),
         pairs=method.startswith(option_words.PAIRS),
         reference=trains_all and method.startswith(option_words.REFERENCED),
-        precision=choose_precision(f, optimizer),
+        precision=choose_precision(f, optimizer, precision),
+        half=precision == "fp16",
         sharding=choose_sharding(asked, f, layout, assumed),
         offload=away.kinds,
         offload_share=away.share,

@@ -98,6 +98,7 @@ class LayoutOptions(
 
     words: tuple[str, ...] = job_argument()
     own_job: OwnJob | None = None
+    precision: str | None = None  # of the own job
     hardware: str = ""  # the card that --device names; `device` is then its vendor
 
     device: str = options.device_option(read_hardware, list_hardware)

@@ -30,6 +30,7 @@ LABELS: Mapping[str, Message] = {
     "offload": _("offload"),
     "tp": _("tensor parallel"),
     "pp": _("pipeline parallel"),
+    "vpp": _("virtual pipeline"),
     "ep": _("expert parallel"),
     "cp": _("context parallel"),
     "recompute": _("recomputation"),

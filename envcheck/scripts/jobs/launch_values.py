@@ -19,8 +19,10 @@ from envcheck.vendors import VENDORS
 ON_ALL_DEVICES = ("paddle.distributed.launch", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "erniekit",
                   "paddleformers-cli")  # fmt: skip
 MOST_PROCESSES = 10_000  # far above any node's devices, and any job of accelerate's total: a slip of the keyboard
+MOST_NODES = 100_000
 _COUNT_WORDS = frozenset(["auto", "gpu", *(vendor.device_type for vendor in VENDORS.values())])
 _PLAIN = re.compile(r"[\w.+-]*")  # no variable, no placeholder
+_NUMBER = re.compile(r"-?[0-9]{1,400}")
 _LIST = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
@@ -59,6 +61,9 @@ def _read_nodes(reader: ValueReader, job: TrainingJob, files: JobFiles, hosts: i
         return int(reader.add_read("nodes", str(hosts), _locate_option(job, files, "hostfile")))
     if given is None and not job.launcher.options.get("world"):
         reader.add_read("nodes", "1", _("no option of several nodes"))
+        return 1
+    if given is not None and (reason := explain_invalid_nodes(job)):
+        reader.add_invalid("nodes", _("{place}: {seen}", place=reader.place(files.locate(given.start)), seen=reason))
         return 1
     nodes = job.node_count
     if nodes is None:
@@ -124,6 +129,17 @@ def explain_invalid_processes(job: TrainingJob) -> Message:
         return NOTHING
     shown = text[:MOST_SHOWN] or '""'
     return _("number of processes {value}: expected an integer from 1 to {most}", value=shown, most=MOST_PROCESSES)
+
+
+def explain_invalid_nodes(job: TrainingJob) -> Message:
+    """Return why no launcher takes the job's number of nodes, NOTHING if it may be valid or is not known."""
+    given = job.find_launch_value("nodes")
+    least = given.text.partition(":")[0] if given is not None else "1"  # of torchrun's 1:4
+    if not job.launcher.name or not _NUMBER.fullmatch(least) or (least == "-1" and job.launcher.name == "deepspeed"):
+        return NOTHING
+    if not least.startswith("-") and 1 <= int(least) <= MOST_NODES:
+        return NOTHING
+    return _("number of nodes {value}: expected an integer from 1 to {most}", value=least[:MOST_SHOWN], most=MOST_NODES)
 
 
 def uses_all_devices(launcher: Launcher, kit_cards: str) -> bool:

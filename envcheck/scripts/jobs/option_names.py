@@ -127,7 +127,7 @@ KITS: Mapping[str, KitDefaults] = {
     "transformers": KitDefaults("transformers", "transformers", (), "1", _TRANSFORMERS, _HF_OPTIONS),
     "megatron": KitDefaults(
         "Megatron-LM", "megatron", (), "1",
-        {"micro_batch": "1", "tuner": "full", "recompute": "none", "sequence_parallel": "false"},
+        {"micro_batch": "1", "tuner": "full", "recompute": "none", "precision": "fp32", "sequence_parallel": "false"},
         {**_HF_OPTIONS, "model": "load", "micro_batch": "micro_batch_size", "grad_accum": "global_batch_size",
          "seq_len": "seq_length", "recompute": "recompute_granularity", "data": "data_path", "output": "save"},
     ),

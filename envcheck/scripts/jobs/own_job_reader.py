@@ -22,7 +22,7 @@ from envcheck.core.secrets import redact_variable
 from envcheck.scripts import source_file
 from envcheck.scripts.companion_config import NamedConfig, find_broken_configs
 from envcheck.scripts.config_files import FAMILIES
-from envcheck.scripts.jobs import launch_values, training_values
+from envcheck.scripts.jobs import launch_values, megatron_values, training_values
 from envcheck.scripts.jobs.job_options import JobFiles, OptionTable, PlacedOption, gather_options, list_values
 from envcheck.scripts.jobs.job_programs import list_programs
 from envcheck.scripts.jobs.option_names import EVAL_DATA, FAMILY_KITS, FEWEST_KEYS, KITS, NAMES, SIGNS, UNIQUE
@@ -298,6 +298,8 @@ def _describe_job(
     _read_sizes(reader, launch, has_adapter := "lora" in method or "dora" in method)
     training_values.read_precision(reader, accelerate)
     training_values.read_recompute(reader)
+    megatron_values.read_virtual_stages(reader)
+    megatron_values.reject_values(reader, is_open=job is not None and job.open)
     data = _read_data(reader, kit)
     output = reader.read_text("output")
     device = _read_device(reader, context, table)

@@ -187,7 +187,7 @@ def read_precision(reader: ValueReader, accelerate: OptionTable) -> str:
     if option is not None and (named := re.search(r"bf16|bfloat16|fp16|float16|fp32|float32|fp8", option.text.lower())):
         text = named[0].replace("bfloat", "bf").replace("float", "fp")
         return reader.add_read("precision", text, option.where)
-    return reader.add_unknown("precision")
+    return reader.add_default("precision")
 
 
 def read_sharding(
@@ -339,6 +339,9 @@ def _read_framework_sharding(table: OptionTable) -> ShardingValues | None:
 def read_recompute(reader: ValueReader) -> str:
     """Read the kind of recomputation: full, selective or none."""
     table = reader.table
+    alias = table.find("recompute_activations")  # Megatron's, which replaces the granularity
+    if alias is not None and table.is_enabled("recompute_activations"):
+        return reader.add_read("recompute", "selective", alias.where)
     granularity = table.find("recompute_granularity")
     if granularity is not None and granularity.text.lower() not in ("", "false"):
         kind = "full" if granularity.text.lower() == "full" else "selective"
@@ -376,7 +379,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
     found: dict[str, str | int] = {}
     for value in reader.values:
         if value.state is not ValueState.UNKNOWN and value.name in ("seq_len", "micro_batch", "grad_accum", "recompute",
-                                                                    "tp", "pp", "ep", "cp"):  # fmt: skip
+                                                                    "tp", "pp", "vpp", "ep", "cp"):  # fmt: skip
             found[value.name] = int(value.value) if value.value.isdigit() else value.value
     if trains_adapter:
         for value in reader.values:
@@ -391,6 +394,8 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["offload"] = sharding.offload
     if (splits := find_sequence_parallelism(reader)) is not None:
         found["sequence_parallel"] = int(splits)
+    if reader.kit.planner == "megatron":
+        found |= {v.name: v.value for v in reader.values if v.name == "precision" and v.value in ("fp16", "fp32")}
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()
     if optimizer in option_words.OPTIMIZERS:
         found["optimizer"] = optimizer
@@ -400,6 +405,7 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
 # The smallest value of an assumed or unknown one: a job that does not fit with these does not fit at all.
 LEANEST: Mapping[str, str | int] = {
     "micro_batch": 1, "seq_len": 64, "recompute": "full", "lora_rank": 1, "grad_accum": 1,
+    "precision": "bf16",
 }  # fmt: skip
 
 

@@ -188,3 +188,13 @@ def test_command_line_beside_accelerates_file(tmp_path: Path) -> None:
 
     assert lint_text("run.sh", start.format(""), machine, "options.doubled") == []
     assert [seen for _, seen in twice] == ["--num_processes is given twice: first 8, then ...; the last value applies"]
+
+
+@pytest.mark.parametrize(("nodes", "severities"), (("1000000", [FAIL]), ("0", [FAIL]), ("2", []), ("$NODES", [])))
+def test_numbers_of_nodes(nodes: str, severities: list[Status]) -> None:
+    """A number of nodes that no cluster has fails; an unknown one gets no remark."""
+    text = f"torchrun --nnodes {nodes} --nproc_per_node 8 --node_rank $RANK --master_addr a train.py\n"
+
+    found = lint_text("a.sh", text, TargetMachine(), "launch.processes")
+
+    assert [severity for severity, _ in found] == severities

@@ -343,6 +343,25 @@ def test_possible_process_counts(count: str) -> None:
     assert read_command_job(("torchrun", f"--nproc_per_node={count}", "train.py"), {}).list_invalid() == ()
 
 
+@pytest.mark.parametrize("count", ("0", "-2", "1000000", "9" * 300))
+def test_impossible_node_counts(count: str) -> None:
+    """A number of nodes that no cluster has is invalid, with its place and the range, and not one node."""
+    nodes = read_command_job(("torchrun", f"--nnodes={count}", "--nproc_per_node=8", "train.py"), {}).find_value(
+        "nodes"
+    )
+
+    assert nodes is not None and nodes.is_invalid
+    assert "command line: number of nodes" in nodes.where and "from 1 to" in nodes.where
+
+
+@pytest.mark.parametrize("count", ("1", "2:4", "1024"))
+def test_possible_node_counts(count: str) -> None:
+    """Numbers of nodes, and torchrun's range of them, are no mistakes."""
+    job = read_command_job(("torchrun", f"--nnodes={count}", "--nproc_per_node=8", "train.py"), {})
+
+    assert (job.list_invalid(), job.nodes) == ((), int(count.partition(":")[0]))
+
+
 SWIFT_FILES = "swift sft --model ./m --dataset ./a.jsonl /d/b.jsonl org/set#5 --train_type lora"
 SCRIPT_INPUTS = (
     (SWIFT_FILES, ("./a.jsonl", "/d/b.jsonl", "org/set"), ("m/config.json",)),

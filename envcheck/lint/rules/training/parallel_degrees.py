@@ -15,6 +15,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name
 from envcheck.core.messages import _, join
 from envcheck.lint.rules.training.hyperparameters import PP, TP, read_whole_number
+from envcheck.lint.rules.training.megatron_options import find_rejected_shapes, needs_even_stages
 from envcheck.scripts import megatron_model, programs
 from launch.catalogue import models
 from launch.catalogue.architecture import Model
@@ -164,6 +165,7 @@ def _read_option(job: TrainingJob, name: str) -> str | None:
 
 
 def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
+    yield from find_rejected_shapes(context)
     for job in context.jobs:
         tp, pp, ep = job.find_given_option(*TP), job.find_given_option(*PP), job.find_given_option(*EP)
         degree, stages, model = read_whole_number(tp), read_whole_number(pp), find_model(job)
@@ -211,7 +213,7 @@ def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
                 ),
                 _("Use at most {layers}.", layers=model.layers),
             )
-        elif pp is not None and stages and stages > 1 and model.layers % stages:
+        elif pp is not None and stages and stages > 1 and model.layers % stages and not needs_even_stages(job):
             yield warn(
                 locate_option(pp),
                 _(

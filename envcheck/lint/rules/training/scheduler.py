@@ -12,7 +12,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
 from envcheck.scripts.docker_commands import count_devices
-from envcheck.scripts.jobs.launch_values import explain_invalid_processes
+from envcheck.scripts.jobs.launch_values import explain_invalid_nodes, explain_invalid_processes
 from envcheck.vendors import VENDORS
 
 _GPUS = re.compile(
@@ -23,6 +23,8 @@ _GPUS = re.compile(
 def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
     yield from find_wrong_visible_count(context)
     for job in context.jobs:
+        if job.is_training and (impossible := explain_invalid_nodes(job)):
+            yield fail(job.find_launch_value("nodes") or job, impossible, _("Write a number in this range."))
         if job.is_training and (impossible := explain_invalid_processes(job)):
             yield fail(job.find_launch_value("processes") or job, impossible, _("Use one process for each device."))
             continue
