@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
-from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.errors import EnvcheckError, UndeterminedError, UsageError
 from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.job import own_recipe_builder
 from envcheck.job.requirements import own_job
@@ -98,6 +98,18 @@ def test_lint_closes_a_gate(run_on: Run, programs: Path) -> None:
     assert found["status"] == "FAIL"
     assert "run.sh:1" in found["evidence"][0]
     assert waived["status"] == "WARN"
+
+
+@pytest.mark.parametrize("text", ("", "echo hello\n", "echo $hello\n"), ids=("empty", "other", "warned"))
+def test_script_without_training_is_unknown(run_on: Run, programs: Path, text: str) -> None:
+    """A script in which no training was found is no job that passes; plan gives the same reason."""
+    (programs / "run.sh").write_text(text)
+    gates = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))
+    planned = run_on("h200x8", "plan", "run.sh")
+
+    assert (gates["lint"]["status"], gates["lint"]["seen"]) == ("UNKNOWN", "no training was found in run.sh")
+    assert isinstance(planned.exception, UndeterminedError)
+    assert "no training was found in run.sh" in str(planned.exception.message)
 
 
 def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:

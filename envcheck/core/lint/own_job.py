@@ -105,6 +105,7 @@ class OwnJob:
     the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
     folder with its config.json; `method` the planner's name; both are "" if unknown.  `cards` is None if all devices of
     the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
+    `no_training` is the reason why no training was found, empty if one was.
     """
 
     name: str
@@ -128,6 +129,7 @@ class OwnJob:
     listed: str = ""
     programs: tuple[JobProgram, ...] = ()
     notes: tuple[Message, ...] = ()
+    no_training: Message = NOTHING
 
     @property
     def is_file(self) -> bool:

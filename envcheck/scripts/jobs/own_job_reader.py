@@ -287,10 +287,11 @@ def _describe_job(
     accelerate = _read_accelerate_file(job, files)
     model = training_values.read_model(reader, files)
     method = training_values.read_method(reader, kit, verb if command else "", program)
+    no_training = _explain_no_training(source, context) if job is None else NOTHING
     launch = (
         launch_values.read_launch(reader, _add_launcher(job, argv), files, outside)
         if job is not None
-        else _read_no_launch(reader, _("no training was found in it"))
+        else _read_no_launch(reader, no_training or _("no training was found in it"))
     )
     sharding = training_values.read_sharding(reader, files, accelerate, job.command.cwd if job is not None else "")
     _read_sizes(reader, launch, has_adapter := "lora" in method or "dora" in method)
@@ -329,7 +330,15 @@ def _describe_job(
         listed=launch.listed,
         programs=list_programs(argv, trainings, files, outside),
         notes=(*_list_notes(len(trainings)), *(_describe_config(reader, files, named) for named in broken)),
+        no_training=no_training,
     )
+
+
+def _explain_no_training(source: JobSource, context: LintContext) -> Message:
+    """Why the source starts no training that is known; empty if it could not be parsed, which is reported by itself."""
+    if not context.scripts:
+        return NOTHING
+    return _("no training was found in {name}", name=source.name or _("the command"))
 
 
 def _add_launcher(job: TrainingJob, argv: Sequence[str]) -> TrainingJob:
