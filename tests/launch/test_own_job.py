@@ -112,6 +112,50 @@ def test_script_without_training_is_unknown(run_on: Run, programs: Path, text: s
     assert "no training was found in run.sh" in str(planned.exception.message)
 
 
+LAUNCH = "torchrun --nproc_per_node 8 train.py --max_steps 1 --lr 0.1"
+SOURCED = {
+    "direct": ("source ./part.sh", LAUNCH),
+    "function": (". ./part.sh\nrun_train 2", f"run_train() {{\n  {LAUNCH} --micro_batch_size $1\n}}"),
+    "nested": ("source ./other.sh", LAUNCH),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCED)
+def test_training_in_a_sourced_file_is_unknown(run_on: Run, programs: Path, kind: str) -> None:
+    """A training that a sourced file starts is not judged: gates, plan and lint name the file."""
+    script, part = SOURCED[kind]
+    (programs / "run.sh").write_text(f"{script}\n")
+    (programs / "part.sh").write_text(f"{part}\n")
+    (programs / "other.sh").write_text("source ./part.sh\n")
+    gate = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))["lint"]
+    planned = run_on("h200x8", "plan", "run.sh")
+    linted = json.loads(run_on("h200x8", "lint", "run.sh", "--json").stdout)
+
+    assert (gate["status"], "./part.sh" in gate["seen"]) == ("UNKNOWN", True)
+    assert isinstance(planned.exception, UndeterminedError)
+    assert "./part.sh" in str(planned.exception.message)
+    assert any("./part.sh" in part for reading in linted["readings"] for part in reading["not_checked"])
+
+
+def test_sourced_file_that_is_missing_is_named(run_on: Run, programs: Path) -> None:
+    """The training may be in a sourced file that cannot be read."""
+    (programs / "run.sh").write_text("source ./absent.sh\n")
+    gate = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))["lint"]
+
+    assert (gate["status"], "./absent.sh" in gate["seen"]) == ("UNKNOWN", True)
+
+
+def test_training_beside_a_sourced_one_is_judged(run_on: Run, programs: Path) -> None:
+    """The script's own training is judged, with a note on the other; a file without a training has none."""
+    (programs / "run.sh").write_text(f"source ./part.sh\nsource ./names.sh\n{LAUNCH}\n")
+    (programs / "part.sh").write_text(f"{LAUNCH}\n")
+    (programs / "names.sh").write_text("A=1\nuse() {\n  echo $A\n}\n")
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--gates", "--json").stdout)
+
+    assert said["own"]["notes"] == ["the training in ./part.sh, which it sources, is not judged"]
+    assert said["own"]["values"]["cards"]["value"] == "8"
+
+
 def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
     """What fails with every value read is a failure; with an assumed one it is unknown, and the option is named."""
     (programs / "none.json").write_text('{"zero_optimization": {"stage": 0}}')

@@ -58,7 +58,7 @@ CHECKS: tuple[Check, ...] = (
         check_script,
         source="the job's file or command",
         reads="the job's file or command",
-        rule="FAIL if the linter finds a mistake; WARN for its warnings; UNKNOWN without the shell grammar or a training",
+        rule="FAIL if the linter finds a mistake; WARN for its warnings; UNKNOWN without a training or shell grammar",
         fix="Correct the lines that envcheck lint shows.",
     ),
     job_check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from envcheck.core.lint.script_model import ShellCommand, ShellWord, SourceBlock
+from envcheck.core.lint.script_model import ShellCommand, ShellWord, SourceBlock, SourcedFile
 from envcheck.scripts import shell_grammar
 from envcheck.scripts.interpreter.shell_walk import ShellWalk
 from envcheck.scripts.shell_state import ShellValue
@@ -17,12 +17,13 @@ SOURCED = 3  # files in files
 def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
     """Interpret the file that the command names, and return whether all of its variables are known now.
 
-    Its commands are not recorded: it is a file of its own, with its own lines.
+    Its commands are no commands of the script: it is a file of its own, with its own lines.
     """
     words = command.words[1:]
     path = walk.state.surroundings.find_file(words[0].text, walk.state.cwd) if words and walk.nested < SOURCED else None
     raw = _read_file(path) if path is not None else None
     if path is None or raw is None:
+        walk.script.sourced += [SourcedFile(word) for word in words[:1]]
         return False
     block = SourceBlock("bash", raw, ((0, words[0].start),))
     inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
@@ -43,7 +44,11 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
         replace(use, start=words[0].start, end=words[0].end, guarded=True) for use in inner.script.uses
     ]
     # Its functions may set more where the script calls them.
-    return not (root.has_error or inner.script.opaque or inner.script.cut or inner.script.functions)
+    is_known = not (root.has_error or inner.script.opaque or inner.script.cut or inner.script.functions)
+    with inner.enter_subshell():
+        inner.enter_uncalled_functions()
+    walk.script.sourced += [SourcedFile(words[0], inner.script), *inner.script.sourced]
+    return is_known
 
 
 def _read_file(path: Path) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -329,7 +329,7 @@ def _describe_job(
         output=output,
         listed=launch.listed,
         programs=list_programs(argv, trainings, files, outside),
-        notes=(*_list_notes(len(trainings)), *(_describe_config(reader, files, named) for named in broken)),
+        notes=(*_list_notes(trainings, context), *(_describe_config(reader, files, named) for named in broken)),
         no_training=no_training,
     )
 
@@ -338,7 +338,16 @@ def _explain_no_training(source: JobSource, context: LintContext) -> Message:
     """Why the source starts no training that is known; empty if it could not be parsed, which is reported by itself."""
     if not context.scripts:
         return NOTHING
-    return _("no training was found in {name}", name=source.name or _("the command"))
+    name = source.name or _("the command")
+    if context.launching:
+        files = ", ".join(context.launching)
+        return _(
+            "{name} sources {files}, where a training starts: its commands are not followed", name=name, files=files
+        )
+    if context.unread:
+        files = ", ".join(context.unread)
+        return _("no training was found in {name}, which sources {files}: it was not read", name=name, files=files)
+    return _("no training was found in {name}", name=name)
 
 
 def _add_launcher(job: TrainingJob, argv: Sequence[str]) -> TrainingJob:
@@ -485,16 +494,15 @@ def _list_arguments(table: OptionTable) -> tuple[str, ...]:
     return tuple(word for name, values in rows.items() for word in (f"--{name}", *values))
 
 
-def _list_notes(count: int) -> tuple[Message, ...]:
-    if count < 2:
-        return ()
-    return (
-        ngettext(
+def _list_notes(trainings: Sequence[TrainingJob], context: LintContext) -> Iterator[Message]:
+    if len(trainings) > 1:
+        yield ngettext(
             "it starts {count} training; the first one is judged",
             "it starts {count} trainings; the first one is judged",
-            count,
-        ),
-    )
+            len(trainings),
+        )
+    if trainings and context.launching:
+        yield _("the training in {files}, which it sources, is not judged", files=", ".join(context.launching))
 
 
 def _describe_config(reader: ValueReader, files: JobFiles, named: NamedConfig) -> Message:
