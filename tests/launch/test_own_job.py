@@ -19,7 +19,8 @@ from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.job import own_recipe_builder
 from envcheck.job.requirements import own_job
 from envcheck.scripts.jobs.own_job_reader import read_file_job
-from launch import own_job_facts
+from launch import own_job_facts, resume_run
+from launch.runs import request_note
 from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, PADDLENLP, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
@@ -453,6 +454,28 @@ def test_own_command_is_resumed(tmp_path: Path) -> None:
     assert said["command"][-2] == "--resume_from_checkpoint"
     assert said["command"][-1].endswith("/output/checkpoint-9")
     assert said["resumed_from"]["checkpoint"] == said["command"][-1]
+
+
+WORDS = (
+    (("--runs", "./runs", "--", "python3", "t.py"), "--runs ./runs -- python3 t.py"),
+    (("--resume", "latest", "--device=cpu", "--", "python3", "t.py", "--resume", "x"),
+     "--device=cpu -- python3 t.py --resume x"),
+    (("--recipe", "mine", "--resume=latest"), "--recipe mine --"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "start"), WORDS, ids=("new", "resumed", "recipe"))
+def test_unknown_resume_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], start: str
+) -> None:
+    """For a program without a known resume option the next step is a command that starts it from the checkpoint."""
+    monkeypatch.setattr(request_note, "_notes_path", lambda: tmp_path / "notes.jsonl")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    request_note.save_note(tmp_path / "run", request_note.RequestNote(words=words, typed_in=tmp_path))
+
+    command = resume_run.write_own_resumption(tmp_path / "run")
+
+    assert command == f"envcheck train {start} --resume_from_checkpoint DIR"
 
 
 @pytest.mark.parametrize(
