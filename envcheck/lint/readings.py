@@ -34,7 +34,8 @@ def list_readings(context: LintContext) -> tuple[Reading, ...]:
         found.insert(0, Reading("dockerfile"))
     named = {each.kind for each in found if each.program}
     kept = list(dict.fromkeys(each for each in found if each.program or each.kind not in named))
-    sourced = tuple(_("the training in {file}, which it sources", file=file) for file in context.launching)
+    names = dict.fromkeys(word.text for word in context.launching)
+    sourced = tuple(_("the training in {file}, which it sources", file=name) for name in names)
     at = next((n for n, each in enumerate(kept) if each.kind == "bash"), None)
     if sourced and at is not None:
         kept[at] = replace(kept[at], unchecked=(*kept[at].unchecked, *sourced))

@@ -146,6 +146,16 @@ def test_sourced_file_that_is_missing_is_named(run_on: Run, programs: Path) -> N
     assert (gate["status"], "./absent.sh" in gate["seen"]) == ("UNKNOWN", True)
 
 
+def test_variables_of_an_absent_file_are_unknown(run_on: Run, programs: Path) -> None:
+    """Every command names a sourced file that was not read, unless the script tests for it or makes it."""
+    lines = ("[ -f ./tested.sh ] && . ./tested.sh", "echo A=1 > ./made.sh", ". ./made.sh", "source ./absent.sh", LAUNCH)
+    (programs / "run.sh").write_text("\n".join(lines))
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--dry-run", "--json").stdout)
+
+    note = "run.sh:4: ./absent.sh, which it sources, was not read: its variables are unknown"
+    assert said["job"]["own"]["notes"] == [note]
+
+
 def test_training_beside_a_sourced_one_is_judged(run_on: Run, programs: Path) -> None:
     """The script's own training is judged, with a note on the other; a file without a training has none."""
     (programs / "run.sh").write_text(f"source ./part.sh\nsource ./names.sh\n{LAUNCH}\n")

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from envcheck.core.lint.pip_install import PipInstall
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, SourceFile
+from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, ShellWord, SourceFile
 from envcheck.core.lint.script_recipe import ScriptRecipe
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
@@ -38,8 +38,8 @@ class LintContext:
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
     recipe: ScriptRecipe | None = None
-    launching: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    launching: tuple[ShellWord, ...] = ()
+    unread: tuple[ShellWord, ...] = ()
     jobs_left_out: int = 0  # training commands beyond the limit, which are not judged
 
     def find_container(self, job: TrainingJob) -> ScriptContainer | None:

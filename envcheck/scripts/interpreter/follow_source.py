@@ -23,7 +23,8 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
     path = walk.state.surroundings.find_file(words[0].text, walk.state.cwd) if words and walk.nested < SOURCED else None
     raw = _read_file(path) if path is not None else None
     if path is None or raw is None:
-        walk.script.sourced += [SourcedFile(word) for word in words[:1]]
+        is_needed = not (command.guarded or command.branch or command.elsewhere)
+        walk.script.sourced += [SourcedFile(word) for word in words[:1] if is_needed]
         return False
     block = SourceBlock("bash", raw, ((0, words[0].start),))
     inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
@@ -47,7 +48,8 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
     is_known = not (root.has_error or inner.script.opaque or inner.script.cut or inner.script.functions)
     with inner.enter_subshell():
         inner.enter_uncalled_functions()
-    walk.script.sourced += [SourcedFile(words[0], inner.script), *inner.script.sourced]
+    walk.script.sourced.append(SourcedFile(words[0], inner.script))
+    walk.script.sourced += (replace(each, word=_move_word(each.word, words[0])) for each in inner.script.sourced)
     return is_known
 
 
@@ -60,8 +62,9 @@ def _read_file(path: Path) -> bytes | None:
 
 def _place_value(value: ShellValue, place: ShellWord) -> ShellValue:
     """The value at the place of the file's name: its own offsets are those of another file."""
+    array = None if value.array is None else tuple(_move_word(word, place) for word in value.array)
+    return ShellValue(_move_word(value.word, place), array)
 
-    def move(word: ShellWord) -> ShellWord:
-        return replace(word, start=place.start, end=place.end, raw="")
 
-    return ShellValue(move(value.word), None if value.array is None else tuple(map(move, value.array)))
+def _move_word(word: ShellWord, place: ShellWord) -> ShellWord:
+    return replace(word, start=place.start, end=place.end, raw="")

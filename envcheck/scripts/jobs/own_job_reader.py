@@ -329,7 +329,7 @@ def _describe_job(
         output=output,
         listed=launch.listed,
         programs=list_programs(argv, trainings, files, outside),
-        notes=(*_list_notes(trainings, context), *(_describe_config(reader, files, named) for named in broken)),
+        notes=(*_list_notes(trainings, context, files), *(_describe_config(reader, files, named) for named in broken)),
         no_training=no_training,
     )
 
@@ -340,14 +340,19 @@ def _explain_no_training(source: JobSource, context: LintContext) -> Message:
         return NOTHING
     name = source.name or _("the command")
     if context.launching:
-        files = ", ".join(context.launching)
+        files = _name_files(context.launching)
         return _(
             "{name} sources {files}, where a training starts: its commands are not followed", name=name, files=files
         )
     if context.unread:
-        files = ", ".join(context.unread)
+        files = _name_files(context.unread)
         return _("no training was found in {name}, which sources {files}: it was not read", name=name, files=files)
     return _("no training was found in {name}", name=name)
+
+
+def _name_files(words: Sequence[ShellWord]) -> str:
+    """How the script writes the names, each once."""
+    return ", ".join(dict.fromkeys(word.known_text or word.raw or "?" for word in words))
 
 
 def _add_launcher(job: TrainingJob, argv: Sequence[str]) -> TrainingJob:
@@ -494,7 +499,7 @@ def _list_arguments(table: OptionTable) -> tuple[str, ...]:
     return tuple(word for name, values in rows.items() for word in (f"--{name}", *values))
 
 
-def _list_notes(trainings: Sequence[TrainingJob], context: LintContext) -> Iterator[Message]:
+def _list_notes(trainings: Sequence[TrainingJob], context: LintContext, files: JobFiles) -> Iterator[Message]:
     if len(trainings) > 1:
         yield ngettext(
             "it starts {count} training; the first one is judged",
@@ -502,7 +507,10 @@ def _list_notes(trainings: Sequence[TrainingJob], context: LintContext) -> Itera
             len(trainings),
         )
     if trainings and context.launching:
-        yield _("the training in {files}, which it sources, is not judged", files=", ".join(context.launching))
+        yield _("the training in {files}, which it sources, is not judged", files=_name_files(context.launching))
+    for word in context.unread if files.own and trainings else ():
+        place, name = files.locate(word.start), _name_files([word])
+        yield _("{place}: {file}, which it sources, was not read: its variables are unknown", place=place, file=name)
 
 
 def _describe_config(reader: ValueReader, files: JobFiles, named: NamedConfig) -> Message:
