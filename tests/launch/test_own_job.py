@@ -146,6 +146,17 @@ def test_sourced_file_that_is_missing_is_named(run_on: Run, programs: Path) -> N
     assert (gate["status"], "./absent.sh" in gate["seen"]) == ("UNKNOWN", True)
 
 
+@pytest.mark.parametrize("given", ('--config_file "my file.yaml"', "--config_file='my file.yaml'"))
+def test_absent_file_of_the_launcher_is_named(run_on: Run, programs: Path, given: str) -> None:
+    """A missing file with the launcher's own options is named with its line, and by the linter."""
+    (programs / "run.sh").write_text(f"cd .\naccelerate launch {given} train.py --max_steps 1 --lr 0.1\n")
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--dry-run", "--json").stdout)
+    linted = json.loads(run_on("h200x8", "lint", "run.sh", "--json").stdout)
+
+    assert said["job"]["own"]["notes"] == ["run.sh:2: my file.yaml not found; its options are unknown"]
+    assert any("my file.yaml" in each["seen"] for each in linted["findings"] if each["rule"] == "paths.missing")
+
+
 def test_variables_of_an_absent_file_are_unknown(run_on: Run, programs: Path) -> None:
     """Every command names a sourced file that was not read, unless the script tests for it or makes it."""
     lines = ("[ -f ./tested.sh ] && . ./tested.sh", "echo A=1 > ./made.sh", ". ./made.sh", "source ./absent.sh", LAUNCH)

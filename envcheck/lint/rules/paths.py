@@ -11,7 +11,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellCommand, Shell
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
 from envcheck.core.messages import _, verbatim
-from envcheck.scripts.companion_config import list_config_words
+from envcheck.scripts.companion_config import is_word_of_command, list_config_words
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
@@ -102,7 +102,7 @@ def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
                     yield part.strip(), word
     named = {word.text for name in _DATA if (given := job.find_option(name)) for word in given.values}
     for word in list_config_words(job):
-        if word.text not in named and any(word is each for each in job.command.words):
+        if word.text not in named and is_word_of_command(job, word):
             yield word.text, word
     for name in _MODELS:
         given = job.find_option(name)
