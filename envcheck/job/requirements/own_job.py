@@ -27,7 +27,7 @@ def check_script(facts: Facts) -> Iterator[Finding]:
         seen = ngettext("{count} mistake in {name}", "{count} mistakes in {name}", count, name=script.name)
         yield fail(seen, remedy, shown)
     elif script.no_training:
-        words = _("Give the command or the file that starts the training, if it trains.")
+        words = _("Give the command or the file that starts the training.")
         yield unknown(script.no_training, manual(words), shown)
     elif script.warnings:
         seen = ngettext("{count} warning in {name}", "{count} warnings in {name}", count, name=script.name)
