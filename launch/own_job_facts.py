@@ -70,6 +70,7 @@ def judge_script(own: OwnJob, facts: Facts, is_here: bool = True) -> ScriptVerdi
         unread=unread.seen if unread else NOTHING,
         unread_remedy=unread.remedy if unread else NOTHING,
         is_linted=True,
+        no_training=own.no_training,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.language import translate
 from envcheck.core.messages import _, join, verbatim
+from envcheck.core.secrets import redact_words
 from envcheck.core.units import format_gib
 from envcheck.job.resolve import resolve
 from installers.recipes.recipe import Recipe
@@ -19,10 +21,11 @@ from launch.programs.checkpoint_check import CheckedCheckpoint
 from launch.rendering.resume_option import find_resume_option
 from launch.run import run_text
 from launch.run.record import list_checkpoints
-from launch.runs import run_index
+from launch.runs import request_note, run_index
 from launch.runs.run_state import Run
 from launch.targets.train_request import TrainRequest
 
+EXAMPLE = "--resume_from_checkpoint"  # of most programs
 SHOWN = 4  # flaws of a checkpoint
 
 
@@ -61,10 +64,32 @@ def add_resume_option(request: TrainRequest, recipes: Sequence[Recipe], facts: F
     if option is None:
         raise UsageError(
             _("envcheck knows no resume option of {framework}", framework=job.recipe.framework or _("this program")),
-            _("pass it after --, for example -- --resume_from_checkpoint DIR"),
+            _("start it with its own option, for example: {command}", command=write_own_resumption(run.folder)),
         )
     path = choose_checkpoint(run, job.recipe)
     return replace(request, resume_path=path, resumed_run=run.id, added_settings=(f"{option}={path}",))
+
+
+def write_own_resumption(folder: Path) -> str:
+    """Return the run's command with an option for its checkpoint, whose name only the user knows."""
+    words = list(request_note.read_note(folder).words) or ["..."]
+    at = words.index("--") if "--" in words else len(words)
+    before = drop_option(words[:at], "--resume")
+    path = (list_checkpoints(folder / "output") or ["DIR"])[-1]
+    behind = words[at:] or ["--"]
+    return shlex.join(redact_words(("envcheck", "train", *before, *behind, EXAMPLE, path)))
+
+
+def drop_option(words: Sequence[str], option: str) -> list[str]:
+    """Return the words without the option and its value."""
+    kept, left = [], list(words)
+    while left:
+        word = left.pop(0)
+        if word == option:
+            left = left[1:]
+        elif not word.startswith(f"{option}="):
+            kept.append(word)
+    return kept
 
 
 def _find_folder(request: TrainRequest) -> Path | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from click.shell_completion import CompletionItem
 from envcheck.cli.requests import argument
 from envcheck.cli.usage_errors import SingleValueCommand
 from envcheck.core.errors import UsageError
+from envcheck.core.local_files import is_folder, may_exist
 from envcheck.core.messages import _, mark
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def refuse_unreadable_file(file: str, command: str) -> None:
         raise UsageError(_("{command} needs a file, not standard input", command=command), example)
     if "\0" in file or len(file) > 4000:
         raise UsageError(_("invalid file name"), example)
-    if Path(file).is_dir():
+    if is_folder(file):
         raise UsageError(_("{file} is a directory", file=file), example)
-    if not Path(file).exists():
+    if not may_exist(file):
         raise UsageError(_("{file} does not exist", file=file[:200]), example)
     if file.endswith(".py"):
         raise UsageError(

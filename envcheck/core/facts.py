@@ -41,7 +41,8 @@ class JobFit:
 class ScriptVerdict:
     """What the linter found in the file or the command of a user's own job, and the programs that PATH does not have.
 
-    `unsure` are absent programs that the script may put into PATH itself; `unread` is why the script cannot be parsed.
+    `unsure` are absent programs that the script may put into PATH itself; `unread` is why the script cannot be parsed,
+    `no_training` why no training was found in it.
     `is_linted` is false for a recipe's job in the user's own environment, of which only the programs are known.
     """
 
@@ -54,6 +55,7 @@ class ScriptVerdict:
     absent: tuple[Message, ...] = ()
     unsure: tuple[Message, ...] = ()
     is_linted: bool = True
+    no_training: Message = NOTHING
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,25 @@ class LocalFiles:
             return []
 
 
+def is_folder(path: str) -> bool:
+    """Return whether a folder is at the path; False if its own folder may not be searched."""
+    try:
+        return Path(path).is_dir()
+    except OSError:
+        return False
+
+
+def may_exist(path: str) -> bool:
+    """Return whether something is at the path, also a dangling link, or could be: its folder may not be searched."""
+    try:
+        Path(path).lstat()
+    except PermissionError:
+        return True
+    except (OSError, ValueError):  # also a text that cannot be a path
+        return False
+    return True
+
+
 def recreate_folder(folder: Path) -> str:
     """Delete the folder, create it empty, and return its path."""
     shutil.rmtree(folder, ignore_errors=True)

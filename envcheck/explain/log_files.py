@@ -18,6 +18,7 @@ import click
 
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
+from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
 from envcheck.explain.files.encoding import LOOKED_AT, describe_binary, detect_wide
 from envcheck.explain.files.live_stream import LiveStream
@@ -36,8 +37,10 @@ _OTHERS = re.compile(r"^(?:envlog|backup_env)\.|\.gpu\.log$|\.(?:json|jsonl|ya?m
 
 def list_log_files(path: Path) -> tuple[Path, ...]:
     """Return the logs in a folder, ordered by rank; a file is returned as it is."""
-    if not path.is_dir():
+    if not is_folder(str(path)):
         return (path,)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise _refuse_unreadable(path, _("permission denied"))
     found = sorted(_walk_folder(path, DEPTH), key=lambda p: _make_sort_key(str(p.relative_to(path))))[:FILES]
     found = [file for file in found if file.name != OURS] or found
     if not found:
@@ -49,6 +52,8 @@ def list_log_files(path: Path) -> tuple[Path, ...]:
 
 
 def _walk_folder(folder: Path, depth: int) -> Iterator[Path]:
+    if not os.access(folder, os.X_OK):
+        return
     try:
         inside = sorted(folder.iterdir())
     except OSError:
@@ -88,10 +93,14 @@ def read_blocks(path: Path, start: int = 0) -> Iterator[bytes]:
             yield from _read_from(file, start) if start else cut_at_line_ends(_decode_stream(file, str(path)))
     except (OSError, ValueError) as err:  # ValueError: a NUL byte in the name
         why = (getattr(err, "strerror", None) or str(err)).lower()
-        raise UsageError(
-            _("cannot read {path}: {why}", path=path, why=why),
-            _("specify a file that you can read, or - for standard input"),
-        ) from None
+        raise _refuse_unreadable(path, why) from None
+
+
+def _refuse_unreadable(path: Path, why: str) -> UsageError:
+    return UsageError(
+        _("cannot read {path}: {why}", path=path, why=why),
+        _("specify a file that you can read, or - for standard input"),
+    )
 
 
 def _open_standard_input() -> Stream:

@@ -11,6 +11,7 @@ from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
 from envcheck.lint.linter import LintResult, exit_code, lint_source
 from envcheck.scripts import source_file
@@ -61,7 +62,7 @@ def list_files(names: Iterable[str]) -> list[ListedFile]:
     """Return the named files, and those in named folders, each once; UsageError for more than MOST_FILES."""
     found: dict[str, ListedFile] = {}
     for name in names:
-        listed = _walk_folder(name) if name != "-" and Path(name).is_dir() else [ListedFile(name)]
+        listed = _walk_folder(name) if name != "-" and is_folder(name) else [ListedFile(name)]
         for each in listed:
             found[each.name] = replace(each, found=each.found and found.get(each.name, each).found)
             if len(found) > MOST_FILES:

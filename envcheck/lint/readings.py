@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.reading import Reading
@@ -32,7 +33,13 @@ def list_readings(context: LintContext) -> tuple[Reading, ...]:
     if context.described and not context.configs:
         found.insert(0, Reading("dockerfile"))
     named = {each.kind for each in found if each.program}
-    return tuple(dict.fromkeys(each for each in found if each.program or each.kind not in named))
+    kept = list(dict.fromkeys(each for each in found if each.program or each.kind not in named))
+    names = dict.fromkeys(word.text for word in context.launching)
+    sourced = tuple(_("the training in {file}, which it sources", file=name) for name in names)
+    at = next((n for n, each in enumerate(kept) if each.kind == "bash"), None)
+    if sourced and at is not None:
+        kept[at] = replace(kept[at], unchecked=(*kept[at].unchecked, *sourced))
+    return tuple(kept)
 
 
 def _read_script(context: LintContext, script: ShellScript) -> Iterator[Reading]:

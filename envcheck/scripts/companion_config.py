@@ -66,6 +66,14 @@ def list_config_words(job: TrainingJob) -> Iterator[ShellWord]:
             yield option.values[0]
 
 
+def is_word_of_command(job: TrainingJob, word: ShellWord) -> bool:
+    """Return whether the value of an option is in the command: values of a file have the place of the file's name."""
+    return any(
+        each.start <= word.start and word.end <= each.end and each.text.endswith(word.text)
+        for each in job.command.words
+    )
+
+
 def find_broken_configs(job: TrainingJob, written: Sequence[ConfigBlock], find_file: FileFinder) -> list[NamedConfig]:
     """Return the files with options that cannot be parsed, and those that are not there; `written`: by the script."""
     names = {config.file.rpartition("/")[2] for config in written}
@@ -76,7 +84,7 @@ def find_broken_configs(job: TrainingJob, written: Sequence[ConfigBlock], find_f
         path = find_file(word.text, job.command.cwd)
         if path is None:
             # A file names others relative to the folder where the job is started, which may be any.
-            if any(word is each for each in job.command.words):
+            if is_word_of_command(job, word):
                 found.append(NamedConfig(word, _("{file} not found", file=word.text), is_missing=True))
         elif seen := _describe_error(path, word.text):
             found.append(NamedConfig(word, seen))

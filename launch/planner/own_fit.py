@@ -69,6 +69,8 @@ def explain_unknown_job(own: OwnJob) -> Message:
     if invalid := own.list_invalid():
         reasons = join("; ", [value.where for value in invalid])
         return _("the memory of this job cannot be planned: {reasons}", reasons=reasons)
+    if own.no_training:
+        return _("the memory of this job cannot be planned: {reasons}", reasons=own.no_training)
     if own.unplanned_framework:
         return _("envcheck recognises {framework}, but cannot plan its memory", framework=own.unplanned_framework)
     lacks = [name for name, known in (("model", own.model), ("method", own.method)) if not known]

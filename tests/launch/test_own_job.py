@@ -14,12 +14,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
-from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.errors import EnvcheckError, UndeterminedError, UsageError
 from envcheck.core.facts import Facts, MachineRequirements
 from envcheck.job import own_recipe_builder
 from envcheck.job.requirements import own_job
 from envcheck.scripts.jobs.own_job_reader import read_file_job
-from launch import own_job_facts
+from launch import own_job_facts, resume_run
+from launch.runs import request_note
 from tests.envcheck.scripts.test_own_job_reader import LLAMAFACTORY, PADDLENLP, SWIFT
 from tests.launch.test_train import make_variables, read_record
 from tests.simulated_machines import Enter, on_machine, run_on
@@ -98,6 +99,83 @@ def test_lint_closes_a_gate(run_on: Run, programs: Path) -> None:
     assert found["status"] == "FAIL"
     assert "run.sh:1" in found["evidence"][0]
     assert waived["status"] == "WARN"
+
+
+@pytest.mark.parametrize("text", ("", "echo hello\n", "echo $hello\n"), ids=("empty", "other", "warned"))
+def test_script_without_training_is_unknown(run_on: Run, programs: Path, text: str) -> None:
+    """A script in which no training was found is no job that passes; plan gives the same reason."""
+    (programs / "run.sh").write_text(text)
+    gates = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))
+    planned = run_on("h200x8", "plan", "run.sh")
+
+    assert (gates["lint"]["status"], gates["lint"]["seen"]) == ("UNKNOWN", "no training was found in run.sh")
+    assert isinstance(planned.exception, UndeterminedError)
+    assert "no training was found in run.sh" in str(planned.exception.message)
+
+
+LAUNCH = "torchrun --nproc_per_node 8 train.py --max_steps 1 --lr 0.1"
+SOURCED = {
+    "direct": ("source ./part.sh", LAUNCH),
+    "function": (". ./part.sh\nrun_train 2", f"run_train() {{\n  {LAUNCH} --micro_batch_size $1\n}}"),
+    "nested": ("source ./other.sh", LAUNCH),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCED)
+def test_training_in_a_sourced_file_is_unknown(run_on: Run, programs: Path, kind: str) -> None:
+    """A training that a sourced file starts is not judged: gates, plan and lint name the file."""
+    script, part = SOURCED[kind]
+    (programs / "run.sh").write_text(f"{script}\n")
+    (programs / "part.sh").write_text(f"{part}\n")
+    (programs / "other.sh").write_text("source ./part.sh\n")
+    gate = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))["lint"]
+    planned = run_on("h200x8", "plan", "run.sh")
+    linted = json.loads(run_on("h200x8", "lint", "run.sh", "--json").stdout)
+
+    assert (gate["status"], "./part.sh" in gate["seen"]) == ("UNKNOWN", True)
+    assert isinstance(planned.exception, UndeterminedError)
+    assert "./part.sh" in str(planned.exception.message)
+    assert any("./part.sh" in part for reading in linted["readings"] for part in reading["not_checked"])
+
+
+def test_sourced_file_that_is_missing_is_named(run_on: Run, programs: Path) -> None:
+    """The training may be in a sourced file that cannot be read."""
+    (programs / "run.sh").write_text("source ./absent.sh\n")
+    gate = read_gates(run_on("h200x8", "train", "run.sh", "--gates", "--json"))["lint"]
+
+    assert (gate["status"], "./absent.sh" in gate["seen"]) == ("UNKNOWN", True)
+
+
+@pytest.mark.parametrize("given", ('--config_file "my file.yaml"', "--config_file='my file.yaml'"))
+def test_absent_file_of_the_launcher_is_named(run_on: Run, programs: Path, given: str) -> None:
+    """A missing file with the launcher's own options is named with its line, and by the linter."""
+    (programs / "run.sh").write_text(f"cd .\naccelerate launch {given} train.py --max_steps 1 --lr 0.1\n")
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--dry-run", "--json").stdout)
+    linted = json.loads(run_on("h200x8", "lint", "run.sh", "--json").stdout)
+
+    assert said["job"]["own"]["notes"] == ["run.sh:2: my file.yaml not found; its options are unknown"]
+    assert any("my file.yaml" in each["seen"] for each in linted["findings"] if each["rule"] == "paths.missing")
+
+
+def test_variables_of_an_absent_file_are_unknown(run_on: Run, programs: Path) -> None:
+    """Every command names a sourced file that was not read, unless the script tests for it or makes it."""
+    lines = ("[ -f ./tested.sh ] && . ./tested.sh", "echo A=1 > ./made.sh", ". ./made.sh", "source ./absent.sh", LAUNCH)
+    (programs / "run.sh").write_text("\n".join(lines))
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--dry-run", "--json").stdout)
+
+    note = "run.sh:4: ./absent.sh, which it sources, was not read: its variables are unknown"
+    assert said["job"]["own"]["notes"] == [note]
+
+
+def test_training_beside_a_sourced_one_is_judged(run_on: Run, programs: Path) -> None:
+    """The script's own training is judged, with a note on the other; a file without a training has none."""
+    (programs / "run.sh").write_text(f"source ./part.sh\nsource ./names.sh\n{LAUNCH}\n")
+    (programs / "part.sh").write_text(f"{LAUNCH}\n")
+    (programs / "names.sh").write_text("A=1\nuse() {\n  echo $A\n}\n")
+    said = json.loads(run_on("h200x8", "train", "run.sh", "--gates", "--json").stdout)
+
+    assert said["own"]["notes"] == ["the training in ./part.sh, which it sources, is not judged"]
+    assert said["own"]["values"]["cards"]["value"] == "8"
 
 
 def test_assumed_values_do_not_refuse(run_on: Run, programs: Path) -> None:
@@ -397,6 +475,28 @@ def test_own_command_is_resumed(tmp_path: Path) -> None:
     assert said["command"][-2] == "--resume_from_checkpoint"
     assert said["command"][-1].endswith("/output/checkpoint-9")
     assert said["resumed_from"]["checkpoint"] == said["command"][-1]
+
+
+WORDS = (
+    (("--runs", "./runs", "--", "python3", "t.py"), "--runs ./runs -- python3 t.py"),
+    (("--resume", "latest", "--device=cpu", "--", "python3", "t.py", "--resume", "x"),
+     "--device=cpu -- python3 t.py --resume x"),
+    (("--recipe", "mine", "--resume=latest"), "--recipe mine --"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "start"), WORDS, ids=("new", "resumed", "recipe"))
+def test_unknown_resume_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], start: str
+) -> None:
+    """For a program without a known resume option the next step is a command that starts it from the checkpoint."""
+    monkeypatch.setattr(request_note, "_notes_path", lambda: tmp_path / "notes.jsonl")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    request_note.save_note(tmp_path / "run", request_note.RequestNote(words=words, typed_in=tmp_path))
+
+    command = resume_run.write_own_resumption(tmp_path / "run")
+
+    assert command == f"envcheck train {start} --resume_from_checkpoint DIR"
 
 
 @pytest.mark.parametrize(

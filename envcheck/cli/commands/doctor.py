@@ -24,6 +24,7 @@ from envcheck.cli.doctor_options import (
 from envcheck.cli.job_argument import JobCommand
 from envcheck.cli.requests import command
 from envcheck.core.errors import SUCCESS, UsageError
+from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
 
 WITH_NEXT = ("table", "html", "markdown")  # formats for people
@@ -68,7 +69,9 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
         raise UsageError(
             _("--timeout applies to the local machine only"), _("use --host-timeout, or remove the option")
         )
-    if isinstance(request, HostsReportOptions) or (isinstance(request, ReplayOptions) and request.replay.is_dir()):
+    if isinstance(request, HostsReportOptions) or (
+        isinstance(request, ReplayOptions) and is_folder(str(request.replay))
+    ):
         return _judge_hosts(request, site)
     if isinstance(request, ReplayOptions) and request.json_lines:
         raise UsageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck.cli import options
+from envcheck.core.local_files import is_folder, may_exist
 from envcheck.core.messages import _, verbatim
 from envcheck.core.version import SCHEMA_VERSION
 
@@ -112,7 +112,7 @@ def _explain_arguments(what: tuple[str, ...]) -> ExplainReport:
     from envcheck.core.errors import UsageError
     from envcheck.explain import explainer
 
-    there = [word == "-" or _path_exists(word) for word in what]
+    there = [word == "-" or may_exist(word) for word in what]
     if len(what) == 1 and (_RUN.fullmatch(what[0]) or (there[0] and _is_run(what[0]))):
         from launch.runs import explain_run  # imported late: it reads run records with all their modules
 
@@ -130,12 +130,4 @@ def _explain_arguments(what: tuple[str, ...]) -> ExplainReport:
 
 
 def _is_run(word: str) -> bool:
-    return Path(word).is_dir() or Path(word).name == "run.json"
-
-
-def _path_exists(word: str) -> bool:
-    """Whether the path exists; a dangling link does, so that the error is reported when it is read."""
-    try:
-        return os.path.lexists(word)
-    except (OSError, ValueError):  # a text that cannot be a path
-        return False
+    return is_folder(word) or Path(word).name == "run.json"

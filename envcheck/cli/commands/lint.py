@@ -12,6 +12,7 @@ from envcheck.cli import options
 from envcheck.cli.json_document import print_document
 from envcheck.cli.requests import argument, command, flag, option
 from envcheck.core.errors import UsageError
+from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def lint(request: ListRulesOptions | LintOptions) -> int:
         return 0
     if not request.files:
         raise UsageError(_("lint needs a file"), _("for example: envcheck lint run.sh, or use - for standard input"))
-    single = len(request.files) == 1 and not Path(request.files[0]).is_dir()
+    single = len(request.files) == 1 and not is_folder(request.files[0])
     if request.fixes and not (single and request.files[0] != "-"):
         raise UsageError(_("--write-fixed needs one file, not standard input"), _("specify a file"))
     return _lint_file(request, request.files[0]) if single else _lint_files(request)

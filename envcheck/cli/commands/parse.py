@@ -107,6 +107,7 @@ def load_parsers() -> dict[str, ToolParser]:
 def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
     """Return the tool, or None, and the file; a single word is the name of a tool, or else of a file."""
     from envcheck.core.errors import UsageError
+    from envcheck.core.local_files import may_exist
 
     if len(words) > 2:
         raise UsageError(_("too many arguments: {words}", words=join(" ", words[2:])), _("specify one file"))
@@ -114,7 +115,7 @@ def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
     tool = suggestions.match_name(first, PARSERS) if words else None
     if tool is not None:
         return tool, words[1] if len(words) > 1 else "-"
-    if len(words) < 2 and (not words or words[0] == "-" or Path(words[0]).exists()):
+    if len(words) < 2 and (not words or words[0] == "-" or may_exist(words[0])):
         return None, words[0] if words else "-"
     next_step = suggestions.suggest(words[0], PARSERS, _("Use one of {parsers}.", parsers=join(", ", PARSERS)))
     message = (

@@ -144,6 +144,8 @@ def create(request: CreateOptions) -> None:
     own = read_own_job(request.words, request.given)
     if own is None:
         raise UsageError(_("no job specified"), _("for example: envcheck recipes create my.yaml -o recipes/my.toml"))
+    if own.no_training:
+        raise UsageError(own.no_training, _("specify the file or the command that starts the training"))
     if invalid := own.list_invalid():
         raise UsageError(join("; ", [value.where for value in invalid]), _("correct these values in the job"))
     if secrets := list_secret_words((*own.argv, *own.arguments)):

@@ -233,6 +233,7 @@ MEANINGS: Mapping[type, Mapping[str, str]] = {
         "unread_remedy": "What to install to parse it; empty if it can be parsed.",
         "absent": "Programs that PATH does not have, with the places where the job starts them.",
         "unsure": "Programs for which that cannot be determined.",
+        "no_training": "Why no training was found in the job; empty if one was.",
         "is_linted": "Whether the linter read the job; false for the recipe of a user, whose programs alone are known.",
     },
 }

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from envcheck.core.lint.pip_install import PipInstall
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, SourceFile
+from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript, ShellWord, SourceFile
 from envcheck.core.lint.script_recipe import ScriptRecipe
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
@@ -22,7 +22,8 @@ class LintContext:
 
     `containers` are those of docker run, followed by those of compose files and Dockerfiles, which are also in
     `described`: no command starts them.  `steps` are the scripts of a Dockerfile's RUN instructions, also in `scripts`.
-    `recipe` is set for a script that envcheck wrote.
+    `recipe` is set for a script that envcheck wrote.  `launching` are sourced files that start a training, which is not
+    in `jobs`; `unread` are sourced files that were not read.
     """
 
     source: SourceFile
@@ -37,6 +38,8 @@ class LintContext:
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
     recipe: ScriptRecipe | None = None
+    launching: tuple[ShellWord, ...] = ()
+    unread: tuple[ShellWord, ...] = ()
     jobs_left_out: int = 0  # training commands beyond the limit, which are not judged
 
     def find_container(self, job: TrainingJob) -> ScriptContainer | None:

@@ -107,6 +107,7 @@ class OwnJob:
     folder with its config.json, or its dimensions as fields of such a file; `method` the planner's name; both are "" if
     unknown.  `cards` is None if all devices of
     the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
+    `no_training` is the reason why no training was found, empty if one was.
     """
 
     name: str
@@ -130,6 +131,7 @@ class OwnJob:
     listed: str = ""
     programs: tuple[JobProgram, ...] = ()
     notes: tuple[Message, ...] = ()
+    no_training: Message = NOTHING
 
     @property
     def is_file(self) -> bool:

@@ -223,8 +223,20 @@ class ShellScript:
     comments: list[tuple[int, int, str]] = field(default_factory=list)
     errors: list[tuple[int, int]] = field(default_factory=list)
     opaque: bool = False  # eval of an unknown text or an unknown sourced file: any variable may be set
+    sourced: list[SourcedFile] = field(default_factory=list)
     loose: list[tuple[int, int]] = field(default_factory=list)  # spans of expanded aliases, where no fix is applied
     cut: bool = False  # the script exceeds the interpreter's limits
+
+
+@dataclass(frozen=True)
+class SourcedFile:
+    """A file that a script sources, at the word that names it; `script` is None if it was not read.
+
+    The positions in `script` are not those of the file: its commands are no commands of the script that sources it.
+    """
+
+    word: ShellWord
+    script: ShellScript | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ def check_script(facts: Facts) -> Iterator[Finding]:
     if script.mistakes:
         seen = ngettext("{count} mistake in {name}", "{count} mistakes in {name}", count, name=script.name)
         yield fail(seen, remedy, shown)
+    elif script.no_training:
+        words = _("Give the command or the file that starts the training.")
+        yield unknown(script.no_training, manual(words), shown)
     elif script.warnings:
         seen = ngettext("{count} warning in {name}", "{count} warnings in {name}", count, name=script.name)
         yield warn(seen, remedy, shown)
@@ -55,7 +58,7 @@ CHECKS: tuple[Check, ...] = (
         check_script,
         source="the job's file or command",
         reads="the job's file or command",
-        rule="FAIL if the linter finds a mistake; WARN for its warnings; UNKNOWN without the shell grammar",
+        rule="FAIL if the linter finds a mistake; WARN for its warnings; UNKNOWN without a training or shell grammar",
         fix="Correct the lines that envcheck lint shows.",
     ),
     job_check(

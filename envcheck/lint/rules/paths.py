@@ -11,7 +11,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellCommand, Shell
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
 from envcheck.core.messages import _, verbatim
-from envcheck.scripts.companion_config import list_config_words
+from envcheck.scripts.companion_config import is_word_of_command, list_config_words
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
@@ -102,7 +102,7 @@ def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
                     yield part.strip(), word
     named = {word.text for name in _DATA if (given := job.find_option(name)) for word in given.values}
     for word in list_config_words(job):
-        if word.text not in named and any(word is each for each in job.command.words):
+        if word.text not in named and is_word_of_command(job, word):
             yield word.text, word
     for name in _MODELS:
         given = job.find_option(name)
@@ -150,15 +150,12 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
                 _FROM_THE_PROJECT,
             )
         if doubtful and context.machine.gather is not None:
-            yield unknown_here(
-                doubtful[0][1],
-                _(
-                    "cannot check {doubtful}: {unasked}",
-                    unasked=context.unknown_reason,
-                    doubtful=format_names((p for p, _unused in doubtful)),
-                ),
-                _("Run envcheck lint on the machine that runs the script."),
-            )
+            yield _doubt_path(context, doubtful[0][1], format_names(p for p, _unused in doubtful))
+
+
+def _doubt_path(context: LintContext, word: ShellWord, names: str) -> Remark:
+    seen = _("cannot check {doubtful}: {unasked}", unasked=context.unknown_reason, doubtful=names)
+    return unknown_here(word, seen, _("Run envcheck lint on the machine that runs the script."))
 
 
 _MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
@@ -224,13 +221,18 @@ def find_missing_sourced_file(context: LintContext) -> Iterator[Remark]:
             or command.branch
         ):
             continue
-        there = None if context.is_for_this_machine is False else context.machine.path_exists(word.text, command.cwd)
+        there = context.machine.path_exists(word.text, command.cwd)
+        if context.is_for_this_machine is False and word.text.startswith("/"):
+            continue  # such as the vendor's own files
         if there is False and word.text.startswith("/"):
             do = _("Install the package that provides it, or correct the path.")
             yield warn_or_fail("errexit" in command.shell, word, _("{path} does not exist", path=word.text[:100]), do)
         elif there is False and not (
             context.document or word.text.startswith("~") or is_made_by_script(script, list_makers(script), word.text)
         ):
+            if context.is_for_this_machine is False:
+                yield _doubt_path(context, word, word.text[:100])
+                continue
             yield warn(word, _("{path} does not exist under this directory", path=word.text[:100]), _FROM_THE_PROJECT)
 
 

@@ -59,13 +59,17 @@ class ShellWalk:
             if re.match(rf"#!.*sh\s+-\w*{letter}".encode(), self.block.raw.split(b"\n", 1)[0]):
                 self.state.shell.add(option)
         self.visit_node(root)
-        for name in sorted(set(self.bodies) - self.called):
-            self.enter_function(name, None)
+        self.enter_uncalled_functions()
         self.script.cut |= measure_nesting(self.block.raw) > DEPTH
         self.script.names |= _find_arithmetic_names(self.block.raw) | _find_named_by_shell(self.block.raw)
         if root.has_error:
             self._collect_errors(root, 0)
         return self.script
+
+    def enter_uncalled_functions(self) -> None:
+        """Visit the functions that were never called."""
+        for name in sorted(set(self.bodies) - self.called):
+            self.enter_function(name, None)
 
     def _collect_errors(self, node: Node, depth: int) -> None:
         if node.type == "ERROR" or node.is_missing:

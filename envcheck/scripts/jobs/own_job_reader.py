@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -287,10 +287,11 @@ def _describe_job(
     accelerate = _read_accelerate_file(job, files)
     model = training_values.read_model(reader, files)
     method = training_values.read_method(reader, kit, verb if command else "", program)
+    no_training = _explain_no_training(source, context) if job is None else NOTHING
     launch = (
         launch_values.read_launch(reader, _add_launcher(job, argv), files, outside)
         if job is not None
-        else _read_no_launch(reader, _("no training was found in it"))
+        else _read_no_launch(reader, no_training or _("no training was found in it"))
     )
     cwd = job.command.cwd if job is not None else ""
     devices = launch.nodes * launch.cards if launch.cards else None
@@ -331,8 +332,30 @@ def _describe_job(
         output=output,
         listed=launch.listed,
         programs=list_programs(argv, trainings, files, outside),
-        notes=(*_list_notes(len(trainings)), *(_describe_config(reader, files, named) for named in broken)),
+        notes=(*_list_notes(trainings, context, files), *(_describe_config(reader, files, named) for named in broken)),
+        no_training=no_training,
     )
+
+
+def _explain_no_training(source: JobSource, context: LintContext) -> Message:
+    """Why the source starts no training that is known; empty if it could not be parsed, which is reported by itself."""
+    if not context.scripts:
+        return NOTHING
+    name = source.name or _("the command")
+    if context.launching:
+        files = _name_files(context.launching)
+        return _(
+            "{name} sources {files}, where a training starts: its commands are not followed", name=name, files=files
+        )
+    if context.unread:
+        files = _name_files(context.unread)
+        return _("no training was found in {name}, which sources {files}: it was not read", name=name, files=files)
+    return _("no training was found in {name}", name=name)
+
+
+def _name_files(words: Sequence[ShellWord]) -> str:
+    """How the script writes the names, each once."""
+    return ", ".join(dict.fromkeys(word.known_text or word.raw or "?" for word in words))
 
 
 def _add_launcher(job: TrainingJob, argv: Sequence[str]) -> TrainingJob:
@@ -479,16 +502,18 @@ def _list_arguments(table: OptionTable) -> tuple[str, ...]:
     return tuple(word for name, values in rows.items() for word in (f"--{name}", *values))
 
 
-def _list_notes(count: int) -> tuple[Message, ...]:
-    if count < 2:
-        return ()
-    return (
-        ngettext(
+def _list_notes(trainings: Sequence[TrainingJob], context: LintContext, files: JobFiles) -> Iterator[Message]:
+    if len(trainings) > 1:
+        yield ngettext(
             "it starts {count} training; the first one is judged",
             "it starts {count} trainings; the first one is judged",
-            count,
-        ),
-    )
+            len(trainings),
+        )
+    if trainings and context.launching:
+        yield _("the training in {files}, which it sources, is not judged", files=_name_files(context.launching))
+    for word in context.unread if files.own and trainings else ():
+        place, name = files.locate(word.start), _name_files([word])
+        yield _("{place}: {file}, which it sources, was not read: its variables are unknown", place=place, file=name)
 
 
 def _describe_config(reader: ValueReader, files: JobFiles, named: NamedConfig) -> Message:

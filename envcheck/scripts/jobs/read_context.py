@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from envcheck.core.lint.context import LintContext, find_script_commands
 from envcheck.core.lint.script_container import ScriptContainer
-from envcheck.core.lint.script_model import ConfigBlock, ShellScript, SourceBlock, SourceFile
+from envcheck.core.lint.script_model import ConfigBlock, ShellScript, ShellWord, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import ENGINES
@@ -15,6 +16,7 @@ from envcheck.scripts import config_files, source_file
 from envcheck.scripts.companion_config import attach_companion_config
 from envcheck.scripts.docker_commands import find_containers
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
+from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.pip_commands import find_pip_installs
 from envcheck.scripts.shell_state import ShellSurroundings
 from envcheck.scripts.training_jobs import find_jobs, make_config_job
@@ -47,6 +49,7 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
     scripts = (*walked, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each))
     described = (*(c for each in builds for c in each.containers), *(c for each, _ in services for c in each))
     jobs = _collect_jobs(scripts, tuple(read), machine)
+    sourced = [each for script in scripts for each in script.sourced]
     if device == "auto":
         by_machine = machine if jobs and not document else TargetMachine()
         device = _guess_vendor(_join_code(scripts, tuple(read), described), by_machine, document)
@@ -62,6 +65,8 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
         tuple(step for each in builds for step in each.steps),
         tuple(find_pip_installs(scripts)),
         jobs[:MOST_JOBS],
+        launching=tuple(each.word for each in sourced if each.script is not None and _starts_training(each.script)),
+        unread=tuple(word for script in scripts for word in _list_unread(script)),
         jobs_left_out=max(0, len(jobs) - MOST_JOBS),
     )
 
@@ -82,6 +87,17 @@ def _collect_jobs(
     started = {id(job.config) for job in found}
     trainings = (each for each in configs_ if each.family in FAMILIES_ALONE)
     return (*found, *(make_config_job(each) for each in trainings if id(each) not in started and each.entries))
+
+
+def _starts_training(script: ShellScript) -> bool:
+    return any(job.is_training for job in find_jobs(script, ()))
+
+
+def _list_unread(script: ShellScript) -> Iterator[ShellWord]:
+    """The sourced files that could not be read, without those that the script tests for or makes."""
+    words = [each.word for each in script.sourced if each.script is None]
+    made = list_makers(script) if words else None
+    return (word for word in words if made is not None and not is_made_by_script(script, made, word.text))
 
 
 def _join_code(

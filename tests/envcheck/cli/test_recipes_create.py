@@ -93,12 +93,15 @@ def test_doubts_are_comments(run_on: Run, tmp_path: Path) -> None:
         ((), "no job specified"),
         (("none.yaml",), "none.yaml does not exist"),
         (("-o", "my.toml", "my.yaml"), "already exists"),
+        (("hello.sh",), "no training was found in hello.sh"),
+        (("--", "echo", "hello"), "no training was found in the command"),
     ),
 )
 def test_refused(run_on: Run, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     """Without a job there is no recipe, and an existing file is not replaced."""
     name_job(tmp_path, "my.yaml", LLAMAFACTORY)
     (tmp_path / "my.toml").write_text("mine")
+    (tmp_path / "hello.sh").write_text("echo hello\n")
     result = run_on(MACHINE, "recipes", "create", *words)
 
     assert isinstance(result.exception, UsageError)

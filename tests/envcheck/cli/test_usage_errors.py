@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -398,3 +402,49 @@ def test_closed_working_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
     assert ended.value.code == 2
     assert "may not enter the working folder" in capsys.readouterr().err
+
+
+FILE_COMMANDS = (
+    *(("plan",), ("lint",), ("parse",), ("explain",), ("doctor",)),
+    *(("train", "--dry-run"), ("recipes", "create"), ("doctor", "--replay")),
+)
+
+
+@pytest.mark.parametrize("words", FILE_COMMANDS, ids=" ".join)
+def test_file_in_closed_folder_is_refused(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in a folder that may not be searched is reported as such: it is neither missing nor a bug."""
+    close_folder(tmp_path / "closed", monkeypatch)
+
+    err = read_refusal(capsys, *words, str(tmp_path / "closed/run.sh"))
+
+    assert "closed/run.sh" in err and "permission denied" in err, err
+
+
+def test_closed_folder_of_logs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explain` does not claim that a folder which it may not list has no logs."""
+    (tmp_path / "closed").mkdir()
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "closed" and allowed(path, mode))
+
+    err = read_refusal(capsys, "explain", str(tmp_path / "closed"))
+
+    assert "permission denied" in err, err
+
+
+def close_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse every look into the folder, as the system does for a user without rights; root has them all."""
+
+    def refuse_inside(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *more: Any, **named: Any) -> Any:
+            if isinstance(path, (str, os.PathLike)) and folder in Path(path).parents:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return function(path, *more, **named)
+
+        return call
+
+    for module, name in ((os, "stat"), (os, "lstat"), (os, "open"), (io, "open")):
+        monkeypatch.setattr(module, name, refuse_inside(getattr(module, name)))

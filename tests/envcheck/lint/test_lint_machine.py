@@ -312,6 +312,8 @@ def test_a_file_beside_that_is_sourced(tmp_path: Path) -> None:
     quiet = ("./there.sh", "~/.profile-of-nobody", "env.sh", "./made.sh")
 
     assert list_severities("source ./env.sh", machine, "paths.sourced") == [Status.WARN]
+    assert list_severities("source ./env.sh", machine, "paths.sourced", "npu") == [Status.UNKNOWN]
+    assert list_severities("source ./there.sh; . /opt/env.sh", machine, "paths.sourced", "npu") == []
     for name in quiet:
         assert list_severities(f"touch ./made.sh\necho a > ./made.sh\nsource {name}", machine, "paths.sourced") == [], (
             name
