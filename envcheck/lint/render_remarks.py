@@ -189,8 +189,7 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
         )
         yield from wrap_text(told, max(30, style.width))
     if result.used_files:
-        named = result.used_files[:MOST_USED_FILES]
-        files = " ".join(safe(shlex.quote(name)) for name in named)
+        files = " ".join(safe(shlex.quote(name)) for name in result.used_files[:MOST_USED_FILES])
         words = ngettext(
             "it uses a file that was not checked:",
             "it uses {count} files that were not checked:",
