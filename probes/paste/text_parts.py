@@ -38,7 +38,6 @@ _PROMPT = (
 _WORDS = r"(?:\s+(?:-|info\b(?!:)|topo|dmon|pmon|nvlink|xpulink|mig|set\b|upgrade\b|clear\b|[|>;&#]|2>).*)?\s*"
 _GAP = 300  # lines without any mark of the form, after which the output has ended
 _MARKS = {"table": "|", "info": "|", "vnpu": "|", "xml": "<", "query-text": ":", "csv": ",", "fields": ":"}
-TABLE_FORMS = ("table", "info", "old-table", "vnpu")
 # Behind an empty line, a head above a rule with bars: the rules of the tools' tables have plus signs between cells.
 _MARKDOWN_TABLE = re.compile(
     r"\n[ \t]*\n[ \t]{0,8}\|[^\n]{1,400}\n[ \t]{0,8}\|(?:[ :]{0,2}-{2,80}[ :]{0,2}\|){2,30}[ \t]*"
