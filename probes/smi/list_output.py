@@ -4,6 +4,7 @@ awk."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ _VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0
 _OWN = ("nvidia-smi", "ixsmi", "ix-smi", "ix-ml")
 _RESET = re.compile(r"GPU\s{1,4}([0-9A-Fa-f:.]{7,16})\s{1,4}was successfully reset")
 _MEMORY = re.compile(r"\d\s?MiB\s?/\s*\d+\s?MiB")
+_FORMS_LIMIT = 8  # forms of rows in one log, of which each damaged row is compared with all
 _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 
 
@@ -210,7 +212,9 @@ def _read_by_units(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str | 
     has in its place.
     """
     rows = [(at, words) for at, line in enumerate(lines) if 0 < len(line) < 200 and (words := _split_readings(line))]
-    forms = {units for _, words in rows if (units := tuple(map(_find_unit, words))).count("MiB") == 2}
+    found = (tuple(map(_find_unit, words)) for _, words in rows)
+    counts = Counter(units for units in found if units.count("MiB") == 2)
+    forms = [units for units, _ in counts.most_common(_FORMS_LIMIT)]
     for at, words in rows:
         units = tuple(map(_find_unit, words))
         if units.count("MiB") != 2 or "" in units:

@@ -115,3 +115,31 @@ def test_long_lines_take_no_longer_than_short_ones(begin: str, filling: str, len
         took.append(time.thread_time() - began)
 
     assert took[1] < 3 * took[0] + 0.1
+
+
+def make_log(forms: int) -> str:
+    """Return rows of readings in so many forms, and as many rows that are damaged."""
+    kinds = [" ".join(f"1{'CW%'[number // 3**place % 3]}" for place in range(7)) for number in range(forms)]
+    return "".join(f"{kind} 1MiB 2MiB\n" for kind in kinds) + "".join(f"{kind} **** 2MiB\n" for kind in kinds)
+
+
+def test_a_log_with_many_forms() -> None:
+    """A damaged row is compared with the usual forms only: four times the forms take about four times as long."""
+    took = []
+    for forms in (500, 2000):
+        text = make_log(forms)
+        began = time.thread_time()
+        document = nvidia_smi.parse(text)
+        took.append(time.thread_time() - began)
+
+        assert document.kind == "log"
+    assert took[1] < 8 * took[0] + 0.1
+
+
+def test_a_masked_reading_has_the_unit_of_most_rows() -> None:
+    """The form of a damaged row is the most frequent one that it fits."""
+    rows = ["40C 30W 1MiB 2MiB 3%"] * 2 + ["40C 30% 1MiB 2MiB 3%", "40C **** 1MiB 2MiB 3%"]
+
+    document = nvidia_smi.parse("\n".join(rows) + "\n")
+
+    assert [remark.field for remark in document.remarks] == ["power_w"]
