@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envcheck.core.model import CellRemark
@@ -81,3 +83,15 @@ def test_boards_carry_their_device() -> None:
     blocks = npu_smi.parse(board.format(1) + board.format(7)).detail["blocks"]
 
     assert [block["npu"] for block in blocks] == [1, 7]
+
+
+def test_blanks_in_a_legend_are_tried_once() -> None:
+    """A line of a legend takes time that grows with its blanks, not with their square."""
+    took = []
+    for length in (900, 3_600):
+        lines = f"SYS = a{' ' * length}b\n" * (144_000 // length)
+        began = time.thread_time()
+        npu_smi.parse(f"       NPU0   NPU1\nNPU0   X      HCCS\nNPU1   HCCS   X\n\nLegend:\n{lines}")
+        took.append(time.thread_time() - began)
+
+    assert took[1] < 2 * took[0] + 0.1
