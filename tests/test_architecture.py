@@ -52,6 +52,15 @@ def test_no_module_cycles() -> None:
     assert find_cycles(GRAPH.modules) == []
 
 
+def test_every_parser_is_imported_by_name() -> None:
+    """Type checks and the rules below see each module of probes/smi: another module imports it."""
+    imported = set().union(*GRAPH.modules.values())
+
+    plugged_in = {"probes.smi.ixsmi", "probes.smi.nvidia_smi", "probes.smi.nvidia_kernel"}  # by the vendors' tables
+
+    assert {name for name in GRAPH.modules if name.startswith("probes.smi.")} - imported == plugged_in
+
+
 def test_no_folder_cycles() -> None:
     """No folder imports itself by way of others."""
     assert find_cycles(GRAPH.folders) == []

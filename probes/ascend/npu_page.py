@@ -17,7 +17,7 @@ TOOL = "npu-smi"
 _NAMES = ("npu-smi", "hccn_tool", "npu-list", "lspci", "cat ")
 _COMMAND = re.compile(
     r"\s*(?:\([^()]{1,60}\)\s*)*"  # (base), the conda environment
-    r"(?:\[[^\]]{1,80}\]\s*[#$%>]?\s*|[\w.-]+@[\w.-]+[^#$%|]{0,80}[#$%]\s*|[/~][^\s#$]{0,120}[#$]\s*|[#$%]+\s*)?"
+    r"(?:\[[^\]]{1,80}\]\s*(?:[#$%>]\s*)?|[\w.-]+@[\w.-]+[^#$%|]{0,80}[#$%]\s*|[/~][^\s#$]{0,120}[#$]\s*|[#$%]+\s*)?"
     r"(?:for\s[^|]{1,80}?\bdo\s+)?(?:(?:docker|kubectl|podman|watch|ssh|timeout|sudo|time)\s[^|]{0,120}?)?"
     r"(?:/[\w.-]+)*/?(?P<command>npu-smi\s+(?:(?:info|set|upgrade|clear)\b(?!:)|-{1,2}\w).*|hccn_tool\s+-.*|npu-list\s*|"
     r"lspci(?:\s+[-|].*)?|cat\s+\S*(?:scend|hccn|version\.)\S*.*)"

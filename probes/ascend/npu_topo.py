@@ -15,7 +15,7 @@ from probes.ascend.npu_page import TOOL, OutputPage
 
 _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
-_LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(\w.*?)\s*")
+_LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(\w.*)")
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 _PORT = re.compile(r"(?:RoCE|NIC|mlx|hns|eth).*")
 _NUMBERED = re.compile(
@@ -134,7 +134,7 @@ def _make_document(columns: list[str], below: list[str]) -> Document:
         cpu_affinity=affinity.get("CPU-Affinity", {}),
         numa_affinity=affinity.get("NUMA-Affinity", {}),
     )
-    legend = {found[1]: found[2] for line in below if (found := _LEGEND.fullmatch(line))}
+    legend = {found[1]: found[2].rstrip() for line in below if (found := _LEGEND.fullmatch(line))}
     detail = {"legend": legend, "truncated": short or missing}
     return Document(tool=TOOL, kind="topo", truncated=short or missing, topology=topology, detail=detail)
 

@@ -32,7 +32,7 @@ _VERSION = re.compile(
 )
 _ONLY_VERSIONS = re.compile(r"^\s{0,40}Runtime Version: \S{1,20}\s{0,8}\n\s{0,40}Driver Version: \S", re.MULTILINE)
 _TITLES = ("DEVICES", "VIDEO", "PROCESSES")
-_RULE = re.compile(r"\s{0,80}[|+]?-{8,}[-+|]{0,400}\s{0,4}$")
+_RULE = re.compile(r"\s{0,80}[|+]?-{8}[-+|]*\s{0,4}$")
 
 
 @dataclass
@@ -148,7 +148,7 @@ def unwrap_lines(lines: Sequence[str]) -> list[str]:
     is_open = False
     for line in lines:
         is_piece = line[:1] == " " and line.rstrip().endswith("|") and out[-1:] and out[-1].startswith("|")
-        if (is_open and line.strip()) or is_piece:
+        if ((is_open and line.strip()) or is_piece) and len(out[-1]) < ROW_LIMIT:
             out[-1] += line
         else:
             out.append(line)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from envcheck.core.model import CellRemark, Device, Document
 from envcheck.core.tool_text import parse_number
-from probes.smi import cell_words, device_cells
+from probes.smi import cell_words, device_cells, list_output
 from probes.smi.pasted_output import PastedOutput, cell_value
-from probes.smi.word_alignment import list_words
 
 _DEVICE = re.compile(
     r"(?:^|\s)XPU\s{1,4}(\d{1,4})\s?:\s{0,4}(\S.{0,60}?)\s{1,8}\(?(?:UUID\s?:\s{0,4})?([A-Z]{3}-[\w*.?-]{4,80})\s{0,4}\)?\s*$"
 )
-# The same with a number, a name or a UUID that is masked or blank.
-_DAMAGED = re.compile(r"[\s>#]{0,8}XPU\s{1,8}(?:(\d{1,4})\s?:)?\s{0,4}(\S.{0,120}?)\s*$")
+_START = re.compile(r"[\s>#]{0,8}XPU(?P<gap>\s{1,8})(?:(?P<index>\d{1,4})\s?:)?")
 _UUID = re.compile(r"\(?(?:UUID\s?:\s{0,4})?([A-Z]{3}-[\w*.?-]{4,80})\s{0,4}\)?$")
-_MASKED_UUID = re.compile(r"(?:\s{2,60}|\s{1,60}\(UUID\s?:)\s{0,4}(\S.{0,80}?)?\s{0,60}\)?$")
 _OPEN = re.compile(r"(?:^|\s)XPU\s{1,4}(\d{1,4})\s?:\s{0,4}(\S.{0,60}?)?\s*$")
+_LINE_LIMIT = 300  # characters
 _LINK = re.compile(r"\s{0,24}(?:XPU)?-?Link\s{1,4}(\d{1,3})\s?[:,]\s?(\S.{0,120})$", re.IGNORECASE)
 _LINE = re.compile(r"\s{0,40}([A-Za-z][\w -]{1,30}?) ?(?:Version)\s{0,60}:\s{0,4}(\d[\w.]{0,40}|N/A)\s*$")
 _WORKS = re.compile(r"(?<!in)\b(?:active|up|enabled|on)\b", re.IGNORECASE)
@@ -30,15 +27,15 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     devices: list[Device] = []
     cut = False
     remarks: list[CellRemark] = []
-    for at, line in enumerate(paste.lines):
-        if len(line) > 300:
-            continue
-        if cells := _read_device_line(line, paste.lines[at + 1 :]) if "XPU" in line else None:
-            devices.append(device_cells.make_device(cells, len(devices)))
+    lines = [line if len(line) <= _LINE_LIMIT else "" for line in paste.lines]
+    rows = [_read_device_line(line, below) for line, below in zip(lines, [*lines[1:], ""], strict=True)]
+    for at, (cells, device) in enumerate(zip(rows, device_cells.make_listed_devices(rows), strict=True)):
+        if cells and device:
+            devices.append(device)
             remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(cells)]
             cut = False
-        elif line.strip():
-            cut = bool(devices) and bool(_OPEN.match(line))
+        elif lines[at].strip():
+            cut = bool(devices) and bool(_OPEN.match(lines[at]))
     return (
         Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices), remarks=tuple(remarks))
         if devices
@@ -46,37 +43,40 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     )
 
 
-def _read_device_line(line: str, below: Sequence[str]) -> dict[str, str | None] | None:
-    """Return the cells of a device's line, of which one may be masked or blank; None for another line.
+def _read_device_line(line: str, below: str) -> dict[str, str | None] | None:
+    """Return the cells of a device's line, of which some may be masked or blank; None for another line.
 
-    Without a UUID it is whole where another device is on the next line.
+    Without a UUID it is whole where the line below is of a device with the same name.
     """
-    if found := _DEVICE.search(line):
+    if "XPU" not in line:
+        return None
+    found = _DEVICE.search(line)
+    if found and cell_words.is_uuid(found[3]):
         return {"index": found[1], "name": found[2], "uuid": found[3]}
-    damaged = _DAMAGED.match(line)
-    if not damaged:
+    start = _START.match(line)
+    if not start:
         return None
-    index, rest = damaged[1], damaged[2]
-    if uuid := _UUID.search(rest):
-        words = list_words(rest[: uuid.start()])
-        if index is None and (not words or any(word in ("UUID", ":") for word in words)):
-            return None  # a line of -q
-        masks = words[:1] if words and index is None and cell_words.is_unprinted(words[0].rstrip(":")) else []
-        return {"index": index or " ".join(masks), "name": " ".join(words[len(masks) :]), "uuid": uuid[1]}
-    masked = _MASKED_UUID.search(rest)
-    name = rest[: masked.start()] if masked else rest
-    is_masked = masked is not None and cell_words.is_unprinted(masked[1] or "")
-    is_blank = masked is None and any(map(_DEVICE.search, below[:1]))
-    if index is None or not (is_masked or is_blank):
-        return None
-    return {"index": index, "name": name, "uuid": masked[1] if masked else ""}
+    name, uuid = _split_uuid(line[start.end() :].strip())
+    if uuid is not None:
+        return list_output.read_damaged_cells(start, name, uuid)
+    other = _DEVICE.search(below) if start["index"] else None
+    return {"index": start["index"], "name": name, "uuid": ""} if other and other[2] == name else None
+
+
+def _split_uuid(text: str) -> tuple[str, str | None]:
+    """Return a name and the UUID behind it, or what is in its place behind a wide gap or in brackets."""
+    if found := _UUID.search(text):
+        return text[: found.start()], found[1]
+    mark = "(UUID" if "(UUID" in text else "  "
+    name, _, uuid = text.rpartition(mark)
+    return (name, uuid.strip(" :)")) if name else (text, None)
 
 
 def parse_link_states(paste: PastedOutput) -> Document | None:
     """Parse `xpulink -s`: below each device one line per link, such as `Link 0: active`."""
     devices: list[dict[str, Any]] = []
     for line in paste.lines:
-        if len(line) > 300:
+        if len(line) > _LINE_LIMIT:
             continue
         if found := (_DEVICE.search(line) or _OPEN.match(line)) if "XPU" in line else None:
             uuid = found[3] if found.re is _DEVICE else None

@@ -30,7 +30,7 @@ from probes.paste.prefixed_runs import find_prefix, strip_above, strip_run
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
 _PROMPT = (
-    r"\s*(?:\([^()]{1,60}\)\s*)*(?:\[(?:[\w.-]{1,32}@(?P<host>[\w.-]{1,63}))?[^\]]{0,80}\]\s*[#$%>]?\s*"
+    r"\s*(?:\([^()]{1,60}\)\s*)*(?:\[(?:[\w.-]{1,32}@(?P<host>[\w.-]{1,63}))?[^\]]{0,80}\]\s*(?:[#$%>]\s*)?"
     r"|[\w.-]{1,32}@(?P<other>[\w.-]{1,63})[^#$%|]{0,80}[#$%]\s*|[/~][^\s#$]{0,120}[#$]\s*"
     r"|(?:PS )?[A-Z]:\\[^>]{0,80}>\s*|[#$%>]{1,3}\s*)?"
     r"(?:for\s[^|]{1,80}?\bdo\s+)?(?P<through>(?:docker|kubectl|podman|watch|ssh|srun|timeout|sudo|time)\s[^|]{0,120}?)?"
@@ -38,7 +38,6 @@ _PROMPT = (
 _WORDS = r"(?:\s+(?:-|info\b(?!:)|topo|dmon|pmon|nvlink|xpulink|mig|set\b|upgrade\b|clear\b|[|>;&#]|2>).*)?\s*"
 _GAP = 300  # lines without any mark of the form, after which the output has ended
 _MARKS = {"table": "|", "info": "|", "vnpu": "|", "xml": "<", "query-text": ":", "csv": ",", "fields": ":"}
-TABLE_FORMS = ("table", "info", "old-table", "vnpu")
 # Behind an empty line, a head above a rule with bars: the rules of the tools' tables have plus signs between cells.
 _MARKDOWN_TABLE = re.compile(
     r"\n[ \t]*\n[ \t]{0,8}\|[^\n]{1,400}\n[ \t]{0,8}\|(?:[ :]{0,2}-{2,80}[ :]{0,2}\|){2,30}[ \t]*"

@@ -13,6 +13,11 @@ _SIGN = r"[*xX#?\u2022\u2588\u2592]"
 _MASK = re.compile(rf"[\s._:/-]*{_SIGN}(?:{_SIGN}|[\s._:/\u2026-])*")
 _PART = re.compile(r"[*#\u2588\u2592]{2}")
 _MASK_WORD = re.compile(r"[<(\[]?(?:masked|redacted|hidden|removed|anonymi[sz]ed|unknown)[>)\]]?", re.IGNORECASE)
+# Of hexadecimal digits and signs of masks: a word such as GPU-based, or GPU-fed, has no digit.
+_UUID = re.compile(
+    rf"[A-Z]{{3}}-(?=.{{0,80}}?(?:\d|{_SIGN}{{2}}|[A-Fa-f]{{8}}))(?:{_SIGN}|[0-9A-Fa-f._\u2026-]){{4,80}}"
+)
+_SIGN_OF_MASK = re.compile(_SIGN)
 _PRINTED = re.compile(r"[A-Za-z0-9]|\.{3}")  # "..." is the end of a long name
 
 
@@ -45,6 +50,17 @@ def is_hidden(text: str) -> bool:
 def is_unprinted(text: str) -> bool:
     """Return whether the text has no value: a mask, a failure, or what the tool prints for none."""
     return is_hidden(text) or is_failure(text) or is_absent(text)
+
+
+@lru_cache(maxsize=4096)
+def is_uuid(text: str) -> bool:
+    """Return whether the text has the form of a device's UUID, which may be masked in part: GPU-????????-0a1b."""
+    return bool(_UUID.fullmatch(text))
+
+
+def has_mask_sign(text: str) -> bool:
+    """Return whether a text that has no x of its own, as a UUID, is masked in part."""
+    return bool(_SIGN_OF_MASK.search(text))
 
 
 def _is_hidden_word(word: str) -> bool:

@@ -39,6 +39,51 @@ def make_device(cells: Mapping[str, str | None], position: int) -> Device:
     return complete_device(read_values(cells), position)
 
 
+def make_listed_devices(rows: Sequence[Mapping[str, str | None] | None]) -> list[Device | None]:
+    """Return the device of each row of a list, None for a row that is none.
+
+    A row with an unreadable cell is none where another row has its index, or its UUID if it has no index.  A device
+    without an index has its position, or the next number that no other has.
+    """
+    kept = _drop_repeats(rows)
+    taken = {_READ["index"](row.get("index")) for row in kept if row}
+    devices: list[Device | None] = []
+    position = free = 0
+    for row in kept:
+        if row is None:
+            devices.append(None)
+            continue
+        free = max(free, position)
+        while free in taken:
+            free += 1
+        device = make_device(row, free)
+        taken.add(device.index)
+        devices.append(device)
+        position += 1
+    return devices
+
+
+def _drop_repeats(rows: Sequence[Mapping[str, str | None] | None]) -> list[Mapping[str, str | None] | None]:
+    """Return the rows, with None for those with an unreadable cell that are about another row's device."""
+    damaged = [row is None or None in read_values(row).values() for row in rows]
+    seen = {
+        key for row, is_damaged in zip(rows, damaged, strict=True) if row and not is_damaged for key in _list_keys(row)
+    }
+    kept: list[Mapping[str, str | None] | None] = []
+    for row, is_damaged in zip(rows, damaged, strict=True):
+        keys = _list_keys(row) if row else []
+        kept.append(None if is_damaged and seen.intersection(keys[:1]) else row)
+        seen.update(keys)
+    return kept
+
+
+def _list_keys(row: Mapping[str, str | None]) -> list[int | str]:
+    """Return what distinguishes the row's device, as far as it is readable: the index, then a whole UUID."""
+    index, uuid = _READ["index"](row.get("index")), _READ["uuid"](row.get("uuid"))
+    keys = (index, None if uuid and cell_words.has_mask_sign(uuid) else uuid)
+    return [key for key in keys if key is not None]
+
+
 def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the values of the cells that are fields of Device."""
     return {name: read(cell) for name, cell in cells.items() if (read := _READ.get(name))}

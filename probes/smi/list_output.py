@@ -4,6 +4,7 @@ awk."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,13 +16,11 @@ from probes.smi.table_output import ROW_LIMIT
 from probes.smi.word_alignment import list_words
 
 _GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
-# The same with a number or a UUID that is masked or blank.
-_DAMAGED_GPU = re.compile(
-    r"^[\s>#]{0,8}GPU\s{1,8}(\d{1,4}:|)\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()]{0,90}?)\s{0,80}(\)|$)"
-)
+_GPU_START = re.compile(r"[\s>#]{0,8}GPU(?P<gap>\s{1,8})(?:(?P<index>\d{1,4}):)?")
+_NAME_LIMIT, _UUID_LIMIT = 160, 90  # characters, with a mask of the index before the name
 _OPEN = re.compile(
-    r"(?:^|\s)(?:GPU\s{1,4}(?:\d{1,4}:\s|(?=[^()]{0,140}\(UUID:))|MIG\s{1,4}\S{1,20}\s{1,12}Device\s)"
-    r"[^()]{0,140}(?:\([^()]{0,90}\)?[^()]{0,40}){0,2}$"
+    r"(?:^|\s)(?:GPU\s(?:\s{0,3}\d{1,4}:\s|(?=[^()]{0,140}\(UUID:))|MIG\s{1,4}\S{1,20}\s{1,12}Device\s)"
+    r"[^()]{0,140}(?:\([^()]{0,130}(?:\)[^()]{0,40})?){0,2}$"
 )
 _MIG = re.compile(r"MIG\s{1,4}(\S{1,20})\s{1,12}Device\s{1,4}(\d{1,4}):\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
 _LINK = re.compile(r"^\s{0,12}(?:IX|Nv)?Link\s{1,4}(\d{1,3})\s?[:,]\s?(\S.{0,160})$", re.IGNORECASE)
@@ -30,6 +29,7 @@ _VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0
 _OWN = ("nvidia-smi", "ixsmi", "ix-smi", "ix-ml")
 _RESET = re.compile(r"GPU\s{1,4}([0-9A-Fa-f:.]{7,16})\s{1,4}was successfully reset")
 _MEMORY = re.compile(r"\d\s?MiB\s?/\s*\d+\s?MiB")
+_FORMS_LIMIT = 8  # forms of rows in one log, of which each damaged row is compared with all
 _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 
 
@@ -38,45 +38,67 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     devices: list[Device] = []
     remarks: list[CellRemark] = []
     instances: list[dict[str, Any]] = []
-    cut = False
+    last = ""
     lines = _unwrap_lines(paste.lines)
-    for (at, line), (_, below) in zip(lines, [*lines[1:], (0, "")], strict=True):
-        if cells := _read_device_line(line, below):
-            devices.append(device_cells.make_device(cells, len(devices)))
+    rows = _read_device_lines([line for _, line in lines])
+    for (at, line), cells, device in zip(lines, rows, device_cells.make_listed_devices(rows), strict=True):
+        if cells and device:
+            devices.append(device)
             remarks += [CellRemark(paste.numbers[at], *each) for each in device_cells.list_unreadable(cells)]
-            cut = False
+            last = ""
         elif (found := _MIG.search(line)) and devices:
             place = {"gpu": devices[-1].index, "profile": found[1], "device": int(found[2]), "uuid": found[3]}
             instances.append(place)
-            cut = False
+            last = ""
         elif line.strip():
-            cut = bool(_OPEN.search(line)) and bool(devices)
+            last = line
     if not devices:
         return None
     if error := error_output.find_error(paste):  # the error and the devices that still respond
         return Document(paste.tool.name, "error", devices=tuple(devices), error=error, remarks=tuple(remarks))
     detail = {"mig_devices": instances or None}
+    cut = bool(_OPEN.search(last))
     return Document(
         paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail, remarks=tuple(remarks)
     )
 
 
-def _read_device_line(line: str, below: str = "") -> dict[str, str | None] | None:
-    """Return the cells of a line of `-L`, of which one may be masked or blank; None for another line.
+def _read_device_lines(lines: Sequence[str]) -> list[dict[str, str | None] | None]:
+    """Return the cells of each line of `-L`, of which some may be masked or blank; None for another line."""
+    rows: list[dict[str, str | None] | None] = []
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        found = _GPU.search(line)
+        cells = {"index": found[1], "name": found[2], "uuid": found[3]} if found else _read_damaged_line(line, below)
+        rows.append(cells)
+    return rows
 
-    Without its closing bracket it is whole where another device is on the line `below`.
+
+def _read_damaged_line(line: str, below: str) -> dict[str, str | None] | None:
+    """Return the cells of a line with a mask; without its closing bracket it is whole where the line below is one."""
+    head, mark, tail = line.partition("(UUID:")
+    start = _GPU_START.match(head) if mark else None
+    uuid, bracket, rest = (part.strip() for part in tail.partition(")"))
+    if not start or rest or len(uuid) > _UUID_LIMIT or (uuid and not bracket and not cell_words.is_unprinted(uuid)):
+        return None  # another line, or cut in its UUID
+    is_followed = bracket or _MIG.search(below) or ("(UUID:" in below and _GPU_START.match(below))
+    return read_damaged_cells(start, head[start.end() :], uuid) if is_followed else None
+
+
+def read_damaged_cells(start: re.Match[str], name: str, uuid: str) -> dict[str, str | None] | None:
+    """Return the cells of a device's line, of which some are masked or blank; None for prose.
+
+    `start` is a match of the word GPU, a gap, and the index if there is one; without it, the name may begin with the
+    mask of the index.  A blank index leaves a wide gap, and then only a UUID shows that the line is a device's.
     """
-    found = _GPU.search(line)
-    if found:
-        return {"index": found[1], "name": found[2], "uuid": found[3]}
-    found = _DAMAGED_GPU.match(line)
-    is_whole = found and (found[4] or _DAMAGED_GPU.match(below) or _MIG.search(below))
-    if not found or not is_whole or not (found[4] or not found[3] or cell_words.is_unprinted(found[3])):
-        return None  # cut in its UUID
-    words = list_words(found[2])
-    masks = words[:1] if words and not found[1] and cell_words.is_unprinted(words[0].rstrip(":")) else []
-    name = " ".join(words[len(masks) :])
-    return {"index": found[1].rstrip(":") or " ".join(masks), "name": name, "uuid": found[3]}
+    words = list_words(name) if len(name) < _NAME_LIMIT else []
+    index = start["index"]
+    if index is None and words and cell_words.is_unprinted(words[0].rstrip(":")):
+        index = words.pop(0)
+    elif index is None and len(start["gap"]) > 1 and cell_words.is_uuid(uuid):
+        index = ""
+    cells = {"index": index, "name": " ".join(words), "uuid": uuid}
+    is_list = index is not None and (cell_words.is_uuid(uuid) or cell_words.is_unprinted(uuid))
+    return cells if is_list and not all(map(cell_words.is_unprinted, cells.values())) else None
 
 
 def _unwrap_lines(lines: tuple[str, ...]) -> list[tuple[int, str]]:
@@ -85,7 +107,7 @@ def _unwrap_lines(lines: tuple[str, ...]) -> list[tuple[int, str]]:
     out: list[tuple[int, str]] = []
     full = max(map(len, lines), default=0)
     for at, line in enumerate(lines):
-        goes_on = out and not _OPEN.search(line) and ")" in line[:80] and "(" not in line[: line.index(")")][8:]
+        goes_on = out and ")" in line[:80] and "(" not in line[: line.index(")")][8:] and not _OPEN.search(line)
         first, last = out[-1] if out else (at, "")
         if goes_on and _OPEN.search(last) and not _GPU.search(last) and not _MIG.search(last):
             out[-1] = (first, last + line if len(last) == full else f"{last.rstrip()} {line.strip()}")
@@ -99,17 +121,21 @@ def parse_nvlink(paste: PastedOutput) -> Document | None:
     devices: list[dict[str, Any]] = []
     seen = False
     lines = [line for _, line in _unwrap_lines(paste.lines)]
-    for at, line in enumerate(lines):
-        if gpu := _read_device_line(line):
-            device = device_cells.make_device(gpu, len(devices))
-            devices.append({"index": device.index, "name": device.name, "uuid": device.uuid, "links": []})
-        elif devices and (link := _LINK.match(line)):
-            devices[-1]["links"].append(_parse_link(link))
+    rows = _read_device_lines(lines)
+    last: dict[str, Any] = {}
+    for at, (row, device) in enumerate(zip(rows, device_cells.make_listed_devices(rows), strict=True)):
+        if row:  # links below a repeated line are not of the device above it
+            last = {"links": []}
+        if device:
+            last = {"index": device.index, "name": device.name, "uuid": device.uuid, "links": []}
+            devices.append(last)
+        elif last and (link := _LINK.match(lines[at])):
+            last["links"].append(_parse_link(link))
             seen = True
-        elif devices and _LINK_WORD.search(line) and not devices[-1]["links"]:
+        elif last and _LINK_WORD.search(lines[at]) and not last["links"]:
             if error_output.is_nvml_result(" ".join(lines[at : at + 2])):
                 return None
-            devices[-1]["message"] = line.strip()
+            last["message"] = lines[at].strip()
             seen = True
     if not seen:
         return None
@@ -186,7 +212,9 @@ def _read_by_units(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str | 
     has in its place.
     """
     rows = [(at, words) for at, line in enumerate(lines) if 0 < len(line) < 200 and (words := _split_readings(line))]
-    forms = {units for _, words in rows if (units := tuple(map(_find_unit, words))).count("MiB") == 2}
+    found = (tuple(map(_find_unit, words)) for _, words in rows)
+    counts = Counter(units for units in found if units.count("MiB") == 2)
+    forms = [units for units, _ in counts.most_common(_FORMS_LIMIT)]
     for at, words in rows:
         units = tuple(map(_find_unit, words))
         if units.count("MiB") != 2 or "" in units:

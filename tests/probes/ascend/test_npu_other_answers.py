@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envcheck.core.model import CellRemark
-from probes.ascend import npu_smi
+from probes.ascend import npu_page, npu_smi
 from tests.probes.ascend.npu_texts import TABLE
 
 TOPOLOGY = """\
@@ -81,3 +83,27 @@ def test_boards_carry_their_device() -> None:
     blocks = npu_smi.parse(board.format(1) + board.format(7)).detail["blocks"]
 
     assert [block["npu"] for block in blocks] == [1, 7]
+
+
+def test_blanks_in_a_legend_are_tried_once() -> None:
+    """A line of a legend takes time that grows with its blanks, not with their square."""
+    took = []
+    for length in (900, 3_600):
+        lines = f"SYS = a{' ' * length}b\n" * (144_000 // length)
+        began = time.thread_time()
+        npu_smi.parse(f"       NPU0   NPU1\nNPU0   X      HCCS\nNPU1   HCCS   X\n\nLegend:\n{lines}")
+        took.append(time.thread_time() - began)
+
+    assert took[1] < 2 * took[0] + 0.1
+
+
+def test_blanks_behind_a_prompt_are_tried_once() -> None:
+    """Blanks behind a prompt without its sign take time that grows with their number, not with its square."""
+    took = []
+    for length in (500, 2_000):
+        began = time.thread_time()
+        for _ in range(40_000 // length):
+            npu_page._COMMAND.fullmatch(f"[a]{' ' * length}, npu-smi")
+        took.append(time.thread_time() - began)
+
+    assert took[1] < 2 * took[0] + 0.1

@@ -92,3 +92,10 @@ def test_only_the_first_process_of_a_device_has_its_number() -> None:
     found = xpu_smi.parse(R300.partition("  PROCESSES")[0] + head + rows + "-" * 55 + "\n").processes
 
     assert [(each.pid, each.device) for each in found] == [(11, 0), (12, 0), (13, 3), (14, 3), (15, None)]
+
+
+def test_pieces_of_a_row_are_joined_up_to_the_length_of_a_row() -> None:
+    """Thousands of pieces of one row, each shorter than it, do not make one row that grows with each."""
+    lines = ["-" * 60, "-" * 10, "|a|", *[f" {'x' * 38}|"] * 2000]
+
+    assert max(map(len, old_tables.unwrap_lines(lines))) < 2 * old_tables.ROW_LIMIT
