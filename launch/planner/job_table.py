@@ -104,7 +104,11 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
             "predicted_verdict": UNTOLD,
             "note": join("; ", filter(None, (err.message, err.next_step))),
         }
-    odd = [*row_words.list_unknown_words(row), *row_words.list_unknown_cards(row)]
+    odd = [
+        *row_words.list_unknown_words(row),
+        *row_words.list_unknown_cards(row),
+        *row_words.list_missing_sizes(row),
+    ]
     assumed = table_rows.describe_assumptions(row, job)
     missing = row_words.describe_missing_framework(row)
     notes = [*odd, *row_words.list_unlisted_names(row), *(note for note in (missing, assumed) if note)]

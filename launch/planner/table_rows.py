@@ -240,17 +240,26 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
 
 
 def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
-    """Return what empty cells were taken as, where `envcheck plan` may assume other values; None if there are none.
+    """Return what empty cells were taken as; None if there are none.
 
-    In a table an empty cell means that the run did not have the feature; plan assumes what most recipes set.
+    In a table an empty cell means that the run did not have the feature; plan assumes what most recipes set.  A
+    named card has its own memory.
     """
     values: dict[str, str | int] = {
         "framework": job.framework.name,
         "method": job.method,
+        "device": job.device.name,
+        "cards": job.layout.cards,
+        "tp": job.layout.tp,
+        "pp": job.layout.pp,
+        "sharding": job.sharding,
+        "seq_len": job.seq_len,
+        "micro_batch": job.micro_batch,
         "recompute": job.recompute.kind,
         "seq_parallel": int(job.sequence_parallel),
         "fused_ce": int(job.fused_loss),
     }
+    values |= {} if (row.get("device") or "").strip() else {"device_mem_gib": f"{job.memory_gib:g}"}
     values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}
     empty = [f"{name} {value}" for name, value in values.items() if not (row.get(name) or "").strip()]
     return _("assumed for empty cells: {values}", values=join(", ", empty)) if empty else None

@@ -136,6 +136,28 @@ def test_empty_cells_are_named_in_the_note() -> None:
     assert "assumed" not in job_table.predict_row({**SHORT, **given})["note"]
 
 
+def test_every_empty_cell_that_was_assumed_is_named() -> None:
+    """Card, memory, degrees, sharding, length and batch of empty cells are in the note."""
+    names = ("device", "cards", "tp", "pp", "sharding", "seq_len", "micro_batch")
+    note = job_table.predict_row({**SHORT, "model": "llama-2-7b", **dict.fromkeys(names, "")})["note"]
+    values = "device other, cards 1, tp 1, pp 1, sharding none, seq_len 2048, micro_batch 1"
+
+    assert f"assumed for empty cells: framework generic, {values}, recompute none" in note
+    assert "device_mem_gib 80" in note
+
+
+@pytest.mark.parametrize("name", ("device", "seq_len"))
+def test_a_missing_size_leaves_a_figure_and_no_verdict(name: str) -> None:
+    """Without a card or a length there is a figure; the note has the cell to set instead of a verdict."""
+    answer = job_table.predict_row({**SHORT, name: ""})
+
+    assert answer["predicted_verdict"] == planner.UNTOLD and float(answer["predicted_gib"]) > 0
+    assert f"{name} " in answer["note"] and "for a verdict" in answer["note"]
+    assert " GiB" not in answer["note"]  # nor the limit of an assumed card
+    sized = job_table.predict_row({**SHORT, "device": "", "device_mem_gib": "80"})
+    assert sized["predicted_verdict"] == planner.FITS and "device other" in sized["note"]
+
+
 def test_an_unknown_card_without_its_memory_has_no_verdict() -> None:
     """An unknown card has a verdict only if the row has its memory."""
     bare, sized = (job_table.predict_row({**SHORT, "device": "frobcard", "device_mem_gib": gib}) for gib in ("", "96"))
