@@ -114,7 +114,7 @@ def list_unknown_cards(row: Mapping[str, str]) -> Iterator[Message]:
             "device {value!r} is not in the device table: planned with the figures and the memory of {name}; "
             "set device_mem_gib for a verdict",
             value=text,
-            name=like,
+            name=fill(like),
         )
 
 

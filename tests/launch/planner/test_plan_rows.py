@@ -56,7 +56,7 @@ def test_zero_is_rejected() -> None:
         answer = job_table.predict_row({**BASE, key: "0"})
 
         assert (answer["predicted_gib"], answer["predicted_verdict"]) == ("", planner.UNTOLD)
-        assert answer["note"] == f"row 1: {key} is '0'; {key} must be at least 1, or empty"
+        assert answer["note"] == f"{key} is '0'; {key} must be at least 1, or empty"
 
 
 def test_unknown_words_leave_a_figure_and_no_verdict() -> None:
@@ -134,6 +134,37 @@ def test_empty_cells_are_named_in_the_note() -> None:
         "assumed for empty cells: framework megatron, recompute none, seq_parallel 0, fused_ce 0, lora_rank 8" in note
     )
     assert "assumed" not in job_table.predict_row({**SHORT, **given})["note"]
+
+
+def test_a_model_by_its_fields() -> None:
+    """The model column takes fields as --model does."""
+    fields = "num_layers=28,hidden_size=3584,num_attention_heads=28,intermediate_size=18944,vocab_size=152064"
+    answer = job_table.predict_row({**SHORT, "model": fields})
+
+    assert answer["predicted_verdict"] == planner.FITS
+    assert "28x3584" in table_rows.build_row_job({**SHORT, "model": fields}).model.name
+
+
+def test_cells_beyond_the_header_are_refused(tmp_path: Path) -> None:
+    """A comma without quotes costs its own row, and a comma at the end nothing."""
+    head, cells = ",".join(SHORT), ",".join(SHORT.values())
+    table = tmp_path / "jobs.csv"
+    table.write_text(f"{head}\n{cells},,\n{cells},h200\n{cells}\n", encoding="utf-8")
+    one, two, three = map(job_table.predict_row, job_table.read_rows(table))
+
+    assert one["predicted_verdict"] == three["predicted_verdict"] == planner.FITS
+    assert (two["predicted_gib"], two["predicted_verdict"]) == ("", planner.UNTOLD)
+    assert (
+        two["note"] == "more cells than columns; beyond the last column: h200; put cells with commas in double quotes"
+    )
+
+
+def test_a_negative_number_is_named_as_such() -> None:
+    """The note of a negative number does not ask for a number; the line on standard error names its row once."""
+    answer = job_table.predict_row({**SHORT, "cards": "-8"})
+    (line,) = job_table.describe_failed_rows([answer])
+
+    assert str(line) == "row 1 has no prediction: cards is '-8'; cards must be a positive number, or empty"
 
 
 def test_every_empty_cell_that_was_assumed_is_named() -> None:
