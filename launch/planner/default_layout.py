@@ -31,18 +31,56 @@ def choose_layout(
 ) -> PlannedJob:
     """Return the job in the given layout; without one in that of the recipe's job in `offer`, else the fastest fitting.
 
-    If no layout fits, the one that needs the least memory.  `asked` are the options given, by name.
+    If no layout fits, the one that needs the least memory.  `asked` are the options given, by name.  A recipe that they
+    name sets every value that they do not.
     """
-    if any(asked.get(name) for name in LAYOUT_OPTIONS):
+    is_named, is_given = bool(offer and asked.get("recipe")), any(asked.get(name) for name in LAYOUT_OPTIONS)
+    if is_given and not is_named:
         return build_planned_job(machine, model_name, method, asked)
-    ours = recipe_layout.spread_layout(*offer, machine.cards) if offer else {}
-    if ours and ours["pp"] <= pick_model(model_name).layers:
-        recipe = ours.pop("recipe")
-        with suppress(UsageError):  # other options may contradict the recipe's layout
-            job = build_planned_job(
-                machine, model_name, method, ours | {k: v for k, v in asked.items() if v is not None}
-            )
-            return replace(job, assumed=(*job.assumed, _("layout: from recipe {recipe}", recipe=recipe)))
+    if offer and (found := _take_recipe_layout(machine, model_name, method, asked, offer)):
+        return found
+    if offer and is_named:
+        asked = recipe_layout.merge_options(_list_sizes(offer), asked)
+    job = _search_fastest(machine, model_name, method, asked)
+    return _add_recipe_note(job, offer) if offer and is_named else job
+
+
+def _take_recipe_layout(
+    machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any], offer: Offer
+) -> PlannedJob | None:
+    """Return the job with the recipe's values and the options in `asked`; None if the cards do not suit the layout.
+
+    UsageError only for a layout that `asked` changes.
+    """
+    options, is_given = recipe_layout.list_planner_options(*offer), any(asked.get(name) for name in LAYOUT_OPTIONS)
+    if not (asked.get("recipe") or recipe_layout.has_degrees(options)):
+        return None
+    values = recipe_layout.spread_layout(options, machine.cards, asked)
+    if is_given:
+        job = build_planned_job(machine, model_name, method, values or recipe_layout.merge_options(options, asked))
+        return _add_recipe_note(job, offer)
+    if not values or values["pp"] > pick_model(model_name).layers:
+        return None
+    recipe = recipe_layout.describe_spread(offer, values, options, machine.cards)
+    with suppress(UsageError):  # other options may contradict the recipe's layout
+        job = build_planned_job(machine, model_name, method, values)
+        return replace(job, assumed=(*job.assumed, _("layout: from recipe {recipe}", recipe=recipe)))
+    return None
+
+
+def _list_sizes(offer: Offer) -> dict[str, Any]:
+    """Return what the recipe's job sets apart from its layout."""
+    options = recipe_layout.list_planner_options(*offer)
+    return {name: value for name, value in options.items() if name not in (*LAYOUT_OPTIONS, *recipe_layout.DEGREES)}
+
+
+def _add_recipe_note(job: PlannedJob, offer: Offer) -> PlannedJob:
+    note = _("values that no option sets: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(*offer))
+    return replace(job, assumed=(*job.assumed, note))
+
+
+def _search_fastest(machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
+    """Return the job in the fastest layout that fits, else in the one that needs the least memory."""
     if machine.cards == 1:
         return build_planned_job(machine, model_name, method, asked)
     from launch.planner import search

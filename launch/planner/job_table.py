@@ -7,6 +7,7 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
@@ -34,6 +35,7 @@ KNOWN = {
     "params_total", "tied", "mlp_kind", "mla",
     "reduce_bucket_size", "stage3_max_live_parameters", "sub_group_size",
 }  # fmt: skip
+SURPLUS = "cells beyond the header"  # the column of these cells
 ALIASES = {"memory_gib": "device_mem_gib"}  # as the option of `envcheck plan`
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
 
@@ -47,9 +49,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             reader = csv.DictReader(file)
             reader.fieldnames = [ALIASES.get(name, name) for name in reader.fieldnames or ()]
             check_header(path, reader.fieldnames)
+            reader.restkey = SURPLUS
             some = itertools.islice(reader, MAX_ROWS + 1)
             table = [
-                {"id": f"{n}", **{k: v for k, v in row.items() if k and (v or k != "id")}}
+                {"id": f"{n}", **{k: v for k, v in join_surplus(row).items() if k and (v or k != "id")}}
                 for n, row in enumerate(some, 1)
             ]
     except OSError as err:
@@ -70,6 +73,13 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return table
 
 
+def join_surplus(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the row with the cells beyond the header as one, and without it if all of them are empty."""
+    more = ",".join(row.get(SURPLUS) or ()).strip(", ")
+    own = {name: value for name, value in row.items() if name != SURPLUS}
+    return {**own, SURPLUS: more} if more else own
+
+
 def check_header(path: Path, names: Sequence[str]) -> None:
     """Raise UsageError for a missing or duplicate column; unknown columns are allowed."""
     missing = [name for name in NEEDED if name not in names]
@@ -87,12 +97,13 @@ def check_header(path: Path, names: Sequence[str]) -> None:
 
 def list_unknown_columns(table: Iterable[Mapping[str, str]]) -> list[str]:
     """Return the columns that are ignored."""
-    return sorted(next(iter(table), {}).keys() - KNOWN)
+    return sorted(next(iter(table), {}).keys() - KNOWN - {SURPLUS})
 
 
 def predict_row(row: Mapping[str, str]) -> dict[str, str]:
     """Return the prediction for one row; a row without a valid job gets the verdict "unknown" and a note."""
     try:
+        check_surplus(row)
         check_counts(row)
         job = table_rows.build_row_job(row)
         check_degrees(row, job.layout)
@@ -104,7 +115,11 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
             "predicted_verdict": UNTOLD,
             "note": join("; ", filter(None, (err.message, err.next_step))),
         }
-    odd = [*row_words.list_unknown_words(row), *row_words.list_unknown_cards(row)]
+    odd = [
+        *row_words.list_unknown_words(row),
+        *row_words.list_unknown_cards(row),
+        *row_words.list_missing_sizes(row),
+    ]
     assumed = table_rows.describe_assumptions(row, job)
     missing = row_words.describe_missing_framework(row)
     notes = [*odd, *row_words.list_unlisted_names(row), *(note for note in (missing, assumed) if note)]
@@ -121,12 +136,21 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def check_surplus(row: Mapping[str, str]) -> None:
+    """Raise UsageError for a row with more cells than the header: a comma without quotes shifts all that follow."""
+    if more := row.get(SURPLUS):
+        raise UsageError(
+            _("more cells than columns; beyond the last column: {cells}", cells=more[:80]),
+            _("put cells with commas in double quotes"),
+        )
+
+
 def check_counts(row: Mapping[str, str]) -> None:
     """Raise UsageError for lengths, batches and degrees of 0."""
-    for key in ("cards", "tp", "pp", "seq_len", "micro_batch"):
+    for key in table_rows.COUNTS:
         if (row.get(key) or "").strip() and not table_rows.parse_number(row, key):
             raise UsageError(
-                _("row {row}: {key} is {value!r}", row=row.get("id", "?"), key=key, value=row[key]),
+                _("{key} is {value!r}", key=key, value=row[key]),
                 _("{key} must be at least 1, or empty", key=key),
             )
 
@@ -159,8 +183,7 @@ def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:
     if x.tp * x.pp * x.cp > x.cards and not x.layer_split:
         raise UsageError(
             _(
-                "row {row}: {cards} cards are fewer than tp x pp x cp = {needed}",
-                row=row.get("id", "?"),
+                "{cards} cards are fewer than tp x pp x cp = {needed}",
                 cards=x.cards,
                 needed=x.tp * x.pp * x.cp,
             ),

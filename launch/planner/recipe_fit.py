@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from envcheck.core.messages import Message, _, ngettext
 from envcheck.core.model import diagnose
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue import devices, frameworks, models
+from launch.catalogue import devices, models
 from launch.memory.planned_job import PlannedJob
 from launch.planner import LaunchPlan, advice, machines, recipe_layout, resolve, search, verdict
 from launch.planner import card_verdicts as planner_cards
@@ -80,14 +79,9 @@ def lay_out_on(
     name, method = find_catalogue_model(recipe), find_training_method(job)
     if not (name and method):
         return None
-    return machine, resolve.build_planned_job(machine, name, method, {**list_planner_options(recipe, job), **asked})
-
-
-def list_planner_options(recipe: Recipe, job: RecipeJob) -> dict[str, Any]:
-    """Return the job's own layout as options of the planner."""
-    known = recipe.framework if frameworks.find_framework(recipe.framework) else None
-    read = recipe_layout.list_layout_options(job)
-    return {"framework": known, "sharding": find_sharding(job), **read, **job.plan}
+    return machine, resolve.build_planned_job(
+        machine, name, method, {**recipe_layout.list_planner_options(recipe, job), **asked}
+    )
 
 
 def judge_plan(plan: LaunchPlan, name: str, method: str) -> JobFit:
@@ -149,15 +143,6 @@ def find_training_method(job: RecipeJob) -> str | None:
         both = f"{job.method}-{tuner}"
         return both if both in resolve.METHODS and tuner != "full" else job.method
     return tuner if tuner in resolve.METHODS and "{output}" in " ".join(job.arguments) else None
-
-
-def find_sharding(job: RecipeJob) -> str | None:
-    """Return the ZeRO stage, from the name or file of --deepspeed, or from Paddle's sharding degree."""
-    words = dict(zip(job.arguments, job.arguments[1:], strict=False))
-    stage = re.search(r"(?:zero|z)[-_]?([0-3])", words.get("--deepspeed", "").lower())
-    if stage:
-        return stage[1]
-    return "1" if job.parallel.get("sharding", 1) > 1 else None
 
 
 def select_machine(

@@ -14,7 +14,7 @@ from envcheck.core.model import diagnose
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue import model_config
 from launch.memory.planned_job import PlannedJob
-from launch.planner import layout_rules, recipe_fit, resolve
+from launch.planner import layout_rules, recipe_fit, recipe_layout, resolve
 from launch.rendering.argument_rows import parse_rows
 from launch.rendering.job_scaling import format_search_command
 
@@ -45,7 +45,7 @@ def draft_recipe_job(recipe: Recipe, job: RecipeJob, device: str, facts: Facts) 
     if not (name and method):
         return None
     machine = recipe_fit.select_machine(job, device, facts) or recipe_fit.build_published_machine(recipe, job)
-    return resolve.draft_planned_job(machine, name, method, recipe_fit.list_planner_options(recipe, job))
+    return resolve.draft_planned_job(machine, name, method, recipe_layout.list_planner_options(recipe, job))
 
 
 def list_objections(job: PlannedJob) -> tuple[Message, ...]:

@@ -3,35 +3,68 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from envcheck.core.messages import Message, _, fill
+from installers.recipes.catalogue import Offer
 from installers.recipes.recipe import Recipe, RecipeJob
+from launch.catalogue import frameworks
 
 # Argument of the training programs → option of the planner.
 NUMBERS = {"max_seq_len": "seq_len", "cutoff_len": "seq_len", "max_length": "seq_len", "lora_rank": "lora_rank"}
 NUMBERS |= {"gradient_accumulation_steps": "grad_accum", "per_device_train_batch_size": "micro_batch"}
 
 
-def spread_layout(recipe: Recipe, job: RecipeJob, cards: int) -> dict[str, Any]:
-    """Return the options of the recipe's job on `cards` cards, and its name under "recipe".
+DEGREES = ("tp", "pp", "vpp", "ep", "etp", "cp")
 
-    The number of pipeline stages changes if its own does not divide the cards.  Empty if the job has no degrees, or its
-    tensor degree does not divide the cards.
+
+def spread_layout(options: Mapping[str, Any], cards: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's options with those in `asked`, and pipeline stages that divide the cards.
+
+    Empty if the other degrees do not divide the cards, or the stages in `asked` do not.
     """
-    found = list_layout_options(job)
-    if found["tp"] * found["pp"] == 1 or cards % found["tp"]:
+    found = merge_options(options, asked)
+    least = found["tp"] * (found.get("cp") or 1)
+    if cards % (least * found["pp"]) == 0:
+        return found
+    if cards % least or asked.get("pp"):
         return {}
-    name = describe_recipe_job(recipe, job)
-    if cards % (found["tp"] * found["pp"]):
-        found["pp"] = cards // found["tp"]
-        name = _("{recipe}, changed to --pp {stages} for {cards} cards", recipe=name, stages=found["pp"], cards=cards)
-    return {**found, "recipe": name}
+    return {**found, "pp": cards // least}
 
 
-def list_layout_options(job: RecipeJob) -> dict[str, Any]:
-    """Return degrees and arguments of the job as options of the planner."""
-    return {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1), **parse_job_arguments(job)}
+def merge_options(options: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, replaced by those in `asked` that are given."""
+    return {**options, **{name: value for name, value in asked.items() if value is not None}}
+
+
+def describe_spread(offer: Offer, values: Mapping[str, Any], options: Mapping[str, Any], cards: int) -> Message:
+    """Return the name of the recipe, with the pipeline stages if they are not its own."""
+    name = describe_recipe_job(*offer)
+    if values["pp"] == options["pp"]:
+        return name
+    return _("{recipe}, changed to --pp {stages} for {cards} cards", recipe=name, stages=values["pp"], cards=cards)
+
+
+def has_degrees(options: Mapping[str, Any]) -> bool:
+    """Whether the options divide the model over cards."""
+    return any((options.get(name) or 1) > 1 for name in DEGREES)
+
+
+def list_planner_options(recipe: Recipe, job: RecipeJob) -> dict[str, Any]:
+    """Return everything that the recipe's job sets as options of the planner: framework, degrees, sizes, sharding."""
+    known = recipe.framework if frameworks.find_framework(recipe.framework) else None
+    degrees = {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1)}
+    return {"framework": known, "sharding": find_sharding(job), **degrees, **parse_job_arguments(job), **job.plan}
+
+
+def find_sharding(job: RecipeJob) -> str | None:
+    """Return the ZeRO stage, from the name or file of --deepspeed, or from Paddle's sharding degree."""
+    words = dict(zip(job.arguments, job.arguments[1:], strict=False))
+    stage = re.search(r"(?:zero|z)[-_]?([0-3])", words.get("--deepspeed", "").lower())
+    if stage:
+        return stage[1]
+    return "1" if job.parallel.get("sharding", 1) > 1 else None
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
-from launch.catalogue import models
+from launch.catalogue import model_fields, models
 from launch.catalogue.architecture import Mla, Model, Moe
 
 EXPERTS = ("experts", "topk", "expert_ffn", "shared_ffn", "first_dense")
@@ -26,14 +26,15 @@ def parse_count(row: Mapping[str, str], key: str) -> int:
         value = -1.0
     if not 0 <= value <= MAX_VALUES.get(key, 10**15):
         raise UsageError(
-            _("row {row}: {key} is {value!r}", row=row.get("id", "?"), key=key, value=text),
-            _("{key} must be a number, or empty", key=key),
+            _("{key} is {value!r}", key=key, value=text),
+            _("{key} must be a number from 0 to {most}, or empty", key=key, most=MAX_VALUES.get(key, 10**15)),
         )
     return int(value)
 
 
 def find_row_model(row: Mapping[str, str]) -> Model:
-    """Return the model with the row's dimensions and the catalogue's other properties; else by name, else by size."""
+    """Return the model with the row's dimensions and the catalogue's other properties; else by its fields
+    (num_layers=...), else by name, else by size."""
     name = (row.get("model") or "").strip()
     known = models.load_model(name) if name in models.load_tables() else None
     sizes = {key: parse_count(row, key) for key in SIZES}
@@ -45,6 +46,8 @@ def find_row_model(row: Mapping[str, str]) -> Model:
         return replace(known, **sizes) if known else build_described_model(name, row, sizes)  # type: ignore[arg-type]
     if known:
         return known
+    if model_fields.has_fields(name):
+        return model_fields.parse_model_fields(name)
     try:
         return models.find_model(name)
     except UsageError:

@@ -1,7 +1,8 @@
 """Words in the columns of a table of jobs: which are known, and which a row has that are not.
 
-An unknown word leaves a figure, computed as if the cell were empty, and no verdict.  A framework or card that is not
-in the tables is named as well; it has wider bounds, and so a verdict, but not a card of unknown memory.
+An unknown word leaves a figure, computed as if the cell were empty, and no verdict; so does a row without
+a length, or without a card and its memory.  A framework or card that is not in the tables is named as well; it has
+wider bounds, and so a verdict, but not a card of unknown memory.
 """
 
 from __future__ import annotations
@@ -113,8 +114,16 @@ def list_unknown_cards(row: Mapping[str, str]) -> Iterator[Message]:
             "device {value!r} is not in the device table: planned with the figures and the memory of {name}; "
             "set device_mem_gib for a verdict",
             value=text,
-            name=like,
+            name=fill(like),
         )
+
+
+def list_missing_sizes(row: Mapping[str, str]) -> Iterator[Message]:
+    """Yield a message for each empty cell without which there is no verdict: the memory of a card, and the length."""
+    if not (row.get("device") or "").strip() and not _has_memory(row):
+        yield _("device and device_mem_gib are empty; set one of them for a verdict")
+    if not (row.get("seq_len") or "").strip():
+        yield _("seq_len is empty; set it for a verdict")
 
 
 def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:

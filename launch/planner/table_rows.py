@@ -42,12 +42,13 @@ COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "compiled_loss": (),
 }  # fmt: skip
+COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
 
 
 def parse_number(row: Row, key: str, default: float = 0.0) -> float:
-    """Return the column as a number, `default` if empty; UsageError if it is not a number."""
+    """Return the column as a number, `default` if empty; UsageError if it is not a number, or out of range."""
     text = (row.get(key) or "").strip()
     if not text:
         return default
@@ -57,8 +58,10 @@ def parse_number(row: Row, key: str, default: float = 0.0) -> float:
         value = -1.0
     if not 0 <= value < 1e15:
         raise UsageError(
-            _("row {row}: {key} is {value!r}", row=row.get("id", "?"), key=key, value=text),
-            _("{key} must be a number, or empty", key=key),
+            _("{key} is {value!r}", key=key, value=text),
+            _("{key} must be a positive number, or empty", key=key)
+            if key in COUNTS
+            else _("{key} must be a number of at least 0, or empty", key=key),
         )
     return value
 
@@ -165,11 +168,7 @@ def parse_offload(row: Row) -> option_words.OffloadParts:
     """
     text = (row.get("offload") or "none").lower()
     parts = [part for each in re.split(r"[+,]", text) if (part := _name_offload(each))]
-    try:
-        return option_words.parse_offload("+".join(dict.fromkeys(parts)))
-    except UsageError as err:
-        words = _("row {row}: {reason}", row=row.get("id", "?"), reason=err.message)
-        raise UsageError(words, err.next_step) from None
+    return option_words.parse_offload("+".join(dict.fromkeys(parts)))
 
 
 def _name_offload(text: str) -> str:
@@ -240,17 +239,26 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
 
 
 def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
-    """Return what empty cells were taken as, where `envcheck plan` may assume other values; None if there are none.
+    """Return what empty cells were taken as; None if there are none.
 
-    In a table an empty cell means that the run did not have the feature; plan assumes what most recipes set.
+    In a table an empty cell means that the run did not have the feature; plan assumes what most recipes set.  A
+    named card has its own memory.
     """
     values: dict[str, str | int] = {
         "framework": job.framework.name,
         "method": job.method,
+        "device": job.device.name,
+        "cards": job.layout.cards,
+        "tp": job.layout.tp,
+        "pp": job.layout.pp,
+        "sharding": job.sharding,
+        "seq_len": job.seq_len,
+        "micro_batch": job.micro_batch,
         "recompute": job.recompute.kind,
         "seq_parallel": int(job.splits_sequence),
         "fused_ce": int(job.fused_loss),
     }
+    values |= {} if (row.get("device") or "").strip() else {"device_mem_gib": f"{job.memory_gib:g}"}
     values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}
     empty = [f"{name} {value}" for name, value in values.items() if not (row.get(name) or "").strip()]
     return _("assumed for empty cells: {values}", values=join(", ", empty)) if empty else None
@@ -274,7 +282,7 @@ def build_row_job(row: Row) -> PlannedJob:
     model, laid = untie_model(row_models.find_row_model(row), f), parse_layout(row)
     if laid.pp > model.layers:
         raise UsageError(
-            _("row {row}: pp {pp} exceeds the layers of {name}", row=row.get("id", "?"), pp=laid.pp, name=model.name),
+            _("pp {pp} exceeds the layers of {name}", pp=laid.pp, name=model.name),
             _("use at most {layers} stages", layers=model.layers),
         )
     return PlannedJob(

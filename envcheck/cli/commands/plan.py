@@ -255,7 +255,8 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
     try:
         machine, job = _lay_out_job(seen, request)
     except UndeterminedError as err:
-        _print_own_job(request, seen)
+        if lines := _render_own_job(request, seen):
+            click.echo("\n".join(lines))
         if isinstance(request, PlanOptions):
             err.document = _build_unknown_document(err, seen)
         raise
@@ -355,9 +356,11 @@ def _print_models(as_json: bool) -> int:
         rows = [dict(zip(keys, (*one, short.get(one[0])), strict=True)) for one in found]
         print_document({"models": rows})
         return 0
+    lines = []
     for name, hub_id, count in found:
         also = "  " + language.translate(_("(also {short})", short=short[name])) if name in short else ""
-        click.echo(f"{name:24} {count / 1e9:8.2f}e9  {hub_id}{also}")
+        lines.append(f"{name:24} {count / 1e9:8.2f}e9  {hub_id}{also}")
+    click.echo("\n".join(lines))
     return 0
 
 
@@ -568,24 +571,25 @@ def _print_plan(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOpt
     above, below = _render_job_lines(seen, answer)
     if published := plan_job.describe_published_jobs(answer.job, request.recipes):
         below = [*below, published]
-    _print_own_job(request, seen)
-    for line in terminal_text.wrap_lines(above, _get_terminal_width()):
-        click.echo(line)
-    for line in terminal_text.render_plan(answer, changes, left, request.explain, layout, _get_terminal_width()):
-        click.echo(line)
-    for line in terminal_text.wrap_lines(
-        (*(host_spread.format_host_lines(found, fold_hosts) if found else ()), *below), _get_terminal_width()
-    ):
-        click.echo(line)
+    width = _get_terminal_width()
+    lines = (
+        *_render_own_job(request, seen),
+        *terminal_text.wrap_lines(above, width),
+        *terminal_text.render_plan(answer, changes, left, request.explain, layout, width),
+        *terminal_text.wrap_lines(
+            (*(host_spread.format_host_lines(found, fold_hosts) if found else ()), *below), width
+        ),
+    )
+    click.echo("\n".join(lines))  # at once: a reader of the first line does not cost the exit code
 
 
-def _print_own_job(request: LayoutOptions, seen: PlanningTarget) -> None:
-    """Print what was read of the user's own job, if there is one."""
+def _render_own_job(request: LayoutOptions, seen: PlanningTarget) -> list[str]:
+    """The lines about what was read of the user's own job, if there is one."""
     if request.own_job is None or request.as_json:
-        return
+        return []
     from envcheck.job.own_job_text import render_own_job
 
-    click.echo("\n".join([*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]))
+    return [*render_own_job(seen.job.own if seen.job and seen.job.own else request.own_job), ""]
 
 
 def _render_job_lines(seen: PlanningTarget, answer: LaunchPlan) -> tuple[list[str], list[str]]:

@@ -43,6 +43,20 @@ def test_fits() -> None:
     assert "4 cards are enough" in done.stdout
 
 
+@pytest.mark.parametrize(("words", "code"), ((("--model", "21b", "--method", "lora", *DIES), 0), (NINETY_SIX, 1)))
+def test_a_reader_of_the_first_line_gets_the_exit_code(words: tuple[str, ...], code: int) -> None:
+    """A reader that leaves after what it got first, as head -1, does not change the exit code."""
+    argv = [sys.executable, "-m", "envcheck", "plan", *words]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stderr is not None
+        first = os.read(child.stdout.fileno(), 1 << 16)
+        child.stdout.close()
+        said = child.stderr.read()
+
+    assert first.startswith((b"fits: ", b"does not fit: "))
+    assert (child.returncode, said) == (code, b"")
+
+
 def test_does_not_fit_with_changes_that_do() -> None:
     """A job that does not fit exits with 1 and names phase, stage and fitting changes."""
     done = run_plan(*NINETY_SIX)
@@ -413,7 +427,7 @@ def test_links_and_devices_are_written_through(tmp_path: Path) -> None:
 
     assert run_plan("--rows", str(rows), "-o", str(link)).returncode == 0
     assert link.is_symlink()
-    assert "fits" in (tmp_path / "true.csv").read_text()
+    assert "predicted_verdict" in (tmp_path / "true.csv").read_text()
 
 
 def test_unknown_columns(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_zero_is_rejected() -> None:
         answer = job_table.predict_row({**BASE, key: "0"})
 
         assert (answer["predicted_gib"], answer["predicted_verdict"]) == ("", planner.UNTOLD)
-        assert answer["note"] == f"row 1: {key} is '0'; {key} must be at least 1, or empty"
+        assert answer["note"] == f"{key} is '0'; {key} must be at least 1, or empty"
 
 
 def test_unknown_words_leave_a_figure_and_no_verdict() -> None:
@@ -134,6 +134,59 @@ def test_empty_cells_are_named_in_the_note() -> None:
         "assumed for empty cells: framework megatron, recompute none, seq_parallel 0, fused_ce 0, lora_rank 8" in note
     )
     assert "assumed" not in job_table.predict_row({**SHORT, **given})["note"]
+
+
+def test_a_model_by_its_fields() -> None:
+    """The model column takes fields as --model does."""
+    fields = "num_layers=28,hidden_size=3584,num_attention_heads=28,intermediate_size=18944,vocab_size=152064"
+    answer = job_table.predict_row({**SHORT, "model": fields})
+
+    assert answer["predicted_verdict"] == planner.FITS
+    assert "28x3584" in table_rows.build_row_job({**SHORT, "model": fields}).model.name
+
+
+def test_cells_beyond_the_header_are_refused(tmp_path: Path) -> None:
+    """A comma without quotes costs its own row, and a comma at the end nothing."""
+    head, cells = ",".join(SHORT), ",".join(SHORT.values())
+    table = tmp_path / "jobs.csv"
+    table.write_text(f"{head}\n{cells},,\n{cells},h200\n{cells}\n", encoding="utf-8")
+    one, two, three = map(job_table.predict_row, job_table.read_rows(table))
+
+    assert one["predicted_verdict"] == three["predicted_verdict"] == planner.FITS
+    assert (two["predicted_gib"], two["predicted_verdict"]) == ("", planner.UNTOLD)
+    assert (
+        two["note"] == "more cells than columns; beyond the last column: h200; put cells with commas in double quotes"
+    )
+
+
+def test_a_negative_number_is_named_as_such() -> None:
+    """The note of a negative number does not ask for a number; the line on standard error names its row once."""
+    answer = job_table.predict_row({**SHORT, "cards": "-8"})
+    (line,) = job_table.describe_failed_rows([answer])
+
+    assert str(line) == "row 1 has no prediction: cards is '-8'; cards must be a positive number, or empty"
+
+
+def test_every_empty_cell_that_was_assumed_is_named() -> None:
+    """Card, memory, degrees, sharding, length and batch of empty cells are in the note."""
+    names = ("device", "cards", "tp", "pp", "sharding", "seq_len", "micro_batch")
+    note = job_table.predict_row({**SHORT, "model": "llama-2-7b", **dict.fromkeys(names, "")})["note"]
+    values = "device other, cards 1, tp 1, pp 1, sharding none, seq_len 2048, micro_batch 1"
+
+    assert f"assumed for empty cells: framework generic, {values}, recompute none" in note
+    assert "device_mem_gib 80" in note
+
+
+@pytest.mark.parametrize("name", ("device", "seq_len"))
+def test_a_missing_size_leaves_a_figure_and_no_verdict(name: str) -> None:
+    """Without a card or a length there is a figure; the note has the cell to set instead of a verdict."""
+    answer = job_table.predict_row({**SHORT, name: ""})
+
+    assert answer["predicted_verdict"] == planner.UNTOLD and float(answer["predicted_gib"]) > 0
+    assert f"{name} " in answer["note"] and "for a verdict" in answer["note"]
+    assert " GiB" not in answer["note"]  # nor the limit of an assumed card
+    sized = job_table.predict_row({**SHORT, "device": "", "device_mem_gib": "80"})
+    assert sized["predicted_verdict"] == planner.FITS and "device other" in sized["note"]
 
 
 def test_an_unknown_card_without_its_memory_has_no_verdict() -> None:
