@@ -108,7 +108,10 @@ def parse_manifest(raw: bytes, file: str) -> dict[str, tuple[int, str]]:
     """Return size and SHA-256 by name, in order."""
     found: dict[str, tuple[int, str]] = {}
     try:
-        for item in parse_table(raw, file, MANIFEST)["members"]:
+        table = parse_table(raw, file, MANIFEST)
+        if table["schema"] != SCHEMA:
+            raise TypeError
+        for item in table["members"]:
             name, size, sha256 = item["name"], item["size"], item["sha256"]
             if not (isinstance(name, str) and type(size) is int and re.fullmatch(r"[0-9a-f]{64}", sha256)):
                 raise TypeError

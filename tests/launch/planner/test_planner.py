@@ -260,7 +260,7 @@ def test_numbers_of_an_offload_are_checked(value: str) -> None:
     """A share is above 0 and at most 1, a number of layers at least 1; parameters have neither."""
     with pytest.raises(UsageError, match="invalid number"):
         option_words.parse_offload(value)
-    with pytest.raises(UsageError, match=r"row 7: .*invalid number"):
+    with pytest.raises(UsageError, match=r"--offload .*: invalid number"):
         table_rows.parse_offload({"id": "7", "offload": value})
 
 
