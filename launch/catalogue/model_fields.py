@@ -46,7 +46,12 @@ def parse_model_fields(name: str, where: str = "--model") -> Model:
         raise UsageError(_("invalid fields of a model: {text}", text=name[:200]), verbatim(f"--model {EXAMPLE}"))
     pairs = [(match[1], _parse_value(match[2])) for match in found if match is not None]
     _check_keys([key for key, _unused in pairs], where)
+    _check_values(dict(pairs), where)
     model = model_config.parse_model(dict(pairs), "", where)
+    if model.heads % model.kv_heads:
+        words = _("{where}: {heads} heads cannot share {kv_heads} key/value heads", where=where, heads=model.heads,
+                  kv_heads=model.kv_heads)  # fmt: skip
+        raise UsageError(words, _("specify a divisor of the heads"))
     return replace(model, name=f"{model.layers}x{model.hidden}")
 
 
@@ -59,6 +64,16 @@ def _check_keys(keys: list[str], where: str) -> None:
             )
         if keys.count(key) > 1:
             raise UsageError(_("{where}: {key} is given twice", where=where, key=key), _("specify it once"))
+
+
+def _check_values(fields: Mapping[str, Field], where: str) -> None:
+    for key, value in fields.items():
+        if key in FLAGS and not isinstance(value, bool):
+            raise UsageError(_("{where}: {key} is {value}", where=where, key=key, value=value), verbatim(f"{key}=true"))
+        if key not in (*FLAGS, *_MORE) and (type(value) is not int or value < 1):
+            raise UsageError(
+                _("{where}: {key} is {value}", where=where, key=key, value=value), _("use a whole number above 0")
+            )
 
 
 def _parse_value(text: str) -> Field:

@@ -41,7 +41,10 @@ def test_a_folder_with_an_equals_sign(name: str, tmp_path: Path, monkeypatch: py
         ("num_key_value_head=8", "unknown field num_key_value_head", "num_key_value_heads"),
         ("colour=8", "unknown field colour", "config.json"),
         ("num_layers=16", "num_layers is given twice", "once"),
-        ("head_dim=wide", "head_dim is 'wide'", "integer"),
+        ("head_dim=wide", "head_dim is wide", "whole number"),
+        ("head_dim=0", "head_dim is 0", "whole number"),
+        ("tie_word_embeddings=maybe", "tie_word_embeddings is maybe", "=true"),
+        ("num_key_value_heads=5", "32 heads cannot share 5 key/value heads", "divisor"),
         ("head_dim", "invalid fields", "--model"),
     ],
 )
