@@ -68,7 +68,7 @@ def test_all_forms(dist: Path) -> None:
     assert len(sums.splitlines()) == len(FORMS) - 1
 
 
-TOO_LARGE = pytest.mark.xfail(strict=True, reason="2.70 MB: a third of it are small files, names and their sums")
+TOO_LARGE = pytest.mark.xfail(strict=True, reason="2.70 MB; a tenth of it are names and sums of files")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[TOO_LARGE] if "whl" in name else []) for name in MOST_MB])
