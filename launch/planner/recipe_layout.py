@@ -76,7 +76,7 @@ def describe_recipe_job(recipe: Recipe, job: RecipeJob) -> Message:
 
 
 def parse_job_arguments(job: RecipeJob) -> dict[str, Any]:
-    """Return sequence length, LoRA rank, accumulation, micro batch and offload from a job's arguments."""
+    """Return sequence length, LoRA rank, accumulation, micro batch, offload and chunked loss from a job's arguments."""
     words = [word.replace("=", " ") for word in job.arguments]
     flat = " ".join(words).split()
     found: dict[str, Any] = {}
@@ -84,6 +84,9 @@ def parse_job_arguments(job: RecipeJob) -> dict[str, Any]:
         key = NUMBERS.get(name.lstrip("-"))
         if key and _NUMBER.fullmatch(value):
             found[key] = int(value)
-        if name.lstrip("-") == "offload_optim" and value.lower() in ("1", "true", ""):
+        is_on = value.lower() in ("1", "true", "")
+        if name.lstrip("-") == "offload_optim" and is_on:
             found["offload"] = "optimizer"
+        if name.lstrip("-") == "use_sparse_head_and_loss_fn" and is_on:  # off, another chunked loss may be on
+            found["fused_loss"] = True
     return found
