@@ -86,10 +86,11 @@ def list_models() -> list[tuple[str, str, int]]:
 def match_names(wanted: str) -> list[str]:
     """Return the matching names of the first rule that matches any.
 
-    The rules: hub id; name or hub id without variant suffix; contained at the start of a word (7b is not in a47b);
-    contained; all parts contained.
+    The rules: hub id; name or hub id without variant suffix; the same without separators (llama3.1-8b); contained at
+    the start of a word (7b is not in a47b); contained; all parts contained.
     """
     bare = wanted.rsplit("/", 1)[-1]
+    joined = remove_separators(bare)
     whole = re.compile(rf"(?<![0-9a-z.]){re.escape(bare)}")
     for rule in (
         lambda n, t: bare in list_hub_names(t),
@@ -97,6 +98,7 @@ def match_names(wanted: str) -> list[str]:
             strip_variant_suffix(bare) in map(strip_variant_suffix, list_hub_names(t))
             or strip_variant_suffix(bare) == n
         ),
+        lambda n, t: joined in map(remove_separators, (n, *list_hub_names(t))),
         lambda n, t: whole.search(n),
         lambda n, t: bare in n,
         lambda n, t: all(part in n for part in re.split(r"[-/]", bare) if part),
@@ -115,3 +117,8 @@ def list_hub_names(table: Mapping[str, Any]) -> list[str]:
 def strip_variant_suffix(name: str) -> str:
     """Return the name without suffixes for variants of the same dimensions: -chat, -base, -instruct, -pt, -hf ..."""
     return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking)){1,8}$", "", name)
+
+
+def remove_separators(name: str) -> str:
+    """Return the name without variant suffixes, dashes and dots: people write llama3-8b, phi4 and glm4.5."""
+    return re.sub(r"[-.]", "", strip_variant_suffix(name))

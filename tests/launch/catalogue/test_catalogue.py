@@ -81,6 +81,11 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-v3.2"),
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next-80b-a3b"),
         ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
+        ("llama3.1-8b", "llama-3.1-8b"),
+        ("Llama3-70B-Instruct", "llama-3-70b"),
+        ("glm4.5", "glm-4.5"),
+        ("qwen25_7b", "qwen2.5-7b"),
+        ("Qwen/Qwen3-VL-8B-Thinking", "qwen3-vl-8b"),
     ],
 )
 def test_names(asked: str, found: str) -> None:
