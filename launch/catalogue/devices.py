@@ -165,16 +165,41 @@ def _name_unlisted(card: DeviceModel, text: str) -> DeviceModel:
     return replace(card, name=own, figures_of=card.figures_of or card.name) if is_name else card
 
 
+_SOCKETS = ("sxm[2-5]?", "pcie", "oam")
+_SOLD_MEMORY = re.compile(r"(\d{1,3})g(?:i?b)?")
+_MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what its tool prints, without ECC's part
+
+
 def find_named_device(text: str) -> DeviceModel:
-    """Return the card with this name, as typed by a user: h20, "RTX 4090"; UsageError for any other."""
+    """Return the card with this name, as typed by a user: h20, "RTX 4090", A100-80G; UsageError for any other."""
     word = re.sub(r"[\s_]+", "-", text.strip().lower())
-    words = {word, word.removeprefix("nvidia-"), word.rpartition("-")[2]}
+    bare, size = _split_device_name(word)
     for card in load_devices():
-        if not card.figures_of and (card.name == word or words & set(card.names)):
+        if card.figures_of:
+            continue
+        is_named = bare and bare in (_split_device_name(name)[0] for name in card.names)
+        is_size = not size or abs(card.memory_gib - size) <= size * _MEMORY_TOLERANCE
+        if word in (card.name, *card.names) or (is_named and is_size):
             return card
     known = list_device_words()
     more = _("choose a vendor ({vendors}) or a card: {cards}", vendors=join(", ", VENDORS), cards=join(", ", known))
     raise UsageError(_("unknown device {text!r}", text=text[:80]), suggestions.suggest(word, known, more=more))
+
+
+def _split_device_name(name: str) -> tuple[str, int]:
+    """Return the name without separators, makers, series and sockets, and the GiB that it ends with, 0 without."""
+    *words, last = re.findall("[a-z0-9]+", name) or [""]
+    memory = _SOLD_MEMORY.fullmatch(last)
+    words += [] if memory else [last]
+    bare = (_match_words_around().sub("", word, count=1) for word in words)
+    return "".join(bare), int(memory[1]) if memory else 0
+
+
+@cache
+def _match_words_around() -> re.Pattern[str]:
+    """Match what is printed before a card's name, also without a space: makers, series, sockets."""
+    series = (word for card in load_devices() for word in card.names if not _has_digit(word))
+    return re.compile(f"(?:{'|'.join([*map(re.escape, {*series, *_list_vendor_words()}), *_SOCKETS])})*")
 
 
 def find_option_name(card: DeviceModel) -> str:

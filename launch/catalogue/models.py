@@ -1,4 +1,4 @@
-"""Find models by name: those of launch/catalogue/models.toml, also by short name (21b, 300b, qwen-7b)."""
+"""Find models by name: those of launch/catalogue/models.toml, also by short name (21b, 300b)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ SHORT_NAMES = {
     "0.3b": "ernie-4.5-0.3b",
     "28b": "ernie-4.5-vl-28b-a3b",
     "424b": "ernie-4.5-vl-424b-a47b",
-    "qwen-7b": "qwen1.5-7b",
 }
 
+# Words that name a variant of the same dimensions, and a month or day of release: -2507, -0905, -1124.
+_VARIANT = re.compile(r"-(?:chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking)(?=-|$)")
+_DATE = re.compile(r"-(?:2[0-9](?:0[1-9]|1[0-2])|0[1-9]\d\d|1[0-2]\d\d)(?=-|$)")
 MOST_NAMED = 8  # candidates listed for an ambiguous name
 LIST_HINT = _("list all models with `envcheck plan --list-models`, or specify a folder with a config.json")
 
@@ -51,19 +53,48 @@ def find_model(name: str) -> Model:
     if not name.strip():
         raise UsageError(_("--model is empty"), LIST_HINT)
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
-    if wanted in load_tables():
-        return load_model(wanted)
-    if wanted in SHORT_NAMES:
-        return load_model(SHORT_NAMES[wanted])
-    hits = match_names(wanted)
+    if known := find_exact_name(wanted) or SHORT_NAMES.get(wanted):
+        return load_model(known)
+    hits = match_words(wanted)
     if len(hits) == 1:
         return load_model(hits[0])
+    hits = [known for known in load_tables() if wanted in known] or hits
     problem = (
         _("--model {name} matches several models", name=name[:80])
         if hits
         else _("unknown --model {name}", name=name[:80])
     )
     raise UsageError(problem, suggest_names(wanted, hits))
+
+
+def find_exact_name(name: str) -> str:
+    """Return the catalogue's name of a hub id, a folder or a name, "" if it is of another model.
+
+    What does not change the dimensions is left out: the owner, variants (Mistral-7B-Instruct-v0.3), separators
+    (llama3.1-8b), dates (Qwen3-4B-Instruct-2507) and the first part of Meta-Llama.
+    """
+    bare = name.rstrip("/").rpartition("/")[2].lower().replace("_", "-")
+    for each in (bare, _DATE.sub("", bare)):
+        if (found := _index_names().get(each) or _index_names().get(join_words(each))) and each:
+            return found
+    return ""
+
+
+@cache
+def _index_names() -> Mapping[str, str]:
+    """The catalogue's name of a model by each of its names, whole, and joined where that is of one model."""
+    names = {name: [name, *list_hub_names(table)] for name, table in load_tables().items()}
+    joined: dict[str, set[str]] = {}
+    for name, known in names.items():
+        for each in known:
+            joined.setdefault(join_words(each), set()).add(name)
+    whole = {each: name for name, known in names.items() for each in known} | {name: name for name in names}
+    return {each: name for each, (name, *others) in joined.items() if not others} | whole
+
+
+def join_words(name: str) -> str:
+    """Return the name without variants and separators, as people write it: llama3.1-8b, phi4, glm4.5."""
+    return re.sub("[-.]", "", _VARIANT.sub("", name.removeprefix("meta-")))
 
 
 def suggest_names(wanted: str, hits: list[str]) -> Message:
@@ -83,35 +114,19 @@ def list_models() -> list[tuple[str, str, int]]:
     return [(name, load_tables()[name]["hub_id"], round(load_model(name).params)) for name in sorted(load_tables())]
 
 
-def match_names(wanted: str) -> list[str]:
-    """Return the matching names of the first rule that matches any.
-
-    The rules: hub id; name or hub id without variant suffix; contained at the start of a word (7b is not in a47b);
-    contained; all parts contained.
-    """
-    bare = wanted.rsplit("/", 1)[-1]
-    whole = re.compile(rf"(?<![0-9a-z.]){re.escape(bare)}")
-    for rule in (
-        lambda n, t: bare in list_hub_names(t),
-        lambda n, t: (
-            strip_variant_suffix(bare) in map(strip_variant_suffix, list_hub_names(t))
-            or strip_variant_suffix(bare) == n
-        ),
-        lambda n, t: whole.search(n),
-        lambda n, t: bare in n,
-        lambda n, t: all(part in n for part in re.split(r"[-/]", bare) if part),
-    ):
-        hits = [n for n, t in load_tables().items() if rule(n, t)]
-        if hits:
-            return hits
-    return []
+def match_words(wanted: str) -> list[str]:
+    """Return the models whose name has these words, first in one piece (7b is no word of a47b, llama-3 none of
+    llama-3.1); none for a hub id, whose owner has one model of that name."""
+    if "/" in wanted:
+        return []
+    whole = re.compile(rf"(?<![0-9a-z.]){re.escape(wanted)}(?![0-9a-z]|\.\d)")
+    words = {word for word in wanted.split("-") if word}
+    return [name for name in load_tables() if whole.search(name)] or [
+        name for name in load_tables() if words <= {*name.split("-")}
+    ]
 
 
 def list_hub_names(table: Mapping[str, Any]) -> list[str]:
-    """Return the names on the hub, without owners, in lower case: of the model, and of others of the same shape."""
-    return [hub_id.rsplit("/", 1)[-1].lower() for hub_id in (table["hub_id"], *table.get("also", ()))]
-
-
-def strip_variant_suffix(name: str) -> str:
-    """Return the name without suffixes for variants of the same dimensions: -chat, -base, -instruct, -pt, -hf ..."""
-    return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking)){1,8}$", "", name)
+    """Return the names on the hub of the model and of others of its shape: without owners, lower case, with dashes."""
+    hub_ids = (table["hub_id"], *table.get("also", ()))
+    return [hub_id.rsplit("/", 1)[-1].lower().replace("_", "-") for hub_id in hub_ids]

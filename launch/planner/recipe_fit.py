@@ -122,8 +122,7 @@ def find_catalogue_model(recipe: Recipe) -> str | None:
     publishers' suffixes, or its folder."""
     if recipe.dimensions:
         return recipe.dimensions
-    names = (models.strip_variant_suffix(name.lower()) for name in recipe.models)
-    known = next((name for name in names if name in models.load_tables()), None)
+    known = next(filter(None, map(models.find_exact_name, recipe.models)), None)
     return known or next((name for name in recipe.models if _is_model_folder(name)), None)
 
 

@@ -58,6 +58,12 @@ def pick_model(name: str) -> Model:
 
 
 def list_model_assumptions(name: str, model: Model) -> list[Message]:
+    """Return what is assumed about a model: of its vision tower, and of one that is not in the catalogue."""
+    tower = _("vision tower: frozen; the tokens of an image are part of the sequence length")
+    return [*([tower] if model.vision_params else []), *_list_read_assumptions(name, model)]
+
+
+def _list_read_assumptions(name: str, model: Model) -> list[Message]:
     """Return what is assumed about a model that is not in the catalogue."""
     if model.name in models.load_tables() or model_fields.has_fields(name):
         return []

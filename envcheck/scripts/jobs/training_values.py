@@ -106,16 +106,7 @@ def find_planner_model(text: str) -> str:
         builder = re.sub(r"^q?lora_", "", low.rpartition(".")[2])
         plain = re.sub(r"^llama(?=\d)", "llama-", builder.replace("_", "-"))
         names = [re.sub(r"(?<=\d)-(?=\d+-)", ".", plain), plain]
-    tables = models.load_tables()
-    # Qwen3-4B-Instruct-2507 and Meta-Llama-3.1-8B have the dimensions of Qwen3-4B and Llama-3.1-8B.
-    dated = (re.sub(r"-(?:2[0-9](?:0[1-9]|1[0-2])|0[1-9]\d\d|1[0-2]\d\d)(?=-|$)", "", name) for name in names)
-    for name in (*names, *(each.removeprefix("meta-") for each in dated)):
-        bare = models.strip_variant_suffix(name)
-        for known, table in tables.items():
-            hub = str(table["hub_id"]).rpartition("/")[2].lower()
-            if name in (known, hub) or bare in (known, models.strip_variant_suffix(hub)):
-                return known
-    return ""
+    return next(filter(None, map(models.find_exact_name, names)), "")
 
 
 def read_method(reader: ValueReader, kit: str, verb: str, program: str) -> str:

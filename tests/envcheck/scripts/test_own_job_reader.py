@@ -308,7 +308,7 @@ def test_several_trainings(write: Write) -> None:
         ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"),
         ("/models/ERNIE-4.5-21B-A3B-Paddle/", "ernie-4.5-21b-a3b"),
         ("torchtune.models.llama3_1.lora_llama3_1_8b", "llama-3.1-8b"),
-        ("Qwen/Qwen2.5-Coder-7B", ""),
+        ("Qwen/Qwen2.5-Coder-7B", "qwen2.5-7b"),
         ("somebody/something", ""),
     ),
 )

@@ -81,6 +81,18 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-v3.2"),
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next-80b-a3b"),
         ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
+        ("llama3.1-8b", "llama-3.1-8b"),
+        ("Llama3-70B-Instruct", "llama-3-70b"),
+        ("glm4.5", "glm-4.5"),
+        ("qwen25_7b", "qwen2.5-7b"),
+        ("Qwen/Qwen3-VL-8B-Thinking", "qwen3-vl-8b"),
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.1"),
+        ("internlm/internlm2_5-7b-chat", "internlm2-7b"),
+        ("Qwen/Qwen1.5-4B-Chat", "qwen1.5-4b"),
+        ("deepseek-ai/DeepSeek-V2", "deepseek-v2"),
+        ("gpt2", "gpt2"),
+        ("smollm3", "smollm3-3b"),
     ],
 )
 def test_names(asked: str, found: str) -> None:
@@ -88,7 +100,14 @@ def test_names(asked: str, found: str) -> None:
     assert models.find_model(asked).name == found
 
 
-@pytest.mark.parametrize("asked", ["qwen", "no-such-model", "", "../../etc/passwd"])
+@pytest.mark.parametrize("name", models.load_tables())
+def test_each_name_is_its_own(name: str) -> None:
+    assert models.find_model(name).name == models.find_exact_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "asked", ["qwen", "llama-3", "opt13b", "falcon-4", "Qwen/Qwen1.5-3B", "no-such-model", "", "../../etc/passwd"]
+)
 def test_unclear_names_lead_to_the_choices(asked: str) -> None:
     """A name that matches several models or none gets a short answer with the command that lists all."""
     with pytest.raises(UsageError) as caught:

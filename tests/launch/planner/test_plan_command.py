@@ -95,6 +95,13 @@ def test_device_takes_names_of_cards() -> None:
     assert wrong.returncode == 2 and "h200" in wrong.stderr
 
 
+@pytest.mark.parametrize(("model", "has_tower"), [("qwen3-vl-8b", True), ("qwen3-8b", False)])
+def test_what_is_assumed_of_a_vision_tower(model: str, has_tower: bool) -> None:
+    done = run_plan("--model", model, "--method", "lora", "--device", "h100", "--cards", "1")
+
+    assert ("assumed vision tower: frozen" in done.stdout) is has_tower
+
+
 def test_json_document() -> None:
     """--json prints one document: verdict, phases by term, fitting changes."""
     done = run_plan(*NINETY_SIX, "--json")

@@ -146,17 +146,8 @@ def find_model(job: TrainingJob) -> Model | None:
     )
     if given is None or given.value is None or not given.value.strip("/ "):
         return None
-    name = given.value.rstrip("/").rpartition("/")[2].lower()
-    try:
-        hits = [
-            n
-            for n, t in models.load_tables().items()
-            if models.strip_variant_suffix(name)
-            in (n, models.strip_variant_suffix(t["hub_id"].rpartition("/")[2].lower()))
-        ]
-        return models.load_model(hits[0]) if len(hits) == 1 else None
-    except EnvcheckError:
-        return None
+    known = models.find_exact_name(given.value)
+    return models.load_model(known) if known else None
 
 
 def _read_option(job: TrainingJob, name: str) -> str | None:
