@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core import suggestions
+from envcheck.core import suggestions, toml_file
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join, verbatim
 from installers.recipes.loader import load_recipe
@@ -240,7 +240,7 @@ def _render_table(offers: Iterable[Offer], variants: bool = True) -> str:
 
 def _load_folder(folder: Path) -> list[Recipe]:
     try:
-        files = sorted(folder.glob(f"*{SUFFIX}"))[: FILES_LIMIT + 1]
+        files = toml_file.list_files(folder)[: FILES_LIMIT + 1]
         if not folder.is_dir():
             raise UsageError(
                 _("{folder}: not a directory", folder=folder), _("--recipes takes a folder of recipe files (*.toml)")
