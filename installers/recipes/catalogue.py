@@ -80,10 +80,15 @@ def check_agreement(
         list_possible([recipe], model, method, device, framework)
     except UsageError:
         options = " ".join(f"--{name} {text[:80]}" for name, text in given.items() if text is not None)
-        table = _render_table(((recipe, job) for job in recipe.jobs), variants=False)
+        offers = [(recipe, job) for job in recipe.jobs]
+        devices = join(", ", sorted({job_device(offer) for offer in offers}))
         raise UsageError(
             _("--recipe {name} conflicts with {options}", name=recipe.name, options=options),
-            _("omit --recipe or the conflicting options; this recipe supports:\n{table}", table=table),
+            _(
+                "omit --recipe or the conflicting options; this recipe is for --device {devices}:\n{table}",
+                devices=devices,
+                table=_render_table(offers, variants=False),
+            ),
         ) from None
     return recipe
 
