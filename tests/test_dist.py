@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.core.table_pack import NAME
 from tests.conftest import ROOT
 from tests.installers.images.engine_parts import DockerEngine
 from tests.installers.images.image_parts import find_mirror, load_debian
@@ -68,10 +70,7 @@ def test_all_forms(dist: Path) -> None:
     assert len(sums.splitlines()) == len(FORMS) - 1
 
 
-TOO_LARGE = pytest.mark.xfail(strict=True, reason="2.70 MB; a tenth of it are names and sums of files")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[TOO_LARGE] if "whl" in name else []) for name in MOST_MB])
+@pytest.mark.parametrize("name", MOST_MB)
 def test_sizes(dist: Path, name: str) -> None:
     """A form is as small as promised."""
     assert find_file(dist, name).stat().st_size < MOST_MB[name] * 1e6
@@ -83,17 +82,21 @@ def test_same_bytes_twice(dist: Path, tmp_path: Path) -> None:
 
 
 def test_wheel_is_complete(dist: Path) -> None:
-    """Messages, man pages and every data file of the repository are in the wheel, which is made from the sdist; what
+    """Messages, tables and every other file of the repository are in the wheel, which is made from the sdist; what
     writes docs/ from a clone is not."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     packaged = {name for name in listed if name.split("/")[0] in ("envcheck", "probes", "installers", "launch")}
 
-    inside = set(zipfile.ZipFile(find_file(dist, "envcheck_toolkit-*.whl")).namelist())
+    wheel = zipfile.ZipFile(find_file(dist, "envcheck_toolkit-*.whl"))
 
+    inside = set(wheel.namelist())
     left_out = {name for name in packaged if name.endswith(".po") or name.startswith("envcheck/cli/docs/")}
-    assert packaged - left_out <= inside and not left_out & inside
-    assert any(name.endswith("zh_CN/LC_MESSAGES/envcheck.mo.xz") for name in inside)
-    assert any(name.endswith("share/man/man1/envcheck.1") for name in inside)
+    tables = {name for name in packaged - left_out if name.endswith(".toml")}
+    packs = [lzma.decompress(wheel.read(f"{name}/{NAME}")) for name in ("envcheck", "installers", "launch")]
+    packed = [line.partition("\t")[0] for pack in packs for line in pack.decode().split("\n")]
+    assert packaged - left_out - tables <= inside and not (left_out | tables) & inside
+    assert packed == sorted(tables)
+    assert any(name.endswith("zh_CN/LC_MESSAGES/envcheck.texts.xz") for name in inside)
 
 
 def test_parts_list_names_the_libraries(dist: Path) -> None:

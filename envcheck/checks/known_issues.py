@@ -12,7 +12,6 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 
 FILE = Path(__file__).with_name("known_issues.toml")
-SIZE_LIMIT = 256 << 10
 NEXT = _("compare it with the other entries")
 _LISTS = ("checks", "lint", "gates", "deep")
 
@@ -37,7 +36,7 @@ class KnownIssue:
 @lru_cache(maxsize=1)
 def load_known_issues() -> tuple[KnownIssue, ...]:
     """Return all known issues, by number."""
-    read = toml_file.parse_table(toml_file.read_text(FILE, SIZE_LIMIT, _("table of known issues")), str(FILE), NEXT)
+    read = toml_file.load_own_table(FILE)
     return tuple(sorted((_load_known_issue(*row) for row in read.items()), key=lambda f: int(f.number[1:])))
 
 

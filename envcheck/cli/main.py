@@ -175,10 +175,10 @@ def _convert_error(err: BaseException) -> errors.EnvcheckError:
                 ),
                 _("specify another file name"),
             )
-    from envcheck.core import crash_report
+    from envcheck.core import local_files
 
     words = _("this is a bug in envcheck: {name}: {err}", name=type(err).__name__, err=err)
-    return _make_error(errors.BUG, words, _("Report it with {err}.", err=crash_report.save_crash_report(err)))
+    return _make_error(errors.BUG, words, _("Report it with {err}.", err=local_files.save_crash_report(err)))
 
 
 def _make_error(code: int, message: Message, next_step: Message = NOTHING) -> errors.EnvcheckError:

@@ -1,4 +1,4 @@
-"""The man pages; setup.py generates them at build time: python -m envcheck.cli.manual FOLDER."""
+"""The man pages, which the .deb and the .rpm contain: python -m envcheck.cli.manual FOLDER."""
 
 from __future__ import annotations
 

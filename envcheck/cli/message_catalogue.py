@@ -22,7 +22,7 @@ import tomli
 
 from envcheck.cli.help_screen import EXAMPLE
 from envcheck.cli.translate_help import split_paragraphs
-from envcheck.core.language.gettext_catalogue import COMPILED, shorten_key
+from envcheck.core.language.gettext_catalogue import COMPILED, compute_key, encode_catalogue
 
 ROOT = Path(__file__).parents[2]
 MAPPING = "babel.cfg"
@@ -180,32 +180,28 @@ def compile_catalogues(root: Path = ROOT) -> None:
     """Write each catalogue's compiled form next to it, where it is older than the .po."""
     import lzma
 
-    from babel.messages.mofile import write_mo
-
     for path in root.glob(CATALOGUES):
         compiled = path.with_name(COMPILED)
         if compiled.exists() and compiled.stat().st_mtime >= path.stat().st_mtime:
             continue
         part = compiled.with_suffix(f".{os.getpid()}.part")  # several test runs may do so at once
-        with lzma.open(part, "wb", preset=9 | lzma.PRESET_EXTREME) as file:
-            write_mo(file, _shorten_keys(read_catalogue(path)))
+        data = encode_catalogue(_collect_texts(read_catalogue(path)))
+        part.write_bytes(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME))
         part.replace(compiled)
 
 
-def _shorten_keys(catalogue: Catalog) -> Catalog:
-    """Return the catalogue as the reader expects it; ValueError if two messages have the same key."""
-    from babel.messages.catalog import Catalog
-
-    dates = {"creation_date": catalogue.creation_date, "revision_date": catalogue.revision_date}  # not today's
-    short = Catalog(locale=catalogue.locale, charset=catalogue.charset, **dates)
+def _collect_texts(catalogue: Catalog) -> dict[bytes, str]:
+    """Return the translations by key; ValueError if two messages have the same key."""
+    found: dict[bytes, str] = {}
     for message in catalogue:
         if not message.id or message.fuzzy or not message.string:
             continue
-        key = shorten_key(message.id[0] if message.pluralizable else message.id)
-        if key in short:
-            raise ValueError(f"two messages have the key {key!r}: {message.id!r}")
-        short.add((key, "") if message.pluralizable else key, message.string)
-    return short
+        english, text = (message.id[0], message.string[0]) if message.pluralizable else (message.id, message.string)
+        key = compute_key(english)
+        if key in found:
+            raise ValueError(f"two messages have the key {key.hex()}: {english!r}")
+        found[key] = text
+    return found
 
 
 if __name__ == "__main__":

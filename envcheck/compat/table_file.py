@@ -9,13 +9,10 @@ from pathlib import Path
 
 from envcheck.compat.version_records import Confidence, PairStatus, SolverGoal, VersionedComponent, VersionRow
 from envcheck.core import toml_file
-from envcheck.core.messages import _
 from envcheck.core.toml_file import Given, OneOrMany
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent
-LIMIT = 1 << 20  # bytes of one file
-NEXT = _("compare with the neighboring rows; envcheck/compat/components.toml explains the keys")
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class CompatFile:
 def read_file(path: Path, vendor: str = "") -> CompatFile:
     """Read a table file; UsageError names the invalid key."""
     name = f"{path.parent.name}/{path.name}"
-    table = toml_file.parse_table(toml_file.read_text(path, LIMIT, _("table")), name, NEXT)
+    table = toml_file.load_own_table(path)
     return toml_file.load_record(CompatFile, table, name, name=name, vendor=vendor)
 
 
@@ -114,4 +111,4 @@ def read_file(path: Path, vendor: str = "") -> CompatFile:
 def own_files() -> tuple[CompatFile, ...]:
     """Return the files that ship with envcheck, the vendors' first; read only once."""
     vendors = [read_file(path, vendor.name) for vendor, path in find_data_files("compat.toml")]
-    return (*vendors, *(read_file(path) for path in sorted(FOLDER.glob("*.toml"))))
+    return (*vendors, *(read_file(path) for path in toml_file.list_files(FOLDER)))

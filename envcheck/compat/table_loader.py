@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.compat import version_patterns
 from envcheck.compat.components import load_components
-from envcheck.compat.table_file import NEXT, CompatFile, own_files
+from envcheck.compat.table_file import CompatFile, own_files
 from envcheck.compat.version_records import (
     CompatibilityTable,
     ImageVersions,
@@ -19,6 +19,8 @@ from envcheck.compat.version_records import (
 )
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
+
+NEXT = _("compare with the neighboring rows; envcheck/compat/components.toml explains the keys")
 
 
 @functools.cache

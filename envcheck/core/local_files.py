@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import shutil
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +16,7 @@ from typing import ClassVar
 from envcheck.core import process
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import _
+from envcheck.core.version import __version__
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _NEXT = _("specify another file")
@@ -202,3 +206,12 @@ def _read_umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def save_crash_report(err: BaseException) -> Path:
+    """Write version, Python, system, command and traceback of an unexpected exception to a new temporary file, ready to
+    paste into an issue, and return its path."""
+    head = f"envcheck {__version__}\nPython {sys.version}\n{platform.platform()}\n$ {' '.join(sys.argv)}\n\n"
+    with tempfile.NamedTemporaryFile("w", prefix="envcheck-bug-", suffix=".log", delete=False) as log:
+        log.write(head + "".join(traceback.format_exception(err)))
+    return Path(log.name)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from envcheck.core import suggestions
+from envcheck.core import suggestions, table_pack
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 
@@ -69,6 +69,8 @@ def read_text(path: Path, limit: int, what: Message) -> str:
     """Return the content of a UTF-8 file of at most `limit` bytes; `what` names the kind of file in errors."""
     try:
         if not path.is_file():
+            if isinstance(packed := table_pack.find_packed(path), str):
+                return packed
             raise UsageError(
                 _("{path}: not a file", path=path) if path.exists() else _("{path} does not exist", path=path),
                 _("specify an existing {what} file", what=what),
@@ -118,9 +120,16 @@ def load_record(cls: type[T], table: object, file: str, where: str = "", **own: 
     return RecordLoader(file).read_record(cls, table, where, **own)
 
 
+def list_files(folder: Path) -> list[Path]:
+    """Return the TOML files of a folder, sorted; also those that a wheel has packed."""
+    return sorted({*folder.glob("*.toml"), *table_pack.list_packed(folder)})
+
+
 @functools.cache
 def load_own_table(path: Path) -> Mapping[str, Any]:
     """Return the table of a file that ships with envcheck; it is read only once."""
+    if not path.is_file() and isinstance(packed := table_pack.find_packed(path), dict):
+        return packed
     return parse_table(
         read_text(path, OWN_LIMIT, _("table")), f"{path.parent.name}/{path.name}", _("reinstall envcheck")
     )

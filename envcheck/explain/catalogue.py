@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
-from envcheck.core.toml_file import ParsedText, load_own_table, load_record
+from envcheck.core.toml_file import ParsedText, list_files, load_own_table, load_record
 from envcheck.explain import codes
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
 from envcheck.explain.exceptions import api_changes
@@ -101,7 +101,7 @@ def load_line_entries() -> tuple[CatalogueEntry, ...]:
 
 def _read_common_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The areas that do not belong to a vendor, one file each."""
-    for path in FOLDER.glob("*.toml"):
+    for path in list_files(FOLDER):
         yield path.stem, load_own_table(path).get("entry", [])
 
 

@@ -12,7 +12,12 @@ from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScri
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill
 from envcheck.lint.context.name_tables import load_dialects
-from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_family_options, find_program_options
+from envcheck.lint.rules.training.option_schemas import (
+    FAMILY_PROGRAMS,
+    ProgramOptions,
+    find_config_options,
+    find_program_options,
+)
 from envcheck.scripts.known_programs import (
     OPTIONS,
     OVERRIDES,
@@ -75,9 +80,9 @@ def _read_config(context: LintContext, config: ConfigBlock) -> Reading:
     row = find_config_program(config)
     if row is None:
         return Reading(config.block.kind, "", "", "", (_("keys, because no known program reads them"),))
-    kit = find_family_options(context, config.family)
-    unchecked = _fill_parts(row.unchecked_keys, row.name)
-    return Reading(config.block.kind, row.name, _describe_versions(kit), row.parser, unchecked)
+    kit = find_config_options(context, config)
+    parts = [OPTIONS] if kit is None and config.family in FAMILY_PROGRAMS else row.unchecked_keys
+    return Reading(config.block.kind, row.name, _describe_versions(kit), row.parser, _fill_parts(parts, row.name))
 
 
 def _describe_versions(kit: ProgramOptions | None) -> str:

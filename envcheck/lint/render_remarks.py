@@ -220,6 +220,7 @@ def make_document(result: LintResult, strict: bool) -> dict[str, Any]:
         "read": result.read,
         "shellcheck": result.shellcheck,
         "readings": [_make_reading_object(reading) for reading in result.readings],
+        "used_files": list(result.used_files),
         **_make_outcome(result, exit_code(result, strict)),
         "job": result.job.as_json() if result.job else None,
         "findings": [_make_remark_object(result, remark) for remark in result.remarks],

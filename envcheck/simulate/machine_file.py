@@ -18,13 +18,13 @@ SIZE_LIMIT = 64 << 10  # bytes; envcheck's own have 3 KB
 
 def list_machines(folder: Path | None = None) -> dict[str, Path]:
     """Return the files by machine name; the user's own folder takes precedence."""
-    found = {path.stem: path for path in sorted(OWN.glob("*.toml"))}
+    found = {path.stem: path for path in toml_file.list_files(OWN)}
     if folder is not None:
         if not folder.is_dir():
             raise UsageError(
                 _("{folder}: not a directory", folder=folder), _("pass --machines a directory with NAME.toml files")
             )
-        found |= {path.stem: path for path in sorted(folder.glob("*.toml"))}
+        found |= {path.stem: path for path in toml_file.list_files(folder)}
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from envcheck.core import language, plugins
+from envcheck.core import language, plugins, table_pack
 from envcheck.core.messages import NOTHING, Message, _, join, verbatim
 from envcheck.core.vendor import Vendor
 from envcheck.vendors import ascend, cpu, iluvatar, kunlunxin, nvidia
@@ -85,5 +85,5 @@ def find_data_files(name: str) -> Iterator[tuple[Vendor, Path]]:
     for vendor in VENDORS.values():
         package = importlib.import_module(vendor.package)
         for folder in package.__path__:
-            if (path := Path(folder) / name).is_file():
+            if table_pack.has_file(path := Path(folder) / name):
                 yield vendor, path

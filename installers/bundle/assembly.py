@@ -29,6 +29,7 @@ from installers.images.reference import list_candidates
 from installers.locks import lockfile
 from installers.locks.lockfile import Lock, LockedBuild, LockedCommit, LockedImage, LockedWheel
 from installers.plan.package_sizes import SIZES_MIB, SMALL_MIB
+from installers.recipes.loader import read_recipe_text
 from installers.recipes.recipe import Recipe, group_by_index
 from installers.state.progress import ProgressEvent, Report
 
@@ -265,7 +266,7 @@ def _fill_bundle(
     )
     writer.add_member(HEAD, [render_head(head)])
     writer.add_member(FILE, [payload.data])
-    writer.add_file(RECIPE, Path(recipe.file))
+    writer.add_member(RECIPE, [read_recipe_text(Path(recipe.file)).encode()])
     for kind in ("wheels", "tools", "builds", "checkouts"):
         for path in sorted((scratch / kind).glob("*")):
             writer.add_file(f"{kind}/{path.name}", path)

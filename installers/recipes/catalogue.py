@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core import suggestions
+from envcheck.core import suggestions, toml_file
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join, verbatim
 from installers.recipes.loader import load_recipe
@@ -80,10 +80,15 @@ def check_agreement(
         list_possible([recipe], model, method, device, framework)
     except UsageError:
         options = " ".join(f"--{name} {text[:80]}" for name, text in given.items() if text is not None)
-        table = _render_table(((recipe, job) for job in recipe.jobs), variants=False)
+        offers = [(recipe, job) for job in recipe.jobs]
+        devices = join(", ", sorted({job_device(offer) for offer in offers}))
         raise UsageError(
             _("--recipe {name} conflicts with {options}", name=recipe.name, options=options),
-            _("omit --recipe or the conflicting options; this recipe supports:\n{table}", table=table),
+            _(
+                "omit --recipe or the conflicting options; this recipe is for --device {devices}:\n{table}",
+                devices=devices,
+                table=_render_table(offers, variants=False),
+            ),
         ) from None
     return recipe
 
@@ -240,7 +245,7 @@ def _render_table(offers: Iterable[Offer], variants: bool = True) -> str:
 
 def _load_folder(folder: Path) -> list[Recipe]:
     try:
-        files = sorted(folder.glob(f"*{SUFFIX}"))[: FILES_LIMIT + 1]
+        files = toml_file.list_files(folder)[: FILES_LIMIT + 1]
         if not folder.is_dir():
             raise UsageError(
                 _("{folder}: not a directory", folder=folder), _("--recipes takes a folder of recipe files (*.toml)")

@@ -7,6 +7,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -80,7 +81,8 @@ def select_method(recipe: Recipe, method: str) -> Recipe:
 def _render_sections(recipe: Recipe, width: int, here: Iterable[str]) -> Iterator[str]:
     yield from _wrap_text(f"{recipe.name}{translate(_(': '))}{translate(recipe.title)}", "", "    ", width)
     yield from _wrap_text(translate(_("models: {models}", models=join(", ", recipe.models))), "", "    ", width)
-    yield translate(_("file: {file}", file=recipe.file))
+    shown = recipe.file if Path(recipe.file).is_file() else f"envcheck recipes show {recipe.name} --toml"
+    yield translate(_("file: {file}", file=shown))
     for short, title in recipe.documents.items():
         yield from _wrap_text(f"{translate(short)}{translate(_(': '))}{translate(title)}", "", "    ", width)
     yield from ("", translate(_("on this machine")))

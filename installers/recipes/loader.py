@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envcheck.core import toml_file
+from envcheck.core import table_pack, toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from envcheck.core.toml_file import UNIONS
@@ -27,7 +27,7 @@ from installers.recipes.value_notes import item_key
 SIZE_LIMIT = 256 << 10  # bytes; the built-in recipes have 20 KB
 OURS = Path(__file__).parent
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-COMPARE = _("compare it with a built-in recipe; `envcheck recipes show tiny-cpu` prints the path of one")
+COMPARE = _("compare it with a built-in recipe; `envcheck recipes show tiny-cpu --toml` prints one")
 T = TypeVar("T")
 
 
@@ -35,12 +35,17 @@ def load_recipe(path: Path) -> Recipe:
     """Return the recipe in `path`; raise UsageError if it is not a valid one."""
     from installers.recipes.validation import check_recipe
 
-    text = toml_file.read_text(path, SIZE_LIMIT, _("recipe"))
+    text = read_recipe_text(path)
     try:
         check_recipe(recipe := parse_recipe(text, str(path)))
     except UsageError as err:
         raise UsageError(err.message, err.next_step or COMPARE) from None
     return recipe
+
+
+def read_recipe_text(path: Path) -> str:
+    """Return the text of a recipe file, with its comments."""
+    return toml_file.read_text(path, SIZE_LIMIT, _("recipe"))
 
 
 def parse_recipe(text: str, file: str) -> Recipe:
@@ -65,26 +70,20 @@ def _load_base_table(name: str, file: str) -> tuple[Mapping[str, Any], str]:
         raise UsageError(_("{file}: like: {name!r} is not a valid recipe name", file=file, name=name[:80]))
     own = Path(file)
     near = [own.parent / f"{name}.toml"] if own.name != f"{name}.toml" else []
-    path = next((each for each in (*near, OURS / f"{name}.toml") if each.is_file() and each != own), None)
+    path = next((each for each in (*near, OURS / f"{name}.toml") if table_pack.has_file(each) and each != own), None)
     if path is None:
         raise UsageError(
             _("{file}: like: unknown recipe {name!r}", file=file, name=name),
             _("save {name}.toml in the same folder as this file", name=name),
         )
-    text = toml_file.read_text(path, SIZE_LIMIT, _("recipe"))
-    return toml_file.parse_table(text, str(path), COMPARE), str(path)
+    return toml_file.parse_table(read_recipe_text(path), str(path), COMPARE), str(path)
 
 
 def load_drivers(path: Path) -> tuple[DriverInstaller, ...]:
     """Return the [[drivers]] of a file with nothing else; raise UsageError if it is not a valid one."""
     from installers.recipes.driver_rules import check_drivers
 
-    table = toml_file.parse_table(
-        toml_file.read_text(path, SIZE_LIMIT, _("table of drivers")),
-        str(path),
-        _("compare it with the built-in driver.toml files"),
-    )
-    drivers = _RecipeLoader(str(path)).read_record(_DriverTable, table, "").drivers
+    drivers = _RecipeLoader(str(path)).read_record(_DriverTable, toml_file.load_own_table(path), "").drivers
     check_drivers(drivers, str(path))
     return drivers
 

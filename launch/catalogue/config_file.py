@@ -15,7 +15,7 @@ MAX_NUMBER = 1 << 40
 MAX_NUMBERS = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "experts": 10**6, "ffn": 10**8, "vocab": 10**9}
 # Our name → keys of config.json, most common first.  Sources: configuration classes of transformers 4.x and 5.x,
 # PaddleFormers, GPT-2.
-NAMES: dict[str, tuple[str, ...]] = {
+MODEL_NAMES: dict[str, tuple[str, ...]] = {
     "layers": ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth"),
     "hidden": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
@@ -42,7 +42,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "index_heads": ("index_n_heads",),
     "index_dim": ("index_head_dim",),
     "mlp_ratio": ("mlp_ratio", "expansion_ratio"),
-    # Vision towers.
+}
+TOWER_NAMES: dict[str, tuple[str, ...]] = {
     "embed": ("embed_dim",),
     "patch": ("patch_size",),
     "temporal": ("temporal_patch_size",),
@@ -51,6 +52,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image_size",),
     "position_count": ("num_position_embeddings",),
 }
+NAMES = {**MODEL_NAMES, **TOWER_NAMES}
 
 
 def load_config(path: Path) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from typing import Any
 from envcheck.core.messages import Message, _, join
 from launch.catalogue import families, towers
 from launch.catalogue.architecture import Mla, Model, Moe
-from launch.catalogue.config_file import MAX_NUMBER, NAMES, ConfigNumberReader, has_cap, load_config, read_flag
+from launch.catalogue.config_file import (
+    MAX_NUMBER,
+    MODEL_NAMES,
+    NAMES,
+    ConfigNumberReader,
+    has_cap,
+    load_config,
+    read_flag,
+)
 
 INNER = ("text_config", "llm_config", "language_config", "thinker_config")
 NESTED = ("attn_config", "ffn_config")  # DBRX, MPT
@@ -18,6 +26,12 @@ NESTED = ("attn_config", "ffn_config")  # DBRX, MPT
 FLAGS = ("attention_bias", "attention_out_bias", "add_qkv_bias", "qkv_bias", "use_qkv_bias", "mlp_bias",
          "add_bias_linear", "use_qk_norm", "qk_layernorm", "tie_word_embeddings", "multi_query", "bias", "use_bias",
          "no_bias", "lm_head_bias")  # fmt: skip
+# Further fields with one value that are read here and by families.
+TRAITS = ("model_type", "hidden_act", "activation_function", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+          "is_moe", "new_decoder_architecture", "use_parallel_residual", "final_logit_softcapping",
+          "attn_logit_softcapping", "rotary_pct", "partial_rotary_factor")  # fmt: skip
+# All fields of a language model that have one value, without those of layer kinds and rope_parameters.
+PLAIN_FIELDS = frozenset((*FLAGS, *TRAITS, *(key for keys in MODEL_NAMES.values() for key in keys)))
 READ = {name for names in NAMES.values() for name in names} | {*FLAGS, *INNER, *NESTED, "vision_config"}
 # Numbers that look like dimensions but add no parameters.
 HARMLESS = re.compile(

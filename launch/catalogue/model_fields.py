@@ -12,19 +12,13 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, verbatim
 from launch.catalogue import model_config
 from launch.catalogue.architecture import Model
-from launch.catalogue.config_file import NAMES
-from launch.catalogue.model_config import FLAGS
+from launch.catalogue.config_file import MODEL_NAMES
+from launch.catalogue.model_config import FLAGS, PLAIN_FIELDS, TRAITS
 
 Field: TypeAlias = "int | float | bool | str"
 EXAMPLE = "num_layers=32,hidden_size=4096,num_attention_heads=32,intermediate_size=11008,vocab_size=32000"
 _FIELD = re.compile(r"([a-z]\w*)=([\w.+-]+)")
-_BASIC = frozenset((*NAMES["layers"], *NAMES["hidden"]))
-_OF_TOWERS = ("embed", "patch", "temporal", "channels", "merge", "image", "position_count")
-# Further keys that model_config and families read; those of layer kinds and rope_parameters have no plain values.
-_MORE = ("model_type", "hidden_act", "activation_function", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
-         "is_moe", "new_decoder_architecture", "use_parallel_residual", "final_logit_softcapping",
-         "attn_logit_softcapping", "rotary_pct", "partial_rotary_factor")  # fmt: skip
-_KEYS = frozenset((*FLAGS, *_MORE, *(key for word, keys in NAMES.items() if word not in _OF_TOWERS for key in keys)))
+_BASIC = frozenset((*MODEL_NAMES["layers"], *MODEL_NAMES["hidden"]))
 _WORDS = {"true": True, "false": False}
 
 
@@ -57,10 +51,10 @@ def parse_model_fields(name: str, where: str = "--model") -> Model:
 
 def _check_keys(keys: list[str], where: str) -> None:
     for key in keys:
-        if key not in _KEYS:
+        if key not in PLAIN_FIELDS:
             raise UsageError(
                 _("{where}: unknown field {key}", where=where, key=key[:60]),
-                suggestions.suggest(key, _KEYS, _("use fields of config.json: {fields}", fields=EXAMPLE)),
+                suggestions.suggest(key, PLAIN_FIELDS, _("use fields of config.json: {fields}", fields=EXAMPLE)),
             )
         if keys.count(key) > 1:
             raise UsageError(_("{where}: {key} is given twice", where=where, key=key), _("specify it once"))
@@ -70,7 +64,7 @@ def _check_values(fields: Mapping[str, Field], where: str) -> None:
     for key, value in fields.items():
         if key in FLAGS and not isinstance(value, bool):
             raise UsageError(_("{where}: {key} is {value}", where=where, key=key, value=value), verbatim(f"{key}=true"))
-        if key not in (*FLAGS, *_MORE) and (type(value) is not int or value < 1):
+        if key not in (*FLAGS, *TRAITS) and (type(value) is not int or value < 1):
             raise UsageError(
                 _("{where}: {key} is {value}", where=where, key=key, value=value), _("use a whole number above 0")
             )

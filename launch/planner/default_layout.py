@@ -11,7 +11,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from installers.recipes.catalogue import Offer
 from launch.memory.planned_job import PlannedJob, is_assumption_about
-from launch.planner import FITS, layout_rules, option_words, recipe_layout
+from launch.planner import FITS, layout_rules, option_words, recipe_layout, speed
 from launch.planner.resolve import (
     PARALLEL,
     PlannedMachine,
@@ -38,11 +38,11 @@ def choose_layout(
     if is_given and not is_named:
         return build_planned_job(machine, model_name, method, asked)
     if offer and (found := _take_recipe_layout(machine, model_name, method, asked, offer)):
-        return found
+        return _add_batch_note(found, offer, asked)
     if offer and is_named:
-        asked = recipe_layout.merge_options(_list_sizes(offer), asked)
-    job = _search_fastest(machine, model_name, method, asked)
-    return _add_recipe_note(job, offer) if offer and is_named else job
+        job = _search_fastest(machine, model_name, method, recipe_layout.merge_options(_list_sizes(offer), asked))
+        return _add_batch_note(_add_recipe_note(job, offer), offer, asked)
+    return _search_fastest(machine, model_name, method, asked)
 
 
 def _take_recipe_layout(
@@ -76,6 +76,20 @@ def _list_sizes(offer: Offer) -> dict[str, Any]:
 
 def _add_recipe_note(job: PlannedJob, offer: Offer) -> PlannedJob:
     note = _("values that no option sets: from recipe {recipe}", recipe=recipe_layout.describe_recipe_job(*offer))
+    return replace(job, assumed=(*job.assumed, note))
+
+
+def _add_batch_note(job: PlannedJob, offer: Offer, asked: Mapping[str, Any]) -> PlannedJob:
+    """Return the job with what becomes of the recipe's global batch: documents publish accumulation steps, not batches,
+    so these are kept, and other cards have another batch."""
+    samples, published = speed.samples_per_step(job), recipe_layout.count_step_samples(*offer)
+    if published in (None, samples) or asked.get("grad_accum"):
+        return job
+    note = _(
+        "global batch: {samples} samples per step; {published} in the recipe, whose accumulation steps are kept",
+        samples=samples,
+        published=published,
+    )
     return replace(job, assumed=(*job.assumed, note))
 
 

@@ -58,6 +58,16 @@ def list_planner_options(recipe: Recipe, job: RecipeJob) -> dict[str, Any]:
     return {"framework": known, "sharding": find_sharding(job), **degrees, **parse_job_arguments(job), **job.plan}
 
 
+def count_step_samples(recipe: Recipe, job: RecipeJob) -> int | None:
+    """Return the samples of one step on the recipe's own cards; None if the recipe sets no accumulation steps."""
+    options = list_planner_options(recipe, job)
+    if not options.get("grad_accum"):
+        return None
+    divided = options["tp"] * options["pp"] * (options.get("cp") or 1)
+    replicas = max(1, job.nodes * job.processes // divided)
+    return int(replicas * (options.get("micro_batch") or 1) * options["grad_accum"])
+
+
 def find_sharding(job: RecipeJob) -> str | None:
     """Return the ZeRO stage, from the name or file of --deepspeed, or from Paddle's sharding degree."""
     words = dict(zip(job.arguments, job.arguments[1:], strict=False))

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from envcheck.core import suggestions
-from envcheck.core.toml_file import load_own_record
+from envcheck.core.toml_file import list_files, load_own_record
 from installers.recipes.recipe import Recipe
 
 FOLDER = Path(__file__).parent / "options"
@@ -78,7 +78,7 @@ class OptionSchema:
 @cache
 def load_schemas() -> tuple[OptionSchema, ...]:
     """Return the lists of options/*.toml, one per program and alias."""
-    return tuple(each for path in sorted(FOLDER.glob("*.toml")) for each in _read_schemas(path))
+    return tuple(each for path in list_files(FOLDER) for each in _read_schemas(path))
 
 
 def _read_schemas(path: Path) -> list[OptionSchema]:

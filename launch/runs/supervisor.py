@@ -87,10 +87,10 @@ def _run_child(work: Callable[[StartedCallback], int], tell: int) -> None:
     except KeyboardInterrupt:
         code = errors.INTERRUPTED
     except Exception as err:
-        from envcheck.core import crash_report
+        from envcheck.core import local_files
 
         words = _("this is a bug in envcheck: {name}: {err}", name=type(err).__name__, err=err)
-        _print_error(words, _("Report it with {err}.", err=crash_report.save_crash_report(err)))
+        _print_error(words, _("Report it with {err}.", err=local_files.save_crash_report(err)))
     finally:
         _send_word(tell, str(code).encode())
         sys.stdout.flush()

@@ -14,7 +14,7 @@ import click
 from envcheck.cli import options, shell_completion, usage_errors
 from envcheck.cli.job_argument import JobCommand, job_argument, read_own_job
 from envcheck.cli.json_document import print_document
-from envcheck.cli.requests import argument, command, convert_request
+from envcheck.cli.requests import argument, command, convert_request, flag
 from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.language import translate
 from envcheck.core.messages import _, join
@@ -55,6 +55,9 @@ class ShowOptions(options.JsonOption, options.VariantOptions, options.RecipesOpt
     name: str = argument(metavar="NAME", shell_complete=shell_completion.complete_from(shell_completion.list_recipes))
     method: str | None = options.method_option()
     as_published: bool = options.as_published_flag()
+    as_toml: bool = flag(
+        "--toml", excludes=("as_json", "method"), help="Print the recipe's file, to copy and change it."
+    )
 
 
 @command(ShowOptions, group=recipes, short_help="Show a recipe with the source of each value.")
@@ -67,18 +70,22 @@ def show(request: ShowOptions) -> None:
     envcheck recipes show ernie-21b-iluvatar
     envcheck recipes show ernie-300b-npu --method lora
     envcheck recipes show qwen-7b-npu-swift --json
+    envcheck recipes show tiny-cpu --toml > mine/my.toml
     """
     from envcheck.job.local_facts import collect_facts_here
     from envcheck.job.machine_section import describe_job
     from envcheck.job.request import JobRequest
     from envcheck.job.resolve import resolve
     from envcheck.report import screen
-    from installers.recipes import catalogue, display
+    from installers.recipes import catalogue, display, loader
 
     folder, as_json = click.get_current_context().obj
     folder = request.recipes or folder
     known = catalogue.load_all(folder)
     recipe = catalogue.find_recipe(known, request.name)
+    if request.as_toml:
+        click.echo(loader.read_recipe_text(Path(recipe.file)), nl=False)
+        return
     _refuse_other_job(recipe, request)
     wanted = convert_request(JobRequest, request, recipe=recipe.name, recipes=folder, may_choose=True)
     with screen.show_hint(_("collecting facts from this machine ...")):

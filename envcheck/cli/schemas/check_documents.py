@@ -285,6 +285,7 @@ class ReadingValues(Keys):
 class LintDocument(Keys, like=OutcomeDocument):
     file: str = key("File that was checked.")
     readings: list[ReadingValues] = key("What the parts of the file were read as.")
+    used_files: list[str] = key("Configurations that the file uses and that were not checked with it; may be empty.")
     device: str | None = key("Vendor that the file is for; null if unknown.")
     read: int = key("Scripts and configurations that were checked; 0 if the file contains none.")
     shellcheck: bool = key("Whether shellcheck ran.")

@@ -15,40 +15,59 @@ from envcheck.core.messages import Message
 DOMAIN = "envcheck"
 LOCALES = {"zh": "zh_CN"}
 FOLDER = Path(__file__).parents[2] / "locale"
-COMPILED = f"{DOMAIN}.mo.xz"  # a fifth of the .mo: the wheel's own compression looks back 32 KiB only
-SHORT_KEY = 12  # characters: of these, a hash would not be shorter
+COMPILED = f"{DOMAIN}.texts.xz"
+ENCODING = "utf-16-le"  # a Chinese text compresses better than in UTF-8
+_KEY_SIZE = 5  # bytes
+_COUNT_SIZE = 4  # bytes, at the beginning of the file
 
 
-def shorten_key(message: str) -> str:
-    """Return the key of a message in envcheck's compiled catalogue: a long one is replaced by a hash of 40 bits.
+def compute_key(message: str) -> bytes:
+    """Return the hash that stands for a message in a compiled catalogue.
 
     The English texts are in the code already; a third of the wheel's largest file would be their copies.
     """
-    if len(message) <= SHORT_KEY:
-        return message
-    return "\x01" + hashlib.blake2b(message.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+    return hashlib.blake2b(message.encode("utf-8", "surrogatepass"), digest_size=_KEY_SIZE).digest()
 
 
-class ShortKeyCatalogue(gettext.GNUTranslations):
-    """A catalogue with short keys; those behind it may have whole ones."""
+def encode_catalogue(texts: Mapping[bytes, str]) -> bytes:
+    """Return the content of a compiled catalogue, to be compressed, from the translations by key: the number of texts,
+    the first bytes of all keys, their second bytes and so on, and the texts, each but the last followed by NUL."""
+    keys = sorted(texts)
+    columns = b"".join(bytes(key[at] for key in keys) for at in range(_KEY_SIZE))
+    count = len(keys).to_bytes(_COUNT_SIZE, "little")
+    return count + columns + "\0".join(texts[key] for key in keys).encode(ENCODING)
+
+
+def decode_catalogue(data: bytes) -> dict[bytes, str]:
+    """Return the translations by key."""
+    count = int.from_bytes(data[:_COUNT_SIZE], "little")
+    end = _COUNT_SIZE + _KEY_SIZE * count
+    keys = (data[at:end:count] for at in range(_COUNT_SIZE, _COUNT_SIZE + count))
+    return dict(zip(keys, data[end:].decode(ENCODING).split("\0"), strict=True)) if count else {}
+
+
+class CompiledCatalogue(gettext.NullTranslations):
+    """A catalogue by keys, of a language without plural forms; those behind it are gettext's."""
+
+    def __init__(self, texts: Mapping[bytes, str]) -> None:
+        super().__init__()
+        self.texts = texts
 
     def gettext(self, message: str) -> str:
         """Return the translation, else the message."""
-        key = shorten_key(message)
-        found = super().gettext(key)
-        return super().gettext(message) if found == key else found
+        found = self.texts.get(compute_key(message))
+        return super().gettext(message) if found is None else found
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
         """Return the translation for n things, else the message of that number."""
-        key = shorten_key(msgid1)
-        found = super().ngettext(key, key, n)
-        return super().ngettext(msgid1, msgid2, n) if found == key else found
+        found = self.texts.get(compute_key(msgid1))
+        return super().ngettext(msgid1, msgid2, n) if found is None else found
 
 
 @cache
 def load_catalogue(language: str, added: tuple[Path, ...] = ()) -> gettext.NullTranslations:
     """Return envcheck's catalogue for the language, with those in the folders `added`
-    (<locale>/LC_MESSAGES/envcheck.mo, or .mo.xz).
+    (<locale>/LC_MESSAGES/envcheck.mo, or compiled by envcheck's own tool).
 
     Without a compiled catalogue, as in a clone that is not installed, messages stay English; so they do with a Python
     that was built without lzma.
@@ -64,8 +83,9 @@ def _read_catalogue(folder: Path, locale: str) -> gettext.NullTranslations:
     try:
         import lzma
 
-        with lzma.open(folder / locale / "LC_MESSAGES" / COMPILED) as file:
-            return ShortKeyCatalogue(file)
+        return CompiledCatalogue(
+            decode_catalogue(lzma.decompress((folder / locale / "LC_MESSAGES" / COMPILED).read_bytes()))
+        )
     except (ImportError, OSError):
         return gettext.translation(DOMAIN, folder, [locale], fallback=True)
 

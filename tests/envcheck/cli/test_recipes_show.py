@@ -32,6 +32,17 @@ def test_the_job_on_this_machine_comes_first(run_on: Any) -> None:
     assert "  blocked by = cards: " in section and "  blocked by = architecture: " in section
 
 
+def test_the_file_is_printed_to_be_copied(run_on: Any, tmp_path: Path) -> None:
+    """--toml prints the file with its comments; as a file of one's own it is the same recipe."""
+    text = run_on("cpu", "recipes", "show", "tiny-cpu", "--toml").stdout
+    (tmp_path / "tiny-cpu.toml").write_text(text)
+
+    shown = run_on("cpu", "recipes", "show", "tiny-cpu", "--recipes", str(tmp_path)).stdout
+
+    assert text == (ROOT / "installers" / "recipes" / "tiny-cpu.toml").read_text()
+    assert f"file: {tmp_path / 'tiny-cpu.toml'}" in shown
+
+
 def test_the_documents_own_options_are_shown_when_asked_for(run_on: Any) -> None:
     """--as-published: privileged, as the document has it."""
     section = read_first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published").stdout)

@@ -105,6 +105,7 @@ def test_used_files_have_their_own_lint(tmp_path: Path) -> None:
     several = files.lint_files(files.list_files([script, str(tmp_path / "conf.yaml")]), TargetMachine())
 
     assert result.used_files == (str(tmp_path / "conf.yaml"), str(tmp_path / "ds 2.json"))
+    assert json.loads(render_remarks.as_json(result, strict=False))["used_files"] == list(result.used_files)
     assert f"'{tmp_path}/ds 2.json'" in render_remarks.as_text(result, Style(400, "ascii", True))
     assert [each.result.used_files for each in several.results if each.result] == [(str(tmp_path / "ds 2.json"),), ()]
 

@@ -134,6 +134,34 @@ def test_no_failure_by_guess() -> None:
     assert found == [[(Status.UNKNOWN, None)], [(Status.FAIL, None)]]
 
 
+SWIFT = "model: a/b\ntuner_type: lora\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ("learning_rate: 1e-4\nmax_length: 2048\n", []),
+        ("learning_rte: 1e-4\n", [(Status.WARN, "ms-swift does not list a key learning_rte")]),
+        (
+            "strange: 1\n",
+            [(Status.UNKNOWN, "ms-swift >=4 and >=3,<4 does not list strange, and exits on unknown options")],
+        ),
+        ("rlhf_type: dpo\nbeta: 0.1\n", []),
+        ("rlhf_type: dpo\nloss_typ: a\n", [(Status.WARN, "swift rlhf does not list a key loss_typ")]),
+        ("infer_backend: vllm\n", []),  # of another command that reads such a file
+        ("ENV:\n  HCCL_IF_BASE_PORT: 1\n", []),  # variables, which the command line sets
+        ("external_plugins: own.py\nstrange: 1\n", []),  # the plugin may add it
+        ("tensor_model_parallel_size: 2\nstrange: 1\n", []),  # Megatron-SWIFT, of which there is no list
+    ],
+)
+def test_keys_of_swift(keys: str, found: list[tuple[Status, str]]) -> None:
+    """The command line makes options of the keys, and rejects unknown ones; the file does not say for which command."""
+    result = lint_text(SWIFT + keys, "sft.yaml")
+
+    assert [(each.severity, each.seen) for each in result.remarks if each.rule == "config.unknown"] == found
+    assert describe(result)[1] == (["options of ms-swift"] if "tensor_model" in keys else [])
+
+
 def test_first_lines(tmp_path: Path) -> None:
     """Text, JSON and SARIF all begin with what was read, and what was not checked."""
     script = tmp_path / "run.sh"

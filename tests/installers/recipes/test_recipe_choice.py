@@ -7,6 +7,7 @@ import pytest
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.catalogue import JobShape
+from installers.recipes.recipe import Recipe
 
 OURS = catalogue.load_all()
 
@@ -119,3 +120,15 @@ def test_a_wrong_name_is_told_the_near_one(asked: dict[str, str], option: str, n
 
     assert str(caught.value) == f"no recipe matches --{option} {asked[option]}"
     assert str(caught.value.next_step).startswith(near)
+
+
+@pytest.mark.parametrize("recipe", OURS, ids=lambda recipe: recipe.name)
+def test_a_recipe_names_its_devices(recipe: Recipe) -> None:
+    """A device that no job of the recipe supports: the next step has the devices and a row for each kind of job."""
+    with pytest.raises(UsageError) as error:
+        catalogue.check_agreement(recipe, None, None, "p800", None)
+
+    first, *rows = str(error.value.next_step).splitlines()
+    devices = {catalogue.job_device((recipe, job)) for job in recipe.jobs}
+    assert first.endswith(f"this recipe is for --device {', '.join(sorted(devices))}:")
+    assert rows and all(recipe.name in row for row in rows)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envcheck.cli import main
 from envcheck.cli.commands.recipes import recipes as recipes_command
@@ -317,3 +319,12 @@ def test_smoke_tests_run_on_plugins() -> None:
     }
 
     assert flags == {"cpu": None, "nvidia": None, "npu": "0", "iluvatar": "0", "xpu": "0"}
+
+
+@each_recipe
+def test_paddle_has_setuptools(recipe: Recipe) -> None:
+    """Paddle imports setuptools without requiring it; new environments have none from Python 3.12 on."""
+    names = {package.name for package in recipe.packages}
+    admits_new = not recipe.python or Version("3.12.0") in SpecifierSet(recipe.python)
+
+    assert not (admits_new and names & {"paddlepaddle", "paddlepaddle-gpu"}) or "setuptools" in names

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from envcheck.core.errors import UsageError
-from launch.catalogue import model_fields
+from launch.catalogue import model_config, model_fields
 from launch.planner.resolve import pick_model
 
 LLAMA = model_fields.EXAMPLE
@@ -60,3 +62,33 @@ def test_mistakes_in_fields(more: str, message: str, hint: str) -> None:
 def test_a_fraction_is_a_number() -> None:
     """The share of each head that is rotated is read."""
     assert pick_model(f"{LLAMA},partial_rotary_factor=0.5").partly_rotated
+
+
+class RecordedFields(dict[str, Any]):
+    """Fields that note by which keys they were asked."""
+
+    def __init__(self, fields: Mapping[str, Any], asked: set[str]) -> None:
+        super().__init__(fields)
+        self.asked = asked
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("kind", ["llama", "falcon", "gpt_neox", "deepseek_v3", "mpt", "chatglm", "qwen3_moe"])
+def test_every_field_that_is_read_can_be_given(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What model_config asks a configuration for is a field of --model, lists and tables aside."""
+    asked: set[str] = set()
+    select = model_config.select_text_fields
+    monkeypatch.setattr(model_config, "select_text_fields", lambda data: RecordedFields(select(data), asked))
+    fields = {key: int(value) for key, value in (part.split("=") for part in LLAMA.split(","))}
+
+    model_config.parse_model({**fields, "model_type": kind, "num_experts": 8, "kv_lora_rank": 8}, "m", "here")
+
+    tables = {*model_config.KINDS, "rope_parameters", "mlp_only_layers", "mlp_layer_types"}
+    assert asked and asked - tables <= model_config.PLAIN_FIELDS

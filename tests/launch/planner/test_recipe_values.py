@@ -113,3 +113,30 @@ def test_the_printed_options_give_the_same_plan(tmp_path: Path) -> None:
     one, two = (json.loads(CliRunner().invoke(plan, [*words, *more]).stdout) for more in ((), layout))
 
     assert one["need_bytes"] == two["need_bytes"]
+
+
+ACCUMULATED = "plan = { tp = 4, pp = 2, seq_len = 4096, micro_batch = 2, grad_accum = 8 }"
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        ((), ""),  # the recipe's own eight cards
+        (("--cards", "16"), "32 samples per step; 16 in the recipe"),
+        (("--cards", "32"), "64 samples per step; 16 in the recipe"),
+        (("--cards", "16", "--tp", "2"), "64 samples per step; 16 in the recipe"),
+        (("--cards", "16", "--grad-accum", "4"), ""),  # the command's own choice
+        (("--cards", "16", "--micro-batch", "1"), ""),  # the same batch by other steps
+    ],
+)
+def test_another_global_batch_is_named(
+    words: tuple[str, ...], note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents publish accumulation steps; on other cards these give another batch, which an assumption says."""
+    job = plan_recipe(
+        tmp_path, f"parallel = {{ tensor = 4, pipeline = 2, data = 1 }}\n{ACCUMULATED}", monkeypatch, *words
+    )
+
+    found = [str(text) for text in job.assumed if text.startswith("global batch")]
+    assert job.grad_accum == (4 if "--grad-accum" in words else 8)
+    assert [note in text for text in found] == ([True] if note else [])

@@ -12,8 +12,8 @@ from envcheck.core.lint.remark_builders import fail, find_similar_name, note, re
 from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
 from envcheck.core.messages import _
 from envcheck.lint.context import name_tables
-from envcheck.lint.rules.training.option_schemas import find_family_options
-from envcheck.lint.rules.training.program_options import find_new_name
+from envcheck.lint.rules.training.option_schemas import find_config_options
+from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
 from envcheck.scripts.companion_config import find_broken_configs
 from envcheck.scripts.known_programs import find_config_program
 
@@ -91,7 +91,7 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
         if config.family in _READERS:
             yield from _READERS[config.family](config)
             continue
-        kit = find_family_options(context, config.family) if config.family and id(config) not in started else None
+        kit = find_config_options(context, config) if config.family and id(config) not in started else None
         foreign = _list_foreign_keys(config)
         if foreign:
             yield _remark_foreign_keys(foreign)
@@ -126,6 +126,16 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
                     _("Did you mean {meant}?", meant=meant),
                     fix,
                 )
+            elif _rejects_unknown_keys(config) and entry.name != _VARIABLES:
+                yield unknown(_make_key_place(entry), *describe_unlisted_option(kit, entry.name))
+
+
+_VARIABLES = "ENV"  # ms-swift's command line sets these variables, and passes on all other keys as options
+
+
+def _rejects_unknown_keys(config: ConfigBlock) -> bool:
+    """Whether the program exits on keys that it has not: ms-swift, unless a plugin of the user adds some."""
+    return config.family == "swift" and not any(entry.name in PLUGIN_OPTIONS for entry in config.entries)
 
 
 # Readers of the same file whose keys envcheck has no list of: name → the keys by which they are recognised.

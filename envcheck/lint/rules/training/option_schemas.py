@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.script_model import ConfigBlock
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import Message, _, join
+from envcheck.core.messages import Message, _, join, verbatim
 from envcheck.lint.context.package_versions import find_installed_version
 from envcheck.scripts.programs import find_command, find_switch
 from launch.rendering import option_schema
@@ -42,8 +43,12 @@ class ProgramOptions:
 
     @property
     def title(self) -> Message:
-        """The names of the programs, joined by "or"."""
-        return join(_(" or "), dict.fromkeys(each.title or each.program for each in self.known))
+        """The names of the programs, joined by "or"; of several programs of one package, its name."""
+        titles, packages = (
+            {each.title or each.program: 0 for each in self.known},
+            {each.package for each in self.known},
+        )
+        return verbatim(*packages) if len(titles) > len(packages) == 1 else join(_(" or "), titles)
 
 
 def find_program_options(context: LintContext, job: TrainingJob) -> ProgramOptions | None:
@@ -63,10 +68,27 @@ def find_program_options(context: LintContext, job: TrainingJob) -> ProgramOptio
     return ProgramOptions(tuple(fitting), version) if fitting else None
 
 
-def find_family_options(context: LintContext, family: str) -> ProgramOptions | None:
+# Programs that read a configuration of a family; the file does not name the one that it is for.
+FAMILY_PROGRAMS = {
+    "llamafactory": ("src/train.py",),
+    "paddle": ("erniekit", "paddleformers-cli"),
+    "swift": ("swift sft", "swift rlhf", "swift infer"),
+}
+# By a key: the one program that has it; () for programs without a list, here Megatron-SWIFT.
+_DECIDING_KEYS = (
+    (re.compile(r"(tensor|pipeline|expert)_model_parallel_size|(micro|global)_batch_size|mcore_\w+|train_iters"), ()),
+    (re.compile(r"rlhf_type"), ("swift rlhf",)),
+)
+
+
+def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOptions | None:
     """As `find_program_options`, for a configuration whose program is known only by its keys."""
-    programs = {"llamafactory": ("src/train.py",), "paddle": ("erniekit", "paddleformers-cli"), "swift": ("swift sft",)}
-    found = tuple(each for each in option_schema.load_schemas() if each.program in programs.get(family, ()))
+    programs = FAMILY_PROGRAMS.get(config.family, ())
+    if config.family == "swift":
+        keys = [entry.name for entry in config.entries if not entry.path]
+        decided = (names for sign, names in _DECIDING_KEYS if any(map(sign.fullmatch, keys)))
+        programs = next(decided, programs)
+    found = tuple(each for each in option_schema.load_schemas() if each.program in programs)
     return ProgramOptions(found, find_installed_version(context, found[0].package)) if found else None
 
 

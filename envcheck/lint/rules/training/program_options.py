@@ -10,7 +10,7 @@ from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import _, fill, join, verbatim
+from envcheck.core.messages import Message, _, fill, join, verbatim
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_program_options
 from envcheck.scripts.programs import find_command
@@ -61,7 +61,7 @@ def find_unknown_options(context: LintContext) -> Iterator[Remark]:
                 continue
             meant = find_similar_name(given.python_name, kit.names, 0.85)
             written = _write_option(given, given.name)
-            if kit.complete and job.find_option(*_OWN) is None:
+            if kit.complete and job.find_option(*PLUGIN_OPTIONS) is None:
                 if kit.version:
                     seen = _("{program} has no option {option}: it exits", program=kit.title, option=written)
                 else:
@@ -92,22 +92,26 @@ def find_unknown_options(context: LintContext) -> Iterator[Remark]:
                     _("Did you mean {meant}?", meant=_write_option(given, meant)),
                 )
             elif _rejects_unknown_options(kit, job):
-                seen = _(
-                    "{program} {versions} does not list {option}, and exits on unknown options",
-                    program=kit.title,
-                    versions=join(_(" and "), dict.fromkeys(each.versions for each in kit.known)),
-                    option=written,
-                )
-                do = _("Look up the name in the installed version, or remove the option.")
-                yield warn(_make_option_place(given), seen, do)
+                yield warn(_make_option_place(given), *describe_unlisted_option(kit, written))
 
 
-_OWN = ("external_plugins", "custom_register_path", "custom_dataset_info")
+PLUGIN_OPTIONS = ("external_plugins", "custom_register_path", "custom_dataset_info")
+
+
+def describe_unlisted_option(kit: ProgramOptions, written: str) -> tuple[Message, Message]:
+    """Return what is seen and what to do about an option that the lists do not have, of a program that rejects such."""
+    seen = _(
+        "{program} {versions} does not list {option}, and exits on unknown options",
+        program=kit.title,
+        versions=join(_(" and "), dict.fromkeys(each.versions for each in kit.known)),
+        option=written,
+    )
+    return seen, _("Look up the name in the installed version, or remove the option.")
 
 
 def _rejects_unknown_options(kit: ProgramOptions, job: TrainingJob) -> bool:
     """ms-swift rejects unknown options, unless a plugin of the user adds them."""
-    return kit.known[0].package == "ms-swift" and job.find_option(*_OWN) is None
+    return kit.known[0].package == "ms-swift" and job.find_option(*PLUGIN_OPTIONS) is None
 
 
 def _remark_old_name(kit: ProgramOptions, given: GivenOption, new: str) -> Remark:

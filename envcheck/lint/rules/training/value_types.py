@@ -9,7 +9,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, warn_or_fail
 from envcheck.core.lint.script_model import UNKNOWN, ConfigEntry, Remark, ShellWord
 from envcheck.core.messages import NOTHING, Message, _
-from envcheck.lint.rules.training.option_schemas import find_family_options
+from envcheck.lint.rules.training.option_schemas import find_config_options
 
 # Arguments of transformers and LLaMA-Factory that have the same type in all versions.
 _NUMBERS = frozenset(
@@ -64,7 +64,7 @@ _OWN = ("llamafactory", "paddle", "swift")
 def find_wrong_value_types(context: LintContext) -> Iterator[Remark]:
     """Find values of the wrong type; only for keys in the trainer's option list."""
     for config in context.configs:
-        kit = find_family_options(context, config.family) if config.family in _OWN else None
+        kit = find_config_options(context, config) if config.family in _OWN else None
         for entry in config.entries if kit else ():
             if (
                 kit is not None
