@@ -235,13 +235,7 @@ class PartSplitter:
         """Begin a part, unless the line is the first one below its command, or continues an output."""
         last = parts[-1]
         ours = bool(set(tools) & set(last.tools))
-        between = sum(bool(line.strip()) for line in last.lines[1 : _BETWEEN + 2])  # below the command
-        is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
-        answers = filter(None, map(_ANSWER.match, last.lines[1 : _BETWEEN + 2]))
-        is_answered = between > _BETWEEN or any(not (is_row and found["row"]) for found in answers)
-        if first.form == "csv" and line.count(",") > 1:  # rows above it may have masks
-            is_answered = is_answered and not _have_commas(last.lines[1:], line.count(","))
-        if last.command and not last.form and (not is_answered if ours and first.form != FOREIGN else not between):
+        if last.command and not last.form and _is_below_command(last, line, first, ours):
             last.form = first.form
             last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
         elif ours and (first.extends or (first.repeats and last.form == first.form)):
@@ -251,6 +245,19 @@ class PartSplitter:
             taken = taken or ([] if last.tools else _take_damaged_rows(last.lines, line, first.form))
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _is_below_command(part: TextPart, line: str, first: FirstLine, ours: bool) -> bool:
+    """Return whether the line begins the answer to a command, with what is below the command already."""
+    below = part.lines[1 : _BETWEEN + 2]
+    between = sum(bool(each.strip()) for each in below)
+    if not ours or first.form == FOREIGN:
+        return not between
+    if first.form == "csv" and line.count(",") > 1 and _have_commas(part.lines[1:], line.count(",")):
+        return True  # rows that have masks
+    is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
+    answers = filter(None, map(_ANSWER.match, below))
+    return between <= _BETWEEN and not any(not (is_row and found["row"]) for found in answers)
 
 
 def _have_commas(lines: Sequence[str], count: int) -> bool:
