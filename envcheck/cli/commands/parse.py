@@ -238,7 +238,7 @@ def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
 
 def _refuse_binary(file: str, begin: bytes) -> None:
     from envcheck.core.errors import UsageError
-    from envcheck.explain.files.encoding import describe_binary
+    from probes.encoding import describe_binary
 
     if not _is_wide(begin) and (kind := describe_binary(begin)):
         raise UsageError(
