@@ -74,17 +74,13 @@ def parse_paste(
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     answers = _parse_parts(parts, parsers, tool)
     read = [each for each in answers if each[1].kind not in NOTHING]
-    own = {document.tool for _, document in read}
-    if len(read) < 2:
-        others = bool(foreign) or (tool is not None and any(tool not in part.tools for part in begun))
-        if read and (others or is_titled or len(text) > WHOLE_LIMIT):
-            return read[0][1]
-        if read:
-            return read[0][1]
-        if foreign:
-            return _explain_foreign(foreign[0], parsers)
-        return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
-    return _join_documents(read, answers)
+    if len(read) > 1:
+        return _join_documents(read, answers)
+    if read:
+        return read[0][1]
+    if foreign:
+        return _explain_foreign(foreign[0], parsers)
+    return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
 
 
 def _strip_host(given: HostText) -> HostText:
