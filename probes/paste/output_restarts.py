@@ -61,8 +61,7 @@ class LinesAbove:
 
     def find_last_full_line(self) -> str:
         """Return the last line that is not blank, or ""."""
-        full = self.list_full_lines()
-        return self.cut(full[-1], full[-1] + 1)[0] if full else ""
+        return next(filter(str.strip, islice(reversed(self._lines), len(self._lines) - self._first)), "")
 
 
 Restart = Callable[[LinesAbove, str, Sequence[str]], bool]

@@ -239,9 +239,11 @@ def _ends_sheet(line: str, cells: tuple[str, ...]) -> bool:
 
 def _join_name_cells(row: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     """Join surplus cells into the process name, which can contain commas."""
-    free = next((at for at, name in enumerate(names) if name in ("process_name", "name")), None)
     surplus = len(row) - len(names)
-    if surplus <= 0 or free is None or "pid" not in names:
+    free = (
+        next((at for at, name in enumerate(names) if name in ("process_name", "name")), None) if surplus > 0 else None
+    )
+    if free is None or "pid" not in names:
         return row
     return (*row[:free], ", ".join(row[free : free + surplus + 1]), *row[free + surplus + 1 :])
 

@@ -158,3 +158,13 @@ except SystemExit as ended:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
     assert done.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_a_long_document_has_one_line() -> None:
+    """A line for each value of a short document; the document of a watch log has one line."""
+    table = NVIDIA.read_bytes()
+    short, long = run_parse(given=table).stdout, run_parse(given=table * 60).stdout
+
+    assert short.decode() == json.dumps(json.loads(short), indent=2, ensure_ascii=False) + "\n"
+    assert len(long.splitlines()) == 1
+    assert len(json.loads(long)["parts"]) == 60
