@@ -18,7 +18,7 @@ from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
-TABLE, QUERY, XML, INFO, XPU_TABLE = (
+TABLE, QUERY, XML, INFO, XPU_TABLE, TYPES, PORT, MACHINE, LOST = (
     (DATA / name).read_text(encoding="utf-8")
     for name in (
         "nvidia_smi/table/a100x8_535.txt",
@@ -26,6 +26,10 @@ TABLE, QUERY, XML, INFO, XPU_TABLE = (
         "nvidia_smi/xml/a100x2_v12.xml",
         "npu_smi/info/310p_duo_no_hbm.txt",
         "xpu_smi/table/p800_vf_processes.txt",
+        "npu_smi/common/two_chips_and_mcu.txt",
+        "npu_smi/hccn/link_and_lldp.txt",
+        "xpu_smi/machine/p800_two.txt",
+        "nvidia_smi/error/lost_then_none.txt",
     )
 )
 ROWS = "".join(f"{index}, NVIDIA A100-SXM4-80GB, {index * 137} MiB, {30 + index}\n" for index in range(8))
@@ -49,6 +53,16 @@ KINDS = {
     "XML": lambda size: draw_tables(size, XML),
     "rows of CSV": lambda size: "index, name, memory.used [MiB], temperature.gpu\n" + draw_tables(size, ROWS),
     "tables of two tools": lambda size: (TABLE + INFO) * (size // len(TABLE + INFO)),
+    "answers of -t": lambda size: draw_tables(size, TYPES),
+    "answers of hccn_tool": lambda size: draw_tables(size, PORT),
+    "lines of -m": lambda size: draw_tables(size, MACHINE),
+    "messages": lambda size: LOST * (size // len(LOST)),
+    "commands": lambda size: "".join(f"[root@node7 ~]# nvidia-smi -i {at:07}\n" for at in range(size // 37)),
+    "tables of two hosts": lambda size: "".join(
+        f"node1: {line}\nnode2: {line}\n" for line in draw_tables(size * 9 // 20, TABLE).splitlines()
+    ),
+    "coloured tables": lambda size: draw_tables(size * 9 // 10, TABLE).replace("\n", "\x1b[0m\n\x1b[32m"),
+    "numbers without a header": lambda size: draw_tables(size, ROWS),
     "one line": lambda size: "x" * size,
 }
 _VALUES = re.compile(r"(?<= )\d{2,3}(?= ?[CW%]\b| |$)|(?<=[ >])\d{1,5}(?= ?MiB)", re.MULTILINE)

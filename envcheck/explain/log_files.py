@@ -20,8 +20,8 @@ from envcheck.core.errors import UsageError
 from envcheck.core.language import translate
 from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
-from envcheck.explain.files.encoding import LOOKED_AT, describe_binary, detect_wide
 from envcheck.explain.files.live_stream import LiveStream
+from probes.encoding import LOOKED_AT, describe_binary, detect_wide
 
 Stream = IO[bytes] | LiveStream
 CHUNK = 1 << 17  # bytes read at a time: the results stay in the processor's cache

@@ -63,9 +63,9 @@ def is_kunlunxin_output(text: str) -> bool:
 
 def is_intel_output(text: str) -> bool:
     """Return whether the text is from Intel's program, and has no mark of Kunlunxin's."""
-    return _has_any(_INTEL, text) and not is_kunlunxin_output(text)
+    return not is_kunlunxin_output(text) and _has_any(_INTEL, text)
 
 
 def is_other_output(text: str) -> bool:
     """Return whether the text is from a tool of another vendor with similar formats."""
-    return _has_any(_OTHER, text) and not is_kunlunxin_output(text)
+    return not is_kunlunxin_output(text) and _has_any(_OTHER, text)

@@ -26,6 +26,7 @@ _BUS_WORD = re.compile(_BUS, re.IGNORECASE)
 _PREFIX_LIMIT = 120
 _WORD = re.compile(rf'"([^"\n]{{0,80}})"|({FAILURE_WORDS}|\S+)')
 _MODEL = re.compile(r"(?:[KR]\d00|RG800|P800)\b")
+_BARS = 2  # of a mark before a line and one behind it; a row of a table has more
 _MASKS = 3  # of a line that stays one of a device
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,6})?|N/A|-")
 _BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
@@ -49,6 +50,8 @@ def parse_machine_lines(paste: PastedOutput) -> Document | None:
     remarks: list[CellRemark] = []
     cut = False
     for at, line in enumerate(paste.lines):
+        if line.count("|") > _BARS:
+            continue
         found = _FIRST.search(line[:_PREFIX_LIMIT]) if ":" in line and "." in line and len(line) <= LINE_LIMIT else None
         below = paste.lines[at + 1 : at + 1 + PIECES]
         words = _read_words(line[found.start() :], below) if found else _read_masked_words(line, below)
@@ -72,12 +75,10 @@ def _read_masked_words(line: str, below: tuple[str, ...]) -> list[str]:
     """Return the words of a line whose bus id is masked or blank, also behind a time; nothing for another line."""
     if len(line) > LINE_LIMIT or not any(map(_MODEL.search, (line, *below[:1]))):
         return []
-    words = _read_words(line, below)
-    for start in (0, 1):
-        own = words[start:]
-        if own and (cell_words.is_unprinted(own[0]) or _NUMBER.fullmatch(own[0])) and _name_words(own):
-            return own
-    return []
+    begin = _split_words(line)[:2]  # a rule of a table is one word
+    starts = [at for at, word in enumerate(begin) if cell_words.is_unprinted(word) or _NUMBER.fullmatch(word)]
+    words = _read_words(line, below) if starts and len(begin) > 1 else []
+    return next((words[start:] for start in starts if _name_words(words[start:])), [])
 
 
 def _name_words(words: Sequence[str]) -> dict[str, str | None] | None:

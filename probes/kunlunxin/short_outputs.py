@@ -29,6 +29,8 @@ def parse_device_list(paste: PastedOutput) -> Document | None:
     remarks: list[CellRemark] = []
     lines = [line if len(line) <= _LINE_LIMIT else "" for line in paste.lines]
     rows = [_read_device_line(line, below) for line, below in zip(lines, [*lines[1:], ""], strict=True)]
+    if not any(rows):
+        return None
     for at, (cells, device) in enumerate(zip(rows, device_cells.make_listed_devices(rows), strict=True)):
         if cells and device:
             devices.append(device)

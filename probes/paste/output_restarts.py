@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import takewhile
+from functools import lru_cache
+from itertools import islice, takewhile
 
 BLOCK_HEAD = 6  # lines below: the device, its chips, a blank line, the first key
 _COUNTS = ("Total Count", "Card Count")  # keys above the blocks of a list, with their number
@@ -29,6 +30,7 @@ class LinesAbove:
         self._lines, self._first = lines, first
         self._places: dict[Callable[[str], Hashable], dict[Hashable, list[int]]] = {}
         self._read: dict[Callable[[str], Hashable], int] = {}
+        self._begin = ""
 
     @property
     def command(self) -> str:
@@ -54,13 +56,12 @@ class LinesAbove:
 
     def find_first_full_line(self) -> str:
         """Return the first line that is not blank, or ""."""
-        full = self.list_full_lines()
-        return self.cut(full[0], full[0] + 1)[0] if full else ""
+        self._begin = self._begin or next(filter(str.strip, islice(self._lines, self._first, None)), "")
+        return self._begin
 
     def find_last_full_line(self) -> str:
         """Return the last line that is not blank, or ""."""
-        full = self.list_full_lines()
-        return self.cut(full[-1], full[-1] + 1)[0] if full else ""
+        return next(filter(str.strip, islice(reversed(self._lines), len(self._lines) - self._first)), "")
 
 
 Restart = Callable[[LinesAbove, str, Sequence[str]], bool]
@@ -331,6 +332,7 @@ def _read_number(line: str) -> int:
     return int(value) if value.isdecimal() and len(value) < 10 else -1
 
 
+@lru_cache(maxsize=1024)  # messages are repeated
 def _fold_numbers(line: str) -> str:
     return _NUMBERS.sub("0", line.strip())
 

@@ -72,18 +72,15 @@ def parse_paste(
         and not (begun and (is_titled or parts[0][0].text.strip() or len(text) > WHOLE_LIMIT))
     ):
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
-    read = _parse_parts(parts, parsers, tool)
-    own = {document.tool for _, document in read}
-    if len(read) < 2:
-        others = bool(foreign) or (tool is not None and any(tool not in part.tools for part in begun))
-        if read and (others or is_titled or len(text) > WHOLE_LIMIT):
-            return read[0][1]
-        if read:
-            return read[0][1]
-        if foreign:
-            return _explain_foreign(foreign[0], parsers)
-        return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
-    return _join_documents(read) if len(own) > 1 else _join_outputs(read, text, numbers, parsers)
+    answers = _parse_parts(parts, parsers, tool)
+    read = [each for each in answers if each[1].kind not in NOTHING]
+    if len(read) > 1:
+        return _join_documents(read, answers)
+    if read:
+        return read[0][1]
+    if foreign:
+        return _explain_foreign(foreign[0], parsers)
+    return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
 
 
 def _strip_host(given: HostText) -> HostText:
@@ -160,8 +157,9 @@ def _rank_tool(forms: OutputForms, text: str) -> tuple[bool, ...]:
 def _parse_parts(
     parts: Sequence[tuple[TextPart, HostText]], parsers: Mapping[str, ToolParser], tool: str | None
 ) -> list[tuple[TextPart, Document]]:
-    """Return the parts that hold an output, with their documents."""
+    """Return the parts that hold an output, with their documents, and those of commands without one."""
     read: list[tuple[TextPart, Document]] = []
+    silent: list[tuple[TextPart, Document]] = []
     equal: dict[tuple[str, str], Document] = {}  # many answers of a watch log are equal
     before = next((_prefer_original(part.tools, parsers) for part, _ in parts if part.tools), "")
     for part, source in parts:
@@ -173,13 +171,17 @@ def _parse_parts(
             limited = own if part.tools else _limit_text(own, WHOLE_LIMIT, ENDS_LIMIT)[0]
             equal[choice, own] = parsers[choice].parse(limited)
         document = equal[choice, own]
+        if document.kind in NOTHING and part.command:
+            kind = "unknown" if any(map(str.strip, part.lines[1:])) else "empty"
+            silent.append((part, Document(choice, kind, command=part.command, host=part.host)))
         if document.kind in NOTHING or not (part.tools or document.devices or document.topology):
             continue
         before = choice
         document = _number_remarks(document, source.numbers, part.first)
         samples = document.parts or (document,)
         read += [(part, replace(each, command=part.command, host=part.host)) for each in samples]
-    return list(_join_answers(read, parsers))
+    order = {id(part): at for at, (part, _) in enumerate(parts)}
+    return sorted((*_join_answers(read, parsers), *silent), key=lambda each: order[id(each[0])])
 
 
 def _join_answers(
@@ -232,22 +234,10 @@ def _prefer_original(tools: Sequence[str], parsers: Mapping[str, ToolParser]) ->
     return min(tools, key=lambda name: bool(parsers[name].forms.follows))
 
 
-def _join_outputs(
-    read: Sequence[tuple[TextPart, Document]], text: str, numbers: Sequence[int], parsers: Mapping[str, ToolParser]
+def _join_documents(
+    read: Sequence[tuple[TextPart, Document]], answers: Sequence[tuple[TextPart, Document]]
 ) -> Document:
-    """Join outputs of one tool, unless its parser reads them as one: a port's options, or an output with a file."""
-    joined = _join_documents(read)
-    outputs = [document for _, document in read]
-    if len(outputs) > 1 and (any(d.devices for d in outputs[1:]) or len({d.host for d in outputs}) > 1):
-        return joined
-    one = _number_remarks(parsers[joined.tool].parse(text), numbers)
-    if one.kind == "session":
-        return replace(joined, detail=one.detail)
-    kinds = {document.kind for document in outputs}
-    return one if kinds <= {one.kind} and len(outputs) < 2 else joined
-
-
-def _join_documents(read: Sequence[tuple[TextPart, Document]]) -> Document:
+    """Return the session of the outputs; `answers` are also those of commands that printed none."""
     documents = tuple(document for _, document in read)
     tools = {document.tool for document in documents}
     listed = find_last_listings(documents)
@@ -261,7 +251,7 @@ def _join_documents(read: Sequence[tuple[TextPart, Document]]) -> Document:
         remarks=tuple(remark for document in documents for remark in document.remarks),
         devices=tuple(device for document in listed for device in document.devices),
         processes=tuple(process for document in listed for process in document.processes),
-        detail={"parts": [describe_part(document.command, document) for document in documents]},
+        detail={"parts": [describe_part(document.command, document) for _, document in answers]},
         parts=documents,
     )
 

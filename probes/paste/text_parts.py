@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from probes.paste.host_marks import (
@@ -100,7 +100,7 @@ class PartSplitter:
         for tool, own in forms.items():
             for first in (*own.own, *own.shared):
                 self._starts[first] = (*self._starts.get(first, ()), tool)
-        self._firsts = tuple(self._starts)
+        self._firsts, self._printed_by = tuple(self._starts), tuple(self._starts.values())
         self._index = MarkIndex([(first.words, first.begins) for first in self._firsts])
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
@@ -152,19 +152,19 @@ class PartSplitter:
                     parts.append(TextPart(host=prefix.host, first=at))
                 line = lines[at]
                 command = self._match_command(line)
-                start = self._match_start(line)
+                start = None if command else self._match_start(line)
             if command:
                 found, named = command
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start:
                 tools, first = start
+                restarts = False
                 if first.restart is not None:
                     if above_of is not parts[-1]:
                         above_of, above = parts[-1], LinesAbove(parts[-1].lines, bool(parts[-1].command))
-                    if first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD]):
-                        first = replace(first, repeats=False, extends=False)
-                self._begin_output(parts, at, line, tools, first)
+                    restarts = first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD])
+                self._begin_output(parts, at, line, tools, first, restarts=restarts)
             elif ("# " in line[:160] + " " or "$ " in line[:160] + " ") and (other := _OTHER_PROMPT.match(line)):
                 prompt = other[1]
                 parts.append(TextPart(host=outer or prompt, first=at))
@@ -207,11 +207,11 @@ class PartSplitter:
             if pattern is None:
                 pattern = self._patterns[at] = re.compile(self._firsts[at].pattern)
             if pattern.match(line):
-                return self._starts[self._firsts[at]], self._firsts[at]
+                return self._printed_by[at], self._firsts[at]
         return None
 
     def _begins_output(self, line: str) -> bool:
-        return bool(self._match_start(line) or self._match_command(line))
+        return bool(self._match_command(line) or self._match_start(line))
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
@@ -230,27 +230,37 @@ class PartSplitter:
         return TextPart(tools=(tool,), command=command, host=host, first=at)
 
     def _begin_output(
-        self, parts: list[TextPart], at: int, line: str, tools: tuple[str, ...], first: FirstLine
+        self, parts: list[TextPart], at: int, line: str, tools: tuple[str, ...], first: FirstLine, *, restarts: bool
     ) -> None:
-        """Begin a part, unless the line is the first one below its command, or continues an output."""
+        """Begin a part, unless the line is the first one below its command, or continues an output.
+
+        One that `restarts` does not continue it.
+        """
         last = parts[-1]
         ours = bool(set(tools) & set(last.tools))
-        between = sum(bool(line.strip()) for line in last.lines[1 : _BETWEEN + 2])  # below the command
-        is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
-        answers = filter(None, map(_ANSWER.match, last.lines[1 : _BETWEEN + 2]))
-        is_answered = between > _BETWEEN or any(not (is_row and found["row"]) for found in answers)
-        if first.form == "csv" and line.count(",") > 1:  # rows above it may have masks
-            is_answered = is_answered and not _have_commas(last.lines[1:], line.count(","))
-        if last.command and not last.form and (not is_answered if ours and first.form != FOREIGN else not between):
+        if last.command and not last.form and _is_below_command(last, line, first, ours):
             last.form = first.form
             last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
-        elif ours and (first.extends or (first.repeats and last.form == first.form)):
+        elif ours and not restarts and (first.extends or (first.repeats and last.form == first.form)):
             return
         else:
             taken = _take_headless_rows(last.lines, line) if not last.tools else []
             taken = taken or ([] if last.tools else _take_damaged_rows(last.lines, line, first.form))
             taken = taken or _take_preamble(last.lines, line)
             parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+
+
+def _is_below_command(part: TextPart, line: str, first: FirstLine, ours: bool) -> bool:
+    """Return whether the line begins the answer to a command, with what is below the command already."""
+    below = part.lines[1 : _BETWEEN + 2]
+    between = sum(bool(each.strip()) for each in below)
+    if not ours or first.form == FOREIGN:
+        return not between
+    if first.form == "csv" and line.count(",") > 1 and _have_commas(part.lines[1:], line.count(",")):
+        return True  # rows that have masks
+    is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
+    answers = filter(None, map(_ANSWER.match, below))
+    return between <= _BETWEEN and not any(not (is_row and found["row"]) for found in answers)
 
 
 def _have_commas(lines: Sequence[str], count: int) -> bool:

@@ -80,16 +80,14 @@ def _join_wrapped_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     width = max(map(len, lines), default=0)
     if width < _LEAST_WIDTH or sum(len(line) == width for line in lines) < _LEAST_WRAPS:
         return lines
-    joined: list[str] = []
+    pieces: list[list[str]] = []
     first = 0
     for at, line in enumerate(lines):
-        if at and len(lines[at - 1]) == width:
-            joined[first] += line
-            joined.append("")
-        else:
+        if not at or len(lines[at - 1]) < width:
             first = at
-            joined.append(line)
-    return tuple(joined)
+        pieces.append([])
+        pieces[first].append(line)
+    return tuple(map("".join, pieces))
 
 
 def _make_document(paste: PastedOutput, sheet: _CsvSheet) -> Document:
@@ -241,9 +239,11 @@ def _ends_sheet(line: str, cells: tuple[str, ...]) -> bool:
 
 def _join_name_cells(row: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     """Join surplus cells into the process name, which can contain commas."""
-    free = next((at for at, name in enumerate(names) if name in ("process_name", "name")), None)
     surplus = len(row) - len(names)
-    if surplus <= 0 or free is None or "pid" not in names:
+    free = (
+        next((at for at, name in enumerate(names) if name in ("process_name", "name")), None) if surplus > 0 else None
+    )
+    if free is None or "pid" not in names:
         return row
     return (*row[:free], ", ".join(row[free : free + surplus + 1]), *row[free + surplus + 1 :])
 

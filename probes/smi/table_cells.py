@@ -204,9 +204,11 @@ def find_places(
     """
     places: dict[str, tuple[str, int, int, int]] = {}
     for at, cell in enumerate(cells[: len(heading)]):
+        missing = at < len(usual) and _find_missing_names(heading, usual[at])
+        if not missing and not list_names(heading[at]):
+            continue  # a column without a field, such as that of the L3 cache
         text = " ".join(cell.split())
         found = _match_shape(heading[at], text)
-        missing = at < len(usual) and _find_missing_names(heading, usual[at])
         if found is None or missing or any(_list_unread(cell, read_cell(heading[at], cell))):
             return None
         signs = [sign.start() for sign in re.finditer(r"\S", cell)]

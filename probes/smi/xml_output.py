@@ -27,6 +27,7 @@ WHOLE_LIMIT = 1 << 20  # characters of a text whose elements are all kept
 ELEMENTS_LIMIT, DEVICES_LIMIT = 500_000, 1024  # 16 MIG cards have 60,000 elements
 _ROOT = re.compile(r"<(\w{0,20}smi\w{0,20})\s{0,20}>")
 _DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
+_BROKEN_TAG = re.compile(r"<[^<>\n]{0,200}\n")
 _STRAY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _MASK = re.compile(r"(?<=>)\s{0,40}<([a-z*?#.]{1,20})>\s{0,80}(?=</(?!\1>))", re.IGNORECASE)  # <uuid><masked></uuid>
 _BARE_AMPERSAND = re.compile(r"&(?!#?\w{1,10};)")  # seen in process names
@@ -68,7 +69,7 @@ def parse_xml(paste: PastedOutput) -> Document | None:
     if not found:
         return None
     document = _read_devices(paste, *_extract_body(text, found))
-    if document.truncated and "\n" in text and (found := _ROOT.search(text.replace("\n", ""))):
+    if document.truncated and _BROKEN_TAG.search(text) and (found := _ROOT.search(text.replace("\n", ""))):
         joined = _read_devices(
             paste, *_extract_body(text.replace("\n", ""), found)
         )  # hard wrapping may have broken tags

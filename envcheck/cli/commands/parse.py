@@ -11,8 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from json.encoder import encode_basestring
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -33,15 +32,8 @@ PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.t
 WHOLE_BYTES = 2 << 20  # bytes read as a whole; of longer input, only the outputs are kept
 BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
-FEW = 6  # values that are rendered one by one, which takes less time than the call of an encoder
-# Type → function that renders its values.
-_SCALARS: dict[type, Callable[[Any], str]] = {
-    type(None): lambda _: "null",
-    bool: lambda value: "true" if value else "false",
-    int: str,
-    str: encode_basestring,
-}
-_CONTAINERS = frozenset((dict, list))
+INDENTED_LIMIT = 1 << 18  # characters of a document that has a line for each value; a longer one has one line
+_SCALARS = frozenset((type(None), bool, int, str))  # types of values that are plain
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
 
@@ -170,50 +162,11 @@ def _report_nothing(
 
 
 def _print_values(values: dict[str, Any]) -> None:
-    click.echo(_render_json(values, "\n").encode())  # UTF-8 in any locale
-
-
-def _render_json(value: Any, outer: str) -> str:
-    """Return the text of `json.dumps` with an indent of 2, which takes four times as long for a watch log.
-
-    `outer` is the line break with the indent of the value itself.
-    """
-    if type(value) not in _CONTAINERS or not value:
-        return _make_encoder("").encode(value)
-    inner = f"{outer}  "
-    if len(value) > FEW and _is_flat(value.values() if type(value) is dict else value):
-        text = _make_encoder(inner).encode(value)
-        return f"{text[0]}{inner}{text[1:-1]}{outer}{text[-1]}"
-    if type(value) is dict:
-        rows = [f"{encode_basestring(key)}: {_render_item(item, inner)}" for key, item in value.items()]
-        return f"{{{inner}{f',{inner}'.join(rows)}{outer}}}"
-    if all(map(_is_flat_object, value)):
-        # One call for all rows; in the text, only what separates rows and values has line breaks.
-        deep = f"{inner}  "
-        flat = _make_encoder(deep).encode(value)[2:-2].replace(f"}},{deep}{{", f"{inner}}},{inner}{{{deep}")
-        return f"[{inner}{{{deep}{flat}{inner}}}{outer}]"
-    return f"[{inner}{f',{inner}'.join([_render_item(item, inner) for item in value])}{outer}]"
-
-
-def _render_item(value: Any, outer: str) -> str:
-    """Return the text of a value: for one without values of its own, an encoder takes ten times as long."""
-    render = _SCALARS.get(type(value))
-    return render(value) if render else "[]" if value == [] else _render_json(value, outer)
-
-
-def _is_flat_object(value: Any) -> bool:
-    """Return whether the value is a dictionary with values, none of which has values of its own."""
-    return type(value) is dict and bool(value) and _is_flat(value.values())
-
-
-def _is_flat(values: Iterable[Any]) -> bool:
-    """Return whether none of the values has values of its own."""
-    return _CONTAINERS.isdisjoint(map(type, filter(None, values)))
-
-
-@functools.cache
-def _make_encoder(line_break: str) -> json.JSONEncoder:
-    return json.JSONEncoder(ensure_ascii=False, separators=("," + line_break, ": "))
+    """Print one JSON document; the lines of a long one, which no one reads, take ten times as long as its values."""
+    text = json.dumps(values, ensure_ascii=False)
+    if len(text) < INDENTED_LIMIT:
+        text = json.dumps(values, ensure_ascii=False, indent=2)
+    click.echo(text.encode())  # UTF-8 in any locale
 
 
 def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
@@ -238,7 +191,7 @@ def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
 
 def _refuse_binary(file: str, begin: bytes) -> None:
     from envcheck.core.errors import UsageError
-    from envcheck.explain.files.encoding import describe_binary
+    from probes.encoding import describe_binary
 
     if not _is_wide(begin) and (kind := describe_binary(begin)):
         raise UsageError(

@@ -142,3 +142,29 @@ def test_gbk_is_read() -> None:
     text = NVIDIA.read_text(encoding="utf-8") + "以上是显卡的状态\n"
 
     assert len(json.loads(run_parse(given=text.encode("gbk")).stdout)["devices"]) == 8
+
+
+def test_other_commands_are_not_imported() -> None:
+    """A short text takes no longer than its parser: the engine that explains failures is another command's."""
+    heavy = ("envcheck.explain", "envcheck.report", "envcheck.lint", "docker", "rich")
+    code = f"""
+import sys
+from envcheck.cli import main as cli
+try:
+    cli.entry(["parse", {str(CARD)!r}])
+except SystemExit as ended:
+    print([name for name in {heavy!r} if name in sys.modules], ended.code)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_a_long_document_has_one_line() -> None:
+    """A line for each value of a short document; the document of a watch log has one line."""
+    table = NVIDIA.read_bytes()
+    short, long = run_parse(given=table).stdout, run_parse(given=table * 60).stdout
+
+    assert short.decode() == json.dumps(json.loads(short), indent=2, ensure_ascii=False) + "\n"
+    assert len(long.splitlines()) == 1
+    assert len(json.loads(long)["parts"]) == 60

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from envcheck.cli.commands.parse import PARSERS
 from envcheck.core.model import Document
-from probes.paste.paste_parser import NOTHING, WHOLE_LIMIT, load_parser, parse_paste
+from probes.paste.paste_parser import NOTHING, WHOLE_LIMIT, ToolParser, load_parser, parse_paste
 
 DATA = Path(__file__).parents[2] / "data"
 TOOLS = {tool: load_parser(tool, importlib.import_module(module)) for tool, module in PARSERS.items()}
@@ -383,3 +383,36 @@ def test_a_missing_tool_in_other_languages(message: str) -> None:
     found = parse_paste(message + "\n", TOOLS)
 
     assert found.error and found.error.category == "tool-not-found"
+
+
+def test_commands_without_an_output_are_listed() -> None:
+    """A command that printed nothing, or something else, is in the listing of commands, and no part."""
+    table = read_recording("nvidia_smi/table/a100x8_535.txt").rstrip("\n")
+    others = "$ nvidia-smi -pm 1\n\n$ nvidia-smi --help\nusage: see the manual\n"
+    text = f"$ nvidia-smi\n{table}\n{others}$ nvidia-smi\n{table}\n"
+
+    found = parse_paste(text, TOOLS)
+
+    assert [part.kind for part in found.parts] == ["table", "table"]
+    assert [(each["command"], each["kind"]) for each in found.detail["parts"]] == [
+        ("nvidia-smi", "table"),
+        ("nvidia-smi -pm 1", "empty"),
+        ("nvidia-smi --help", "unknown"),
+        ("nvidia-smi", "table"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["npu_smi/session/three_commands.txt", "npu_smi/common/two_chips_and_mcu.txt"])
+def test_each_output_is_read_once(name: str) -> None:
+    """The parsers get no more text than there is."""
+    given: list[int] = []
+
+    def count_characters(tool: ToolParser) -> ToolParser:
+        return dataclasses.replace(tool, parse=lambda text: given.append(len(text)) or tool.parse(text))
+
+    recording = read_recording(name)
+    text = "".join(recording.replace("-i 3", f"-i {number}") + f"temperature of {number}\n" for number in range(9))
+    found = parse_paste(text, {each: count_characters(tool) for each, tool in TOOLS.items()})
+
+    assert len(found.parts) > 8
+    assert sum(given) <= len(text) + len(found.parts)
