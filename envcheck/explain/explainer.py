@@ -180,7 +180,10 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
     after = REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
-    led = any(one.entry.name in causes and far <= one.line.line <= last for one in known)
+    led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
+    if led and all(one.entry.name in REPEATING for one in led):  # an exception before it in the same chain
+        earlier = [one for one in scan.raised if one.rank == raised.rank and far <= one.end < raised.line]
+        return next((one for one in earlier if repeats_exception(led[0].entry, one)), None)
     return None if led else raised
 
 
