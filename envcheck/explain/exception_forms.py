@@ -15,6 +15,7 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "python.attribute": "",
     "python.call_changed": "TypeError",
     "python.import_name": "",
+    "python.submodule": ("ModuleNotFoundError", "ImportError"),
     "memory.card": (
         "torch.OutOfMemoryError",
         "torch.cuda.OutOfMemoryError",
@@ -31,6 +32,15 @@ _DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|pro
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
 _OVERRIDE, _SHARED = "own_override", "memory_shared"
+_IMPORTED, _LOOKUPS = "imported_part", ("unknown_role", "unmapped_value")
+# Entries that say more than a form, unless it is this one.
+_ONLY_AS = {"python.submodule": _IMPORTED}
+# What is None, in the source line, by the end of the message.
+_NONE_OWNERS = {
+    "subscriptable": re.compile(r"([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)\["),
+    "iterable": re.compile(r"\b(?:in|for \w{1,30} in) ([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)"),
+    "callable": re.compile(r"([A-Za-z_][\w.]{0,80})\("),
+}
 # A method of a class, not the making of one: `Own.compute_loss`.
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 # Forms of names in changes.toml, by which of their two releases are known: added, removed.
@@ -54,6 +64,8 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
+    if entry.name in _ONLY_AS:
+        return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
     return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in _CHANGES
 
 
@@ -73,7 +85,7 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", _name_pip_package(values))
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
-    if owner := _find_owner(values.get("name", ""), values.get("source", "")):
+    if owner := _find_owner(values.get("name", ""), values.get("source", "")) or _find_none_owner(values):
         values.setdefault("owner", owner)
     seen = Evidence(raised.file, raised.end or raised.line, text, raised.time)
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
@@ -137,6 +149,10 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
+        if form == _IMPORTED and values.get("package", found["top"]) == found["top"]:
+            continue
+        if form in _LOOKUPS and re.search(rf"\[['\"]{re.escape(found['key'])}['\"]\]", values.get("source", "")):
+            continue  # the key is that of a field: rows[sample["answer"]]
         if form == _SHARED and not out_of_memory.is_held_by_others(text):
             continue
         if form == _OVERRIDE and not _is_override(found["function"], raised):
@@ -149,6 +165,8 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
             if setting:
                 return entry, setting
             continue
+        if form in _CHANGES and text.startswith("NameError") and "package" not in values:
+            continue  # of the program itself: an import that is missing there
         if form in _CHANGES:
             change = api_changes.find_change(found.groupdict(default=""))
             if change and (bool(change.added), bool(change.removed)) == _CHANGES[form]:
@@ -218,6 +236,13 @@ def _is_of_data(raised: RaisedException, values: dict[str, str]) -> bool:
 def _find_owner(name: str, source: str) -> str:
     """Return what the source line takes this attribute of: `args` in `if args.name is None:`; "" if it does not."""
     found = re.search(r"([\w.\[\]'\"]{1,80})\." + re.escape(name) + r"\b", source) if name else None
+    return found[1] if found else ""
+
+
+def _find_none_owner(values: Mapping[str, str]) -> str:
+    """Return what the source line takes a part of, or goes through, where it is None; "" if the line does not say."""
+    kind = next((kind for kind in _NONE_OWNERS if values.get("message", "").endswith(kind)), "")
+    found = _NONE_OWNERS[kind].search(values.get("source", "")) if kind else None
     return found[1] if found else ""
 
 

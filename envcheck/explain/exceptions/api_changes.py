@@ -15,6 +15,7 @@ FILE = Path(__file__).with_name("changes.toml")
 RELEASED = Path(__file__).with_name("released.toml")
 _BOUND = re.compile(r"(?P<sign>>=|<)(?P<release>[\d.]+)")
 _DROPPED = (".__init__",)  # of a function's name: its class is known
+_EXPORTING = ("accelerate", "accelerate.utils", "peft", "trl", "huggingface_hub")  # of names that a text gives alone
 _ANY = "*"  # in place of a class: the attribute of every class of the package
 _MODELS = "transformers"  # the package with the model types
 # The part of a class's name that is the model's: Qwen3Moe of Qwen3MoeForCausalLM.
@@ -132,4 +133,4 @@ def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
             yield f"{_ANY}.{name}"
     elif name:
         yield name
-        yield f"{groups.get('module', '')}.{name}"
+        yield from (f"{module}.{name}" for module in ((groups["module"],) if groups.get("module") else _EXPORTING))

@@ -427,3 +427,19 @@ def test_argument_that_a_release_passes() -> None:
     found = explain_traceback(f"{SITE}/transformers/trainer.py", "loss = self.compute_loss(", last)
 
     assert found.commands[0] == "python3 -m pip install 'transformers<4.46'"
+
+
+def test_class_that_an_older_package_lacks() -> None:
+    """A name that a library uses without having it names the package that has it since a known release."""
+    last = "NameError: name 'ParallelismConfig' is not defined. Did you mean: 'parallelism_config'?"
+    found = explain_traceback(f"{SITE}/transformers/training_args.py", "x: ParallelismConfig = None", last)
+
+    assert found.name == "exceptions.added_name"
+    assert found.commands[0] == "python3 -m pip install 'accelerate>=1.10'"
+
+
+def test_what_is_none() -> None:
+    """The remedy names what is None in the source line."""
+    last = "TypeError: 'NoneType' object is not iterable"
+
+    assert "this is None: load(rows)" in explain_traceback("/w/x.py", "for row in load(rows):", last).do
