@@ -28,10 +28,14 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
-_DATA_CODE = re.compile(r"data|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE)
+_DATA_CODE = re.compile(
+    r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
+)
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
 _OVERRIDE, _SHARED = "own_override", "memory_shared"
+_OWN = "own_attribute"
+_MEMORY = "memory_"  # forms of a full device: the whole traceback tells the phase
 _IMPORTED, _LOOKUPS = "imported_part", ("unknown_role", "unmapped_value")
 # Entries that say more than a form, unless it is this one.
 _ONLY_AS = {"python.submodule": _IMPORTED}
@@ -81,7 +85,8 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
         values["held"] = held
     if entry.name.endswith("." + _MISSING_KEY):
         values["key"] = values.get("key", "").strip("'\"")
-    if package := raised_place.find_class_package(values.get("function", "") or values.get("owner", "")):
+    package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
+    if package and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", _name_pip_package(values))
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
@@ -142,9 +147,10 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
     around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
+    whole = "\n".join((*raised.frames, *(source for source in raised.sources if "backward(" in source)))
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
-        if form == _IN_LIBRARY and "package" not in values:
+        if form in (_IN_LIBRARY, _OWN) and "package" not in values:
             continue
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
@@ -153,11 +159,13 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
             continue
         if form in _LOOKUPS and re.search(rf"\[['\"]{re.escape(found['key'])}['\"]\]", values.get("source", "")):
             continue  # the key is that of a field: rows[sample["answer"]]
+        if form == _OWN and f"self.{found['name']}" not in values.get("source", ""):
+            continue
         if form == _SHARED and not out_of_memory.is_held_by_others(text):
             continue
         if form == _OVERRIDE and not _is_override(found["function"], raised):
             continue
-        there = entry.needs.search(around) if entry.needs else None
+        there = entry.needs.search(whole if form.startswith(_MEMORY) else around) if entry.needs else None
         if entry.needs and there is None:
             continue
         if form in _SETTINGS:
@@ -237,6 +245,11 @@ def _find_owner(name: str, source: str) -> str:
     """Return what the source line takes this attribute of: `args` in `if args.name is None:`; "" if it does not."""
     found = re.search(r"([\w.\[\]'\"]{1,80})\." + re.escape(name) + r"\b", source) if name else None
     return found[1] if found else ""
+
+
+def _reads_itself(values: Mapping[str, str]) -> bool:
+    """Return whether the source line is of a method that reads this attribute of its own object."""
+    return f"self.{values.get('name', chr(0))}" in values.get("source", "")
 
 
 def _find_none_owner(values: Mapping[str, str]) -> str:
