@@ -50,7 +50,7 @@ _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,8
 # Forms of names in changes.toml, by which of their two releases are known: added, removed.
 _CHANGES = {"removed_name": (False, True), "added_name": (True, False), "bounded_name": (True, True)}
 # The same of options and templates of trainers.
-_SETTINGS = {"removed_setting": (False, True), "added_setting": (True, False)}
+_SETTINGS = {"removed_setting": (False, True), "added_setting": (True, False), "bounded_setting": (True, True)}
 # paddle puts hints into brackets and the place of the check behind them: `[Hint: set X] (at /paddle/y.cc:7)`.
 _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
 # Settings, fields and options that a message quotes: `name`, 'name', --name.
@@ -209,6 +209,7 @@ def _find_setting(groups: Mapping[str, str], kind: tuple[bool, bool]) -> dict[st
             return {
                 "package": change.package,
                 "version": change.added or change.removed,
+                "end": change.removed,
                 "name": name.partition(".")[2],
                 "requirement": change.requirement,
                 "instead": change.instead,
@@ -219,8 +220,9 @@ def _find_setting(groups: Mapping[str, str], kind: tuple[bool, bool]) -> dict[st
 def _list_settings(groups: Mapping[str, str]) -> Iterator[str]:
     if template := groups.get("template"):
         yield f"template.{template}"
-    for option in re.findall(r"[\w-]{2,60}", groups.get("options", "")):
-        yield f"option.{option.strip('-').replace('-', '_')}"
+    for kind in ("options", "argv"):
+        for option in re.findall(r"[\w-]{2,60}", groups.get(kind, "")):
+            yield f"{kind.removesuffix('s')}.{option.strip('-').replace('-', '_')}"
 
 
 def _describe_change(change: api_changes.ApiChange, found: re.Match[str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ def _read_size(pattern: re.Pattern[str], text: str) -> float:
     if found is None:
         return 0.0
     groups = {name.rstrip("2"): said for name, said in found.groupdict().items() if said}
-    return float(groups["size"]) * 1024 ** _UNITS.get(groups["unit"], 0)
+    return float(groups["size"]) * float(1024 ** _UNITS.get(groups["unit"], 0))
 
 
 def _write_size(size: float) -> str:
