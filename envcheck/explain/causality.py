@@ -138,6 +138,7 @@ _UNNAMED = {
     "function": _("the function"),
     "fits": "FITS",
     "format": _("text"),
+    "held": "",
     "hint": "",
     "host": _("the host"),
     "key": _("the key"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envcheck.core.messages import _
 from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
-from envcheck.explain.diagnosis import Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
+from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions.notices import is_general, is_only_code
 from envcheck.explain.index import EntryIndex
@@ -174,14 +174,26 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
         return None
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
-        return raised if repeats_exception(entry, raised) else None
+        return raised if repeats_exception(entry, raised) else _find_wrapped_exception(scan, raised, entry)
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     has_report = is_only_code(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
     after = REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
-    led = any(one.entry.name in causes and far <= one.line.line <= last for one in known)
+    led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
+    if led and all(one.entry.name in REPEATING for one in led):
+        return _find_wrapped_exception(scan, raised, led[0].entry)
     return None if led else raised
+
+
+def _find_wrapped_exception(
+    scan: LogFindings, raised: RaisedException, entry: CatalogueEntry
+) -> RaisedException | None:
+    """Return the exception before it in the same chain whose form says more than the entry that knows its line."""
+    earlier = [
+        one for one in scan.raised if one.rank == raised.rank and raised.line - NEAR_LINES <= one.end < raised.line
+    ]
+    return next((one for one in earlier if repeats_exception(entry, one)), None) if entry.name in REPEATING else None
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

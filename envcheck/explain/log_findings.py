@@ -167,7 +167,8 @@ class LogFindings:
         reader = TracebackReader()
         head, *rest = self.end[start:].split(b"\n")
         reader.start_traceback(head, self.name, number, self.time)
-        found = next((one for line in rest if (one := reader.feed_line(line))), None) or reader.finish_log()
+        fed = (reader.feed_line(line) for line in rest if reader.open)
+        found = next(filter(None, fed), None) or reader.finish_log()
         if found:
             self.add_exception(found)
 

@@ -15,6 +15,7 @@ from envcheck.explain.exceptions.message_lines import (
     join_continuation,
     join_details,
 )
+from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
@@ -76,6 +77,9 @@ class TracebackReader:
     def _collect_detail(self, text: str | None) -> RaisedException | None:
         """Keep a line of the message; return the exception where it ends."""
         self._after += 1
+        if text is not None and is_handled(text):
+            self.open = False
+            return None
         is_detail = text is not None and is_message_line(text)
         if text is not None and is_detail and text.strip():
             self._details.append(text.rstrip())

@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core.toml_file import load_own_record
+from envcheck.core.toml_file import load_own_record, load_own_table
 
 FILE = Path(__file__).with_name("changes.toml")
+RELEASED = Path(__file__).with_name("released.toml")
+_BOUND = re.compile(r"(?P<sign>>=|<)(?P<release>[\d.]+)")
 _DROPPED = (".__init__",)  # of a function's name: its class is known
+_EXPORTING = ("accelerate", "accelerate.utils", "peft", "trl", "huggingface_hub")  # of names that a text gives alone
 _ANY = "*"  # in place of a class: the attribute of every class of the package
 _MODELS = "transformers"  # the package with the model types
 # The part of a class's name that is the model's: Qwen3Moe of Qwen3MoeForCausalLM.
@@ -46,12 +49,27 @@ class ApiChange:
 class _ChangesFile:
     changes: tuple[ApiChange, ...]
     models: Mapping[str, tuple[str, ...]]
+    passed: Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 @functools.cache
 def load_changes() -> Mapping[str, ApiChange]:
-    """Return the changes by name."""
-    return {name: change for change in _load_file().changes for name in change.names}
+    """Return the changes by name; those that say what replaced the name win."""
+    return {
+        name: change
+        for changes in (_read_released(), _load_file().changes)
+        for change in changes
+        for name in change.names
+    }
+
+
+def _read_released() -> Iterator[ApiChange]:
+    """The names by package, by the bounds of their releases, and by their class or module."""
+    for package, ranges in load_own_table(RELEASED).items():
+        for bounds, owners in ranges.items():
+            releases = {found["sign"]: found["release"] for found in _BOUND.finditer(bounds)}
+            names = tuple(f"{owner}.{name}" for owner, listed in owners.items() for name in listed.split())
+            yield ApiChange(package, names, removed=releases.get("<", ""), added=releases.get(">=", ""))
 
 
 @functools.cache
@@ -73,6 +91,12 @@ def find_model_change(name: str) -> ApiChange | None:
     """Return the change that added a model, by the model's type or by a class of it; None for an unknown one."""
     found = _MODEL_CLASS.match(name)
     return _load_model_changes().get(_drop_marks(found[1] if found else name))
+
+
+def find_passing_release(package: str, argument: str) -> str:
+    """Return the first release of the package that passes the argument to methods of others; "" if unknown."""
+    releases = _load_file().passed.get(package, {})
+    return next((release for release, names in releases.items() if argument in names), "")
 
 
 def list_model_types() -> tuple[str, ...]:
@@ -109,3 +133,4 @@ def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
             yield f"{_ANY}.{name}"
     elif name:
         yield name
+        yield from (f"{module}.{name}" for module in ((groups["module"],) if groups.get("module") else _EXPORTING))

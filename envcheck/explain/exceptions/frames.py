@@ -9,13 +9,21 @@ _FRAME = re.compile(r'^\s{0,40}(?:> )?File "([^"]{1,400})", line (\d{1,9}), in (
 # In the boxes of rich: `│ /w/train.py:14 in main   │`, and the source line `│ ❱ 14 │   main()   │`.
 _BOXED = re.compile(r"^\s{0,8}[│|] ([^\s:]{1,400}):(\d{1,9}) in (\S{1,200})")
 _BOXED_SOURCE = re.compile(r"^\s{0,8}[│|] ❱ {1,4}\d{1,9} (.{0,300})")
+# In a notebook: `File ~/lib/x.py:14, in main(a)`, `/lib/x.py in main(a)`, and the source line `---> 14 main()`.
+_NOTEBOOK = re.compile(r"^File ([^\s:]{1,400}):(\d{1,9}), in ([\w.<>]{1,200})")
+_OLD_NOTEBOOK = re.compile(r"^\[?([~/][^\s\]]{1,400}\.py)(?:\]\(\S{0,200}\))? in ([\w.<>]{1,80})\(")
+_ARROW = re.compile(r"^-{1,8}> {0,4}\d{1,9} ?(.{0,300})")
+_NUMBERED = re.compile(r"^\d{1,9}(?:\s|$)")
 _RULES = "│| "
 
 
 def parse_frame(line: str) -> str | None:
-    """Return `path:line, in function` if the line begins a frame, else None."""
-    found = _FRAME.match(line) or _BOXED.match(line)
-    return f"{found[1]}:{found[2]}, in {found[3]}" if found else None
+    """Return `path:line, in function` if the line begins a frame, else None; a notebook may not give the line."""
+    found = _FRAME.match(line) or _BOXED.match(line) or _NOTEBOOK.match(line)
+    if found:
+        return f"{found[1]}:{found[2]}, in {found[3]}"
+    old = _OLD_NOTEBOOK.match(line)
+    return f"{old[1]}, in {old[2]}" if old else None
 
 
 def parse_source(line: str) -> str:
@@ -24,4 +32,8 @@ def parse_source(line: str) -> str:
     if text[:1] == "│":
         boxed = _BOXED_SOURCE.match(line)
         return boxed[1].strip(_RULES)[:SOURCE_WIDTH] if boxed else ""
+    if arrow := _ARROW.match(text):
+        return arrow[1].strip()[:SOURCE_WIDTH]
+    if _NUMBERED.match(text):  # a notebook's lines around the source line
+        return ""
     return "" if text[:1] in ("^", "~", "+", "|") else text[:SOURCE_WIDTH]

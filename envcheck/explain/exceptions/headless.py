@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_continuation, join_details
+from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.processes.line_prefix import find_own_text
 
 _LAST = re.compile(
@@ -39,7 +40,7 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
     """
     text = _strip_prefix(line).strip()
     found = _LAST.match(text)
-    if found is None:
+    if found is None or any(map(is_handled, after)):
         return None
     frames, sources = _read_frames([_strip_prefix(one) for one in before])
     if not found["message"] and not found["colon"] and not frames:

@@ -10,7 +10,7 @@ import pytest
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, explainer
 from envcheck.explain.diagnosis import Diagnosis
-from envcheck.explain.exceptions import api_changes, raised_place
+from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 
@@ -246,8 +246,8 @@ def test_frames_in_boxes() -> None:
         "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'frob'",
     )
 
-    assert found.name == "exceptions.unexpected_argument"
-    assert "train.py:14 was written for another version of peft" in found.why
+    assert found.name == "exceptions.saved_by_newer"
+    assert "created from all its entries (config.py:106)" in found.why
 
 
 def test_entry_that_knows_the_text_of_an_exception() -> None:
@@ -349,3 +349,97 @@ def test_attribute_of_any_class() -> None:
 
     assert explain_lines(*frames, text.format("FrobTokenizer")).commands[0] == "python3 -m pip install 'transformers<5'"
     assert explain_lines(*frames, text.format("NoneType")).name == "exceptions.none_value"
+
+
+def test_notebook_traceback() -> None:
+    """The frames that a notebook prints have their file, and their source line is the one with the arrow."""
+    new = ["IndexError      Traceback (most recent call last)", "Cell In[3], line 1", "----> 1 run()"]
+    new += ["File ~/lib/trl/data.py:7, in load(rows, count)", "      6 rows = []", "----> 7 return rows[0]", ""]
+    old = ["IndexError      Traceback (most recent call last)", "/x/trl/data.py in load(rows)", "      6 rows = []"]
+    old += ["----> 7 return rows[0]", ""]
+    for lines, place in ((new, "data.py:7"), (old, "data.py")):
+        found = explainer.build_report([explainer._scan_lines("log", [*lines, "IndexError: list index out of range"])])
+
+        assert found.raised is not None
+        assert raised_place.shorten_place(found.raised.frames[-1]) == place
+        assert found.raised.sources[-1] == "return rows[0]"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "[ERROR:frob] There are errors in the encoding, and another piece of data will be randomly selected.",
+        "WARNING - skipping this sample",
+        "Retrying in 5 s [attempt 1 of 3].",
+    ],
+)
+def test_exception_that_the_program_handled(after: str) -> None:
+    """A traceback after which the program says that it goes on is no failure."""
+    lines = ["Traceback (most recent call last):", '  File "/w/data.py", line 7, in encode', "    f(x)"]
+    step = "{'loss': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}"
+    report = explainer.build_report([explainer._scan_lines("log", [step, *lines, "ValueError: frob", "", after, step])])
+
+    assert report.verdict == "running"
+    assert not report.diagnoses
+
+
+def test_first_exception_of_a_chain_that_only_lacks_a_name() -> None:
+    """An exception that wraps a missing name is explained by that name, not by the module to install."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/frob/a.py", line 7, in <module>',
+        "    t.Unpack",
+    ]
+    lines += ["AttributeError: module 'typing' has no attribute 'Unpack'", ""]
+    lines += ["During handling of the above exception, another exception occurred:", ""]
+    lines += [
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/frob/a.py", line 9, in <module>',
+        "    raise X",
+    ]
+    found = explain_lines(*lines, "RuntimeError: frob has been moved")
+
+    assert found.name == "exceptions.python_version"
+
+
+@pytest.mark.parametrize(
+    ("own", "reserved", "words"),
+    [
+        ("20.80", "0.10", "This process holds only 20.8 GiB"),
+        ("77.80", "20.10", "20.1 GiB are reserved"),
+        ("77.80", "0.10", "hold 18.3 GiB"),
+    ],
+)
+def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
+    """The text of the allocator says whose memory is missing, and whether it is fragmented."""
+    text = (
+        f"GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is free. this process has {own} GiB memory in use. "
+    )
+    text += "Of the allocated memory 18.30 GiB is allocated by PyTorch, "
+    text += f"and {reserved} GiB is reserved by PyTorch but unallocated."
+
+    assert words in str(out_of_memory.describe_held_memory(text))
+
+
+def test_argument_that_a_release_passes() -> None:
+    """For an argument whose first release is known, the remedy names the releases before it."""
+    last = "TypeError: OwnTrainer.compute_loss() got an unexpected keyword argument 'num_items_in_batch'"
+    found = explain_traceback(f"{SITE}/transformers/trainer.py", "loss = self.compute_loss(", last)
+
+    assert found.commands[0] == "python3 -m pip install 'transformers<4.46'"
+
+
+def test_class_that_an_older_package_lacks() -> None:
+    """A name that a library uses without having it names the package that has it since a known release."""
+    last = "NameError: name 'ParallelismConfig' is not defined. Did you mean: 'parallelism_config'?"
+    found = explain_traceback(f"{SITE}/transformers/training_args.py", "x: ParallelismConfig = None", last)
+
+    assert found.name == "exceptions.added_name"
+    assert found.commands[0] == "python3 -m pip install 'accelerate>=1.10'"
+
+
+def test_what_is_none() -> None:
+    """The remedy names what is None in the source line."""
+    last = "TypeError: 'NoneType' object is not iterable"
+
+    assert "this is None: load(rows)" in explain_traceback("/w/x.py", "for row in load(rows):", last).do

@@ -1,0 +1,53 @@
+"""What an exception of the device's allocator tells about the memory that is in use; pure."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.core.messages import Message, _
+
+_UNITS = {"bytes": 0, "B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
+_SIZE = r"(?P<size>[\d.]{1,12}) (?P<unit>bytes|[KMGT]?i?B)"
+_TOTAL = re.compile(
+    rf"total capacity of {_SIZE}|; {_SIZE.replace('<size>', '<size2>').replace('<unit>', '<unit2>')} total"
+)
+_OWN = re.compile(rf"this process has {_SIZE} memory in use")
+_TENSORS = re.compile(rf"{_SIZE} is allocated by PyTorch")
+_RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+LITTLE, MUCH = 0.5, 0.1  # of the card's memory: held by this process at most, reserved without use at least
+
+
+def is_held_by_others(text: str) -> bool:
+    """Return whether the text says that this process holds less than half of the device's memory."""
+    total, own = _read_size(_TOTAL, text), _read_size(_OWN, text)
+    return bool(total and own and own < LITTLE * total)
+
+
+def describe_held_memory(text: str) -> Message | None:
+    """Return which part of the device's memory explains the failure; None if the text does not say."""
+    total, own, tensors, reserved = (_read_size(pattern, text) for pattern in (_TOTAL, _OWN, _TENSORS, _RESERVED))
+    if is_held_by_others(text):
+        return _(
+            "This process holds only {own}: other processes, or other ranks on the same card, hold the rest.",
+            own=_write_size(own),
+        )
+    if total and reserved and reserved > MUCH * total:
+        return _(
+            "{reserved} are reserved without being used: the memory is fragmented, and "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes it usable.",
+            reserved=_write_size(reserved),
+        )
+    return _("Tensors of this process hold {tensors}.", tensors=_write_size(tensors)) if tensors else None
+
+
+def _read_size(pattern: re.Pattern[str], text: str) -> float:
+    """The size in bytes; 0 if the text lacks it."""
+    found = pattern.search(text)
+    if found is None:
+        return 0.0
+    groups = {name.rstrip("2"): said for name, said in found.groupdict().items() if said}
+    return float(groups["size"]) * float(1024 ** _UNITS.get(groups["unit"], 0))
+
+
+def _write_size(size: float) -> str:
+    return f"{size / 1024**3:.1f} GiB"
