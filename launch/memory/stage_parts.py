@@ -180,6 +180,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     wide = job.precision.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
+    norm = activations.norm_activations(job, 1)
     ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
     mine = parameter_shares.split_layers(job.model.layers, x.pp)[stage]
     cast, again = (
@@ -214,7 +215,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         unpacked_head=quantised.unpacked_head_bytes(job) if last else 0.0,
         previous=adapter_activations.previous_step_bytes(job, mine),
         passing=activations.passing_bytes(job) * job.tokens * wide / x.tp * bool(again),
-        first_norm=activations.norm_activations(job, 1).gradient * job.tokens * own_units,
+        first_norm=(norm.gradient + norm.kept_bytes) * job.tokens * own_units,
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
