@@ -61,9 +61,9 @@ class Framework:
 
     `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter;
     `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
-    model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `bucket`, `subgroup`:
-    parameters that sharded training holds unsharded, in communication buckets (2 bytes), and in fp32 in the
-    optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
+    model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `prefetch`, `bucket`,
+    `subgroup`: parameters that sharded training holds unsharded, fetches in advance, in communication buckets (2
+    bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
     pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
@@ -75,10 +75,11 @@ class Framework:
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
     not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
-    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_head`: the head of a quantised
-    base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two
-    parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.
-    `compiled_loss`: bytes of the loss if the compiler fuses it, as some versions do; 0: it never does.
+    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_inputs`: products of a
+    4-bit matrix keep their input; `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a
+    quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
+    embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
+    16-bit weights.  `compiled_loss`: bytes of the loss if the compiler fuses it, as some versions do; 0: it never does.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -98,6 +99,7 @@ class Framework:
     gradient: float
     master: float
     gathered: float
+    prefetch: float
     bucket: float
     reduce: float
     saved_module: float
@@ -122,6 +124,7 @@ class Framework:
     in_place: bool
     loads_whole: bool
     quantised_inputs: bool
+    pins_quantiser: bool
     keeps_graph: bool
     quantised_head: bool
     unties: bool

@@ -144,6 +144,16 @@ def _mlp_gradient(job: PlannedJob) -> float:
     return several - (k.mlp_trained if gated else k.plain_trained) * keeps_inputs(job)
 
 
+def passing_bytes(job: PlannedJob) -> float:
+    """Return the bytes per token at the end of a layer that keeps nothing: of its MLP, its residual and its norm.
+
+    Experts run in parts, of which fewer are there.
+    """
+    k, m = job.kernels, job.model
+    mlp = k.mlp_keep + k.mlp_trained if m.gated else k.plain_keep + k.plain_trained
+    return 0.0 if m.moe else mlp * m.ffn + 2 * C * m.hidden
+
+
 def dense_mlp_activations(job: PlannedJob) -> SavedActivations:
     """Return the activations of an MLP without experts."""
     m = job.model

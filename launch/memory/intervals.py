@@ -6,7 +6,7 @@ planner was fitted.  `python -m benchmarks.memory_intervals` computes the file a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from envcheck.core.toml_file import load_own_part, load_own_table
@@ -15,14 +15,17 @@ from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes, by what a job has: whole layers and tensors alone; parts divided, moved or cached; assumed settings.
-PLAIN, COMPLEX, ASSUMED = REGIMES = ("plain", "complex", "assumed")
+# Regimes, by what a job has: whole layers on one card, of which the tensors alone are read, or more; on several cards;
+# parts divided, moved or cached; assumed settings.
+TENSORS, CARD, PLAIN, COMPLEX, ASSUMED = REGIMES = ("tensors", "card", "plain", "complex", "assumed")
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
 @dataclass(frozen=True)
 class Residuals:
     """Factors of a prediction: between `low` and `high` lie 9 of 10 readings, `limit` is shown as "up to".
+
+    Where inputs are open, `low` is that of the least prediction for their values, `high` and `limit` of the largest.
 
     `readings`, `sources`: their number.  `inside`, `obeyed`: share of the readings of left-out sources that lie between
     `low` and `high`, and not above `limit`.
@@ -48,7 +51,11 @@ def find_regime(job: PlannedJob) -> str:
     """Return the regime of the job; no reading is of a training that computes in fp32."""
     if not job.is_complete or job.precision.compute > C:
         return ASSUMED
-    return COMPLEX if is_divided(job) or reads_gaps(job) else PLAIN
+    if is_divided(job) or reads_gaps(job):
+        return COMPLEX
+    if job.layout.cards > 1:
+        return PLAIN
+    return TENSORS if job.meter == "allocated" else CARD
 
 
 def is_divided(job: PlannedJob) -> bool:
@@ -67,11 +74,16 @@ def reads_gaps(job: PlannedJob) -> bool:
 
 
 def find_residuals(job: PlannedJob) -> Residuals:
-    """Return the residuals for a job, those of its regime."""
+    """Return the residuals for what the job's meter reads, those of its regime."""
     return load_residuals()[find_regime(job)]
+
+
+def find_tensor_residuals(job: PlannedJob) -> Residuals:
+    """Return the residuals for the job's tensors, without cache, context and what else only its meter reads."""
+    return find_residuals(replace(job, meter="allocated"))
 
 
 def find_limit_factor(job: PlannedJob) -> float | None:
     """Return the factor of the limit of the tensors' memory, None if too few readings of left-out sources obey it."""
-    found = find_residuals(job)
+    found = find_tensor_residuals(job)
     return found.limit if found.obeyed >= OBEYED else None

@@ -17,12 +17,13 @@ def offloaded_bytes(job: PlannedJob, states: ModelStates, trained: float) -> flo
     """Return the bytes on the host for one card whose states and trained parameters these are.
 
     DeepSpeed has, besides the fp32 copies and moments, a gradient in fp32 and 2 bytes per parameter: ZeRO-3 the
-    gradients in 16 bit, ZeRO-1 and 2 the updated weights, and between micro batches the gradients in 16 bit as well.
+    gradients in 16 bit, ZeRO-1 and 2 the updated weights.  Between micro batches ZeRO-2 has the gradients in 16 bit as
+    well; those of ZeRO-1 are whole, on the card.
     """
     whole = "params" in job.offload and job.sharding == "fsdp"  # CPUOffload moves the optimizer, too
     away = states.optimizer if whole or {"optimizer", "tensorwise"} & job.offload else 0.0
     if steps_on_host(job):
-        several = job.sharding != "zero3" and (job.grad_accum or 1) > 1
+        several = job.sharding == "zero2" and (job.grad_accum or 1) > 1
         away += (4.0 + 2.0 + 2.0 * several) * trained / job.layout.dense_shards + pinned_gradient_bytes(job)
     away *= job.offload_share
     if "params" in job.offload:

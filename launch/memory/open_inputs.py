@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _
+from launch.memory.adapter_activations import keeps_quantised_inputs
 from launch.memory.planned_job import PlannedJob
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention", "autocast", "compiled_loss",
+    "replicas", "attention", "autocast", "compiled_loss", "meter", "quantised_inputs",
 )  # fmt: skip
-OF_TABLES = ("replicas",)  # a plan knows its cards
+OF_TABLES = ("replicas", "meter")  # a plan knows its cards, and that the vendor's tool is read
 USUAL_REPLICAS = 8
+METERS = ("allocated", "reserved", "smi")  # PlannedJob.meter
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def _size_buckets(job: PlannedJob) -> tuple[PlannedJob, ...]:
     if not job.sharding.startswith("zero"):
         return ()
     square = float(job.model.hidden**2)
-    sizes = replace(job.framework, bucket=2 * square, reduce=square, gathered=max(square, job.framework.gathered / 10))
+    f = job.framework
+    sizes = replace(f, bucket=2 * square, reduce=square, gathered=max(square, f.gathered / 10), prefetch=0.9 * square)
     return (replace(job, framework=sizes),)
 
 
@@ -94,6 +97,17 @@ def _compile_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, framework=replace(job.framework, loss=loss)),) if job.compiled and loss else ()
 
 
+def _change_meter(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    return tuple(replace(job, meter=name) for name in METERS)
+
+
+def _free_quantised_inputs(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """bitsandbytes from 0.43.2 on, whose products of frozen 4-bit matrices keep no input."""
+    if job.framework.pins_quantiser or not keeps_quantised_inputs(job):
+        return ()
+    return (replace(job, framework=replace(job.framework, quantised_inputs=False)),)
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -110,6 +124,8 @@ INPUTS = {
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
         OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _compile_loss),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
+        OpenInput("meter", _("meter of the reading"), "metric", _change_meter),
+        OpenInput("quantised_inputs", _("release of bitsandbytes"), "bitsandbytes>=0.43.2", _free_quantised_inputs),
     )
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import mark
-from launch.memory import GIB, meter, offloaded
+from launch.memory import GIB, meter, offloaded, sharding_buffers
 from launch.memory.planned_job import PlannedJob
 from launch.memory.stage_parts import StageParts, build_stage_parts
 from launch.memory.states import ModelStates
@@ -137,7 +137,7 @@ def forward_terms(p: StageParts) -> Terms:
     at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
     return find_larger(
         ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
-        ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept),
+        ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept, (mark("recomputed layer"), p.passing)),
         (*at_loss, (mark("previous step"), p.previous)),
         (*at_loss, (mark("logits and loss"), p.loss)),
     )
@@ -153,37 +153,45 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
     start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
-    flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.
+    flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.  FSDP1
+    prefetches the last block when the backward pass of the loss begins, and one unit with each unit: with adapters in
+    units of their own, the next block when only the first norm of a layer is left.
     ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
     """
     forward, now = states
     held = (
         (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned),
-        (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
     )
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
     at_start = p.buckets + p.flattened * (job.meter != "allocated")
     copies, moved = (mark("weight copies"), p.copies_backward), (mark("unit gradients"), p.moved)
-    start = (*state_terms(forward), *held, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
+    working = (mark("gathered layers"), p.gathered_layer)
+    start = (*state_terms(forward), *held, working, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
     first: tuple[ModelStates, Terms] = forward, without_layer(p)
-    last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept),)
+    last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept), ("checkpoints", p.layer_checkpoint))
     if job.sharding in ("zero1", "zero2"):
         unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)
         last = replace(now, gradients=forward.gradients + p.partition), (*unfinished, moved)
-    else:
-        first = first[0], (*first[1], moved)
+        moved = (moved[0], 0.0)
     reductions = (
         (*state_terms(kept), *held, (mark("communication buckets"), p.buckets + p.flattened), *activations, *moment)
         for kept, activations in ((first,) if p.accumulated else (first, last))
         for moment in (
-            (*layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
-            ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),),
+            (working, *layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
+            (
+                (mark("gathered layers"), p.gathered),
+                (mark("layer gradients"), p.first_norm),
+                (mark("unit gradients"), p.unit_gradients + p.flat_gradient),
+                moved,
+            ),
         )
     )
-    return find_larger(start, *reductions)
+    loss = (*held[:1], (mark("gathered layers"), p.gathered_first), (mark("logits and loss"), p.loss))
+    at_loss = ((*state_terms(forward), *loss, *p.kept),) if sharding_buffers.prefetches_units(job) else ()
+    return find_larger(start, *reductions, *at_loss)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

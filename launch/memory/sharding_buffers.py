@@ -16,12 +16,17 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     `units`: the unsharded blocks, if they are not those of the backward pass.  In the forward pass FSDP1 has one, as it
     does not prefetch there; FSDP2 holds the last gathered buffer until the next is copied out: three, then two.
 
-    ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  The root unit is embedding and
+    ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  Parameters that are fetched
+    together come in one buffer, from which each is copied; it stays until the last of them is used (DeepSpeed,
+    partition_parameters.py, AllGatherCoalescedHandle): 2 per entry of the bucket for prefetching, but not at the loss,
+    where all are in use.  The root unit is embedding and
     head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
     unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
     """
     if job.sharding == "zero3":
-        return C * min(holding.total, max(job.framework.gathered, float(job.model.largest_tensor)))
+        live = max(job.framework.gathered, float(job.model.largest_tensor))
+        fetched = 0.0 if units == 0.0 else min(live, job.framework.prefetch)
+        return C * (min(holding.total, live) + min(holding.total, fetched))
     if job.sharding == "fsdp" and job.layout.pp > 1 and job.framework.pipelined_shards:
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
@@ -31,6 +36,19 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
         )
         return min(C * holding.total, units) + accumulated_gradient_bytes(job, holding)
     return 0.0
+
+
+def prefetches_units(job: PlannedJob) -> bool:
+    """Whether it is the first FSDP, outside a pipeline, which prefetches one unit before the backward pass of another.
+
+    See torch/distributed/fsdp/_runtime_utils.py, _pre_backward_hook.
+    """
+    return job.sharding == "fsdp" and not job.framework.fully_shard and job.layout.pp == 1
+
+
+def has_adapter_units(job: PlannedJob) -> bool:
+    """Whether each factor of an adapter is a unit of the first FSDP, as by PEFT's policy (fsdp_auto_wrap_policy)."""
+    return prefetches_units(job) and not job.trains_all
 
 
 def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:

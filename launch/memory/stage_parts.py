@@ -43,8 +43,10 @@ class StageParts:
     unit_gradients: float = 0.0
     unreduced: float = 0.0
     layer_kept: float = 0.0
+    layer_checkpoint: float = 0.0
     flat_gradient: float = 0.0
     accumulated: float = 0.0
+    gathered_layer: float = 0.0
     gathered_first: float = 0.0
     gathered_last: float = 0.0
     gathered_loss: float = 0.0
@@ -59,6 +61,8 @@ class StageParts:
     flattened: float = 0.0
     unpacked_head: float = 0.0
     previous: float = 0.0
+    passing: float = 0.0
+    first_norm: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     x = job.layout
     wide = job.precision.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
-    last = stage == job.layout.pp - 1
+    last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
+    norm = activations.norm_activations(job, 1)
     ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
     mine = parameter_shares.split_layers(job.model.layers, x.pp)[stage]
     cast, again = (
@@ -202,16 +207,20 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         * job.tokens,
         loss=losses.loss_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
+        gathered_layer=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if own_units else None),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
         subgroup=sharding_buffers.subgroup_bytes(job, trained),
         unpacked=quantised.unpacked_matrix_bytes(job),
         unpacked_head=quantised.unpacked_head_bytes(job) if last else 0.0,
         previous=adapter_activations.previous_step_bytes(job, mine),
+        passing=activations.passing_bytes(job) * job.tokens * wide / x.tp * bool(again),
+        first_norm=(norm.gradient + norm.kept_bytes) * job.tokens * own_units,
         scratch=scratch,
         unit_gradients=sharding_buffers.unit_gradient_bytes(job, holding, block),
         unreduced=sharding_buffers.unreduced_bytes(job, holding, block),
         layer_kept=block_set.sets / max(1, mine - again) if job.sharding in ("fsdp", "zero3") else 0.0,
+        layer_checkpoint=block_set.checkpoints / max(1, again),
         flat_gradient=sharding_buffers.flat_gradient_bytes(job, block),
         accumulated=sharding_buffers.accumulated_gradient_bytes(job, holding) if job.sharding == "fsdp" else 0.0,
         gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if job.framework.fully_shard else 1.0),

@@ -40,8 +40,10 @@ HALF = ("fp16", "float16", "half")
 # Columns that settle an input of another name; the last has none: a switch does not name the kernel.
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
-    "replicas": ("cards", "dp"), "attention": (), "autocast": (), "compiled_loss": (),
+    "replicas": ("cards", "dp"), "attention": (), "autocast": (), "compiled_loss": (), "meter": ("metric",),
+    "quantised_inputs": (),
 }  # fmt: skip
+UNKNOWN = ("", "unspecified")  # cells that leave an input open
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -107,6 +109,7 @@ def size_buckets(f: Framework, row: Row) -> Framework:
     """
     sizes: dict[str, Any] = {
         "gathered": parse_number(row, "stage3_max_live_parameters", f.gathered),
+        "prefetch": parse_number(row, "stage3_prefetch_bucket_size", f.prefetch),
         "subgroup": parse_number(row, "sub_group_size", f.subgroup),
     }
     if bucket := parse_number(row, "reduce_bucket_size"):
@@ -269,7 +272,7 @@ def list_open_inputs(row: Row) -> frozenset[str]:
     return frozenset(
         name
         for name in open_inputs.NAMES
-        if not any((row.get(key) or "").strip() for key in COLUMNS_OF_INPUT.get(name, (name,)))
+        if all((row.get(key) or "").strip() in UNKNOWN for key in COLUMNS_OF_INPUT.get(name, (name,)))
     )
 
 

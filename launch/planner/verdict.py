@@ -57,10 +57,11 @@ class LaunchPlan:
     def interval(self) -> tuple[float, float]:
         """The need of tensors in bytes between which published readings lie, as many as `Residuals.inside` has.
 
-        With the needs for other values of inputs that were not given.
+        From the least to the largest need for other values of inputs that were not given.
         """
-        factors, need = intervals.find_residuals(self.job), self.deciding.total
-        return widen_bounds(self.job, factors.low * need, factors.high * need, find_peak)
+        factors = intervals.find_tensor_residuals(self.job)
+        low, high = find_range(self.job, self.deciding.total, find_peak)
+        return factors.low * low, factors.high * high
 
     @property
     def outside(self) -> tuple[tuple[str, float], ...]:
@@ -104,22 +105,19 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
 def reading_interval(plan: LaunchPlan) -> tuple[float, float]:
     """Return the interval of `LaunchPlan.reading_gib` in GiB, at most the card for what fits on it.
 
-    It holds the readings of published sources (launch/memory/intervals.py), and the predictions for other values of
-    inputs that were not given.
+    It holds the readings of published sources (launch/memory/intervals.py), for each value of the inputs that were not
+    given.
     """
     job, factors, reading = plan.job, intervals.find_residuals(plan.job), plan.reading_gib
-    low, high = widen_bounds(
-        job, reading * factors.low, reading * factors.high, lambda other: evaluate_job(other).reading_gib
-    )
+    least, most = find_range(job, reading, lambda other: evaluate_job(other).reading_gib)
+    low, high = factors.low * least, factors.high * most
     return low, min(high, job.memory_gib) if reading < job.memory_gib else high
 
 
-def widen_bounds(
-    job: PlannedJob, low: float, high: float, measure: Callable[[PlannedJob], float]
-) -> tuple[float, float]:
-    """Return the bounds with what is measured of the job for other values of inputs that were not given."""
+def find_range(job: PlannedJob, given: float, measure: Callable[[PlannedJob], float]) -> tuple[float, float]:
+    """Return the least and most of what is measured: `given` of the job, and of other values of its open inputs."""
     others = [measure(other) for _one, some in open_inputs.list_alternatives(job) for other in some]
-    return min([low, *others]), max([high, *others])
+    return min([given, *others]), max([given, *others])
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def find_limit(job: PlannedJob, need: float, high: float, usable: float) -> floa
     factor = intervals.find_limit_factor(job)
     if factor is None or high > usable:
         return None
-    limit = widen_bounds(job, need, max(high, factor * need), find_peak)[1]
+    limit = max(high, factor * find_range(job, need, find_peak)[1])
     return limit if limit <= usable else None
 
 

@@ -312,10 +312,19 @@ def _add_own_job(request: T) -> T:
     if request.is_described and not request.cards:
         values["cards"] = own.nodes * (own.cards or request.cards_per_node or 1)
     known = vars(request).keys()
-    values |= {name: value for name, value in own.plan.items() if name in known and name not in request.given}
+    read = {**(own.divided_plan if _sets_tensor_degree(request) else {}), **own.plan}
+    values |= {name: value for name, value in read.items() if name in known and name not in request.given}
     if not request.is_described or own.nodes == 1:
         values.pop("nodes")
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
+
+
+def _sets_tensor_degree(request: LayoutOptions) -> bool:
+    """Whether the command line has a tensor degree, or several to compare."""
+    from launch.planner import sweep
+
+    is_swept = isinstance(request, SweepOptions) and sweep.parse_axis(request.sweep)[0] == "tp"
+    return is_swept or "tp" in request.given
 
 
 def _add_recipe_job(request: T) -> T:

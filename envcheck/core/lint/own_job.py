@@ -103,11 +103,11 @@ class OwnJob:
     """A job of a file or a command; `words` are those of `envcheck train` that name it.
 
     `argv` is the command, which is never changed; its values are in `values`.  `plan` are the read values as options of
-    the planner, `lean` the smallest values of those that are assumed.  `model` is the planner's name of the model, or a
-    folder with its config.json, or its dimensions as fields of such a file; `method` the planner's name; both are "" if
-    unknown.  `cards` is None if all devices of
-    the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks for in PATH.
-    `no_training` is the reason why no training was found, empty if one was.
+    the planner, `divided_plan` what the framework does by default once a tensor degree is set, `lean` the smallest
+    values of those that are assumed.  `model` is the planner's name of the model, or a folder with its config.json, or
+    its dimensions as fields of such a file; `method` the planner's name; both are "" if unknown.  `cards` is None if
+    all devices of the machine are used.  `listed` are the devices that the job itself selects, `programs` what it looks
+    for in PATH.  `no_training` is the reason why no training was found, empty if one was.
     """
 
     name: str
@@ -122,6 +122,7 @@ class OwnJob:
     nodes: int = 1
     cards: int | None = 1
     plan: Mapping[str, str | int] = field(default_factory=dict)
+    divided_plan: Mapping[str, str | int] = field(default_factory=dict)
     lean: Mapping[str, str | int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()

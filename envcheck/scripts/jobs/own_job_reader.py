@@ -324,6 +324,7 @@ def _describe_job(
         nodes=launch.nodes,
         cards=launch.cards,
         plan=training_values.list_plan_options(reader, sharding, has_adapter),
+        divided_plan=training_values.list_divided_options(reader),
         lean=training_values.list_lean_options(reader, has_adapter),
         steps=_read_steps(table),
         arguments=_list_arguments(table),

@@ -352,17 +352,16 @@ def read_recompute(reader: ValueReader) -> str:
     return reader.add_default("recompute")
 
 
-def find_sequence_parallelism(reader: ValueReader) -> bool | None:
-    """Return whether tensor parallel ranks split the sequence; None if nothing decides it.
+def list_divided_options(reader: ValueReader) -> dict[str, str | int]:
+    """Return what tensor parallel ranks of the job do with the sequence, as an option of the planner.
 
     A default of the framework decides it for a tensor parallel job alone: of others it is no choice of the user.
     """
-    given = reader.table.is_enabled("sequence_parallel")
+    splits = reader.table.is_enabled("sequence_parallel")
     default = reader.kit.values.get("sequence_parallel")
-    degree = reader.find_number("tp")
-    if given is not None or default is None:
-        return given
-    return default == "true" if degree is not None and degree[0] > 1 else None
+    if splits is None and default is not None:
+        splits = default == "true"
+    return {} if splits is None else {"sequence_parallel": int(splits)}
 
 
 def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adapter: bool) -> dict[str, str | int]:
@@ -383,8 +382,9 @@ def list_plan_options(reader: ValueReader, sharding: ShardingValues, trains_adap
         found["sharding"] = sharding.stage
     if sharding.offload:
         found["offload"] = sharding.offload
-    if (splits := find_sequence_parallelism(reader)) is not None:
-        found["sequence_parallel"] = int(splits)
+    degree = reader.find_number("tp")
+    if reader.table.is_enabled("sequence_parallel") is not None or (degree is not None and degree[0] > 1):
+        found |= list_divided_options(reader)
     if reader.kit.planner == "megatron":
         found |= {v.name: v.value for v in reader.values if v.name == "precision" and v.value in ("fp16", "fp32")}
     optimizer = reader.table.read_text(*NAMES["optimizer"]).lower()

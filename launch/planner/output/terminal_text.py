@@ -77,7 +77,7 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
 def describe_interval(plan: LaunchPlan) -> Message:
     """Return the interval of the peak of tensors, and the share of published readings of left-out sources inside."""
     low, high = plan.interval
-    found = intervals.find_residuals(plan.job)
+    found = intervals.find_tensor_residuals(plan.job)
     return _(
         "{low:.1f} to {high:.1f} GiB of tensors: {share:.0f} % of {count} published readings lie within such bounds",
         low=low / GIB,
@@ -91,7 +91,7 @@ def describe_limit(plan: LaunchPlan) -> Message | None:
     """Return what the "up to" of the reason is, if it is above the interval; None otherwise."""
     if plan.limit is None or plan.limit <= plan.interval[1]:
         return None
-    found = intervals.find_residuals(plan.job)
+    found = intervals.find_tensor_residuals(plan.job)
     return _(
         "{limit:.1f} GiB: {share:.0f} % of {count} published readings lie below such a limit",
         limit=plan.limit / GIB,

@@ -10,21 +10,17 @@ a card: a norm its input, a rotation the angles, attention what a flash kernel n
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tests.launch.memory.count_ranks import RankLedger, print_phase
+from tests.launch.memory.storage_ledger import count_on_ranks
 
 
 def replace_cuda() -> None:
@@ -226,16 +222,6 @@ def run_step(model: Any, optimizer: Any, ledger: RankLedger, inputs: tuple[dict[
     ledger.end_phase("optimizer step")
 
 
-def main() -> None:
-    cases, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    replace_cuda()
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    found = [count_case(case, "--explain" in sys.argv) for case in cases]
-    (folder / f"{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    os._exit(0)  # gloo's threads may abort an interpreter that unwinds
-
-
 if __name__ == "__main__":
-    main()
+    replace_cuda()
+    count_on_ranks(count_case)

@@ -4,19 +4,16 @@
 
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
 {...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
-"offload": ["optimizer", "params"]}.
+"prefetch": entries, "units": whether adapters are FSDP units of their own, "offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +21,7 @@ import torch.distributed as dist
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.launch.memory.count_torch import add_adapters
-from tests.launch.memory.storage_ledger import StorageLedger
+from tests.launch.memory.storage_ledger import StorageLedger, count_on_ranks
 
 LOW, FULL = torch.bfloat16, torch.float32
 
@@ -177,21 +174,20 @@ class SecondFsdpTrainer(Trainer):
 
 
 class FirstFsdpTrainer(Trainer):
-    """FullyShardedDataParallel: fp32 shards, computes and reduces in bf16, as accelerate does."""
+    """FullyShardedDataParallel: shards in the type of the model, computes and reduces in bf16, as accelerate does.
+
+    `units`: adapters are units of their own, as PEFT's policy makes them, with flat parameters alone.
+    """
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
-        from functools import partial
-
         from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
-        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 
-        kind = type(find_layers(model)[0])
         wrapped = FullyShardedDataParallel(
             model,
-            auto_wrap_policy=partial(transformer_auto_wrap_policy, transformer_layer_cls={kind}),
+            auto_wrap_policy=choose_units(model, case["units"]),
             mixed_precision=MixedPrecision(LOW, LOW, LOW),
             device_id=torch.device("cpu"),
-            use_orig_params=True,
+            use_orig_params=not case["units"],
             limit_all_gathers=True,
         )
         super().__init__(wrapped, case)
@@ -215,6 +211,23 @@ class FirstFsdpTrainer(Trainer):
         return {**super().list_states(), "weights": [part._local_shard for part in self.list_flat_parameters()]}
 
 
+def choose_units(model: Any, adapters: bool) -> Any:
+    """Return FSDP's policy: a unit for each layer, and one for each factor of an adapter if `adapters`."""
+    from functools import partial
+
+    from torch.distributed.fsdp.wrap import _or_policy, lambda_auto_wrap_policy, transformer_auto_wrap_policy
+
+    layers = partial(transformer_auto_wrap_policy, transformer_layer_cls={type(find_layers(model)[0])})
+    if not adapters:
+        return layers
+
+    def is_factor(module: Any) -> bool:  # peft/utils/other.py, fsdp_auto_wrap_policy
+        weight = getattr(module, "weight", None)
+        return not list(module.children()) and weight is not None and weight.requires_grad
+
+    return partial(_or_policy, policies=[partial(lambda_auto_wrap_policy, lambda_fn=is_factor), layers])
+
+
 class ZeroTrainer(Trainer):
     """DeepSpeed in bf16, with small buckets; its optimizer is torch's AdamW, which steps on the host if offloaded."""
 
@@ -222,7 +235,8 @@ class ZeroTrainer(Trainer):
         stage, bucket = int(case["kind"][4]), case["bucket"]
         zero: dict[str, Any] = {
             "stage": stage, "reduce_bucket_size": bucket, "allgather_bucket_size": bucket, "overlap_comm": True,
-            "contiguous_gradients": True, "stage3_prefetch_bucket_size": bucket, "sub_group_size": case["subgroup"],
+            "contiguous_gradients": True, "stage3_prefetch_bucket_size": case["prefetch"],
+            "sub_group_size": case["subgroup"],
             "stage3_max_live_parameters": case["live"], "stage3_max_reuse_distance": case["live"],
             "stage3_param_persistence_threshold": 0,
         }  # fmt: skip
@@ -410,15 +424,5 @@ def print_phase(ledger: RankLedger, name: str, phase: dict[str, Any], owner: dic
     print(f"   {totals}", file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    cases, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    found = [count_case(case, "--explain" in sys.argv) for case in cases]
-    (folder / f"{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    os._exit(0)  # gloo's threads may abort an interpreter that unwinds
-
-
 if __name__ == "__main__":
-    main()
+    count_on_ranks(count_case)

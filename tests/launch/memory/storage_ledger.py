@@ -6,11 +6,16 @@ saves, that change their size, or that a framework holds.
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -106,3 +111,17 @@ def multiply_in_fp32(func: Any, args: Any) -> torch.Tensor:
         return result
     result = func(*(each.float() if isinstance(each, torch.Tensor) else each for each in args))
     return result.to(torch.bfloat16)
+
+
+def count_on_ranks(count_case: Callable[[dict[str, Any], bool], dict[str, Any]]) -> None:
+    """Count the cases of a file on this rank, and write what was found to RANK.json in a folder.
+
+    The command line has the file, the folder, and perhaps --explain, which prints the storages at each peak.
+    """
+    cases, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    found = [count_case(case, "--explain" in sys.argv) for case in cases]
+    (folder / f"{dist.get_rank()}.json").write_text(json.dumps(found))
+    dist.barrier()
+    os._exit(0)  # gloo's threads may abort an interpreter that unwinds

@@ -33,10 +33,13 @@ LLAMA = {
 PLAIN = {
     "type": "llama", "config": LLAMA, "batch": 1, "tokens": 128, "recompute": False, "accumulate": 1, "ranks": 2,
     "bucket": 1_000_000, "subgroup": 10**9, "live": 1_000_000, "weight": 2, "offload": [],
-    "rank": 0, "targets": "all-linear",
+    "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False,
 }  # fmt: skip
 # FSDP2 as torchtitan configures it, with the modules of transformers and torch's foreach AdamW.
 FULLY_SHARD = replace(frameworks.load_frameworks()["torchtitan"], kernels=GENERIC.kernels, step=GENERIC.step)
+
+# transformers 5 recomputes inside the unit of FSDP, not around it as transformers 4 did.
+INSIDE = replace(GENERIC, watches_inputs=False)
 
 CASES: dict[str, dict[str, Any]] = {
     "ddp": {},
@@ -61,11 +64,18 @@ CASES: dict[str, dict[str, Any]] = {
     "ddp, fp32 weights, recomputed": {"weight": 4, "recompute": True},
     "ddp, lora": {"rank": 8},
     "ddp, lora, recomputed": {"rank": 8, "recompute": True},
+    "fsdp1, lora, own units": {"weight": 4, "rank": 8, "units": True},
+    "fsdp1, lora, own units, recomputed": {"weight": 4, "rank": 8, "units": True, "recompute": True},
+    "fsdp1, lora, own units, 16-bit base": {"rank": 8, "units": True},
+    "fsdp1, lora, own units, 16-bit base, recomputed": {"rank": 8, "units": True, "recompute": True},
     "fsdp2, lora": {"weight": 4, "rank": 8},
     "zero2, lora": {"rank": 8},
     "zero2, lora, recomputed": {"rank": 8, "recompute": True},
     "zero3, lora": {"rank": 8},
+    "zero3, lora, recomputed": {"rank": 8, "recompute": True},
+    "zero3, lora, recomputed, more fetched": {"rank": 8, "recompute": True, "prefetch": 200_000},
     "zero1, optimizer on the host": {"offload": ["optimizer"]},
+    "zero1, optimizer on the host, two micro batches": {"offload": ["optimizer"], "accumulate": 2},
     "zero2, optimizer on the host": {"offload": ["optimizer"]},
     "zero2, optimizer on the host, two micro batches": {"offload": ["optimizer"], "accumulate": 2},
     "zero2, lora, optimizer on the host": {"rank": 8, "offload": ["optimizer"]},
@@ -85,7 +95,7 @@ REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "ze
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
 # Adapters are made whole and sharded with the optimizer; offloaded parameters leave the card then.
-SHARDED_LATER = ("zero3, lora", "zero3, all on the host")
+SHARDED_LATER = [name for name in CASES if name.startswith("zero3, lora")] + ["zero3, all on the host"]
 
 
 def mark_cases(names: Iterable[str]) -> list[Any]:
@@ -155,11 +165,18 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
     kind, bucket = case["kind"], case["bucket"]
     config = {**case["config"], "model_type": case["type"], "architectures": ["LlamaForCausalLM"]}
     zero = kind.startswith("zero")
-    sized = replace(GENERIC, reduce=2 * bucket, bucket=2 * bucket, subgroup=case["subgroup"], gathered=case["live"])
+    sized = replace(
+        GENERIC,
+        reduce=2 * bucket,
+        bucket=2 * bucket,
+        subgroup=case["subgroup"],
+        gathered=case["live"],
+        prefetch=case["prefetch"],
+    )
     lean, wide = Precision(2, 2, 0, 4), Precision(4, 4, 0, 8)
     return PlannedJob(
         model=model_config.parse_model(config, "counted", "config.json"),
-        framework=sized if zero else FULLY_SHARD if kind == "fsdp2" else GENERIC,
+        framework=sized if zero else FULLY_SHARD if kind == "fsdp2" else INSIDE,
         device=A100, memory_gib=80, layout=ParallelLayout(cards=case["ranks"]),
         precision=Precision() if zero else wide if case["weight"] == 4 else lean,
         sharding={"ddp": "none", "fsdp1": "fsdp", "fsdp2": "fsdp"}.get(kind, kind),

@@ -12,6 +12,10 @@ from envcheck.cli import main
 from envcheck.core.errors import UndeterminedError
 
 LORA = ("--model", "21b", "--method", "lora")
+MEGATRON = (
+    "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu "
+    "--ffn-hidden-size 11008 --seq-length 4096 --micro-batch-size 1 --vocab-size 32000 --bf16"
+)
 
 
 def find_finding(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -127,6 +131,31 @@ def test_an_own_job_without_cards_is_shown(run_on: Any, tmp_path: Path) -> None:
 
     assert isinstance(result.exception, UndeterminedError)
     assert result.stdout.startswith("job: ") and "Qwen/Qwen2.5-7B-Instruct" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        (("--tp", "4"), "--no-sequence-parallel"),
+        (("--tp", "4", "--sequence-parallel"), ""),
+        (("--sweep", "tp=4"), "--no-sequence-parallel"),
+    ],
+)
+def test_a_tensor_degree_for_an_own_job(run_on: Any, tmp_path: Path, given: tuple[str, ...], same: str) -> None:
+    """A degree that is typed leaves the sequence as Megatron-LM does without its option, unless that is typed, too."""
+    job = tmp_path / "run.sh"
+    job.write_text(f"#!/bin/bash\n{MEGATRON}\n")
+    words = ("plan", str(job), "--device", "nvidia", "--cards", "8", "--json")
+    splitting, whole = (
+        json.loads(run_on("cpu", *words, "--tp", "4", option).stdout)["need_bytes"]["expected"]
+        for option in ("--sequence-parallel", "--no-sequence-parallel")
+    )
+
+    found = json.loads(run_on("cpu", *words, *given).stdout)
+
+    need = found["points"][0]["need_bytes"] if "--sweep" in given else found["need_bytes"]["expected"]
+    assert splitting < whole
+    assert need == (whole if same else splitting)
 
 
 def test_an_undetermined_start(on_machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
