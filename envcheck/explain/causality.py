@@ -178,6 +178,7 @@ _UNNAMED = {
     "source": _("see the traceback"),
     "step": _("see the line"),
     "symbol": _("the symbol"),
+    "target": _("the target"),
     "text": _("the text"),
     "type": _("an exception"),
     "types": _("the types"),
