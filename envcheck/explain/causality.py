@@ -227,7 +227,10 @@ def _is_consequence(one: _RankedDiagnosis, others: Iterable[_RankedDiagnosis]) -
     if one.diagnosis.kind == "warning":
         return False
     return any(
-        other is not one and other.diagnosis.kind != "warning" and _can_follow(one.entry, other.entry)
+        other is not one
+        and other.diagnosis.kind != "warning"
+        and _can_follow(one.entry, other.entry)
+        and _may_be_linked(one, other)
         for other in others
     )
 
@@ -236,11 +239,17 @@ def _can_follow(entry: CatalogueEntry, other: CatalogueEntry) -> bool:
     return other.name in entry.follows or other.area in entry.follows
 
 
+def _may_be_linked(one: _RankedDiagnosis, other: _RankedDiagnosis) -> bool:
+    """Return whether no line of the two is known to be about another pod than those of the other."""
+    mine, others = ({line.about for line in of.diagnosis.evidence} - {""} for of in (one, other))
+    return not mine or not others or bool(mine & others)
+
+
 def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]:
     """Link each diagnosis with the earlier one of which it is, or may be, a consequence."""
     told: list[Diagnosis] = []
     for at, one in enumerate(ordered):
-        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning"]
+        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning" and _may_be_linked(one, o)]
         cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
         if not cause and one.diagnosis.kind in ("symptom", "summary"):
             cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")

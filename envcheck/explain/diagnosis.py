@@ -51,7 +51,8 @@ class CatalogueEntry:
 class Evidence:
     """A line of the log, without secrets; `time` is comparable between lines, None if the line has none.
 
-    `ours` is the part at its end that is ours, not the log's: the meaning of a bare code.
+    `ours` is the part at its end that is ours, not the log's: the meaning of a bare code.  `about` is the pod or other
+    object of Kubernetes that it is about, "" where the log has none.
     """
 
     file: str
@@ -59,6 +60,7 @@ class Evidence:
     text: str
     time: float | None = None
     ours: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,38 @@ def test_values_of_the_lines_around(text: str, name: str, values: dict[str, str]
     assert values.items() <= dict(found.named).items()
 
 
+TWO_PODS = f"""Name:         puller-0
+Status:       Pending
+{EVENTS}  Warning  Failed  2m  kubelet  Error: ImagePullBackOff
+
+Name:         trainer-0
+Status:       Running
+Containers:
+  worker:
+    Last State:     Terminated
+      Reason:       OOMKilled
+{EVENTS}  Warning  BackOff  2m  kubelet  Back-off restarting failed container worker in pod trainer-0_a(1)
+"""
+
+
+def test_pods_are_not_chained() -> None:
+    """What one pod reports follows from a cause of the same pod only."""
+    causes = {one.name: one.caused_by for one in explain_text(TWO_PODS).diagnoses}
+
+    assert causes["kubernetes.restarts"] == "kubernetes.memory_limit"
+    assert causes["container.pull"] == ""
+
+
+def test_events_of_several_pods() -> None:
+    """In a list of events, each line names its pod."""
+    log = (
+        '1m  Warning  Failed   pod/a-0  Error: secret "hub" not found\n'
+        "1m  Warning  BackOff  pod/b-0  Back-off restarting failed container w in pod b-0_x(1)\n"
+    )
+
+    assert [one.caused_by for one in explain_text(log).diagnoses] == ["", ""]
+
+
 def test_commands_are_for_this_log() -> None:
     """The commands have the node of the line."""
     assert "ssh n3 " in " ".join(explain_text(STEP).diagnoses[0].commands)
