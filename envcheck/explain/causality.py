@@ -170,6 +170,7 @@ _UNNAMED = {
     "place": _("the last frame of the traceback"),
     "rank": _("see the line"),
     "reason": _("see the line"),
+    "program": _("the program"),
     "registry": _("the registry"),
     "remedy": _("see the line"),
     "requirement": _("the release that the model's page names"),
