@@ -111,7 +111,7 @@ def _collect_tables() -> Iterator[FoundPattern]:
     from envcheck.explain import catalogue
 
     for entry in catalogue.load_entries():
-        for each in (*entry.match, entry.needs, entry.unless):
+        for each in (*entry.match, *entry.around, entry.needs, entry.unless):
             if each is not None:
                 yield FoundPattern(f"explain {entry.name}", each.pattern, each.flags, ("search",))
     for name in PACKAGES:

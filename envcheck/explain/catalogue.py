@@ -19,6 +19,8 @@ from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
 FORMS = Path(__file__).parent / "exceptions" / "forms.toml"
+COMPONENTS = Path(__file__).parent / "components" / "messages.toml"
+NOT_OF_LINES = {FORMS.parent.name, COMPONENTS.parent.name}
 # A pattern that begins with @ is a number used as a code: `error code is 507033`, not `step 507033`.
 _AS_CODE = r"(?:code|error|err|ret|result|status|failed)\b[^\d\n]{0,24}?(?<![\d.])(?:"
 # Unbounded repetition, after escapes and character sets are removed.
@@ -67,6 +69,7 @@ class _EntryTable:
     match: tuple[LinePattern, ...] = ()
     needs: LinePattern | None = None
     unless: LinePattern | None = None
+    around: tuple[LinePattern, ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()
@@ -80,7 +83,8 @@ class _EntryTable:
 def load_entries() -> tuple[CatalogueEntry, ...]:
     """Return all entries, ordered by area name, within an area as in its file."""
     areas = sorted([*_read_common_areas(), *_read_vendor_areas()], key=lambda area: area[0])
-    found = [*(parse_entry(raw, area) for area, listed in areas for raw in listed), *load_forms()]
+    lines = (parse_entry(raw, area) for area, listed in areas for raw in listed)
+    found = [*lines, *load_forms(), *load_component_messages()]
     found.sort(key=lambda entry: entry.area)
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -94,9 +98,15 @@ def load_forms() -> tuple[CatalogueEntry, ...]:
     return tuple(parse_entry(raw, FORMS.parent.name) for raw in load_own_table(FORMS)["entry"])
 
 
+@functools.cache
+def load_component_messages() -> tuple[CatalogueEntry, ...]:
+    """Return the entries of messages by the component that wrote them: they quote a line that no other entry knows."""
+    return tuple(parse_entry(raw, COMPONENTS.parent.name) for raw in load_own_table(COMPONENTS)["entry"])
+
+
 def load_line_entries() -> tuple[CatalogueEntry, ...]:
     """Return the entries that match lines."""
-    return tuple(entry for entry in load_entries() if entry.area != FORMS.parent.name)
+    return tuple(entry for entry in load_entries() if entry.area not in NOT_OF_LINES)
 
 
 def _read_common_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -129,11 +129,13 @@ def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
 _WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>\)|）)?")
 # Text in place of a value that the line does not have.
 _UNNAMED = {
+    "address": _("the address in the line"),
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),
     "codename": "",
     "device": _("the device"),
+    "component": _("a program"),
     "end": _("a later version"),
     "function": _("the function"),
     "fits": "FITS",
@@ -141,8 +143,11 @@ _UNNAMED = {
     "held": "",
     "hint": "",
     "host": _("the host"),
+    "image": _("the image"),
+    "job": _("the job"),
     "key": _("the key"),
     "kernel": _("the kernel"),
+    "kind": _("the object"),
     "library": _("the library"),
     "limit": _("its limit"),
     "meaning": _("see the adjacent text"),
@@ -155,20 +160,32 @@ _UNNAMED = {
     "package": _("the package"),
     "part": _("the part"),
     "names": _("what the message names"),
+    "namespace": _("the namespace"),
     "owner": _("the object"),
     "path": _("the path"),
     "pip": _("the package"),
     "peer": _("the peer"),
     "pid": _("see the line"),
+    "port": _("the port"),
+    "pod": _("the pod"),
     "place": _("the last frame of the traceback"),
+    "rank": _("see the line"),
+    "reason": _("see the line"),
+    "program": _("the program"),
+    "registry": _("the registry"),
     "remedy": _("see the line"),
     "requirement": _("the release that the model's page names"),
     "resource": _("the resource"),
+    "size": _("many"),
     "source": _("see the traceback"),
+    "step": _("see the line"),
     "symbol": _("the symbol"),
+    "target": _("the target"),
     "text": _("the text"),
     "type": _("an exception"),
     "types": _("the types"),
+    "url": _("the address in the line"),
+    "value": _("see the line"),
     "version": _("the version"),
     "what": _("the reason in the line"),
 }
@@ -212,7 +229,10 @@ def _is_consequence(one: _RankedDiagnosis, others: Iterable[_RankedDiagnosis]) -
     if one.diagnosis.kind == "warning":
         return False
     return any(
-        other is not one and other.diagnosis.kind != "warning" and _can_follow(one.entry, other.entry)
+        other is not one
+        and other.diagnosis.kind != "warning"
+        and _can_follow(one.entry, other.entry)
+        and _may_be_linked(one, other)
         for other in others
     )
 
@@ -221,11 +241,17 @@ def _can_follow(entry: CatalogueEntry, other: CatalogueEntry) -> bool:
     return other.name in entry.follows or other.area in entry.follows
 
 
+def _may_be_linked(one: _RankedDiagnosis, other: _RankedDiagnosis) -> bool:
+    """Return whether no line of the two is known to be about another pod than those of the other."""
+    mine, others = ({line.about for line in of.diagnosis.evidence} - {""} for of in (one, other))
+    return not mine or not others or bool(mine & others)
+
+
 def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]:
     """Link each diagnosis with the earlier one of which it is, or may be, a consequence."""
     told: list[Diagnosis] = []
     for at, one in enumerate(ordered):
-        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning"]
+        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning" and _may_be_linked(one, o)]
         cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
         if not cause and one.diagnosis.kind in ("symptom", "summary"):
             cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")

@@ -24,7 +24,7 @@ class CatalogueEntry:
     `infrastructure`: a card, link, node or the host's memory failed, not the job; the job may be started again.
 
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
-    surrounding lines; `unless` must not match in the line.
+    surrounding lines; `unless` must not match in the line.  `around` takes more values from the surrounding lines.
     """
 
     name: str
@@ -37,6 +37,7 @@ class CatalogueEntry:
     match: tuple[re.Pattern[str], ...]
     needs: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
+    around: tuple[re.Pattern[str], ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()
@@ -50,7 +51,8 @@ class CatalogueEntry:
 class Evidence:
     """A line of the log, without secrets; `time` is comparable between lines, None if the line has none.
 
-    `ours` is the part at its end that is ours, not the log's: the meaning of a bare code.
+    `ours` is the part at its end that is ours, not the log's: the meaning of a bare code.  `about` is the pod or other
+    object of Kubernetes that it is about, "" where the log has none.
     """
 
     file: str
@@ -58,6 +60,7 @@ class Evidence:
     text: str
     time: float | None = None
     ours: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)

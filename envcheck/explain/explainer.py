@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envcheck.core.messages import _
 from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
+from envcheck.explain.components.component_messages import choose_message
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions.notices import is_general, is_only_code
@@ -22,6 +23,10 @@ from envcheck.explain.scan import scan_blocks
 
 LOUD = ("cause", "symptom")
 REPORT_LINES = 8  # of a library after the exception that has its number
+EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
+LAST_LINES = 12  # of a log, in which it says what it waits for
+# Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
+WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits"}
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -107,10 +112,13 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
     """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
     ends = _find_ends(scans)
     told = _diagnose_scans(scans, ends)
+    judged = settled or _judge_verdict(scans, ends)
+    if judged not in ("finished", "running"):
+        told = _add_last_resort(scans, told)
     raised = _choose_exception(scans, told, ends)
     known = any(diagnosis.kind != "warning" for diagnosis in told) or bool(told and not is_log)
     first = find_first_failure(ends)
-    verdict = settled or _judge_verdict(scans, ends) if is_log else "explained" if told else "unknown"
+    verdict = judged if is_log else "explained" if told else "unknown"
     quiet = known or verdict in ("finished", "running")
     return ExplainReport(
         diagnoses=told,
@@ -150,6 +158,29 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
         return _put_first(_explain_text(raised) or explain_exception(raised), told)
     return _move_to_front(told, end)
+
+
+def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses; if none may be a cause, first what the log waits for at its end, or a quoted line.
+
+    A line is quoted of what a program around the training refused or missed.
+    """
+    if any(one.kind in LOUD for one in told):
+        return told
+    ends = {name for scan in scans for name, hit in scan.hits.items() if hit.last > scan.read - LAST_LINES}
+    if waits := next((one for one in told if one.name in WAITING and one.name in ends), None):
+        return (replace(waits, kind="symptom"), *(one for one in told if one is not waits))
+    quoted = _quote_refusal(scans)
+    return _put_first(quoted, told) if quoted else told
+
+
+def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
+    """Return the diagnosis of a line that no entry knows and in which a program names what it refused or missed."""
+    odd = [line for scan in scans for line in sorted(scan.odd, key=lambda line: line.line) if line.line >= scan.trains]
+    entries = {entry.name: entry for entry in catalogue.load_component_messages()}
+    formats = [(name, entry.match) for name, entry in entries.items()]
+    chosen = choose_message([line.text for line in odd], formats, EVENTS)
+    return causality.make_diagnosis(entries[chosen.name], chosen.values, (odd[chosen.at],), 1) if chosen else None
 
 
 def _explain_text(raised: RaisedException) -> Diagnosis | None:

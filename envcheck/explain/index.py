@@ -24,18 +24,25 @@ _TOLD = re.compile(
 )
 _NONE = re.compile(
     r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"
-    r"(?:0|none)(?![.\w])|\b(?:no|zero|0) (?:errors|failures|timeouts|exceptions|mismatch(?:es)?|failed)\b"
+    r"(?:0|none)(?![.\w])|(?<![\w.])(?:no|zero|0) (?:errors|failures|timeouts|exceptions|mismatch(?:es)?|failed)\b"
     r"|\berror[ _]count ?[:=] ?0(?![.\w])|\b(?:retrying|will retry|will try again)\b(?! failed)",
     re.IGNORECASE,
 )
 
 
 # Messages of launchers and trainers at INFO level that matter nevertheless.
-MATCHED_IN_INFO_LINES = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker", "launcher.paddle_waits"}
+MATCHED_IN_INFO_LINES = {
+    "training.nan",
+    "launcher.paddle_worker",
+    "launcher.deepspeed_worker",
+    "launcher.paddle_waits",
+    "ray.rollout_waits",
+}
 
 
 TRACEBACK = "traceback (most recent call last)"
 LONG = 2048  # bytes
+FIRST = 200  # characters by which a line is found among its surroundings
 _WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
 
@@ -91,8 +98,13 @@ class EntryIndex:
         if may_match(_TOLD, low) and _TOLD.match(text):
             near = {name: entry for name, entry in near.items() if name in MATCHED_IN_INFO_LINES}
         found = [(entry, _match_entry(entry, text, low, around)) for entry in near.values()]
-        if any(groups is not None for _, groups in found) and not (may_match(_NONE, low) and _NONE.search(text)):
-            yield from ((entry, groups) for entry, groups in found if groups is not None)
+        if any(groups is not None for _, groups in found):
+            is_none = may_match(_NONE, low) and _NONE.search(text)
+            yield from (
+                (entry, groups)
+                for entry, groups in found
+                if groups is not None and not (is_none and entry.name not in MATCHED_IN_INFO_LINES)
+            )
 
     def compute_traits(self, line: bytes) -> tuple[object, ...]:
         """For an ASCII line without figures: which words of `near` it contains, and whose `unless` matches."""
@@ -131,4 +143,17 @@ def _match_entry(entry: CatalogueEntry, text: str, low: str, around: Callable[[]
         return None
     if entry.needs and not entry.needs.search(around()):
         return None
-    return {name: said for name, said in found.groupdict().items() if said}
+    return _read_surroundings(entry, text, around) | {name: said for name, said in found.groupdict().items() if said}
+
+
+def _read_surroundings(entry: CatalogueEntry, text: str, around: Callable[[], str]) -> dict[str, str]:
+    """Return the values that the entry takes from the lines around this one, of each pattern's places the nearest."""
+    if not entry.around:
+        return {}
+    lines = around()
+    here = lines.find(text[:FIRST])
+    values: dict[str, str] = {}
+    for pattern in entry.around:
+        near = min(pattern.finditer(lines), key=lambda found: abs(found.start() - here), default=None)
+        values |= {name: said for name, said in (near.groupdict() if near else {}).items() if said}
+    return values

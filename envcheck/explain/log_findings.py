@@ -22,6 +22,7 @@ from envcheck.explain.exceptions.headless import read_headless
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
+from envcheck.explain.processes import pods
 from envcheck.explain.processes.progress import ProgressMarks
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -84,6 +85,7 @@ class LogFindings:
     hits: dict[str, EntryHits] = field(default_factory=dict)
     raised: list[RaisedException] = field(default_factory=list)  # of each rank the first, and the last of each sort
     progress: ProgressMarks = field(default_factory=ProgressMarks)
+    sections: list[pods.Section] = field(default_factory=list)  # of objects of Kubernetes
     odd_first: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # by kind: number, and alarming line
     odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     odd_seen: Counter[bytes] = field(default_factory=Counter)
@@ -103,6 +105,9 @@ class LogFindings:
         if len(self.raised) < EXCEPTIONS:
             self.raised.append(raised)
 
+    def add_sections(self, some: list[pods.Section]) -> None:
+        self.sections += some[: pods.MOST - len(self.sections)]
+
     def finish_log(self) -> LogFindings:
         """Complete the findings of a log that was read to its end."""
         odd = dict(self.odd_first)
@@ -120,6 +125,7 @@ class LogFindings:
         self.trains = max(self.trains, self.progress.find_survived(), self.progress.end)
         self.odd_first, self.end = {}, b""
         self.odd_last.clear()
+        _fill_objects(self)
         return _fill_missing_times(self)
 
     def _guess_exceptions(self) -> None:
@@ -188,6 +194,7 @@ def _append_piece(a: LogFindings, b: LogFindings) -> LogFindings:
     for raised in b.raised:
         a.add_exception(replace(_shift_line(a, raised), end=raised.end + a.lines, last=raised.last + a.lines))
     a.progress.append_part(b.progress, a.lines)
+    a.add_sections([(number + a.lines, name) for number, name in b.sections])
     for of, (number, line) in b.odd_first.items():
         if len(a.odd_first) < ODD:
             a.odd_first.setdefault(of, (number + a.lines, line))
@@ -209,6 +216,15 @@ def _read_last_lines(found: LogFindings) -> list[Evidence]:
     first = found.lines + 1 - (len(lines) - 1)
     said = [(max(1, first + at), line) for at, line in enumerate(lines) if line.strip()]
     return [Evidence(found.name, number, sanitize_line(line[:WIDTH])) for number, line in said[-LAST:]]
+
+
+def _fill_objects(found: LogFindings) -> None:
+    """Note of which object of Kubernetes each line is."""
+    for hit in found.hits.values():
+        hit.shown = [
+            replace(one, line=replace(one.line, about=pods.find_object(one.line.text, one.line.line, found.sections)))
+            for one in hit.shown
+        ]
 
 
 def _fill_missing_times(found: LogFindings) -> LogFindings:

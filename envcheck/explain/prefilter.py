@@ -38,7 +38,8 @@ WORDS = (
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
     "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
-    "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint",
+    "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint", "preempt",
+    "as root", "evict", "pressure", "n''t",
     "no solution", "same columns",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.

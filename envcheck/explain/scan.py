@@ -16,6 +16,7 @@ from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, Entry
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
+from envcheck.explain.processes.pods import list_sections
 from envcheck.explain.processes.printed_data import SampleReader
 from envcheck.explain.processes.progress import feed_progress
 from envcheck.explain.processes.rank_names import find_prefix_rank
@@ -91,6 +92,7 @@ class LogScanner:
         self._dull |= dull
         found = self.found
         feed_progress(found.progress, block, found.lines)
+        found.add_sections(list_sections(block, found.lines))
         if self._readers or not distinct.isdisjoint(self._hot):
             self._look_at_lines(block.split(b"\n"), keys)
         found.size += len(block)

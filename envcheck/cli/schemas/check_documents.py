@@ -177,7 +177,7 @@ class SnapshotDocument(Keys, like=NumberedDocument):
     answers: dict[str, SnapshotAnswer] = key("Answers of the machine by question, such as `run npu-smi info`.")
 
 
-class LogLine(Keys, like=Evidence, without=("time", "ours")):
+class LogLine(Keys, like=Evidence, without=("time", "ours", "about")):
     """A line of a log."""
 
 

@@ -211,6 +211,7 @@ class RunWorker(Keys):
 class RunEvidence(Keys, like=LogLine):
     time: float | None = key("Time of the line, seconds since the epoch; null if it has none.")
     ours: str = key("The end of the line that envcheck added to explain a code; empty for none.")
+    about: str = key("The pod or other Kubernetes object that the line is about; empty for none.")
 
 
 class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy",)):

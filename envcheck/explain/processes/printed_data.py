@@ -9,9 +9,10 @@ LOOK_BACK = 400  # lines
 WIDTH = 400  # bytes of a line that are looked at
 # Of a table's column, whose name may be one of the captions: `answer: string`.
 _COLUMN_TYPE = rb"(?:string|u?int\d{1,2}|double|float|halffloat|bool|null|binary|list<|struct<|timestamp)"
-# Captions of LLaMA-Factory, ms-swift, Megatron-SWIFT, PaddleFormers, OpenRLHF, verl and axolotl.
+# Captions of LLaMA-Factory, ms-swift, Megatron-SWIFT, PaddleFormers, OpenRLHF, verl and axolotl.  kubectl describe has
+# labels of another kind: `Labels:    app=trainer`.
 _STARTS = re.compile(
-    rb"^\s{0,8}(?:\[INFO:swift\] )?"
+    rb"^(?!\s{0,8}Labels: {1,40}(?:[\w./-]{1,160}=|<none>))\s{0,8}(?:\[INFO:swift\] )?"
     rb"(?:\[(?:INPUT|LABELS|CHOSEN_INPUT|REJECTED_INPUT|prompt|response|ground_truth)\](?:\s|$)"
     rb"|(?:(?:chosen_|rejected_)?inputs|labels|chosen|rejected|prompts?|response|question|answer|src|tgt|source|target"
     rb"|(?:training|eval|sample|data) example)\s{0,3}(?::(?!\s(?:large_)?" + _COLUMN_TYPE + rb")(?:\s|$)|$))",

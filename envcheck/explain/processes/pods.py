@@ -1,0 +1,38 @@
+"""Which object of Kubernetes lines are about: sections of `kubectl describe`, and objects in lists of events; pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+MOST = 2000  # sections of one log
+LAST = chr(0x10FFFF)  # sorts after every name
+_WORD = b"Name:"
+_HEAD = re.compile(rb"^Name: {1,40}([\w.-]{1,200})[ \r]{0,4}$", re.MULTILINE)
+_OBJECT = re.compile(
+    r"\b(?:pod|job|pytorchjob|mpijob|rayjob|workload|podgroup)s?/([\w.-]{1,200})|\bin pod ([\w.-]{1,200})_"
+)
+
+Section = tuple[int, str]  # its first line, and the name of its object
+
+
+def list_sections(block: bytes, lines: int) -> list[Section]:
+    """Return the sections that begin in a block that follows `lines` lines."""
+    if _WORD not in block:
+        return []
+    found: list[Section] = []
+    number, start = lines + 1, 0
+    for head in _HEAD.finditer(block):
+        number += block.count(b"\n", start, head.start())
+        start = head.start()
+        found.append((number, head[1].decode()))
+    return found[:MOST]
+
+
+def find_object(text: str, line: int, sections: Sequence[Section]) -> str:
+    """Return the object of a line: one that it names, otherwise that of its section; "" for none."""
+    if named := _OBJECT.search(text):
+        return named[1] or named[2]
+    at = bisect_right(sections, (line, LAST))
+    return sections[at - 1][1] if at else ""
