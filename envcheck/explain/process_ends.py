@@ -11,6 +11,7 @@ from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
+from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
 SIGNAL = "SIG"
@@ -23,8 +24,11 @@ class _KnownLine:
 
 
 def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[ProcessEnd, ...]:
-    """Return how each process ended, in the order of the logs: one for each log, or for each rank within one."""
-    return tuple(end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries))
+    """Return how each process ended, in the order of the logs, by its own log and by what its launcher reports."""
+    ends = join_streams([end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries)])
+    for scan in scans:
+        ends = apply_reports(ends, scan.name, scan.reported)
+    return tuple(leave_out_others(ends))
 
 
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
@@ -72,7 +76,7 @@ def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> Catal
 def _list_ends_of_log(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
     ranks = sorted({one.rank for one in scan.raised if one.rank is not None})
-    if len(ranks) < 2:
+    if len({*ranks, *(one.rank for one in scan.reported)} if ranks else ()) < 2:
         yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
         return
     for rank in ranks:
