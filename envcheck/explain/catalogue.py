@@ -67,6 +67,7 @@ class _EntryTable:
     match: tuple[LinePattern, ...] = ()
     needs: LinePattern | None = None
     unless: LinePattern | None = None
+    context: LinePattern | None = None
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()

@@ -80,7 +80,7 @@ def make_diagnosis(
         named["code"] = name
     if code := codes.explain_code(_label_code(entry, named["code"]), entry.area) if "code" in named else None:
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
-        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
+        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare, "advice": code.advice}
 
     if "model" in named and (change := api_changes.find_model_change(named["model"])):
         named["requirement"] = change.requirement
@@ -129,6 +129,7 @@ def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
 _WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>\)|）)?")
 # Text in place of a value that the line does not have.
 _UNNAMED = {
+    "advice": _("Read the text after the code: it names the argument or resource."),
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),
@@ -160,6 +161,7 @@ _UNNAMED = {
     "peer": _("the peer"),
     "pid": _("see the line"),
     "place": _("the last frame of the traceback"),
+    "program": _("the program"),
     "remedy": _("see the line"),
     "requirement": _("the release that the model's page names"),
     "resource": _("the resource"),

@@ -24,7 +24,7 @@ class CatalogueEntry:
     `infrastructure`: a card, link, node or the host's memory failed, not the job; the job may be started again.
 
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
-    surrounding lines; `unless` must not match in the line.
+    surrounding lines; `unless` must not match in the line.  `context` gives further values of the surrounding lines.
     """
 
     name: str
@@ -37,6 +37,7 @@ class CatalogueEntry:
     match: tuple[re.Pattern[str], ...]
     needs: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
+    context: re.Pattern[str] | None = None
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()

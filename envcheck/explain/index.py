@@ -131,4 +131,15 @@ def _match_entry(entry: CatalogueEntry, text: str, low: str, around: Callable[[]
         return None
     if entry.needs and not entry.needs.search(around()):
         return None
-    return {name: said for name, said in found.groupdict().items() if said}
+    own = {name: said for name, said in found.groupdict().items() if said}
+    return (_read_context(entry.context, around()) if entry.context else {}) | own
+
+
+def _read_context(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+    """The values in the surrounding lines; not those that differ between them: they may be of several processes."""
+    found: dict[str, set[str]] = {}
+    for match in pattern.finditer(text):
+        for name, said in match.groupdict().items():
+            if said:
+                found.setdefault(name, set()).add(said)
+    return {name: said.pop() for name, said in found.items() if len(said) == 1}

@@ -184,12 +184,12 @@ def test_near_misses(name: str) -> None:
 def test_entry_is_whole(name: str) -> None:
     """An entry has headline, cause, remedy and source; no placeholder is left."""
     entry = ENTRIES[name]
-    groups = {group for pattern in entry.match for group in pattern.groupindex}
+    groups = {group for pattern in (*entry.match, entry.context) if pattern for group in pattern.groupindex}
     asked = set(re.findall(r"\{(\w+)\}", " ".join((entry.says, entry.why, entry.do))))
     asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
 
     assert entry.source
-    given = {"code", "codename", "meaning"} | ({"requirement"} if "model" in groups else set())
+    given = {"code", "codename", "meaning", "advice"} | ({"requirement"} if "model" in groups else set())
     assert asked <= groups | given
     assert len(entry.do) > 10
 
