@@ -122,14 +122,14 @@ def _label_code(entry: CatalogueEntry, code: str) -> str:
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
     """Return an entry's text with its placeholders replaced by values from the log line."""
-    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).rstrip()
+    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).strip()
 
 
 # With the punctuation to remove if the line has no such value: `: {path}`, ` ({module})`, and the same in Chinese.
 _WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>\)|）)?")
 # Text in place of a value that the line does not have.
 _UNNAMED = {
-    "advice": _("Read the text after the code: it names the argument or resource."),
+    "advice": "",
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),

@@ -6,7 +6,7 @@ import fnmatch
 import functools
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.messages import _, fill, mark
@@ -187,7 +187,7 @@ def _explain_name(word: str) -> ExplainedCode | None:
         if not family.form and (key := _find_key(family.name, word)):
             code = word if _REST in key else key
             found = _look_up_code(family.name, key, code, family.entry)
-            return ExplainedCode(code, family.name, f"{code} ({found.name})", found.meaning, family.entry)
+            return replace(found, code=code, name=f"{code} ({found.name})")
     return None
 
 

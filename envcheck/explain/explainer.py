@@ -212,7 +212,8 @@ def _put_end_first(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagno
     """Put the diagnosis of the line by which the process ended first; what other processes saw of it follows."""
     mine = next((one for one in told if one.kind in LOUD and any(_tells_end(line, end) for line in one.evidence)), None)
     if mine is None and end.how == "signal" and not end.line:
-        mine = next((replace(one, evidence=()) for one in explain_codes([end.reason])), None)
+        made = explain_codes([end.reason])
+        mine = next((one for one in told for same in made if one.name == same.name), next(iter(made), None))
     if mine is None or any(one.kind == "cause" for one in told):
         return told
     rest = [one for one in told if one is not mine]

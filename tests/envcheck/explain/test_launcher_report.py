@@ -250,4 +250,4 @@ def test_advice_belongs_to_the_code() -> None:
     }
 
     assert "Install the driver" in said["EE1015"]
-    assert "Read the text after the code" in said["EE1099"]
+    assert said["EE1099"] == "The text after the code names the argument or resource."
