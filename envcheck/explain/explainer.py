@@ -117,7 +117,7 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
         raised=raised,
         relevant_lines=() if quiet else select_relevant_lines(scans),
         read=tuple((one.name, one.read, one.size) for one in scans),
-        first=_find_first_failed(told, raised, first) if len(scans) > 1 else "",
+        first=_find_first_failed(told, raised, first, ends) if len(scans) > 1 else "",
         verdict=verdict,
         ends=ends if is_log else (),
         summary=describe_first_failure(ends, first),
@@ -232,10 +232,15 @@ def _is_of_log(one: Diagnosis, log: str) -> bool:
 
 
 def _find_first_failed(
-    told: Sequence[Diagnosis], raised: RaisedException | None, first: FirstFailedProcess | None
+    told: Sequence[Diagnosis],
+    raised: RaisedException | None,
+    first: FirstFailedProcess | None,
+    ends: Sequence[ProcessEnd],
 ) -> str:
     if first and first.end:
         return first.end.log
+    if not any(end.how in FAILED for end in ends) and any(end.how in ("waited", "stopped") for end in ends):
+        return ""  # all of them only saw that another one was missing
     loud = [diagnosis for diagnosis in told if diagnosis.kind in LOUD]
     return loud[0].evidence[0].file if loud else raised.file if raised else ""
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.launcher_report import ReportedEnd
-from envcheck.explain.processes.process_end import FAILED, EndKind, ProcessEnd
+from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
 # stdout.log and stderr.log in one folder, job_3.out and job_3.err.
 _STREAM = re.compile(r"(?:^|(?<=/))std(?:out|err)(?:\.(?:log|txt))?(?:\.gz)?$|\.(?:out|err|stdout|stderr)(?:\.gz)?$")
-_WEIGHT: tuple[EndKind, ...] = (*FAILED, "waited", "stopped", "finished", "running")  # what says most comes first
+# What says most comes first.
+_WEIGHT: tuple[EndKind, ...] = ("exception", "signal", "error", "waited", "stopped", "finished", "running")
 _ENDED_BY_LAUNCHER = (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 

@@ -64,7 +64,16 @@ def find_first_failure(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
     if len(works) > 1:
         first, second = sorted(works, key=lambda end: end.work or 0)[:2]
         return FirstFailedProcess(first) if first.work != second.work else None
-    return _find_silent(ends)
+    return _find_other_operation(ends) or _find_silent(ends)
+
+
+def _find_other_operation(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
+    """The only process that waited in another operation than all others: it took another path."""
+    kinds = Counter(end.waits.partition(" ")[0] for end in ends if end.how == "waited" and end.waits)
+    if len(kinds) != 2 or min(kinds.values()) > 1 or max(kinds.values()) < 2:
+        return None
+    odd = kinds.most_common()[-1][0]
+    return FirstFailedProcess(next(end for end in ends if end.how == "waited" and end.waits.partition(" ")[0] == odd))
 
 
 def _find_silent(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:

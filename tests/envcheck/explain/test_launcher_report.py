@@ -251,3 +251,45 @@ def test_advice_belongs_to_the_code() -> None:
 
     assert "Install the driver" in said["EE1015"]
     assert said["EE1099"] == "The text after the code names the argument or resource."
+
+
+def test_operation_of_one_rank_differs(tmp_path: Path) -> None:
+    """Where all ranks wait, the one in another operation took another path."""
+    frame = '[rank{rank}]:   File "/opt/site-packages/torch/distributed/distributed_c10d.py", line 3252, in {name}\n'
+    logs = {
+        f"rank{rank}.log": make_steps(2)
+        + WAITED.format(rank=rank).replace(
+            f"[rank{rank}]: RuntimeError",
+            frame.format(rank=rank, name="broadcast" if rank == 2 else "all_reduce") + f"[rank{rank}]: RuntimeError",
+        )
+        for rank in range(4)
+    }
+    found = explainer.explain_files([write_folder(tmp_path / "differ", logs)])
+    logs["rank2.log"] = logs["rank2.log"].replace("broadcast", "all_reduce")
+    alike = explainer.explain_files([write_folder(tmp_path / "alike", logs)])
+
+    assert str(found.summary).startswith("rank 2 was missing first")
+    assert "in broadcast" in str(found.summary)
+    assert (alike.summary, alike.first) == (None, "")
+
+
+def test_launcher_after_an_exception() -> None:
+    """What the launcher writes after the exception's line is no entry that knows it."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/w/args.py", line 817, in __post_init__',
+        "    raise ValueError(",
+        "ValueError: pipeline is not compatible with sharding stage2, please use stage1",
+        "LAUNCH INFO 2026-03-02 08:33:17,223 Pod failed",
+        "LAUNCH ERROR 2026-03-02 08:33:17,223 Container failed !!!",
+        "Container rank 0 status failed cmd ['python', '-u', 'train.py'] code 1 log log/workerlog.0",
+    ]
+
+    assert explainer.diagnose(lines)[0].name == "exceptions.exclusive_options"
+
+
+def test_errors_of_the_pcie_bus_are_no_signal() -> None:
+    """The kernel's PCIe Bus Error is not the signal SIGBUS."""
+    line = "[7.5] pcieport 0000:00:02.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer"
+
+    assert "host.bus_error" not in {one.name for one in explainer.diagnose([line])}
