@@ -112,7 +112,9 @@ def extract_toml(
         if skip & {*path}:
             continue
         key = next((name for name in reversed(path) if name != ANNOTATED), "")
-        messages = (key, value) if tables & {*path} else (value,) if key in keys or values & {*path} else ()
+        messages: tuple[str, ...] = (
+            (key, value) if tables & {*path} else (value,) if key in keys or values & {*path} else ()
+        )
         if "meanings" in options:
             messages = tuple(value.split(CODE_MEANING)[1:]) or (value,)
         for message in messages:
