@@ -112,9 +112,11 @@ def extract_toml(
         if skip & {*path}:
             continue
         key = next((name for name in reversed(path) if name != ANNOTATED), "")
-        messages = (key, value) if tables & {*path} else (value,) if key in keys or values & {*path} else ()
+        messages: tuple[str, ...] = (
+            (key, value) if tables & {*path} else (value,) if key in keys or values & {*path} else ()
+        )
         if "meanings" in options:
-            messages = (value.partition(CODE_MEANING)[2] or value,)
+            messages = tuple(value.split(CODE_MEANING)[1:]) or (value,)
         for message in messages:
             if SENTENCE.search(message) and not ADDRESS.fullmatch(message):
                 line = text.count("\n", 0, max(text.find(value[:40]), 0)) + 1

@@ -80,7 +80,7 @@ def make_diagnosis(
         named["code"] = name
     if code := codes.explain_code(_label_code(entry, named["code"]), entry.area) if "code" in named else None:
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
-        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
+        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare, "advice": code.advice}
 
     if "model" in named and (change := api_changes.find_model_change(named["model"])):
         named["requirement"] = change.requirement
@@ -122,7 +122,7 @@ def _label_code(entry: CatalogueEntry, code: str) -> str:
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
     """Return an entry's text with its placeholders replaced by values from the log line."""
-    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).rstrip()
+    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).strip()
 
 
 # With the punctuation to remove if the line has no such value: `: {path}`, ` ({module})`, and the same in Chinese.
@@ -130,6 +130,7 @@ _WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>
 # Text in place of a value that the line does not have.
 _UNNAMED = {
     "address": _("the address in the line"),
+    "advice": "",
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),

@@ -6,7 +6,7 @@ import fnmatch
 import functools
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.messages import _, fill, mark
@@ -23,7 +23,7 @@ _SIGNAL = re.compile(r"(?i)^(?:signal[ :=]{0,3}(\d{1,2})|(SIG[A-Z]{2,9}))$")
 @dataclass(frozen=True)
 class ExplainedCode:
     """A code; `family` is a table of a codes.toml, `entry` the catalogue entry with more text if no entry lists the
-    code.
+    code, `advice` what to do about this very code, if its row has it.
     """
 
     code: str
@@ -31,6 +31,7 @@ class ExplainedCode:
     name: str
     meaning: str
     entry: str
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def _find_key(family: str, word: str) -> str | None:
 
 
 def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode:
-    name, _unused, meaning = load_code_tables()[family][key].partition(" | ")
-    return ExplainedCode(code, family, name if meaning else "", meaning or name, entry)
+    name, meaning, advice, *_unused = (*load_code_tables()[family][key].split(" | "), "", "")
+    return ExplainedCode(code, family, name if meaning else "", meaning or name, entry, advice)
 
 
 def _explain_acl(word: str) -> ExplainedCode | None:
@@ -186,7 +187,7 @@ def _explain_name(word: str) -> ExplainedCode | None:
         if not family.form and (key := _find_key(family.name, word)):
             code = word if _REST in key else key
             found = _look_up_code(family.name, key, code, family.entry)
-            return ExplainedCode(code, family.name, f"{code} ({found.name})", found.meaning, family.entry)
+            return replace(found, code=code, name=f"{code} ({found.name})")
     return None
 
 

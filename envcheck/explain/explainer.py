@@ -125,7 +125,7 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
         raised=raised,
         relevant_lines=() if quiet else select_relevant_lines(scans),
         read=tuple((one.name, one.read, one.size) for one in scans),
-        first=_find_first_failed(told, raised, first) if len(scans) > 1 else "",
+        first=_find_first_failed(told, raised, first, ends) if len(scans) > 1 else "",
         verdict=verdict,
         ends=ends if is_log else (),
         summary=describe_first_failure(ends, first),
@@ -142,9 +142,15 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
         return "failed"
     if not ends or any(has_alarm(scan) for scan in scans):
         return "unknown"
-    if hows == {"finished"}:
+    if _have_finished(ends):
         return "finished"
     return "running" if any(scan.progress.last or scan.progress.end for scan in scans) else "unknown"
+
+
+def _have_finished(ends: Sequence[ProcessEnd]) -> bool:
+    """Whether all processes ended regularly: of several ranks, often only the first says so; the others are as far."""
+    steps = {end.step for end in ends if end.how == "finished"}
+    return bool(steps) and all(end.how == "finished" or end.step in (None, *steps) for end in ends)
 
 
 def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> tuple[Diagnosis, ...]:
@@ -238,9 +244,30 @@ def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagno
     if end.how not in FAILED:
         return told
     mine = [one for one in told if one.kind == "cause" and not one.caused_by and _is_of_log(one, end.log)]
-    if not mine or mine[0] is told[0] or (told[0].kind == "cause" and _is_of_log(told[0], end.log)):
+    if not mine:
+        return _put_end_first(told, end)
+    if mine[0] is told[0] or (told[0].kind == "cause" and _is_of_log(told[0], end.log)):
         return told
     return (mine[0], *(one for one in told if one is not mine[0]))
+
+
+def _put_end_first(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagnosis, ...]:
+    """Put the diagnosis of the line by which the process ended first; what other processes saw of it follows."""
+    mine = next((one for one in told if one.kind in LOUD and any(_tells_end(line, end) for line in one.evidence)), None)
+    if mine is None and end.how == "signal" and not end.line:
+        made = explain_codes([end.reason])
+        mine = next((one for one in told for same in made if one.name == same.name), next(iter(made), None))
+    if mine is None or any(one.kind == "cause" for one in told):
+        return told
+    rest = [one for one in told if one is not mine]
+    linked = [replace(one, caused_by=mine.name) if one.kind in ("symptom", "summary") else one for one in rest]
+    return (replace(mine, caused_by=""), *linked)
+
+
+def _tells_end(line: Evidence, end: ProcessEnd) -> bool:
+    if not end.line:  # only its launcher tells it
+        return bool(end.reason) and end.reason in line.text
+    return (line.file, line.line) == (end.log, end.line)
 
 
 def _is_of_log(one: Diagnosis, log: str) -> bool:
@@ -248,10 +275,15 @@ def _is_of_log(one: Diagnosis, log: str) -> bool:
 
 
 def _find_first_failed(
-    told: Sequence[Diagnosis], raised: RaisedException | None, first: FirstFailedProcess | None
+    told: Sequence[Diagnosis],
+    raised: RaisedException | None,
+    first: FirstFailedProcess | None,
+    ends: Sequence[ProcessEnd],
 ) -> str:
     if first and first.end:
         return first.end.log
+    if not any(end.how in FAILED for end in ends) and any(end.how in ("waited", "stopped") for end in ends):
+        return ""  # all of them only saw that another one was missing
     loud = [diagnosis for diagnosis in told if diagnosis.kind in LOUD]
     return loud[0].evidence[0].file if loud else raised.file if raised else ""
 

@@ -10,7 +10,7 @@ from envcheck.core import language
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import Diagnosis
 
-OUR_VALUES = ("meaning", "hint", "held")  # values that are our text, not the log's
+OUR_VALUES = ("meaning", "advice", "hint", "held")  # values that are our text, not the log's
 
 
 def translate_diagnosis(one: Diagnosis) -> Diagnosis:

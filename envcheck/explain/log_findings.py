@@ -23,6 +23,7 @@ from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes import pods
+from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.progress import ProgressMarks
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -76,7 +77,7 @@ class EntryHits:
 class LogFindings:
     """Findings of a log; `time` is that of the last traceback's head, `end` the last TAIL bytes.
 
-    `finish_log` fills `odd`, `tail` and `trains` from them.
+    `finish_log` fills `odd`, `tail`, `reported` and `trains` from them.
     """
 
     name: str
@@ -91,6 +92,7 @@ class LogFindings:
     odd_seen: Counter[bytes] = field(default_factory=Counter)
     odd: list[Evidence] = field(default_factory=list)
     tail: list[Evidence] = field(default_factory=list)
+    reported: tuple[ReportedEnd, ...] = ()  # by a launcher whose output this is
     time: float | None = None
     end: bytes = b""
     read: int = 0  # lines, including a last one without a line end
@@ -117,6 +119,7 @@ class LogFindings:
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
+        self.reported = read_launcher_report(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
         steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,11 @@ from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
+from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
 SIGNAL = "SIG"
+_COLLECTIVE = re.compile(r"/distributed_c10d\.py:\d{1,6}, in ([a-z]\w{2,40})$|/communication/(\w{3,40})\.py:\d")
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,11 @@ class _KnownLine:
 
 
 def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[ProcessEnd, ...]:
-    """Return how each process ended, in the order of the logs: one for each log, or for each rank within one."""
-    return tuple(end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries))
+    """Return how each process ended, in the order of the logs, by its own log and by what its launcher reports."""
+    ends = join_streams([end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries)])
+    for scan in scans:
+        ends = apply_reports(ends, scan.name, scan.reported)
+    return tuple(leave_out_others(ends))
 
 
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
@@ -58,12 +64,13 @@ def _read_last_hit(scan: LogFindings, name: str) -> Iterator[Evidence]:
 
 
 def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> CatalogueEntry | None:
-    """Return the entry that knows the line of the exception."""
+    """Return the entry that knows the line of the exception; what a launcher writes after it does not."""
     start = raised.text[:60]
+    last = max(raised.last, raised.end, raised.line)
     near = [
         one
         for one in known
-        if start in one.line.text or raised.line <= one.line.line <= max(raised.last, raised.end, raised.line)
+        if start in one.line.text or (raised.line <= one.line.line <= last and one.entry.kind != "summary")
     ]
     exact = [one for one in near if start in one.line.text]
     return next((one.entry for one in (*exact, *near)), None)
@@ -72,7 +79,7 @@ def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> Catal
 def _list_ends_of_log(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
     ranks = sorted({one.rank for one in scan.raised if one.rank is not None})
-    if len(ranks) < 2:
+    if len({*ranks, *(one.rank for one in scan.reported)} if ranks else ()) < 2:
         yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
         return
     for rank in ranks:
@@ -98,11 +105,19 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
         time=timestamps.parse_timestamp(last.text.decode("utf-8", "replace")) if time is None and last else time,
         step=last.step if last else None,
-        waits=peers.waits if how == "waited" else "",
+        waits=(peers.waits or _find_collective(raised)) if how == "waited" else "",
         named=peers.named if how == "waited" else (),
         work=peers.work,
         line=line,
     )
+
+
+def _find_collective(raised: RaisedException | None) -> str:
+    """Return the collective operation in which the exception was raised, by its frames."""
+    called = [
+        found[1] or found[2] for frame in (raised.frames if raised else ()) if (found := _COLLECTIVE.search(frame))
+    ]
+    return called[-1] if called else ""
 
 
 def _judge_end(

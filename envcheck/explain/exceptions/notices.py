@@ -7,7 +7,7 @@ import re
 _NOTICE = re.compile(
     r"^(?:[\w.]{0,120}\.)?(?:ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException"
     r"|RemoteTraceback|SystemExit|BrokenProcessPool|RayTaskError\S{0,80}|ActorDiedError|RayActorError|WorkerCrashedError"
-    r"|DatasetGenerationError|BrokenPipeError|RendezvousGracefulExitError|RendezvousClosedError)\b"
+    r"|DatasetGenerationError|BrokenPipeError|ProcessLookupError|RendezvousGracefulExitError|RendezvousClosedError)\b"
     r"|^RuntimeError: One of the subprocesses has abruptly died|^RuntimeError: Caught \w{1,60} in"
     r"|^RuntimeError: Engine core initialization failed"
     r"|^RuntimeError: DataLoader worker|^\S{0,40}RaySystemError: System error: Failed to unpickle"

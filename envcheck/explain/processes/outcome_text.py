@@ -86,6 +86,8 @@ def _detail_end(end: ProcessEnd) -> Message:
         parts.append(verbatim(end.reason[:120]))
     else:
         parts.append(_HOW[end.how])
+    if end.waits:
+        parts.append(_("in {operation}", operation=end.waits))
     if end.step is not None:
         parts.append(_("last step {step}", step=end.step))
     return join(", ", parts)

@@ -19,7 +19,10 @@ LOGS_YEAR_2002 = 1009843200.0  # earlier times are of lines without a year
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """The end of one process; `reason` and `place` are from its log, `work` is its last collective operation."""
+    """The end of one process; `reason` and `place` are from its log, `work` is its last collective operation.
+
+    `is_first`: its launcher noticed it before the others.
+    """
 
     log: str
     how: EndKind
@@ -33,6 +36,7 @@ class ProcessEnd:
     named: tuple[int, ...] = ()
     work: int | None = None
     line: int = 0
+    is_first: bool = False
 
     @property
     def clock(self) -> str:
@@ -60,19 +64,40 @@ def find_first_failure(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
     if len(works) > 1:
         first, second = sorted(works, key=lambda end: end.work or 0)[:2]
         return FirstFailedProcess(first) if first.work != second.work else None
-    silent = [end for end in ends if end.how == "running"]
-    if len(silent) == 1 and any(end.how == "waited" for end in ends):
-        return FirstFailedProcess(silent[0])
+    return _find_other_operation(ends) or _find_silent(ends)
+
+
+def _find_other_operation(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
+    """The only process that waited in another operation than all others: it took another path."""
+    kinds = Counter(end.waits.partition(" ")[0] for end in ends if end.how == "waited" and end.waits)
+    if len(kinds) != 2 or min(kinds.values()) > 1 or max(kinds.values()) < 2:
+        return None
+    odd = kinds.most_common()[-1][0]
+    return FirstFailedProcess(next(end for end in ends if end.how == "waited" and end.waits.partition(" ")[0] == odd))
+
+
+def _find_silent(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
+    """The only process without an end, or without a line on it, whom others lost or waited for."""
+    hows = {end.how for end in ends}
+    running = [end for end in ends if end.how == "running"]
+    if len(running) == 1 and hows & {"waited", "stopped"}:
+        return FirstFailedProcess(running[0])
+    ended = [end for end in ends if end.how == "stopped" and not end.line]  # by its launcher
+    if len(ended) == 1 and not running and "waited" in hows:
+        return FirstFailedProcess(ended[0])
     return None
 
 
 def _choose_earliest(failed: Sequence[ProcessEnd], named: Counter[int]) -> ProcessEnd:
-    """By time if all have one of a kind, otherwise the one that others wait for, otherwise the first in order."""
+    """By time if all have one of a kind, otherwise the one that others wait for or that the launcher noticed first,
+    otherwise the first in order.
+    """
     times = [end.time for end in failed if end.time is not None]
     comparable = len(times) == len(failed) and len({time < LOGS_YEAR_2002 for time in times}) == 1
 
-    def rate(end: ProcessEnd) -> tuple[float, int]:
-        return (end.time or 0.0 if comparable else 0.0, -named[end.rank] if end.rank is not None else 0)
+    def rate(end: ProcessEnd) -> tuple[float, int, bool]:
+        waiting = named[end.rank] if end.rank is not None else 0
+        return (end.time or 0.0 if comparable else 0.0, -waiting, not end.is_first)
 
     return min(failed, key=rate)
 

@@ -12,10 +12,14 @@ _IN_PATH = re.compile(
     r"|worker[_-](\d{1,5})(?:\.|$)|[._-](\d{1,5})\.(?:log|out|err|txt)$",
     re.IGNORECASE,
 )
+_LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
 _HOST = re.compile(
     r"(?:^|[/_.])((?:node|host|server|pod|worker)[-_]?[\w-]{0,40}?\d{1,5})(?=[/_.-](?:rank|worker|\d)|/|\.)", re.I
 )
-_PREFIX = re.compile(r"^\s{0,8}\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]", re.IGNORECASE)
+# torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:
+_PREFIX = re.compile(
+    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]", re.IGNORECASE
+)
 _OWN = re.compile(
     r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
 )
@@ -54,6 +58,12 @@ def find_rank(name: str) -> int | None:
     """Return the rank in the name of a log."""
     found = [int(part) for match in _IN_PATH.finditer(name) for part in match.groups() if part]
     return found[-1] if found else None  # folders above may have such names too
+
+
+def find_local_rank(name: str) -> int | None:
+    """Return the number on its node of a process, if the name of its log is one of torchrun's --log-dir."""
+    found = _LOCAL.search(name)
+    return int(found[1]) if found else None
 
 
 def find_host(name: str) -> str:

@@ -189,7 +189,7 @@ def test_entry_is_whole(name: str) -> None:
     asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
 
     assert entry.source
-    given = {"code", "codename", "meaning"} | ({"requirement"} if "model" in groups else set())
+    given = {"code", "codename", "meaning", "advice"} | ({"requirement"} if "model" in groups else set())
     assert asked <= groups | given
     assert len(entry.do) > 10
 

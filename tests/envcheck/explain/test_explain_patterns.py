@@ -12,7 +12,14 @@ from tests.envcheck.explain.pattern_texts import make_texts
 from tests.envcheck.explain.test_explain_catalogue import ENTRIES, LINES
 
 # A number or a word that means it only where the line says more: that a process ended, that it was aborted.
-IN_CONTEXT = {"exit.sigterm", "host.aborted", "host.killed", "kunlunxin.debug_word", "container.pyxis_path"}
+IN_CONTEXT = {
+    "exit.sigterm",
+    "host.aborted",
+    "host.killed",
+    "kunlunxin.debug_word",
+    "container.pyxis_path",
+    "torch_npu.transformer_engine_search",
+}
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
 HEALTHY = {"cuda.assert": "Assertion t >= 0 failed"}
 

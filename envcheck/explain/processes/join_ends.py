@@ -1,0 +1,96 @@
+"""One end for each process: its streams in several files, and what its launcher reports of it; pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from envcheck.explain.processes import rank_names
+from envcheck.explain.processes.launcher_report import ReportedEnd
+from envcheck.explain.processes.process_end import EndKind, ProcessEnd
+
+# stdout.log and stderr.log in one folder, job_3.out and job_3.err.
+_STREAM = re.compile(r"(?:^|(?<=/))std(?:out|err)(?:\.(?:log|txt))?(?:\.gz)?$|\.(?:out|err|stdout|stderr)(?:\.gz)?$")
+# What says most comes first.
+_WEIGHT: tuple[EndKind, ...] = ("exception", "signal", "error", "waited", "stopped", "finished", "running")
+_ENDED_BY_LAUNCHER = (-signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+def join_streams(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
+    """Join the ends in files that are streams of one process."""
+    joined: dict[str, ProcessEnd] = {}
+    logs = [end.log for end in ends]
+    for at, end in enumerate(ends):
+        found = _STREAM.search(end.log) if logs.count(end.log) == 1 else None
+        key = f"{end.log[: found.start()]}\n" if found else f"{end.log}\n{at}"
+        joined[key] = _join_two(joined[key], end) if key in joined else end
+    return list(joined.values())
+
+
+def _join_two(one: ProcessEnd, other: ProcessEnd) -> ProcessEnd:
+    main, more = sorted((one, other), key=lambda end: _WEIGHT.index(end.how))
+    return replace(
+        main,
+        rank=more.rank if main.rank is None else main.rank,
+        time=more.time if main.time is None else main.time,
+        step=more.step if main.step is None else main.step,
+        work=more.work if main.work is None else main.work,
+    )
+
+
+def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[ReportedEnd]) -> list[ProcessEnd]:
+    """Add to the ends what the launcher with this log reports."""
+    if not reports:
+        return list(ends)
+    found = [_name_rank(end, log, reports) for end in ends]
+    for one in reports:
+        mine = next((at for at, end in enumerate(found) if end.rank == one.rank), None)
+        if mine is None:
+            found.append(_make_end(log, one))
+        else:
+            found[mine] = _complete_end(found[mine], one)
+    return [end for end in found if end.log != log or end.rank is not None]  # the launcher's own end
+
+
+def leave_out_others(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
+    """The ends without logs of launchers and monitors: next to logs of ranks, those without rank, step and end."""
+    if all(end.rank is None for end in ends):
+        return list(ends)
+    return [end for end in ends if end.rank is not None or end.how != "running" or end.step is not None]
+
+
+def _name_rank(end: ProcessEnd, log: str, reports: Sequence[ReportedEnd]) -> ProcessEnd:
+    """Give an end of this launcher its rank in the job: that of the path is the number on the node."""
+    if end.log == log and end.rank is None and end.how in ("exception", "error"):
+        failed = [one for one in reports if one.is_first] or list(reports[:1])
+        return replace(end, rank=failed[0].rank) if failed[0].code > 0 else end
+    local = rank_names.find_local_rank(end.log)
+    if end.rank is None or local != end.rank or not end.log.startswith(log.rpartition("/")[0]):
+        return end
+    return replace(end, rank=next((one.rank for one in reports if one.local_rank == local), end.rank))
+
+
+def _complete_end(end: ProcessEnd, one: ReportedEnd) -> ProcessEnd:
+    end = replace(end, is_first=one.is_first, time=one.time if end.time is None else end.time)
+    return end if end.how not in ("running", "finished") else replace(end, how=_judge_code(one), reason=_say_code(one))
+
+
+def _make_end(log: str, one: ReportedEnd) -> ProcessEnd:
+    host = one.host or rank_names.find_host(log)
+    return ProcessEnd(log, _judge_code(one), one.rank, host, _say_code(one), time=one.time, is_first=one.is_first)
+
+
+def _judge_code(one: ReportedEnd) -> EndKind:
+    if one.code in _ENDED_BY_LAUNCHER:
+        return "stopped"
+    return "signal" if one.code < 0 or one.code > 128 else "error"
+
+
+def _say_code(one: ReportedEnd) -> str:
+    number = -one.code if one.code < 0 else one.code - 128
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"exit code {one.code}"

@@ -1,0 +1,80 @@
+"""What a launcher reports of its processes when one of them failed; pure.
+
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-30_03:58:24
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 26107)  (SIGKILL)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+MOST = 4096  # processes
+_TORCHRUN = re.compile(
+    rb"^\s{0,8}time\s{1,8}: (?P<time>\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)\s{0,8}\n(?:[^\n]{0,300}\n){0,2}?"
+    rb"\s{0,8}rank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)\s{0,8}\n"
+    rb"\s{0,8}exitcode\s{1,4}: (?P<code>-?\d{1,3}) ",
+    re.MULTILINE,
+)
+_FIRST = b"(first observed failure)"
+_PADDLE = re.compile(rb"Container rank (?P<rank>\d{1,6}) status failed [^\n]{0,4000}?\bcode (?P<code>-?\d{1,3}) log\b")
+_SRUN = re.compile(
+    rb"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<ranks>[\d,-]{1,200}): "
+    rb"(?:Exited with exit code (?P<code>\d{1,3})|(?P<text>Killed|Segmentation fault|Aborted|Terminated|Bus error))"
+)
+_SIGNALS = {b"Killed": -9, b"Segmentation fault": -11, b"Aborted": -6, b"Terminated": -15, b"Bus error": -7}
+
+
+@dataclass(frozen=True)
+class ReportedEnd:
+    """The end of one process as its launcher saw it; `code` is minus the number of a signal."""
+
+    rank: int
+    code: int
+    local_rank: int | None = None
+    host: str = ""
+    time: float | None = None
+    is_first: bool = False
+
+
+def read_launcher_report(end: bytes) -> tuple[ReportedEnd, ...]:
+    """Return the processes in the reports at the end of a log, each once."""
+    found: dict[int, ReportedEnd] = {}
+    for one in (*_read_torchrun(end), *_read_paddle(end), *_read_srun(end)):
+        if len(found) < MOST and one.code:
+            found.setdefault(one.rank, one)
+    return tuple(found.values())
+
+
+def _read_torchrun(end: bytes) -> Iterator[ReportedEnd]:
+    first = end.rfind(_FIRST)
+    for one in _TORCHRUN.finditer(end):
+        when = datetime.strptime(one["time"].decode(), "%Y-%m-%d_%H:%M:%S").replace(tzinfo=timezone.utc)
+        yield ReportedEnd(
+            int(one["rank"]), int(one["code"]), int(one["local"]), "", when.timestamp(), 0 <= first < one.start()
+        )
+
+
+def _read_paddle(end: bytes) -> Iterator[ReportedEnd]:
+    """The launcher names the lowest of the ranks that had failed when it looked, not the first."""
+    for one in _PADDLE.finditer(end):
+        yield ReportedEnd(int(one["rank"]), int(one["code"]))
+
+
+def _read_srun(end: bytes) -> Iterator[ReportedEnd]:
+    for one in _SRUN.finditer(end):
+        code = int(one["code"]) if one["code"] else _SIGNALS[one["text"]]
+        for rank in _expand_ranks(one["ranks"].decode()):
+            yield ReportedEnd(rank, code, host=one["host"].decode())
+
+
+def _expand_ranks(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _unused, last = part.partition("-")
+        if first.isdigit():
+            yield from range(int(first), min(int(last) if last.isdigit() else int(first), int(first) + MOST) + 1)
