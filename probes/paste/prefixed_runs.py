@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from probes.paste.line_decorations import PREFIX_PARTS
+from probes.paste.line_decorations import PREFIX_PARTS, TIME
 
 _MOST_PARTS = 4
 _HOST = re.compile(
@@ -22,8 +22,10 @@ _HOST = re.compile(
     r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}):(?=\s)|(?P<task>\d{1,5}):(?=\s))[ \t]?"
 )
 _OTHER = re.compile(
-    rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|[>'\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)|\d{{1,6}}(?=[\t|]|  ))[ \t]?"
+    rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|>(?:[ \t]?>){{0,8}}|['\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)"
+    r"|\d{1,6}(?=[\t|]|  ))[ \t]?"
 )
+_TIME = re.compile(rf"[ \t]{{0,80}}{TIME}[ \t]?")
 _MAY_HAVE_PREFIX = re.compile(
     r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
 )
@@ -68,14 +70,21 @@ def list_prefixes(line: str) -> Iterator[LinePrefix]:
             return
         if end == at:
             return
+        if not named and (timed := _TIME.match(line, at)) and timed.end() < end:  # a level may be the message's word
+            yield LinePrefix((*parts[:-1], (timed[0].rstrip(), False)), timed.end(), host)
+        if (text := parts[-1][0])[-1:] == "|" and not parts[-1][1]:  # or the bar of a row behind a shorter prefix
+            yield LinePrefix((*parts[:-1], (text[:-1].rstrip(), False)), line.rindex("|", at, end), host)
         at = end
         yield LinePrefix(parts, at, host)
 
 
 def _fold_numbers(text: str) -> str:
-    """Return the pattern of a text with any numbers and blanks in it."""
+    """Return the pattern of a text with any numbers and blanks in it; a number at its end is no begin of a word."""
+    if text.lstrip().startswith(">"):
+        return r"[ \t]{0,80}>(?:[ \t]?>){0,8}"  # quotes of any depth
     folded = re.sub(r"\d{1,40}", "0", re.escape(text))
-    return re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
+    folded = re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
+    return rf"{folded}(?![\w-])" if text[-1:].isdigit() else folded
 
 
 def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix | None:
