@@ -68,11 +68,10 @@ def parse_xml(paste: PastedOutput) -> Document | None:
     if not found:
         return None
     document = _read_devices(paste, *_extract_body(text, found))
-    if document.truncated and "\n" in text and (found := _ROOT.search(text.replace("\n", ""))):
-        joined = _read_devices(
-            paste, *_extract_body(text.replace("\n", ""), found)
-        )  # hard wrapping may have broken tags
-        return joined if len(joined.devices) > len(document.devices) else document
+    if document.truncated and "\n" in text:  # hard wrapping may have broken tags, and their ends look like quotes
+        for joined in dict.fromkeys(each.replace("\n", "") for each in (text, paste.raw)):
+            whole = _read_devices(paste, *_extract_body(joined, found)) if (found := _ROOT.search(joined)) else document
+            document = whole if len(whole.devices) > len(document.devices) else document
     return document
 
 

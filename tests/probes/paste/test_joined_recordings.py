@@ -194,6 +194,7 @@ MESSAGES = [
     ),
     ("npu-smi", "dcmi module initialize failed. ret is -8005", "dcmi-init-failed"),
     ("xpu-smi", "No XPUs were found", "no-device"),
+    ("nvidia-smi", "ERROR: Option noheader is not recognized. Please run 'nvidia-smi -h' for help.", "bad-query"),
 ]
 PREFIXES = [
     ("node1: ", "node1"),
@@ -204,6 +205,7 @@ PREFIXES = [
     ("[ERROR] ", ""),
     ("   12\t", ""),
     ("[1,0]<stderr>: ", ""),
+    ("2026-11-27T10:00:00.123Z ", ""),
 ]
 
 

@@ -1,4 +1,5 @@
-"""Joins the lines of CSV that a terminal wrapped at its width: the head or the command tells how many cells a row has.
+"""Joins lines that a terminal wrapped at its width: of CSV, whose head or command tells how many cells a row has, and a
+document of XML on one line.
 
 index, name, uuid, memory.used [MiB], memory.to      a head goes on as long as its pieces are names
 tal [MiB], utilization.gpu [%]
@@ -16,6 +17,7 @@ from probes.paste.host_marks import HostText
 
 _LEAST_WIDTH = 40  # of a terminal
 _MOST_PIECES = 400  # of a line: a head of 6,570 characters at 40 columns has 165
+_LEAST_PIECES = 3  # of the width of the terminal, of a document
 _PATIENCE = 3  # other lines between two rows
 _NAME = r"\"?[A-Za-z][\w.]{0,90}(?: \[[^\[\],]{0,12}\]?)?\"?"  # the last one may be cut
 _NAMES = re.compile(rf"(?:{_NAME},\s?)*(?:{_NAME})?")
@@ -54,7 +56,7 @@ class _CsvRow:
         return commas + own <= self.commas or (len(piece) < width and own < self.commas)
 
 
-def join_wrapped_csv(given: HostText) -> HostText:
+def join_wrapped_lines(given: HostText) -> HostText:
     """Return the lines with the pieces of each wrapped one joined; it has the number of its first piece."""
     spans = _find_wrapped_lines(given.lines)
     if not spans:
@@ -77,6 +79,10 @@ def _find_wrapped_lines(lines: Sequence[str]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     done = 0
     for at, line in enumerate(lines):
+        if line[:5] == "<?xml" and at >= done:
+            done = _find_end_of_document(lines, at)
+            spans += [(at, done)] if done > at + 1 else []
+            continue
         if "," not in line or at < done or not _has_wide_line(lines, at) or not _begins_sheet(line):
             continue
         if "--query-" in line:
@@ -93,6 +99,14 @@ def _find_wrapped_lines(lines: Sequence[str]) -> list[tuple[int, int]]:
             rows, done = _find_wrapped_rows(lines, done, _CsvRow(commas, unit, len(line), done > at + 1))
             spans += rows
     return spans
+
+
+def _find_end_of_document(lines: Sequence[str], at: int) -> int:
+    """Return the index behind the last piece of a document: the lines of others differ in their lengths."""
+    width, end = len(lines[at]), at + 1
+    while width >= _LEAST_WIDTH and end < len(lines) and len(lines[end]) == width:
+        end += 1
+    return min(end + 1, len(lines)) if end - at >= _LEAST_PIECES else at + 1
 
 
 def _has_wide_line(lines: Sequence[str], at: int) -> bool:
