@@ -52,7 +52,9 @@ _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{
 # One is in each match of _COMMENTED_ROW; a pattern that begins with a letter is faster than one for all of them.
 _COMMENT_SIGNS = tuple(re.compile(rf"{sign}[ \t]{{0,8}}[|+]") for sign in ("#", "/", ";", r"\*", "%", "- ", "-\t"))
 _LINE_BREAKS = (re.compile(r"(?m)\\[ \t]{0,8}$"), re.compile(r"(?m)<[Bb][Rr] ?/?>[ \t]{0,8}$"))
-_LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_BOXES = "│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪"
+_LOOKALIKES = str.maketrans(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_BOX = re.compile(f"[{_BOXES}]")
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
 )  # not "[ms]", a unit
@@ -80,8 +82,8 @@ def strip_decorations(text: str) -> str:
             import html  # its table of entities takes longer to import than most texts to read
 
             text = html.unescape(text)
-    if "\xa0" in text:
-        text = text.replace("\xa0", " ")
+    if not text.isascii():
+        text = text.translate(_LOOKALIKES) if _BOX.search(text) else text.replace("\u00a0", " ")
     if "\\" in text or "<" in text:
         for line_break in _LINE_BREAKS:
             text = line_break.sub("", text)

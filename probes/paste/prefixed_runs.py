@@ -27,7 +27,7 @@ _OTHER = re.compile(
 )
 _TIME = re.compile(rf"[ \t]{{0,80}}{TIME}[ \t]?")
 _MAY_HAVE_PREFIX = re.compile(
-    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
+    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d])"
 )
 _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
 _IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
@@ -40,6 +40,11 @@ class LinePrefix:
     parts: tuple[tuple[str, bool], ...]
     length: int
     host: str = ""
+
+    @property
+    def marks_all(self) -> bool:
+        """Whether a blank line has the prefix, too: that of a diff, which also begins the borders of tables."""
+        return self.parts[0][0].lstrip() == "+"
 
     @cached_property
     def source(self) -> str:
@@ -95,13 +100,13 @@ def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix
 
 
 def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
-    """Remove the prefix from the line at `at` and those below it, as far as they have it or are blank.
+    """Remove the prefix from the line at `at` and those below it, as far as they have it, or are blank where they may.
 
     Return the index of the line behind them.
     """
     for row in range(at, len(lines)):
         found = prefix.pattern.match(lines[row])
-        if not found and lines[row].strip():
+        if not found and (lines[row].strip() or prefix.marks_all):
             return row
         lines[row] = _strip_end(lines[row][found.end() :], prefix) if found else ""
     return len(lines)
