@@ -154,16 +154,17 @@ def test_pairs_whose_texts_decide(pair: tuple[str, str]) -> None:
 
 
 PLAIN = [file for file in RECORDINGS if list_own_documents(file)]
+DRESSES = (
+    *("colour", "lost colours", "host", "mpirun", "stamped", "answered", "numbered", "nbsp", "markdown", "two blanks"),
+    *("kernel log", "container log", "logger", "root logger", "full width"),
+)
 OUTER = {
     "fenced": lambda text: f"```\n{text}```\n",
     "quoted": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
     "prompt": lambda text: f"{text}[root@node7 ~]# uptime\n 10:00:00 up 3 days\n[root@node7 ~]# \n",
     "prose": lambda text: f"And this is the other one.\n\n{text}\nThat is all.\n",
-    **{
-        name: DECORATIONS[name]
-        for name in ("colour", "lost colours", "host", "mpirun", "stamped", "answered", "numbered", "nbsp", "markdown")
-    },
+    **{name: DECORATIONS[name] for name in DRESSES},
 }
 
 
