@@ -19,6 +19,7 @@ from probes.paste.output_restarts import (
     has_other_words,
     has_other_words_behind,
     has_same_assignment,
+    has_same_begin,
     is_first,
     is_second,
     repeats_begin,
@@ -87,7 +88,7 @@ FORMS = OutputForms(
             r"\s*TX Error Count\s*:",
             begins=("TX Error Count",),
             repeats=True,
-            restart=any_rule(has_other_counts, repeats_begin),
+            restart=any_rule(has_other_counts, repeats_begin, follows_last_chip),
         ),
         FirstLine(
             "hccn",
@@ -101,7 +102,7 @@ FORMS = OutputForms(
             r"\s*(?:(?:default gateway|link status|net health status|optical info)\s*:|dev_id:\d)",
             begins=("default gateway", "link status", "net health status", "optical info", "dev_id:"),
             repeats=True,
-            restart=any_rule(has_other_words, repeats_begin),
+            restart=any_rule(has_other_words, repeats_begin, has_same_begin(r"\s*dev_id:\d{1,6},")),
         ),
         FirstLine(
             "hccn",
@@ -115,7 +116,7 @@ FORMS = OutputForms(
             r"\s*[0-9a-f:]{2,7}:[0-9a-f]{2}\.\d Processing accelerators(?: \[\w{4}\])?: Huawei",
             ("Processing accelerators",),
             repeats=True,
-            restart=has_lesser_begin,
+            restart=any_rule(has_lesser_begin, has_same_begin(r"\s*[0-9a-f:.]{7,12} ")),
         ),
         FirstLine(
             "file",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from envcheck.core.model import Document, Topology
 from probes.ascend.npu_page import TOOL, OutputPage
+from probes.paste.folded_rows import join_folded_lines
 
 _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
@@ -82,7 +83,7 @@ def _collect_records(lines: tuple[str, ...], columns: list[str], width: int, bro
     rows: list[str] = []
     wanted = set(columns)
     pieces = 0
-    for line in lines:
+    for line in join_folded_lines(lines, lambda line, piece: _LEGEND.fullmatch(line) and "=" not in piece):
         if (name := _find_row_name(line, wanted)) is not None:
             wanted.discard(name)
             rows.append(line)

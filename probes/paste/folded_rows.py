@@ -1,4 +1,5 @@
-"""Joins rows that were folded at a fixed width, where each row has a prefix and its further pieces have none.
+"""Joins rows that were folded at a fixed width: where each row has a prefix and its further pieces have none, or where
+the caller knows which lines may go on.
 
 node1: | 0     910B3               | OK            | 93.3      a log or a mail folded the row at its width
      40                0    / 0             |
@@ -7,6 +8,7 @@ node1: | 0     910B3               | OK            | 93.3      a log or a mail f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 _LEAST_WIDTH, _MOST_WIDTH = 40, 240  # characters of a line
@@ -46,3 +48,19 @@ def join_folded_rows(text: str) -> str:
     full = list(filter(str.strip, rows))
     are_rows = len(rows) < len(lines) and sum(map(bool, map(begin.match, full))) >= _SHARE * len(full)
     return "\n".join(rows) if are_rows else text
+
+
+def join_folded_lines(lines: Iterable[str], goes_on: Callable[[str, str], object]) -> list[str]:
+    """Return the lines; a piece is joined to a line of the full width that `goes_on(line, piece)`, and to what it has
+    of it."""
+    given = list(lines)
+    width = max(map(len, given), default=0)
+    joined: list[str] = []
+    is_full = False
+    for line in given:
+        if is_full and line.strip() and goes_on(joined[-1], line):
+            joined[-1] += line
+        else:
+            joined.append(line)
+        is_full = len(line) == width >= _LEAST_WIDTH
+    return joined

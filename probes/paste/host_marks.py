@@ -79,17 +79,25 @@ def separate_hosts(text: str) -> list[HostText]:
     if len(sources) == 1 and next(iter(sources))[0] == "name":  # may be the level of a logger
         return whole
     apart: dict[tuple[str, str], tuple[list[str], list[int]]] = {}
+    others: list[tuple[list[str], list[int]]] = []  # lines without a source, each run of them
     for number, line in enumerate(lines, 1):
         match = _SOURCE.match(line)
         if match and (source := _name_source(match)) in sources:
             own, numbers = apart.setdefault(source, ([], []))
             own.append(line[match.end() :])
             numbers.append(number)
+        elif others and (others[-1][1][-1] == number - 1 or len(others) > HOSTS_LIMIT):
+            others[-1][0].append(line)
+            others[-1][1].append(number)
+        elif line.strip():
+            others.append(([line], [number]))
     single = len(apart) == 1
-    return [
+    hosts = [
         HostText("" if single and kind != "address" else host, own, numbers)
         for (kind, host), (own, numbers) in apart.items()
     ]
+    runs = (HostText("", own, numbers) for own, numbers in others)
+    return sorted([*hosts, *runs], key=lambda each: each.numbers[0]) if others else hosts
 
 
 def _are_numbered(sources: Iterable[tuple[str, str]]) -> bool:

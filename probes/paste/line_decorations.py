@@ -33,15 +33,15 @@ _OTHER_SPEAKERS = r"-?(?:ba|da|z|k|a|c)?sh|cat|sudo|NVRM|\w{1,12}[-_]?smi"
 _HOST = rf"(?!(?:{_OTHER_SPEAKERS}):)(?:\[[\w ,./-]{{1,40}}\]:? ?)?<?[A-Za-z][\w.-]{{0,60}}>?:(?=[ \t]|(?<=>:)|$)"
 _SERVICE = r"\w[\w.-]{0,39} {0,6}\|(?=[ \t]|$)"  # the prefix of docker compose
 _LOGGER = r"[\w.:<>]{1,80}(?= [-|](?: |$))"  # a logger or a function between dashes or bars
-_TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
+TIME = rf"(?:{_STAMP}(?: {_PROCESS})?|{_MONTH} {{1,2}}{_UNIT}|{_KLOG})"
 _SOURCE = rf"{_LEVEL}|{_LOGGER}|{_BRACKETS}"
-_TIMED = rf"{_TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
+_TIMED = rf"{TIME}(?:[ \t]{{0,8}}(?:[-|:][ \t]{{0,8}})?(?:{_SOURCE})){{0,4}}[ \t]?(?:[-|](?= |$))?"
 _INDENT = r"[ \t]{0,80}"
 PREFIX_PARTS = rf"{_TIMED}|{_LEVEL}|{_BRACKETS}|{_HOST}|{_SERVICE}|- "
 _PREFIX = re.compile(rf"{_INDENT}(?:(?:{PREFIX_PARTS})[ \t]?){{1,4}}")
 # What no tool prints: a single line is enough.
 _CERTAIN = re.compile(
-    rf"{_INDENT}(?:{_TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
+    rf"{_INDENT}(?:{TIME}(?: std(?:out|err) [FP](?=\s|$)|[ \t]{{1,8}}\[?{_LEVEL_NAME}\]?(?![A-Za-z:\[\]]))?"
     r"|\[(?:rank|default|pod/|\d\d:\d\d:\d\d)[^\]\n]{0,60}\]:?|[\w.-]{1,40}[-_]\d{1,4} {0,6}\|(?=[ \t])"
     r"|(?:INFO|DEBUG|NOTICE):(?=[ \t])|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,40}:)"  # Python's logging
 )
@@ -52,7 +52,9 @@ _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{
 # One is in each match of _COMMENTED_ROW; a pattern that begins with a letter is faster than one for all of them.
 _COMMENT_SIGNS = tuple(re.compile(rf"{sign}[ \t]{{0,8}}[|+]") for sign in ("#", "/", ";", r"\*", "%", "- ", "-\t"))
 _LINE_BREAKS = (re.compile(r"(?m)\\[ \t]{0,8}$"), re.compile(r"(?m)<[Bb][Rr] ?/?>[ \t]{0,8}$"))
-_LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_BOXES = "│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪"
+_LOOKALIKES = str.maketrans(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_BOX = re.compile(f"[{_BOXES}]")
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
 )  # not "[ms]", a unit
@@ -69,19 +71,25 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|#34|#39|#x27|nbsp);")
 
 def strip_decorations(text: str) -> str:
     """Return the text without the decorations that most of its lines have."""
-    text = strip_escapes(text)
+    text = _strip_lost_escapes(strip_escapes(text))
     if text.count("\\n") > 2 * text.count("\n"):  # one string of JSON or of a program
         text = max((found[1] or found[2] for found in _STRING.finditer(text)), key=len, default=text)
         text = text.replace("\\n", "\n").replace("\\t", "\t")
     text = text.replace("&quot;", '"')
-    if _ENTITY.search(text) and "<xpu" not in text:
-        import html  # its table of entities takes longer to import than most texts to read
+    if _ENTITY.search(text):
+        text = text.replace("&nbsp;", " ")
+        if "<xpu" not in text:
+            import html  # its table of entities takes longer to import than most texts to read
 
-        text = html.unescape(text)
+            text = html.unescape(text)
+    if not text.isascii():
+        text = text.translate(_LOOKALIKES) if _BOX.search(text) else text.replace("\u00a0", " ")
     if "\\" in text or "<" in text:
         for line_break in _LINE_BREAKS:
             text = line_break.sub("", text)
         text = text.replace('\\"', '"')
+    if "  \n" in text and all(line.endswith("  ") for line in text.split("\n") if line.strip()):
+        text = text.replace("  \n", "\n").removesuffix("  ")
     lines = given = text.split("\n")
     strip_comment = (_strip_comment,) if any(sign.search(text) for sign in _COMMENT_SIGNS) else ()
     steps = (_strip_answered, _strip_added, _strip_remarks, *strip_comment, _strip_quotes, _strip_numbers)
@@ -239,15 +247,18 @@ def _take_sample(lines: list[str]) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
+def _strip_lost_escapes(text: str) -> str:
+    """Return the text without escapes of which a paste kept the signs, or lost the first one."""
+    return _LOST_ESCAPES.sub("", text) if _ESCAPE_REST.search(text) else text
+
+
 def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
     """Return the tool's output from pasted text.
 
     Removes escapes (also those without their first character), `> ` quotes and page marks; box-drawing characters and
     full-width signs become the ASCII that the tools print.  Line breaks are kept; over-long lines are cut.
     """
-    text = strip_escapes(text[:INPUT_LIMIT])
-    if _ESCAPE_REST.search(text):
-        text = _LOST_ESCAPES.sub("", text)
+    text = _strip_lost_escapes(strip_escapes(text[:INPUT_LIMIT]))
     if not text.isascii():
         text = text.translate(_LOOKALIKES).replace("\ufeff", "")
     text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _SHORTEST = 3  # characters of the words with which a line may begin
-_PREFIX_ENDS, _PREFIX_LIMIT = (b": ", b"] ", b"0\t", b"0  ", b"| "), 80  # behind a host, a level, a number, a service
+# Behind a host, a level, a number, a time, a stream, a service.
+_PREFIX_ENDS = (b": ", b">:", b":root:", b"] ", b"0\t", b"0  ", b"0Z ", b" - ", b" F ", b"| ")
+_PREFIX_LIMIT = 80
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
-_SIGNS = '|"#>'  # before the first word of a line
+_SIGNS = '|"#>+'  # before the first word of a line
 _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _BEFORE = (_BLANKS + _SIGNS).encode()  # also the single bytes of characters that are not ASCII, which no word has
 

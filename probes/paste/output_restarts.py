@@ -17,6 +17,10 @@ _IDLE = "No process in device"  # where the line of a process would be
 _SELECTED = re.compile(r"\s-i\s{1,4}(\d{1,9})\b")  # the device that a command asks for
 _BEGIN = re.compile(r"[^A-Za-z]{0,4}[A-Za-z]*")
 _ROW = re.compile(r"\s*\|\s*([0-9]{1,9})\s+(\S+)")  # | 4 Name ...
+_FORM = re.compile(  # of a cell; a mask, an error and a flag have none
+    r"\s*(?:(?P<uuid>(?:GPU|MIG)-[0-9a-f]{8}-)|(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:)|(?P<mask>0x[0-9A-Fa-f]{4,16}\s*$)"
+    r"|(?P<number>\d{1,12}(?:\.\d{1,6})?(?: [A-Za-z%]{1,4})?\s*$)|(?P<name>[A-Z][A-Za-z]{1,12}[ -][A-Z0-9]))"
+)
 _NUMBERS = re.compile(r"(?<!\S)[^\s\d]*\d\S*")  # a word with a digit
 
 
@@ -178,6 +182,21 @@ def has_same_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     return _read_key(line) in above.group_lines(_read_key)
 
 
+def has_same_begin(pattern: str) -> Restart:
+    """Return the rule for lines that begin with what the pattern matches: the output has such a line already."""
+    begin = re.compile(pattern)
+
+    def read_begin(line: str) -> str | None:
+        found = begin.match(line)
+        return found[0] if found else None
+
+    def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+        begun = read_begin(line)
+        return begun is not None and begun in above.group_lines(read_begin)
+
+    return restart
+
+
 def has_same_assignment(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether the output has a line that gives the same name a value."""
     return _read_name(line) in above.group_lines(_read_name)
@@ -199,6 +218,13 @@ def follows_gap(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """
     full = above.list_full_lines()
     return len(full) > 1 and full[-1] - full[-2] == 1 and follows_blank(above, line, below)
+
+
+def follows_gap_and_rule(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a gap is above the rule that is above the line: the rule begins a table, and ends none."""
+    full = above.list_full_lines()
+    is_ruled = len(full) > 2 and above.find_last_full_line().lstrip()[:2] in ("+-", "+=")
+    return is_ruled and full[-1] - full[-2] > 1 and full[-2] - full[-3] == 1
 
 
 def follows_blank(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -228,12 +254,26 @@ def has_other_width(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     return bool(last) and last.count(",") != line.count(",")
 
 
-def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-    """Return whether the first word of the line is not behind that of the one above it, or has other parts: a sorted
-    list ends there."""
+def has_other_forms(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether a row has a cell of another form than the row above it, such as a number where that has a UUID."""
     last = above.find_last_full_line()
-    own, other = line.split()[:1], last.split()[:1]
-    return bool(last) and (own <= other or _count_colons(line) != _count_colons(last))
+    forms = ((_read_form(one), _read_form(other)) for one, other in zip(last.split(","), line.split(","), strict=False))
+    return any(one and other and one != other for one, other in forms)
+
+
+def returns_to_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the line has the words of the output's first one, and the last one has others: a list of such
+    lines has ended."""
+    last = above.find_last_full_line()
+    return bool(last) and not has_other_words(above, line, below) and has_other_words(above, last, below)
+
+
+def has_lesser_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+    """Return whether the first word of the line is not behind that of the last one with as many parts, or none has as
+    many: a sorted list ends there."""
+    rows = above.group_lines(_count_colons).get(_count_colons(line), ())
+    last = above.cut(rows[-1], rows[-1] + 1)[0] if rows else ""
+    return line.split()[:1] <= last.split()[:1] if rows else bool(above.list_full_lines())
 
 
 def has_lesser_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -269,6 +309,12 @@ def is_second(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 def is_first(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether no line of the output begins with the word of this one."""
     return _read_begin(line) not in above.group_lines(_read_begin)
+
+
+def _read_form(cell: str) -> str:
+    """Return the form of a cell, "" where its text does not show one."""
+    found = _FORM.match(cell)
+    return found.lastgroup or "" if found else ""
 
 
 def _count_colons(line: str) -> int:
@@ -322,8 +368,8 @@ def _has_another_head(above: LinesAbove, line: str, below: Sequence[str]) -> boo
 
 def _begins_block(below: Sequence[str]) -> bool:
     """Return whether the head of a device has its block below it: another one may end a block with the device."""
-    keys = [_read_key(each) for each in takewhile(str.strip, below)]
-    return "Chip Count" in keys or any(key not in _HEADS for key in keys)
+    keys = [_read_colon_key(each) for each in takewhile(str.strip, below)]
+    return "Chip Count" in keys or any(key not in (None, *_HEADS) for key in keys)
 
 
 def _read_number(line: str) -> int:

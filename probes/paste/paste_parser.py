@@ -18,6 +18,7 @@ from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
 from probes.paste.output_forms import FOREIGN, OutputForms
 from probes.paste.text_parts import PartSplitter, TextPart, cut_after_output, drop_markdown_tables
+from probes.paste.wrapped_lines import join_wrapped_lines
 
 NOTHING = ("unknown", "empty")  # kinds of text without an output
 WHOLE_LIMIT = 1 << 18  # characters of a text that is read as a whole where no line begins an output
@@ -56,7 +57,7 @@ def parse_paste(
     """
     splitter = splitter or make_splitter(parsers)
     text = "" if text.isspace() else text
-    hosts = [_strip_host(each) for each in separate_hosts(join_folded_rows(text))]
+    hosts = [join_wrapped_lines(_strip_host(each)) for each in separate_hosts(join_folded_rows(text))]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from probes.paste.line_decorations import PREFIX_PARTS
+from probes.paste.line_decorations import PREFIX_PARTS, TIME
 
 _MOST_PARTS = 4
 _HOST = re.compile(
@@ -22,10 +22,12 @@ _HOST = re.compile(
     r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}):(?=\s)|(?P<task>\d{1,5}):(?=\s))[ \t]?"
 )
 _OTHER = re.compile(
-    rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|[>'\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)|\d{{1,6}}(?=[\t|]|  ))[ \t]?"
+    rf"[ \t]{{0,80}}(?:{PREFIX_PARTS}|>(?:[ \t]?>){{0,8}}|['\"]|#{{1,3}}(?=\s)|//|;|\+(?=[^-=+])|\*(?=\s)"
+    r"|\d{1,6}(?=[\t|]|  ))[ \t]?"
 )
+_TIME = re.compile(rf"[ \t]{{0,80}}{TIME}[ \t]?")
 _MAY_HAVE_PREFIX = re.compile(
-    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[A-Z][a-z]{2} [ \d])"
+    r"[ \t]{0,80}(?:[^\w\s|]|\d|\w[\w.-]{0,62}>?(?::\s| {0,6}\|| - )|[A-Z]{3,7}\b|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d])"
 )
 _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
 _IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
@@ -38,6 +40,11 @@ class LinePrefix:
     parts: tuple[tuple[str, bool], ...]
     length: int
     host: str = ""
+
+    @property
+    def marks_all(self) -> bool:
+        """Whether a blank line has the prefix, too: that of a diff, which also begins the borders of tables."""
+        return self.parts[0][0].lstrip() == "+"
 
     @cached_property
     def source(self) -> str:
@@ -68,14 +75,21 @@ def list_prefixes(line: str) -> Iterator[LinePrefix]:
             return
         if end == at:
             return
+        if not named and (timed := _TIME.match(line, at)) and timed.end() < end:  # a level may be the message's word
+            yield LinePrefix((*parts[:-1], (timed[0].rstrip(), False)), timed.end(), host)
+        if (text := parts[-1][0])[-1:] == "|" and not parts[-1][1]:  # or the bar of a row behind a shorter prefix
+            yield LinePrefix((*parts[:-1], (text[:-1].rstrip(), False)), line.rindex("|", at, end), host)
         at = end
         yield LinePrefix(parts, at, host)
 
 
 def _fold_numbers(text: str) -> str:
-    """Return the pattern of a text with any numbers and blanks in it."""
+    """Return the pattern of a text with any numbers and blanks in it; a number at its end is no begin of a word."""
+    if text.lstrip().startswith(">"):
+        return r"[ \t]{0,80}>(?:[ \t]?>){0,8}"  # quotes of any depth
     folded = re.sub(r"\d{1,40}", "0", re.escape(text))
-    return re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
+    folded = re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
+    return rf"{folded}(?![\w-])" if text[-1:].isdigit() else folded
 
 
 def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix | None:
@@ -86,13 +100,13 @@ def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix
 
 
 def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
-    """Remove the prefix from the line at `at` and those below it, as far as they have it or are blank.
+    """Remove the prefix from the line at `at` and those below it, as far as they have it, or are blank where they may.
 
     Return the index of the line behind them.
     """
     for row in range(at, len(lines)):
         found = prefix.pattern.match(lines[row])
-        if not found and lines[row].strip():
+        if not found and (lines[row].strip() or prefix.marks_all):
             return row
         lines[row] = _strip_end(lines[row][found.end() :], prefix) if found else ""
     return len(lines)

@@ -25,7 +25,7 @@ from probes.paste.host_marks import (
 from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, make_marks
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
-from probes.paste.prefixed_runs import find_prefix, strip_above, strip_run
+from probes.paste.prefixed_runs import LinePrefix, find_prefix, strip_above, strip_run
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -53,7 +53,7 @@ _PREAMBLE = 3  # lines
 # A line that answers a command, although no output is known to begin so, or the prompt behind its answer.
 _ANSWER = re.compile(
     r"\s*(?:[A-Za-z][\w ()%/.-]{1,60}?\s+:\s*\S"
-    r"|[a-z]\w* [a-z_ ]{2,40}:|[a-z]\w{2,40}:[^\s:/]|[^,]{1,80}, [^,]{1,80}, \S"
+    r"|[a-z]\w* [a-z_ ]{2,40}:|[a-z]\w{2,40}:[^\s:/]|[Uu]sage: \S|[^,]{1,80}, [^,]{1,80}, \S"
     r"|(?P<row>\|).{1,200}(?:\d[MG]iB|[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\b.{0,200}\||[#$]\s*$)"
 )
 # The prompt of another command: the output above it has ended.
@@ -144,13 +144,14 @@ class PartSplitter:
                 parts.append(TextPart(host=outer, first=at))
             command = self._match_command(line)
             start = None if command else self._match_start(line)
-            if not (command or start) and at >= run_end and (prefix := find_prefix(line, self._begins_output)):
+            if not command and (prefix := self._find_prefix(line, is_start=bool(start))):
                 run_end = strip_run(lines, at, prefix)
                 strip_above(parts[-1].lines, prefix, _PREAMBLE)
                 above_of = None  # its lines are others now
-                if prefix.host not in ("", parts[-1].host):
-                    parts.append(TextPart(host=prefix.host, first=at))
                 line = lines[at]
+                if prefix.host not in ("", parts[-1].host):
+                    taken = _take_preamble(parts[-1].lines, line)
+                    parts.append(TextPart(taken, host=prefix.host, first=at - len(taken)))
                 command = self._match_command(line)
                 start = None if command else self._match_start(line)
             if command:
@@ -210,6 +211,14 @@ class PartSplitter:
                 return self._printed_by[at], self._firsts[at]
         return None
 
+    def _find_prefix(self, line: str, *, is_start: bool) -> LinePrefix | None:
+        """Return the prefix of a line; of one that begins an output as it is, only a mark of a table, or a host."""
+        if is_start and line.lstrip()[:1] == "|":
+            return None
+        prefix = find_prefix(line, self._begins_output)
+        is_needed = not is_start or "|" in line or (prefix and prefix.host and len(prefix.parts) == 1)
+        return prefix if is_needed else None
+
     def _begins_output(self, line: str) -> bool:
         return bool(self._match_command(line) or self._match_start(line))
 
@@ -258,9 +267,16 @@ def _is_below_command(part: TextPart, line: str, first: FirstLine, ours: bool) -
         return not between
     if first.form == "csv" and line.count(",") > 1 and _have_commas(part.lines[1:], line.count(",")):
         return True  # rows that have masks
-    is_row = line.lstrip()[:1] == "|" and "Version" not in line  # rows above it may be of its table
+    is_row = (
+        line.lstrip()[:1] == "|" and "Version" not in line and not _end_with_gap(part.lines)
+    )  # rows above it may be of its table
     answers = filter(None, map(_ANSWER.match, below))
     return between <= _BETWEEN and not any(not (is_row and found["row"]) for found in answers)
+
+
+def _end_with_gap(lines: Sequence[str]) -> bool:
+    """Return whether a blank line is below lines that have none between them: the rows above it are another table's."""
+    return len(lines) > 2 and not lines[-1].strip() and bool(lines[-2].strip() and lines[-3].strip())
 
 
 def _have_commas(lines: Sequence[str], count: int) -> bool:
@@ -286,7 +302,8 @@ def _take_preamble(lines: list[str], first: str) -> list[str]:
     while lines and len(taken) < _PREAMBLE:
         line = lines[-1]
         is_rule = bool(_RULE.match(line))
-        if (is_rule and ruled and line.rstrip()[-1:] in "+|") or not _is_preamble(line, first):
+        ends_table = is_rule and ruled and line.rstrip()[-1:] in "+|" and all(map(str.strip, lines[-2:-1]))
+        if ends_table or not _is_preamble(line, first):
             break
         ruled |= is_rule
         taken.insert(0, lines.pop())

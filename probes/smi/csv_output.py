@@ -23,7 +23,6 @@ _NAME = re.compile(r"[A-Za-z][\w.]{0,90}(?:\s*\[[^\[\]]{0,12}\])?$")
 _COMMAND = re.compile(r"--query-[a-z-]{2,24}[= ]\s?[\"']?([A-Za-z][\w.]*(?:\s?,\s?[\w.]+)*)")
 SAMPLES_LIMIT = 4000  # last samples of a loop that are parts of the session
 _PATIENCE = 3  # other lines between the command and its output (sudo's prompt, a banner), and between two rows
-_LEAST_WIDTH, _LEAST_WRAPS = 40, 2  # of a terminal, and lines of its full width
 _ROW = "row"  # the field of a remark on a row with missing cells
 
 
@@ -46,12 +45,7 @@ class _CsvSheet:
 def parse_csv(paste: PastedOutput) -> Document | None:
     """Return the document of kind `csv`, of a loop `session`, or None if there are no such rows."""
     asked = "--query-" in paste.text
-    plain = _read_with_head(paste.lines)
-    if not (plain and plain.rows):
-        joined = _join_wrapped_lines(paste.lines)
-        if joined != paste.lines and (wrapped := _read_with_head(joined)) and wrapped.rows:
-            paste, plain = replace(paste, lines=joined), wrapped
-    sheet = plain or (_read_with_command(paste.lines) if asked else _guess_sheet(paste.lines))
+    sheet = _read_with_head(paste.lines) or (_read_with_command(paste.lines) if asked else _guess_sheet(paste.lines))
     if sheet is None or (not sheet.rows and error_output.find_error(paste)):
         return None
     is_loop = not sheet.of_processes and not NO_DEVICE_A_ROW & set(sheet.names)
@@ -73,21 +67,6 @@ def parse_csv(paste: PastedOutput) -> Document | None:
         ),
         parts=tuple(parts),
     )
-
-
-def _join_wrapped_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines with those joined that a terminal wrapped at its width; each piece leaves an empty line."""
-    width = max(map(len, lines), default=0)
-    if width < _LEAST_WIDTH or sum(len(line) == width for line in lines) < _LEAST_WRAPS:
-        return lines
-    pieces: list[list[str]] = []
-    first = 0
-    for at, line in enumerate(lines):
-        if not at or len(lines[at - 1]) < width:
-            first = at
-        pieces.append([])
-        pieces[first].append(line)
-    return tuple(map("".join, pieces))
 
 
 def _make_document(paste: PastedOutput, sheet: _CsvSheet) -> Document:

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from envcheck.core.model import Document
 from probes.paste.output_forms import FirstLine, OutputForms, shell_errors, xml_head
-from probes.paste.output_restarts import follows_gap, has_other_words, is_row_of_another_table
+from probes.paste.output_restarts import (
+    any_rule,
+    follows_gap,
+    follows_gap_and_rule,
+    has_other_words,
+    is_row_of_another_table,
+)
 from probes.smi.output_forms import SHARED_FORMS
 from probes.smi.pasted_output import SmiTool
 
@@ -22,7 +28,7 @@ FORMS = OutputForms(
             r"[ \t]*\|\s*\d{1,3}\s+Iluvatar\s",
             ("Iluvatar",),
             repeats=True,
-            restart=is_row_of_another_table,
+            restart=any_rule(is_row_of_another_table, follows_gap, follows_gap_and_rule),
         ),  # of a table without a head
         FirstLine("query-text", r"[ \t]*=+\s*IX-?SMI LOG\s*=+", ("SMI",)),
         FirstLine("query-text", r"\s*Product Name\s*: Iluvatar", ("Iluvatar",), repeats=True, restart=follows_gap),

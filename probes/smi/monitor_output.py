@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from envcheck.core.model import Document
+from probes.paste.folded_rows import join_folded_lines
 from probes.smi.pasted_output import PastedOutput
 
 _HEAD = re.compile(r"\s*(?:#\s*)?(?:(?:date|time)\s+){0,2}gpu\s", re.IGNORECASE)
@@ -18,12 +19,21 @@ _CLOCK = ("date", "time")
 
 def parse_monitor(paste: PastedOutput) -> Document | None:
     """Return the document of kind `dmon` or `pmon`, or None if there is no such header."""
-    lines = tuple(line for line in paste.lines if line.strip())
+    lines = _join_rows(tuple(line for line in paste.lines if line.strip()))
     for at, line in enumerate(lines[:-1]):
         columns, units = _split_words(line), _split_words(lines[at + 1])
         if _HEAD.match(line.replace(",", " ")) and "idx" in [unit.lower() for unit in units] and len(columns) > 2:
             return _make_document(paste, columns, units, lines[at + 2 :])
     return None
+
+
+def _join_rows(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines, with the pieces of each joined where a terminal wrapped the head: a sign begins its second
+    line."""
+    head = next((at for at, line in enumerate(lines[:-1]) if line[:1] == "#" and _HEAD.match(line)), None)
+    if head is None or lines[head + 1][:1] == "#":
+        return lines
+    return (*lines[:head], *join_folded_lines(lines[head:], lambda _line, piece: piece[:1] != "#"))
 
 
 def _split_words(line: str) -> list[str]:

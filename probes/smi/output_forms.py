@@ -10,11 +10,13 @@ from probes.paste.output_restarts import (
     follows_gap,
     follows_other_line,
     follows_word,
+    has_other_forms,
     has_other_head,
     has_other_width,
     has_other_words,
     has_other_words_behind,
     has_same_key,
+    returns_to_begin,
 )
 
 _FIELDS = (
@@ -66,7 +68,14 @@ SHARED_FORMS = (
         restart=follows_word("All done"),
     ),
     FirstLine("csv", rf"\s*\"?(?:{_FIELDS})\"?{_UNIT}(?:{_NEXT_FIELD}){{1,300}},?\s*$", begins=_FIELD_BEGINS),
-    FirstLine("csv", _EVIDENT_ROW, _EVIDENCE_WORDS, repeats=True, restart=has_other_width, also="0, "),
+    FirstLine(
+        "csv",
+        _EVIDENT_ROW,
+        _EVIDENCE_WORDS,
+        repeats=True,
+        restart=any_rule(has_other_width, all_rules(follows_blank, has_other_forms)),
+        also="0, ",
+    ),
     DRIVER_LINE,
     FirstLine(
         "log",
@@ -85,6 +94,7 @@ SHARED_FORMS = (
         restart=any_rule(
             has_other_words_behind(r"\s*Unable to determine the device handle"),
             all_rules(has_other_words, follows_blank),
+            returns_to_begin,
         ),
     ),
 )

@@ -158,17 +158,26 @@ def _join_values(lines: Sequence[str]) -> list[tuple[int, str]]:
     """Return the lines with their indexes; a value that goes on below is joined, also over blank lines."""
     lengths = Counter(map(len, lines))
     hard = max((length for length, count in lengths.items() if count > 1), default=0)
+    widest = max(lengths, default=0)
     joined: list[tuple[int, str]] = []
     for at, line in enumerate(lines):
         if _match_pair(line):
             joined.append((at, line))
         elif line.strip():
-            glue = _find_glue(joined[-1][1], line, len(lines[at - 1]) == hard) if joined else None
+            is_identifier = len(lines[at - 1]) == widest and _names_device(lines[at - 1])
+            is_full = is_identifier or len(lines[at - 1]) == hard
+            glue = _find_glue(joined[-1][1], line, is_full) if joined else None
             if glue is None:
                 joined.append((at, line))
             else:
                 joined[-1] = joined[-1][0], f"{joined[-1][1]}{glue}{line.strip()}"[:LINE_LIMIT]
     return joined
+
+
+def _names_device(line: str) -> bool:
+    """Return whether the value of the line is a name without blanks, such as a UUID: one that is cut goes on below."""
+    pair = _match_pair(line)
+    return pair is not None and pair.key in _IDENTIFIERS
 
 
 def _find_glue(before: str, line: str, is_full: bool) -> str | None:

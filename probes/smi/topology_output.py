@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from envcheck.core.model import Document, Topology
+from probes.paste.folded_rows import join_folded_lines
 from probes.smi.pasted_output import PastedOutput, cell_value
 
 _AFFINITY = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
@@ -51,10 +52,16 @@ def parse_topology(paste: PastedOutput) -> Document | None:
         ),
         detail={
             "gpu_numa_id": _select_column(affinity, tails, "GPU NUMA ID"),
-            "legend": {found[1]: found[2].rstrip() for line in lines if (found := _LEGEND.match(line))} or None,
+            "legend": _read_legend(lines),
             "nic_legend": {found[1]: found[2] for line in lines if (found := _NIC.match(line))} or None,
         },
     )
+
+
+def _read_legend(lines: list[str]) -> dict[str, str] | None:
+    """Return the meaning of each word; one that a terminal wrapped goes on below."""
+    joined = join_folded_lines(lines, lambda line, piece: _LEGEND.match(line) and "=" not in piece)
+    return {found[1]: found[2].rstrip() for line in joined if (found := _LEGEND.match(line))} or None
 
 
 def _is_head(line: str) -> bool:

@@ -69,11 +69,11 @@ def parse_xml(paste: PastedOutput) -> Document | None:
     if not found:
         return None
     document = _read_devices(paste, *_extract_body(text, found))
-    if document.truncated and _BROKEN_TAG.search(text) and (found := _ROOT.search(text.replace("\n", ""))):
-        joined = _read_devices(
-            paste, *_extract_body(text.replace("\n", ""), found)
-        )  # hard wrapping may have broken tags
-        return joined if len(joined.devices) > len(document.devices) else document
+    # Hard wrapping may have broken tags, and their ends look like quotes.
+    if document.truncated and (_BROKEN_TAG.search(text) or _BROKEN_TAG.search(paste.raw)):
+        for joined in dict.fromkeys(each.replace("\n", "") for each in (text, paste.raw)):
+            whole = _read_devices(paste, *_extract_body(joined, found)) if (found := _ROOT.search(joined)) else document
+            document = whole if len(whole.devices) > len(document.devices) else document
     return document
 
 

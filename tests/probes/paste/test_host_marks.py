@@ -111,3 +111,28 @@ def test_one_line_of_each_host() -> None:
         ("node2", {"link status": "DOWN"}),
     ]
     assert not parse_paste(parts, TOOLS).parts
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["above", "below"])
+def test_lines_without_a_host_are_not_lost(is_first: bool) -> None:
+    """An output among the lines of a host that has nine in ten of them is read, too, in its place."""
+    hosts = "".join(f"[1,0]<stdout>:{line}\n" for line in LINES * 9)
+    message = "No devices were found\n"
+    devices = parse_paste(LISTING, TOOLS).devices
+
+    found = parse_paste(f"{message}\n{hosts}" if is_first else f"{hosts}\n{message}", TOOLS)
+
+    kinds = ["table"] * 9
+    assert [part.kind for part in found.parts] == (["error", *kinds] if is_first else [*kinds, "error"])
+    assert found.devices == devices
+
+
+def test_the_head_of_a_document_stays_with_its_host() -> None:
+    """What is above the first line of an output, such as the DOCTYPE, has the prefix of the host, too."""
+    document = read_recording("nvidia_smi/xml/a100x2_v12.xml")
+    text = LISTING * 8 + "\n" + "".join(f"node1: {line}\n" for line in document.splitlines())
+
+    found = parse_paste(text, TOOLS)
+
+    assert found.parts[-1].host == "node1"
+    assert found.parts[-1].detail == parse_paste(document, TOOLS).detail

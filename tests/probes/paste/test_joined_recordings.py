@@ -14,10 +14,9 @@ import pytest
 
 from envcheck.core.model import Device, Document
 from probes.paste.paste_parser import NOTHING, make_splitter, parse_paste
-from tests.probes.paste.test_paste_parser import DECORATIONS, RECORDINGS, TOOLS
+from tests.probes.paste.test_paste_parser import DATA, DECORATIONS, RECORDINGS, TOOLS
 
 SPLITTER = make_splitter(TOOLS)
-FILES = {file.name: file for file in RECORDINGS}
 ROUNDS = 400
 # Recording → kinds of the output above that it continues, () for any: its text tells nothing else.
 UNDECIDED = {
@@ -30,19 +29,15 @@ UNDECIDED = {
 UNDECIDED_GROUPS = (
     # Processes of a chip, and of several devices, as a loop over them prints them.
     ("proc-mem-950", "proc-mem-910b3", "two_processes", "wrapped_in_a_number", "idle_chip"),
-    ("board-310b-25.5.0", "numbers_that_are_names"),  # boards of several devices, as a loop prints them
+    # Boards of several devices, and errors of their chips, as a loop prints them.
+    ("board-310b-25.5.0", "numbers_that_are_names"),
+    ("board-910b-25.5.1", "numbers_that_are_names"),
+    ("ecc-910", "310p_double_bit"),
     ("hccn-link-down",),  # links of several ports, as a loop prints them
+    ("hccn-gateway",),
     ("hccn-net-health-socket-failed",),
     ("three_commands", "hccn-ip-route"),  # more commands about the same port
 )
-# Pairs that are read wrongly, although their texts decide.
-KNOWN_FAILURES = {
-    ("p800_grep_first_rows.txt", "old_head_missing.txt"): "rows below a command are taken for rows of the next table",
-    ("p800_cut_in_second_row.txt", "info-process-table-only.txt"): "the next table's rule ends the cut row",
-    ("tls.txt", "tls.txt"): "the same port again is read as one more port of a loop",
-    ("nv-csv-gb10-nounits-prompt.csv", "no_head_no_command.csv"): "rows with as many cells are taken for samples",
-    ("help.txt", "p800_in_source.txt"): "wrapped rows in a program are taken for the answer of the command above",
-}
 
 
 def is_undecided(first: Path, second: Path) -> bool:
@@ -91,8 +86,6 @@ def is_undecided_tool(expected: Document, found: Document, text: str) -> bool:
 def list_wrong_joins(pairs: Iterable[tuple[Path, Path]]) -> list[tuple[str, str]]:
     wrong = []
     for first, second in pairs:
-        if (first.name, second.name) in KNOWN_FAILURES:
-            continue
         expected = [*list_own_documents(first), *list_own_documents(second)]
         expected = [each for each, _ in itertools.groupby(expected)]
         found = list_documents(f"{read_text(first)}\n{read_text(second)}")
@@ -120,37 +113,67 @@ def test_all_pairs_give_their_documents(first: Path) -> None:
     assert list_wrong_joins((first, second) for second in RECORDINGS) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(*pair, marks=pytest.mark.xfail(strict=True, reason=why))
-        for pair, why in KNOWN_FAILURES.items()
-        if {*pair} <= FILES.keys()  # the others are recordings that only the shared corpus has
-    ],
-)
-def test_known_failures(monkeypatch: pytest.MonkeyPatch, first: str, second: str) -> None:
-    """A pair that is read rightly is to leave the list."""
-    monkeypatch.setattr(f"{__name__}.KNOWN_FAILURES", {})
+CUT_ROW = read_text(DATA / "xpu_smi/table/p800_cut_in_second_row.txt")
+CSV_ROWS = "nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits\n0, NVIDIA GB10, [N/A]\n"
+# Two outputs, by the text or by the file of each, whose texts decide where the second one begins.
+DECIDED = {
+    "rows of grep": ("xpu_smi/table/p800_grep_first_rows.txt", "xpu_smi/table/old_head_missing.txt"),
+    "two rules above a table": (
+        CUT_ROW,
+        f"+{'=' * 27}+{'=' * 15}+\n+{'-' * 27}+{'-' * 15}+\n"
+        "| NPU     Chip              | Process id    | Process name | Process memory(MB) |\n"
+        f"+{'=' * 27}+{'=' * 15}+\n| 0       0                 | 47928         | python       | 90                 |\n",
+    ),
+    "a port again": ("npu_smi/hccn/tls.txt", "npu_smi/hccn/tls.txt"),
+    "cells of other forms": (CSV_ROWS, "0, GPU-0a1b2c3d-0000-1111-2222-333344445550, 31 MiB\n"),
+    "numbers below UUIDs": (
+        "nvidia-smi --query-gpu=index,uuid,fan.speed --format=csv,noheader,nounits\n"
+        "0, GPU-0a1b2c3d-0000-1111-2222-333344445550, 31\n",
+        "0, 297.37, 0x0000000000000004\n1, 289.76, 0x0000000000000004\n",
+    ),
+    "a text of help": ("xpu_smi/unknown/help.txt", "xpu_smi/machine/p800_in_source.txt"),
+    "the first message again": ("nvidia_smi/error/lost_then_none.txt", "nvidia_smi/error/lost_then_none.txt"),
+    "a gap above a rule": (
+        "ixsmi/table/biv100_tail_without_head.txt",
+        f"+{'-' * 31}+{'-' * 22}+{'-' * 22}+\n"
+        "| 4    Iluvatar BI-V100         | 00000000:1E:00.0     | 1500MHz   1200MHz    |\n"
+        "| 0%   32C   P0    55W / 250W   | 513MiB / 32768MiB    | 0%        Default    |\n",
+    ),
+    "behind the last chip": ("npu_smi/ecc/310p_double_bit.txt", "npu_smi/types/die_to_die.txt"),
+    "a bus again": ("npu_smi/lspci/numbers_and_strangers.txt", "npu_smi/lspci/numbers_and_strangers.txt"),
+    "no number of a line": ("npu_smi/files/driver_numbered_lines.txt", "    26C 50W 513MiB 32768MiB 0%\n" * 2),
+}
 
-    assert list_wrong_joins([(FILES[first], FILES[second])]) == []
+
+@pytest.mark.parametrize("pair", DECIDED.values(), ids=DECIDED)
+def test_pairs_whose_texts_decide(pair: tuple[str, str]) -> None:
+    first, second = (each if "\n" in each else read_text(DATA / each) for each in pair)
+    expected = [each for each, _ in itertools.groupby([*list_documents(first), *list_documents(second)])]
+
+    assert list_documents(f"{first}\n{second}") == expected
 
 
 PLAIN = [file for file in RECORDINGS if list_own_documents(file)]
+DRESSES = (
+    *("colour", "lost colours", "host", "mpirun", "stamped", "answered", "numbered", "nbsp", "markdown", "two blanks"),
+    *("kernel log", "container log", "logger", "root logger", "full width"),
+)
 OUTER = {
-    "markdown": lambda text: f"```\n{text}```\n",
+    "fenced": lambda text: f"```\n{text}```\n",
     "quoted": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
     "prompt": lambda text: f"{text}[root@node7 ~]# uptime\n 10:00:00 up 3 days\n[root@node7 ~]# \n",
     "prose": lambda text: f"And this is the other one.\n\n{text}\nThat is all.\n",
-    "colour": DECORATIONS["colour"],
+    **{name: DECORATIONS[name] for name in DRESSES},
 }
 
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_devices_of_several_recordings_in_any_surroundings(count: int) -> None:
-    """Each recording in Markdown, quotes, colours, prompts or prose of its own: no device is lost or invented."""
+    """Each recording in a decoration, a prompt or prose of its own: no device is lost or invented."""
     drawn = random.Random(count)
-    tables = [file for file in PLAIN if len(list_own_documents(file)) == 1 and list_own_documents(file)[0].devices]
+    own = [file for file in PLAIN if file.is_relative_to(DATA)]  # the same draws in every checkout
+    tables = [file for file in own if len(list_own_documents(file)) == 1 and list_own_documents(file)[0].devices]
     wrong = []
     for _ in range(ROUNDS // 4):
         files = drawn.sample(tables, count)
@@ -173,6 +196,7 @@ MESSAGES = [
     ),
     ("npu-smi", "dcmi module initialize failed. ret is -8005", "dcmi-init-failed"),
     ("xpu-smi", "No XPUs were found", "no-device"),
+    ("nvidia-smi", "ERROR: Option noheader is not recognized. Please run 'nvidia-smi -h' for help.", "bad-query"),
 ]
 PREFIXES = [
     ("node1: ", "node1"),
@@ -183,6 +207,7 @@ PREFIXES = [
     ("[ERROR] ", ""),
     ("   12\t", ""),
     ("[1,0]<stderr>: ", ""),
+    ("2026-11-27T10:00:00.123Z ", ""),
 ]
 
 

@@ -182,6 +182,8 @@ DECORATIONS: dict[str, Callable[[str], str]] = {
     "mpirun": lambda text: "".join(f"[1,0]<stdout>:{line}\n" for line in text.splitlines()),
     "quoted": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
     "markdown": lambda text: "```\n" + "".join(f"{line}<br>\n" for line in text.splitlines()) + "```\n",
+    "two blanks": lambda text: "".join(f"{line}  \n" for line in text.splitlines()),
+    "backslash": lambda text: "".join(f"{line}\\\n" for line in text.splitlines()),
     "numbered": lambda text: "".join(f"{at:5}\t{line}\n" for at, line in enumerate(text.splitlines(), 1)),
     "colour": lambda text: "".join(f"\x1b[32m{line}\x1b[0m\n" for line in text.splitlines()),
     "nbsp": lambda text: text.replace("  ", "&nbsp; "),

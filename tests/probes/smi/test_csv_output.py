@@ -153,14 +153,3 @@ def test_a_masked_name_without_a_header_is_no_program() -> None:
 
     assert [device.name for device in document.devices] == ["Tesla T4", None, "Tesla T4"]
     assert list_remarks(document) == [(2, "name", "xxxx")]
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_lines_that_a_terminal_wrapped(width: int) -> None:
-    """A header and rows longer than the terminal are joined; rows of equal length are not."""
-    head = "index, name, uuid, memory.used [MiB], memory.total [MiB], utilization.gpu [%], power.draw [W]"
-    row = "Tesla V100-SXM2-32GB, GPU-11111111-2222-3333-4444-55555555555{0}, 3 MiB, 32510 MiB, 0 %, 41.20 W"
-    lines = [head, *(f"{at}, {row.format(at)}" for at in range(2))]
-    wrapped = [line[at : at + width] for line in lines for at in range(0, len(line), width)]
-
-    assert nvidia_smi.parse("\n".join(wrapped)).devices == nvidia_smi.parse("\n".join(lines)).devices
