@@ -46,8 +46,8 @@ _ERROR_BEGINS = (
     *("Command or option", "cat: "),
 )
 FORMS = OutputForms(
-    programs=r"npu-smi|hccn_tool|npu-list|cat\s+\S*(?:scend|hccn|version\.)\S*",
-    program_words=("smi", "hccn", "npu-list", "scend", "version."),
+    programs=r"npu-smi|hccn_tool|npu-list|lspci|cat\s+\S*(?:scend|hccn|version\.)\S*",
+    program_words=("smi", "hccn", "npu-list", "lspci", "scend", "version."),
     own=(
         FirstLine("info", r"[ \t]*(?:\|\s*)?npu-smi\s+v?[\w.]+\s+Version\s*:", ("smi",)),
         FirstLine(

@@ -74,7 +74,7 @@ def parse_paste(
     ):
         return _number_remarks(_parse_whole(text, begun, parsers, tool), numbers)
     answers = _parse_parts(parts, parsers, tool)
-    read = [each for each in answers if each[1].kind not in NOTHING]
+    read = list(_join_answers([each for each in answers if each[1].kind not in NOTHING], parsers))
     if len(read) > 1:
         return _join_documents(read, answers)
     if read:
@@ -160,7 +160,6 @@ def _parse_parts(
 ) -> list[tuple[TextPart, Document]]:
     """Return the parts that hold an output, with their documents, and those of commands without one."""
     read: list[tuple[TextPart, Document]] = []
-    silent: list[tuple[TextPart, Document]] = []
     equal: dict[tuple[str, str], Document] = {}  # many answers of a watch log are equal
     before = next((_prefer_original(part.tools, parsers) for part, _ in parts if part.tools), "")
     for part, source in parts:
@@ -174,15 +173,14 @@ def _parse_parts(
         document = equal[choice, own]
         if document.kind in NOTHING and part.command:
             kind = "unknown" if any(map(str.strip, part.lines[1:])) else "empty"
-            silent.append((part, Document(choice, kind, command=part.command, host=part.host)))
+            read.append((part, Document(choice, kind, command=part.command, host=part.host)))
         if document.kind in NOTHING or not (part.tools or document.devices or document.topology):
             continue
         before = choice
         document = _number_remarks(document, source.numbers, part.first)
         samples = document.parts or (document,)
         read += [(part, replace(each, command=part.command, host=part.host)) for each in samples]
-    order = {id(part): at for at, (part, _) in enumerate(parts)}
-    return sorted((*_join_answers(read, parsers), *silent), key=lambda each: order[id(each[0])])
+    return read
 
 
 def _join_answers(

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import dataclasses
 import functools
+import gc
 import importlib
 import json
 import os
@@ -34,6 +35,7 @@ BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
 INDENTED_LIMIT = 1 << 18  # characters of a document that has a line for each value; a longer one has one line
 _SCALARS = frozenset((type(None), bool, int, str))  # types of values that are plain
+GARBAGE_LIMIT = 200_000  # new objects before a search for garbage: a document has a million, and none is garbage
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
 
@@ -65,6 +67,7 @@ def parse(words: tuple[str, ...], fields: str | None, strict: bool, as_document:
     from envcheck.core.errors import CHECK_FAILED, SUCCESS, UNDETERMINED
     from probes.paste.paste_parser import make_splitter, note_left_out, parse_paste
 
+    gc.set_threshold(GARBAGE_LIMIT)
     tool, file = _choose_tool_and_file(words)
     parsers = load_parsers()
     splitter = make_splitter(parsers)

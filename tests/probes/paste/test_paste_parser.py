@@ -418,3 +418,19 @@ def test_each_output_is_read_once(name: str) -> None:
 
     assert len(found.parts) > 8
     assert sum(given) <= len(text) + len(found.parts)
+
+
+def test_the_listing_has_each_command() -> None:
+    """Answers that are one part, as a port's of two commands are, have an entry each; `lspci` is a command, too."""
+    address = "ipaddr:192.168.100.10{at}\nnetmask:255.255.255.0\n"
+    ports = "".join(f"[root@a ~]# hccn_tool -i {at} -ip -g\n" + address.format(at=at) for at in range(2))
+    accelerator = "3d:00.0 Processing accelerators: Huawei Technologies Co., Ltd. Device d802 (rev 20)\n"
+
+    found = parse_paste(f"{ports}[root@a ~]# lspci | grep acce\n{accelerator}", TOOLS)
+
+    assert [(each["command"], each["kind"]) for each in found.detail["parts"]] == [
+        ("hccn_tool -i 0 -ip -g", "hccn"),
+        ("hccn_tool -i 1 -ip -g", "hccn"),
+        ("lspci | grep acce", "lspci"),
+    ]
+    assert [part.kind for part in found.parts] == ["hccn", "lspci"]
