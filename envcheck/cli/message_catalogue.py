@@ -170,11 +170,11 @@ def write_catalogue(path: Path, catalogue: Catalog) -> None:
 
 
 def update_catalogues(root: Path = ROOT) -> None:
-    """Add new messages and remove old ones; the translation of a changed one becomes fuzzy."""
+    """Add new messages and remove old ones; a changed one is a new one."""
     template = extract_catalogue(root)
     for path in sorted(root.glob(CATALOGUES)):
         catalogue = read_catalogue(path)
-        catalogue.update(template)
+        catalogue.update(template, no_fuzzy_matching=True)  # which takes seconds for each new message
         write_catalogue(path, catalogue)
 
 
