@@ -14,6 +14,8 @@ LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
 class BuildWithGeneratedFiles(build_py):
     def run(self) -> None:
         sys.path.insert(0, str(ROOT))
+        import tomli
+
         from envcheck.cli.message_catalogue import compile_catalogues
         from envcheck.core import table_pack
 
@@ -23,7 +25,7 @@ class BuildWithGeneratedFiles(build_py):
             for name in PACKAGES:
                 tables = [path for path in (ROOT / name).rglob("*.toml") if path.parent != LEFT_OUT]
                 packed = Path(self.build_lib) / name / table_pack.NAME
-                packed.write_bytes(table_pack.pack_tables(ROOT, tables))
+                packed.write_bytes(table_pack.pack_tables(ROOT, tables, tomli.loads))
 
 
 setup(cmdclass={"build_py": BuildWithGeneratedFiles})

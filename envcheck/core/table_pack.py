@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +57,16 @@ def _read_lines(file: str) -> Mapping[str, str]:
     return {f"{ROOT}/{path}": line for path, _tab, line in (each.partition("\t") for each in lines if each)}
 
 
-def pack_tables(root: Path, paths: Iterable[Path]) -> bytes:
-    """Return the pack of these files below `root`; the same files give the same bytes."""
+def pack_tables(root: Path, paths: Iterable[Path], parse: Callable[[str], Mapping[str, Any]]) -> bytes:
+    """Return the pack of these files below `root`, which `parse` reads; the same files give the same bytes."""
     import lzma
 
-    return lzma.compress("\n".join(encode_tables(root, paths)).encode(), preset=9 | lzma.PRESET_EXTREME)
+    return lzma.compress("\n".join(encode_tables(root, paths, parse)).encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
-def encode_tables(root: Path, paths: Iterable[Path]) -> Iterator[str]:
+def encode_tables(root: Path, paths: Iterable[Path], parse: Callable[[str], Mapping[str, Any]]) -> Iterator[str]:
     """Yield the line of each file.  TypeError for a date, which JSON has not."""
-    import tomli
-
     for path in sorted(paths):
         name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
-        content = text if name.startswith(COPIED) else tomli.loads(text)
+        content = text if name.startswith(COPIED) else parse(text)
         yield f"{name}\t{json.dumps(content, ensure_ascii=False, separators=(',', ':'))}"

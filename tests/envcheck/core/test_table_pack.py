@@ -27,7 +27,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).write_text(text)
     for package in ("launch", "installers"):
         paths = list((tmp_path / package).rglob("*.toml"))
-        (tmp_path / package / table_pack.NAME).write_bytes(table_pack.pack_tables(tmp_path, paths))
+        (tmp_path / package / table_pack.NAME).write_bytes(table_pack.pack_tables(tmp_path, paths, tomli.loads))
         for path in paths:
             path.unlink()
     monkeypatch.setattr(table_pack, "ROOT", tmp_path)
@@ -78,5 +78,5 @@ def test_the_own_tables_survive_packing() -> None:
     tables = [path for path in paths if not path.relative_to(table_pack.ROOT).as_posix().startswith(table_pack.COPIED)]
 
     for path in tables:
-        (line,) = table_pack.encode_tables(table_pack.ROOT, [path])
+        (line,) = table_pack.encode_tables(table_pack.ROOT, [path], tomli.loads)
         assert json.loads(line.partition("\t")[2]) == tomli.loads(path.read_text())

@@ -96,8 +96,8 @@ def test_what_checks_promise_is_extracted(extracted: Catalog) -> None:
     assert sorted(text for text in promised if text not in extracted) == []
 
 
-def test_a_changed_message_makes_its_translation_fuzzy(tmp_path: Path) -> None:
-    """Babel keeps the old translation marked fuzzy, and the test above fails until it is reviewed."""
+def test_a_changed_message_is_a_new_one(tmp_path: Path) -> None:
+    """It has no translation, and the test above fails until it has one."""
     source = tmp_path / "envcheck" / "locale" / "zh_CN" / "LC_MESSAGES" / "envcheck.po"
     source.parent.mkdir(parents=True)
     shutil.copyfile(message_catalogue.ROOT / message_catalogue.MAPPING, tmp_path / message_catalogue.MAPPING)
@@ -112,8 +112,8 @@ def test_a_changed_message_makes_its_translation_fuzzy(tmp_path: Path) -> None:
     module.write_text('_("The driver {version} is older than this toolkit needs")\n')
     message_catalogue.update_catalogues(tmp_path)
 
-    assert [(entry.id, entry.fuzzy) for entry in entries(message_catalogue.read_catalogue(source))] == [
-        ("The driver {version} is older than this toolkit needs", True)
+    assert [(entry.id, entry.string) for entry in entries(message_catalogue.read_catalogue(source))] == [
+        ("The driver {version} is older than this toolkit needs", "")
     ]
 
 
