@@ -1,5 +1,7 @@
-"""Add the compiled catalogues and the packed tables while envcheck is built; all else is in setup.cfg."""
+"""Add the compiled catalogues and the packed tables while envcheck is built, and leave out the docstrings that nothing
+prints; all else is in setup.cfg."""
 
+import ast
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 PACKAGES = ("envcheck", "installers", "launch")  # those with tables
 LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
+PROGRAMS = "launch/programs/"  # each prints its docstring as its help
 
 
 class BuildWithGeneratedFiles(build_py):
@@ -26,6 +29,25 @@ class BuildWithGeneratedFiles(build_py):
                 tables = [path for path in (ROOT / name).rglob("*.toml") if path.parent != LEFT_OUT]
                 packed = Path(self.build_lib) / name / table_pack.NAME
                 packed.write_bytes(table_pack.pack_tables(ROOT, tables, tomli.loads))
+            for path in Path(self.build_lib).rglob("*.py"):
+                if PROGRAMS not in path.as_posix():
+                    path.write_text(blank_inner_docstrings(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-setup(cmdclass={"build_py": BuildWithGeneratedFiles})
+def blank_inner_docstrings(source: str) -> str:
+    """Return the code without the docstrings of its module and its private functions, which are for readers of the
+    repository; each line keeps its number."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        is_private = isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.endswith("__")
+        if (is_private or isinstance(node, ast.Module)) and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            lines[text.lineno - 1 : text.end_lineno] = [
+                " " * text.col_offset + '""',
+                *[""] * (text.end_lineno - text.lineno),
+            ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    setup(cmdclass={"build_py": BuildWithGeneratedFiles})
