@@ -39,13 +39,13 @@ def blank_inner_docstrings(source: str) -> str:
     repository; each line keeps its number."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
-        is_private = isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.endswith("__")
-        if (is_private or isinstance(node, ast.Module)) and ast.get_docstring(node, clean=False) is not None:
+        if not isinstance(node, ast.Module | ast.FunctionDef):
+            continue
+        is_printed = isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name.endswith("__"))
+        if not is_printed and ast.get_docstring(node) is not None:
             text = node.body[0]
-            lines[text.lineno - 1 : text.end_lineno] = [
-                " " * text.col_offset + '""',
-                *[""] * (text.end_lineno - text.lineno),
-            ]
+            end = text.end_lineno or text.lineno
+            lines[text.lineno - 1 : end] = [" " * text.col_offset + '""', *[""] * (end - text.lineno)]
     return "\n".join(lines)
 
 
