@@ -59,12 +59,15 @@ class Kernels:
 class Framework:
     """A training framework.  Bytes per token and vocabulary entry for losses, per parameter for states.
 
-    `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter;
+    `loss`: unfused loss; `fused`: fused or chunked loss, which holds `fused_head` gradients of the head.
+    `adapter`: weight, gradient and moments of an adapter;
     `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `bucket`, `subgroup`:
     parameters that sharded training holds unsharded, in communication buckets (2 bytes), and in fp32 in the
     optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
-    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction;
+    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction; `edge_units`:
+    methods for which embedding and head are units of their own, if not all, by an option; `keeps_head`: the head's
+    stays gathered from its forward to its backward pass;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
@@ -90,6 +93,7 @@ class Framework:
     loss: float
     fused: float
     fused_chunk: int
+    fused_head: float
     adapter: float
     adapter_weight: float
     lift: float
@@ -106,6 +110,8 @@ class Framework:
     units: float
     fully_shard: bool
     reduce_width: float
+    edge_units: tuple[str, ...]
+    keeps_head: bool
     group_width: float
     shards_gradients: bool
     reload: bool

@@ -136,6 +136,7 @@ def forward_terms(p: StageParts) -> Terms:
     copies = (mark("weight copies"), p.copies)
     at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
     return find_larger(
+        ((mark("gathered layers"), p.gathered_start),),
         ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
         ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept),
         (*at_loss, (mark("previous step"), p.previous)),
@@ -154,15 +155,16 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
     start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
     flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.
-    ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
+    ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.  FSDP2 reduces a head with a
+    unit of its own first.
     """
     forward, now = states
-    held = (
+    own = (
         (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned),
-        (mark("gathered layers"), p.gathered),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
     )
+    held = (own[0], (mark("gathered layers"), p.gathered), *own[1:])
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
     at_start = p.buckets + p.flattened * (job.meter != "allocated")
     copies, moved = (mark("weight copies"), p.copies_backward), (mark("unit gradients"), p.moved)
@@ -183,7 +185,12 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
             ((mark("unit gradients"), p.unit_gradients + p.flat_gradient),),
         )
     )
-    return find_larger(start, *reductions)
+    edges = (
+        (*state_terms(kept), *own, *activations, (mark("unit gradients"), gradients))
+        for gradients, kept, activations in ((p.head_reduction, forward, p.kept), (p.last_reduction, now, ()))
+        if gradients
+    )
+    return find_larger(start, *reductions, *edges)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

@@ -94,9 +94,10 @@ def use_fsdp2(f: Framework) -> Framework:
     """Return the framework with PyTorch's second FSDP.
 
     It has neither the input hooks nor the no_sync of the first one; accelerate looks for no_sync by name, and without
-    it reduces gradients after every micro batch.
+    it reduces gradients after every micro batch.  Its parameters are DTensors, for which torch's optimizers take the
+    form without temporaries unless foreach or fused is given (torch/optim/optimizer.py, _default_to_fused_or_foreach).
     """
-    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=True)
+    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=True, step=0.0)
 
 
 def size_buckets(f: Framework, row: Row) -> Framework:

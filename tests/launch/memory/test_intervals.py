@@ -110,8 +110,8 @@ def test_open_inputs_widen_the_interval() -> None:
     assert "--grad-accum" in spreads and "--grad-accum" not in {
         one.settings for one in verdict.list_open_spreads(given)
     }
-    assert spreads["--grad-accum"].high - asked.deciding.total > 1.9 * 8e9
-    assert asked.interval[1] >= spreads["--grad-accum"].high > given.interval[1]
+    assert spreads["--grad-accum"].high - asked.deciding.total > 1.7 * 8e9
+    assert asked.interval[1] >= spreads["--grad-accum"].high > 1.5 * given.deciding.total
 
 
 def test_an_open_input_can_leave_the_verdict_open() -> None:
