@@ -72,7 +72,8 @@ class Framework:
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
-    `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
+    `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
+    `is_library`: in a loop that its user writes.
     `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
@@ -147,6 +148,7 @@ class Framework:
     sharded: tuple[str, ...]
     offloads: Mapping[str, tuple[str, ...]]
     adapters: bool
+    is_library: bool
     uneven: bool
     swaps_heads: bool
     quants: tuple[str, ...]

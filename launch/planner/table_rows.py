@@ -90,6 +90,12 @@ def find_row_framework(row: Row) -> Framework:
     return replace(like, spread=UNKNOWN_SPREAD)
 
 
+def has_known_loop(row: Row) -> bool:
+    """Whether the row names a framework with a training loop, not a library alone."""
+    found = frameworks.find_framework(row.get("framework") or "")
+    return found is not None and not found.is_library
+
+
 def use_fsdp2(f: Framework) -> Framework:
     """Return the framework with PyTorch's second FSDP.
 
@@ -315,6 +321,6 @@ def build_row_job(row: Row) -> PlannedJob:
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
         open_inputs=list_open_inputs(row),
-        framework_known=frameworks.find_framework(row.get("framework") or "") is not None,
+        framework_known=has_known_loop(row),
         **parse_training(row, model),
     )
