@@ -73,7 +73,7 @@ class Framework:
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
-    `is_library`: in a loop that its user writes.
+    `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
@@ -149,6 +149,7 @@ class Framework:
     offloads: Mapping[str, tuple[str, ...]]
     adapters: bool
     is_library: bool
+    caches_keys: bool
     uneven: bool
     swaps_heads: bool
     quants: tuple[str, ...]

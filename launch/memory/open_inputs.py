@@ -10,7 +10,7 @@ from launch.memory.planned_job import PlannedJob
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention", "autocast", "compiled_loss",
+    "replicas", "attention", "autocast", "compiled_loss", "use_cache",
 )  # fmt: skip
 OF_TABLES = ("replicas",)  # a plan knows its cards
 USUAL_REPLICAS = 8
@@ -94,6 +94,17 @@ def _compile_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, framework=replace(job.framework, loss=loss)),) if job.compiled and loss else ()
 
 
+def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """Keys and values of all layers, where a loop of one's own has recompute of its own around transformers' model.
+
+    llama-recipes did so until it passed use_cache=False (its pull request 165: 4 GB of LLaMA 7B).
+    """
+    own = job.framework.is_library or not job.framework.autocast or not job.framework_known
+    if not own or job.recompute.kind == "none" or not job.framework.kernels.as_published:
+        return ()
+    return (replace(job, framework=replace(job.framework, caches_keys=True)),)
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -110,6 +121,7 @@ INPUTS = {
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
         OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _compile_loss),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
+        OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )
 }
 

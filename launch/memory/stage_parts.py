@@ -195,7 +195,9 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         kept=(
             (
                 "activations",
-                (block_set.sets + activations.causal_mask_bytes(job)) * loads + ends * wide + cast * (mine - again),
+                (block_set.sets + activations.causal_mask_bytes(job)) * loads
+                + (ends + activations.cached_key_bytes(job, again)) * wide
+                + cast * (mine - again),
             ),
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
