@@ -35,7 +35,7 @@ FULL_RECOMPUTE = ("full", "all", "yes", "on", "1", "1.0", "true")
 FLAGS = (*NONE, "yes", "on", "1", "1.0", "true")
 OPTIMIZERS = frozenset({
     "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
-    "32bit", "bnb", "paged", "torch", "fused", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
+    "32bit", "bnb", "paged", "torch", "fused", "foreach", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
     "precision", "moments",
     "per", "parameter", "layerwise", "anyprecision",
 })  # fmt: skip

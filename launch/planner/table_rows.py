@@ -79,10 +79,16 @@ def parse_flag(row: Row, key: str, default: bool = False) -> bool:
 
 
 def find_row_framework(row: Row) -> Framework:
-    """Return the framework by name, else by the row's parallelism: Megatron with degrees, a plain trainer without."""
+    """Return the framework by name, else by the row's parallelism: Megatron with degrees, a plain trainer without.
+
+    The parameters of FSDP2 are DTensors, for which torch's optimizers take the form without temporaries unless foreach
+    is asked for (torch/optim/optimizer.py, _default_to_fused_or_foreach).
+    """
     found = frameworks.find_framework(row.get("framework") or "")
+    if found and "fsdp2" in (row.get("sharding") or "").lower():
+        return replace(use_fsdp2(found), step=found.step * ("foreach" in (row.get("optimizer") or "").lower()))
     if found:
-        return use_fsdp2(found) if "fsdp2" in (row.get("sharding") or "").lower() else found
+        return found
     way = (row.get("sharding") or "").lower()
     parallel = parse_integer(row, "tp", 1) * parse_integer(row, "pp", 1) * parse_integer(
         row, "ep", 1
@@ -101,10 +107,9 @@ def use_fsdp2(f: Framework) -> Framework:
     """Return the framework with PyTorch's second FSDP.
 
     It has neither the input hooks nor the no_sync of the first one; accelerate looks for no_sync by name, and without
-    it reduces gradients after every micro batch.  Its parameters are DTensors, for which torch's optimizers take the
-    form without temporaries unless foreach or fused is given (torch/optim/optimizer.py, _default_to_fused_or_foreach).
+    it reduces gradients after every micro batch.
     """
-    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=True, step=0.0)
+    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=True)
 
 
 def size_buckets(f: Framework, row: Row) -> Framework:
