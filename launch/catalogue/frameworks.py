@@ -82,7 +82,7 @@ class Framework:
     `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_head`: the head of a quantised
     base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two
     parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.
-    `compiled_loss`: bytes of the loss if the compiler fuses it, as some versions do; 0: it never does.
+    `compiled_loss`: bytes of the loss where the model is compiled, if that compiles the loss as well; else 0.
     `spread`: relative uncertainty of its total activations.
     """
 

@@ -42,6 +42,7 @@ def loss_bytes(job: PlannedJob) -> float:
     if job.fused_loss:
         head = f.fused_head * C * vocab * job.model.hidden * job.trains_all
         return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
-    plain = f.loss_half if takes_half_logits(job) else f.loss
+    whole = f.compiled_loss if job.compiled and f.compiled_loss else f.loss
+    plain = f.loss_half if takes_half_logits(job) else whole
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

@@ -88,10 +88,10 @@ def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
 
 
-def _compile_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    """A loss that is compiled with the model."""
-    loss = job.framework.compiled_loss
-    return (replace(job, framework=replace(job.framework, loss=loss)),) if job.compiled and loss else ()
+def _leave_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A loss that is not compiled with the model."""
+    compiled = job.compiled and job.framework.compiled_loss
+    return (replace(job, framework=replace(job.framework, compiled_loss=0.0)),) if compiled else ()
 
 
 def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
@@ -119,7 +119,7 @@ INPUTS = {
         OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
         OpenInput("replicas", _("number of replicas"), "--cards", _change_replicas),
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
-        OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _compile_loss),
+        OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _leave_loss),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
         OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )
