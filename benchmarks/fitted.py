@@ -90,6 +90,9 @@ MECHANISMS = (
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
     Fitted("loop.loss", 12.0, ("universal-trainer",)),
     Fitted("loop.autocast", True, ("universal-trainer",)),
+    Fitted("*.edge_units", (), ("torchtune",)),
+    Fitted("xtuner.fused", 10.0, ("xtuner",)),
+    Fitted("xtuner.fused_head", 1.0, ("xtuner",)),
 )
 
 

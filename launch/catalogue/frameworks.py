@@ -59,17 +59,21 @@ class Kernels:
 class Framework:
     """A training framework.  Bytes per token and vocabulary entry for losses, per parameter for states.
 
-    `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter;
+    `loss`: unfused loss; `fused`: fused or chunked loss, which holds `fused_head` gradients of the head.
+    `adapter`: weight, gradient and moments of an adapter;
     `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `prefetch`, `bucket`,
     `subgroup`: parameters that sharded training holds unsharded, fetches in advance, in communication buckets (2
     bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
-    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction;
+    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction; `edge_units`:
+    methods for which embedding and head are units of their own, if not all, by an option; `keeps_head`: the head's
+    stays gathered from its forward to its backward pass;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
-    `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters.
+    `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
+    `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
@@ -79,7 +83,8 @@ class Framework:
     4-bit matrix keep their input; `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a
     quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
     embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
-    16-bit weights.  `compiled_loss`: bytes of the loss if the compiler fuses it, as some versions do; 0: it never does.
+    16-bit weights.  `compiled_loss`: bytes of the loss where the model is compiled, if that compiles the loss as well;
+    else 0.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -91,6 +96,7 @@ class Framework:
     loss: float
     fused: float
     fused_chunk: int
+    fused_head: float
     adapter: float
     adapter_weight: float
     lift: float
@@ -108,6 +114,8 @@ class Framework:
     units: float
     fully_shard: bool
     reduce_width: float
+    edge_units: tuple[str, ...]
+    keeps_head: bool
     group_width: float
     shards_gradients: bool
     reload: bool
@@ -144,6 +152,8 @@ class Framework:
     sharded: tuple[str, ...]
     offloads: Mapping[str, tuple[str, ...]]
     adapters: bool
+    is_library: bool
+    caches_keys: bool
     uneven: bool
     swaps_heads: bool
     quants: tuple[str, ...]

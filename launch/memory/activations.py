@@ -262,6 +262,15 @@ def causal_mask_bytes(job: PlannedJob) -> float:
     return (1 + job.model.some_windows) * job.kernels.mask * job.seq_len * job.tokens * again
 
 
+def cached_key_bytes(job: PlannedJob, layers: int) -> float:
+    """Return the bytes of keys and values of recomputed layers that the model returns: 2 x 2 k d per token and layer.
+
+    transformers' models do so by default (use_cache), unless they know of the recompute; other layers keep the same
+    tensors for their backward pass.
+    """
+    return 2 * C * job.model.kv_size * job.tokens / job.layout.tp * layers * job.framework.caches_keys
+
+
 def edge_bytes(job: PlannedJob, first: bool, last: bool) -> float:
     """Return the bytes per token of the model's ends: the final norm, minus the first norm with adapters.
 

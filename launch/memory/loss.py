@@ -35,12 +35,14 @@ def takes_half_logits(job: PlannedJob) -> bool:
 def loss_bytes(job: PlannedJob) -> float:
     """Return the bytes of the loss: bytes x V / T per token of a micro batch.
 
-    Chunked: for the tokens of a chunk, plus a gradient of 2 h per token, and that of the head if it is trained.
+    Chunked: for the tokens of a chunk, plus a gradient of 2 h per token, and if the head is trained and the gradients
+    are computed chunk by chunk, `fused_head` times that of the head.
     """
     f, vocab = job.framework, job.model.vocab / job.layout.tp
     if job.fused_loss:
-        head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
+        head = f.fused_head * C * vocab * job.model.hidden * job.trains_all
         return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
-    plain = f.loss_half if takes_half_logits(job) else f.loss
+    whole = f.compiled_loss if job.compiled and f.compiled_loss else f.loss
+    plain = f.loss_half if takes_half_logits(job) else whole
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

@@ -11,11 +11,10 @@ from launch.memory.planned_job import PlannedJob
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention", "autocast", "compiled_loss", "meter", "quantised_inputs",
+    "replicas", "attention", "autocast", "quantised_inputs", "use_cache",
 )  # fmt: skip
-OF_TABLES = ("replicas", "meter")  # a plan knows its cards, and that the vendor's tool is read
+OF_TABLES = ("replicas",)  # a plan knows its cards
 USUAL_REPLICAS = 8
-METERS = ("allocated", "reserved", "smi")  # PlannedJob.meter
 
 
 @dataclass(frozen=True)
@@ -91,14 +90,15 @@ def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
 
 
-def _compile_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    """A loss that is compiled with the model."""
-    loss = job.framework.compiled_loss
-    return (replace(job, framework=replace(job.framework, loss=loss)),) if job.compiled and loss else ()
+def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """Keys and values of all layers, where a loop of one's own has recompute of its own around transformers' model.
 
-
-def _change_meter(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    return tuple(replace(job, meter=name) for name in METERS)
+    llama-recipes did so until it passed use_cache=False (its pull request 165: 4 GB of LLaMA 7B).
+    """
+    own = job.framework.is_library or not job.framework.autocast or not job.framework_known
+    if not own or job.recompute.kind == "none" or not job.framework.kernels.as_published:
+        return ()
+    return (replace(job, framework=replace(job.framework, caches_keys=True)),)
 
 
 def _free_quantised_inputs(job: PlannedJob) -> tuple[PlannedJob, ...]:
@@ -122,10 +122,9 @@ INPUTS = {
         OpenInput("offload_share", _("extent of the offload"), "--optimizer-offload-fraction", _share_offload),
         OpenInput("replicas", _("number of replicas"), "--cards", _change_replicas),
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
-        OpenInput("compiled_loss", _("whether the loss is compiled"), "compile.components", _compile_loss),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
-        OpenInput("meter", _("meter of the reading"), "metric", _change_meter),
         OpenInput("quantised_inputs", _("release of bitsandbytes"), "bitsandbytes>=0.43.2", _free_quantised_inputs),
+        OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )
 }
 

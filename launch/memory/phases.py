@@ -136,6 +136,7 @@ def forward_terms(p: StageParts) -> Terms:
     copies = (mark("weight copies"), p.copies)
     at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
     return find_larger(
+        ((mark("gathered layers"), p.gathered_start),),
         ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
         ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept, (mark("recomputed layer"), p.passing)),
         (*at_loss, (mark("previous step"), p.previous)),
@@ -155,8 +156,8 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     start all activations and the old gradients, at the end all gradients and the activations of a layer.  FSDP1
     flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.  FSDP1
     prefetches the last block when the backward pass of the loss begins, and one unit with each unit: with adapters in
-    units of their own, the next block when only the first norm of a layer is left.
-    ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
+    units of their own, the next block when only the first norm of a layer is left.  FSDP2 reduces a head with a unit of
+    its own first.  ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
     """
     forward, now = states
     held = (
@@ -191,7 +192,12 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     )
     loss = (*held[:1], (mark("gathered layers"), p.gathered_first), (mark("logits and loss"), p.loss))
     at_loss = ((*state_terms(forward), *loss, *p.kept),) if sharding_buffers.prefetches_units(job) else ()
-    return find_larger(start, *reductions, *at_loss)
+    edges = (
+        (*state_terms(kept), *held, *activations, (mark("unit gradients"), gradients))
+        for gradients, kept, activations in ((p.head_reduction, forward, p.kept), (p.last_reduction, now, ()))
+        if gradients
+    )
+    return find_larger(start, *reductions, *at_loss, *edges)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

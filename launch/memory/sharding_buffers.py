@@ -19,9 +19,9 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     ZeRO-3 gathers at least the largest tensor, which may be all experts of a layer.  Parameters that are fetched
     together come in one buffer, from which each is copied; it stays until the last of them is used (DeepSpeed,
     partition_parameters.py, AllGatherCoalescedHandle): 2 per entry of the bucket for prefetching, but not at the loss,
-    where all are in use.  The root unit is embedding and
-    head.  Quantised blocks are gathered as stored.  Inside a pipeline weights stay
-    unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
+    where all are in use.  The root unit is embedding and head, where they have no units of their own.  Quantised blocks
+    are gathered as stored.  Inside a pipeline weights stay unsharded until the last micro batch, with gradients in fp32
+    (FSDP2's unsharded_accumulated_grad).
     """
     if job.sharding == "zero3":
         live = max(job.framework.gathered, float(job.model.largest_tensor))
@@ -31,10 +31,9 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
         each = bytes_per_parameter(job.quant) if job.quant else C
-        units = each * (job.framework.units if units is None else units) * block + C * (
-            holding.embedding + holding.head
-        )
-        return min(C * holding.total, units) + accumulated_gradient_bytes(job, holding)
+        root = 0.0 if shards_edges(job) else C * (holding.embedding + holding.head)
+        blocks = each * (job.framework.units if units is None else units) * block
+        return min(C * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
     return 0.0
 
 
@@ -51,17 +50,76 @@ def has_adapter_units(job: PlannedJob) -> bool:
     return prefetches_units(job) and not job.trains_all
 
 
+def shards_edges(job: PlannedJob) -> bool:
+    """Whether FSDP has units for the embedding and for the head, which are gathered only while they work."""
+    return job.sharding == "fsdp" and job.layout.pp == 1 and job.method in job.framework.edge_units
+
+
+def head_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes beyond states and activations when FSDP2 reduces a head with a unit of its own, else 0.
+
+    Its weights are freed before, and a block is prefetched; its gradients and the input and output of their reduction.
+    """
+    if not shards_edges(job) or not job.trains_all:
+        return 0.0
+    each = C + job.framework.reduce_width + sharded_gradient_width(job)
+    return C * block + each * (holding.head or holding.embedding)
+
+
+def sharded_gradient_width(job: PlannedJob) -> float:
+    """Return the bytes of a card's gradients for one parameter; those of offloaded parameters are on the host."""
+    return 0.0 if "params" in job.offload else job.precision.gradient / job.layout.dense_shards
+
+
+def last_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes beyond states with all gradients when FSDP reduces its last unit (counted on real ranks).
+
+    A unit of the embedding: its gradients and the input of their reduction.  The root unit, still gathered: FSDP1 has
+    its gradients, also as one flat gradient; FSDP2 the gradients and the input of the reduction before, then the input
+    of its own and the head's gradients.  The gradients of a tied embedding come from both of its uses and are added.
+    """
+    f = job.framework
+    if job.sharding != "fsdp" or job.layout.pp > 1 or not job.trains_all:
+        return 0.0
+    if shards_edges(job):
+        return (C + f.reduce_width) * holding.embedding
+    root, head = holding.embedding + holding.head, holding.head or holding.embedding
+    own = sharded_gradient_width(job) * root
+    several = (job.grad_accum or 1) > 1
+    if not f.fully_shard:
+        earlier = C * root * (several and f.accumulates_whole)
+        return C * root * (3 if holding.head else 4) - own + earlier
+    reducing = f.reduce_width * root + C * head + own * several
+    return max(reducing, C * root * (2 if holding.head else 4) + f.reduce_width * block - own)
+
+
+def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes gathered when FSDP2's first block is: weights and buffers of that block and of the unit before.
+
+    FSDP2 holds the buffer of a gathered unit until that of the next is copied out.
+    """
+    if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
+        return 0.0
+    edges = holding.embedding + (0.0 if shards_edges(job) else holding.head)
+    each = bytes_per_parameter(job.quant) if job.quant else C
+    return 2 * (C * edges + each * block)
+
+
 def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
 
     The gradients of the head exist from the start of the backward pass to its end, those of a block until they are
     reduced, besides whole gradients of earlier micro batches: 2 bytes each.  The second FSDP copies them into a buffer
-    in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
+    in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce), which it
+    holds until the next reduction: of a head with a unit of its own until the last block is done.
     """
     if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
         return 0.0
-    gradients = C * (block + (holding.head or holding.embedding))
-    return gradients + job.framework.reduce_width * block * job.framework.fully_shard
+    head = holding.head or holding.embedding
+    width = job.framework.reduce_width * job.framework.fully_shard
+    if shards_edges(job):
+        return C * block + width * max(block, head)
+    return C * (block + head) + width * block
 
 
 def flat_gradient_bytes(job: PlannedJob, block: float) -> float:

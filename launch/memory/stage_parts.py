@@ -63,6 +63,9 @@ class StageParts:
     previous: float = 0.0
     passing: float = 0.0
     first_norm: float = 0.0
+    gathered_start: float = 0.0
+    head_reduction: float = 0.0
+    last_reduction: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -190,13 +193,16 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     copies, copies_backward = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
+    head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
     return StageParts(
         states=kept,
         trained=trained,
         kept=(
             (
                 "activations",
-                (block_set.sets + activations.causal_mask_bytes(job)) * loads + ends * wide + cast * (mine - again),
+                (block_set.sets + activations.causal_mask_bytes(job)) * loads
+                + (ends + activations.cached_key_bytes(job, again)) * wide
+                + cast * (mine - again),
             ),
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
@@ -224,8 +230,17 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         flat_gradient=sharding_buffers.flat_gradient_bytes(job, block),
         accumulated=sharding_buffers.accumulated_gradient_bytes(job, holding) if job.sharding == "fsdp" else 0.0,
         gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if job.framework.fully_shard else 1.0),
-        gathered_last=sharding_buffers.unsharded_bytes(job, holding, block, 2.0 if job.framework.fully_shard else 1.0),
-        gathered_loss=sharding_buffers.unsharded_bytes(job, holding, block, 0.0),
+        gathered_last=sharding_buffers.unsharded_bytes(
+            job, holding, block, 2.0 if job.framework.fully_shard and not head_unit else 1.0
+        )
+        + head_unit,
+        gathered_loss=sharding_buffers.unsharded_bytes(
+            job, holding, block, 1.0 if job.framework.fully_shard and not head_unit else 0.0
+        )
+        + head_unit * (2 if job.framework.keeps_head else 1),
+        gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
+        head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
+        last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
         partition=sharding_buffers.gradient_partition_bytes(job, trained),
         unfinished=sharding_buffers.unfinished_share(job, holding),

@@ -90,7 +90,7 @@ def pick_framework(
             legal = framework_names()
             more = _("choose one of {legal}", legal=join(", ", legal))
             raise UsageError(_("unknown --framework {name}", name=name), suggestions.suggest(name, legal, more=more))
-        return found, NOTHING
+        return found, describe_library(found, name)
     known = frameworks.load_frameworks()
     if model.name.startswith("ernie"):
         return known["paddle"], _("framework: ERNIEKit on Paddle (used by the model's publisher)")
@@ -98,6 +98,13 @@ def pick_framework(
         kind = device.parallel_framework
         return known[kind], _("framework: {kind}, because tensor, pipeline or expert degrees are set", kind=kind)
     return known["generic"], _("framework: Hugging Face trainer, with PEFT for adapters")
+
+
+def describe_library(framework: Framework, name: str) -> Message:
+    """Return a note if the framework is a library, whose training loop is not known."""
+    if not framework.is_library:
+        return NOTHING
+    return _("framework: {name} is a library; its loop is planned as that of a Hugging Face trainer", name=name)
 
 
 def framework_names() -> list[str]:

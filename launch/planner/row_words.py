@@ -35,7 +35,7 @@ FULL_RECOMPUTE = ("full", "all", "yes", "on", "1", "1.0", "true")
 FLAGS = (*NONE, "yes", "on", "1", "1.0", "true")
 OPTIMIZERS = frozenset({
     "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
-    "32bit", "bnb", "paged", "torch", "fused", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
+    "32bit", "bnb", "paged", "torch", "fused", "foreach", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
     "precision", "moments",
     "per", "parameter", "layerwise", "anyprecision",
 })  # fmt: skip
@@ -129,8 +129,11 @@ def list_missing_sizes(row: Mapping[str, str]) -> Iterator[Message]:
 def list_unlisted_names(row: Mapping[str, str]) -> Iterator[Message]:
     """Yield a message for a framework or a card that is planned like another one."""
     name = (row.get("framework") or "").strip()
-    if name and not frameworks.find_framework(name):
+    found = frameworks.find_framework(name)
+    if name and not found:
         yield _("framework {value!r} is unknown: planned as a trainer with the row's layout", value=name)
+    if name and found and found.is_library:
+        yield _("framework {value!r} is a library: its loop is planned as that of a Hugging Face trainer", value=name)
     text = (row.get("device") or "").strip()
     if text and _has_memory(row) and (like := devices.find_device(text).figures_of):
         yield _(

@@ -40,8 +40,7 @@ HALF = ("fp16", "float16", "half")
 # Columns that settle an input of another name; the last has none: a switch does not name the kernel.
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
-    "replicas": ("cards", "dp"), "attention": (), "autocast": (), "compiled_loss": (), "meter": ("metric",),
-    "quantised_inputs": (),
+    "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
 }  # fmt: skip
 UNKNOWN = ("", "unspecified")  # cells that leave an input open
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
@@ -80,16 +79,28 @@ def parse_flag(row: Row, key: str, default: bool = False) -> bool:
 
 
 def find_row_framework(row: Row) -> Framework:
-    """Return the framework by name, else by the row's parallelism: Megatron with degrees, a plain trainer without."""
+    """Return the framework by name, else by the row's parallelism: Megatron with degrees, a plain trainer without.
+
+    The parameters of FSDP2 are DTensors, for which torch's optimizers take the form without temporaries unless foreach
+    is asked for (torch/optim/optimizer.py, _default_to_fused_or_foreach).
+    """
     found = frameworks.find_framework(row.get("framework") or "")
+    if found and "fsdp2" in (row.get("sharding") or "").lower():
+        return replace(use_fsdp2(found), step=found.step * ("foreach" in (row.get("optimizer") or "").lower()))
     if found:
-        return use_fsdp2(found) if "fsdp2" in (row.get("sharding") or "").lower() else found
+        return found
     way = (row.get("sharding") or "").lower()
     parallel = parse_integer(row, "tp", 1) * parse_integer(row, "pp", 1) * parse_integer(
         row, "ep", 1
     ) > 1 or way.startswith("dist")
     like = frameworks.load_frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
     return replace(like, spread=UNKNOWN_SPREAD)
+
+
+def has_known_loop(row: Row) -> bool:
+    """Whether the row names a framework with a training loop, not a library alone."""
+    found = frameworks.find_framework(row.get("framework") or "")
+    return found is not None and not found.is_library
 
 
 def use_fsdp2(f: Framework) -> Framework:
@@ -317,6 +328,6 @@ def build_row_job(row: Row) -> PlannedJob:
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
         open_inputs=list_open_inputs(row),
-        framework_known=frameworks.find_framework(row.get("framework") or "") is not None,
+        framework_known=has_known_loop(row),
         **parse_training(row, model),
     )

@@ -59,7 +59,8 @@ class RankLedger(StorageLedger):
     def record_storage(self, storage: torch.UntypedStorage, text: str) -> int:
         count = len(self.sizes)
         number = super().record_storage(storage, text)
-        if number == count and text.startswith("aten.split."):  # of what no operator made: gloo's copy for a reduction
+        # Of what no operator made: gloo's copies for a reduction.
+        if number == count and text.startswith(("aten.split.", "aten.copy_.")):
             self.host.add(number)
         return number
 
@@ -151,7 +152,7 @@ class ReplicaTrainer(Trainer):
 
 
 class SecondFsdpTrainer(Trainer):
-    """fully_shard: fp32 shards, computes in bf16, reduces in fp32, as torchtitan does."""
+    """fully_shard: fp32 shards, computes in bf16, reduces in fp32, as torchtitan does; `edges`: also its units."""
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
         from torch.distributed.device_mesh import init_device_mesh
@@ -159,8 +160,13 @@ class SecondFsdpTrainer(Trainer):
 
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         policy = MixedPrecisionPolicy(param_dtype=LOW, reduce_dtype=FULL)
+        if case.get("edges"):
+            fully_shard(model.model.embed_tokens, mesh=mesh, mp_policy=policy)
         for layer in find_layers(model):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
+        if case.get("edges"):
+            ends = [model.model.norm, model.lm_head]
+            fully_shard(ends, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
         fully_shard(model, mesh=mesh, mp_policy=policy)
         super().__init__(model, case)
 

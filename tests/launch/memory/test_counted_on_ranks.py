@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from launch.catalogue import frameworks, model_config
+from launch.catalogue.frameworks import Framework
 from launch.memory import offloaded
 from launch.memory.phases import list_phases
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
@@ -36,7 +37,16 @@ PLAIN = {
     "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False,
 }  # fmt: skip
 # FSDP2 as torchtitan configures it, with the modules of transformers and torch's foreach AdamW.
-FULLY_SHARD = replace(frameworks.load_frameworks()["torchtitan"], kernels=GENERIC.kernels, step=GENERIC.step)
+FULLY_SHARD = replace(
+    frameworks.load_frameworks()["torchtitan"], kernels=GENERIC.kernels, step=GENERIC.step, edge_units=()
+)
+# Embedding and head are larger than the layers, as in small models with a large vocabulary.
+LARGE = {"config": {**LLAMA, "num_hidden_layers": 4, "vocab_size": 8192}, "tokens": 64, "weight": 4, "recompute": True}
+TIED = {
+    **LARGE,
+    "config": {**LLAMA, "num_hidden_layers": 4, "vocab_size": 8192, "tie_word_embeddings": True},
+    "tokens": 32,
+}
 
 # transformers 5 recomputes inside the unit of FSDP, not around it as transformers 4 did.
 INSIDE = replace(GENERIC, watches_inputs=False)
@@ -89,8 +99,15 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, four ranks": {"ranks": 4},
     "zero2, four ranks": {"ranks": 4},
     "zero3, four ranks": {"ranks": 4},
+    "fsdp1, large vocabulary": LARGE,
+    "fsdp1, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
+    "fsdp1, large vocabulary, tied": TIED,
+    "fsdp2, large vocabulary": LARGE,
+    "fsdp2, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
+    "fsdp2, units for embedding and head": {**LARGE, "edges": True},
 }
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
+REAL += ("fsdp1, large vocabulary", "fsdp2, units for embedding and head")
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
@@ -176,7 +193,7 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
     lean, wide = Precision(2, 2, 0, 4), Precision(4, 4, 0, 8)
     return PlannedJob(
         model=model_config.parse_model(config, "counted", "config.json"),
-        framework=sized if zero else FULLY_SHARD if kind == "fsdp2" else INSIDE,
+        framework=sized if zero else choose_units(case) if kind == "fsdp2" else INSIDE,
         device=A100, memory_gib=80, layout=ParallelLayout(cards=case["ranks"]),
         precision=Precision() if zero else wide if case["weight"] == 4 else lean,
         sharding={"ddp": "none", "fsdp1": "fsdp", "fsdp2": "fsdp"}.get(kind, kind),
@@ -184,6 +201,11 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
         seq_len=case["tokens"], micro_batch=case["batch"], grad_accum=case["accumulate"], meter="allocated",
         method="lora" if case["rank"] else "full", adapter=Adapter(case["rank"], case["targets"]),
     )  # fmt: skip
+
+
+def choose_units(case: dict[str, Any]) -> Framework:
+    """Return FSDP2 with the units of the case."""
+    return replace(FULLY_SHARD, edge_units=("full",)) if case.get("edges") else FULLY_SHARD
 
 
 def compare_phases(case: dict[str, Any], counted: dict[str, Any]) -> dict[str, tuple[float, float]]:

@@ -350,6 +350,50 @@ def test_fsdp_holds_the_working_units_gradients() -> None:
     assert build_stage_parts(replace(job, method="lora", adapter=Adapter(8)), 0).unit_gradients == 0
 
 
+def test_fsdp_reduces_the_root_unit_last() -> None:
+    """FSDP1 has the root unit three times then, tied four times; FSDP2 the input of the reduction and head gradients.
+
+    Counted on real ranks (test_counted_on_ranks.py, large vocabulary).
+    """
+    f = KNOWN["generic"]
+    job = make_job("llama-3-8b", framework=f, sharding="fsdp", layout=ParallelLayout(cards=8), grad_accum=1)
+    model, own = job.model, job.precision.gradient / 8
+    edge = float(model.vocab * model.hidden)
+    second = replace(job, framework=replace(f, fully_shard=True, reduce_width=4.0))
+    tied = replace(job, model=replace(model, tied=True))
+
+    assert build_stage_parts(job, 0).last_reduction == pytest.approx(3 * 2 * 2 * edge - own * 2 * edge)
+    assert build_stage_parts(tied, 0).last_reduction == pytest.approx(4 * 2 * edge - own * edge)
+    assert build_stage_parts(second, 0).last_reduction == pytest.approx(4 * 2 * edge + 2 * edge)
+    assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
+
+
+def test_units_of_embedding_and_head() -> None:
+    """With units of their own embedding and head are gathered and reduced alone; torchtitan keeps the head gathered."""
+    titan = KNOWN["torchtitan"]
+    job = make_job("llama-3-8b", framework=titan, sharding="fsdp", layout=ParallelLayout(cards=8), grad_accum=1)
+    apart, root = (
+        build_stage_parts(replace(job, framework=replace(titan, edge_units=units)), 0) for units in (("full",), ())
+    )
+    edge = float(job.model.vocab * job.model.hidden)
+
+    assert root.gathered - apart.gathered == pytest.approx(2 * 2 * edge)
+    assert apart.gathered_loss == pytest.approx(2 * 2 * edge)
+    assert apart.last_reduction == pytest.approx((2 + 4) * edge)
+    assert apart.head_reduction > apart.last_reduction and root.head_reduction == 0
+
+
+def test_chunked_losses_hold_gradients_of_the_head() -> None:
+    """Losses that compute gradients chunk by chunk hold the head's: Liger once, XTuner twice, torchtune's none."""
+    sizes = {}
+    for name in ("generic", "xtuner", "torchtune"):
+        job = make_job("llama-3-8b", framework=KNOWN[name], fused_loss=True, seq_len=4096)
+        frozen = replace(job, method="lora", adapter=Adapter(8))
+        sizes[name] = (loss.loss_bytes(job) - loss.loss_bytes(frozen)) / (2 * job.model.vocab * job.model.hidden)
+
+    assert sizes == pytest.approx({"generic": 1.0, "xtuner": 2.0, "torchtune": 0.0})
+
+
 def test_zero3_gathers_the_largest_tensor() -> None:
     """A tensor with all experts of a layer is gathered whole, although it has more entries than live parameters."""
     model = models.load_model("gpt-oss-120b")
