@@ -54,10 +54,10 @@ _SETTINGS = {"removed_setting": (False, True), "added_setting": (True, False), "
 # paddle puts hints into brackets and the place of the check behind them: `[Hint: set X] (at /paddle/y.cc:7)`.
 _TAIL = re.compile(r"\s{0,4}\(at \S{1,300}:\d{1,7}\)\s{0,4}$")
 # Settings, fields and options that a message quotes: `name`, 'name', --name.
-# A setting without quotation marks has an underscore: max_length.
+# A setting without quotation marks has an underscore before its last part: max_length, actor.max_length.
 _QUOTED = re.compile(
     r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})"
-    r"|(?<![\w./'`-])([a-z]{1,20}(?:[._]?[a-z0-9]{1,20}){0,6}_[a-z0-9]{1,20})(?![\w/(]|\.\w)"
+    r"|(?<![\w./'`-])([a-z][a-z0-9]{0,39}(?:[._][a-z0-9]{1,40}){0,6}_[a-z0-9]{1,40})(?![\w/(]|\.\w)"
 )
 MOST_NAMES = 6
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added

@@ -28,7 +28,8 @@ _NAMED = (
     re.compile(r"\bpair_rank = (\d{1,5})\b"),
     re.compile(r"\b(?:dst|dest|remote|peer)_?[rR]ank(?:Id)?[:=\[ ]{1,3}(\d{1,5})\b"),
     re.compile(
-        r"\b[Rr]anks? ((?:\d{1,5},? ?){1,40})(?:failed to pass|did not|have not|has not|is missing|are missing)"
+        r"\b[Rr]anks? ((?:\d{1,5}(?:, ?| )){0,40}\d{1,5} ?)"
+        r"(?:failed to pass|did not|have not|has not|is missing|are missing)"
     ),
     re.compile(
         r"(?:missing|unconnected|not connected|lost|failed) rank\w{0,6}(?: list)?"

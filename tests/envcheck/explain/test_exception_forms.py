@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.core import toml_file
-from envcheck.explain import catalogue, causality, explainer
+from envcheck.explain import catalogue, causality, exception_forms, explainer
 from envcheck.explain.diagnosis import Diagnosis
 from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
 
@@ -419,6 +419,27 @@ def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
     text += f"and {reserved} GiB is reserved by PyTorch but unallocated."
 
     assert words in str(out_of_memory.describe_held_memory(text))
+
+
+def test_size_that_is_no_number() -> None:
+    """What only looks like a size is none."""
+    text = "total capacity of 79.11 GiB. this process has 1.2.3 GiB memory in use. 1.5.5 GiB is allocated by PyTorch"
+
+    assert out_of_memory.describe_held_memory(text) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ("bad max_length, use trainer.max_new_tokens.", ["max_length", "trainer.max_new_tokens"]),
+        ("`frob` and 'quux', or --frob-size; qwen2_vl", ["frob", "quux", "--frob-size", "qwen2_vl"]),
+        ("read_file(x) of data/my_file, a_b.c and my_file.py", []),
+        ("bad " + "acgt" * 36, []),
+    ],
+)
+def test_names_in_a_message(message: str, names: list[str]) -> None:
+    """Settings are quoted, or have an underscore; calls and files are no settings."""
+    assert exception_forms._list_quoted_names(message) == names
 
 
 def test_argument_that_a_release_passes() -> None:
