@@ -7,7 +7,7 @@ import re
 from envcheck.core.messages import Message, _
 
 _UNITS = {"bytes": 0, "B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
-_SIZE = r"(?P<size>[\d.]{1,12}) (?P<unit>bytes|[KMGT]?i?B)"
+_SIZE = r"(?<![\d.])(?P<size>\d{1,12}(?:\.\d{1,3})?) (?P<unit>bytes|[KMGT]?i?B)"
 _TOTAL = re.compile(
     rf"total capacity of {_SIZE}|; {_SIZE.replace('<size>', '<size2>').replace('<unit>', '<unit2>')} total"
 )

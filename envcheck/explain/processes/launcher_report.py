@@ -54,10 +54,21 @@ def read_launcher_report(end: bytes) -> tuple[ReportedEnd, ...]:
 def _read_torchrun(end: bytes) -> Iterator[ReportedEnd]:
     first = end.rfind(_FIRST)
     for one in _TORCHRUN.finditer(end):
-        when = datetime.strptime(one["time"].decode(), "%Y-%m-%d_%H:%M:%S").replace(tzinfo=timezone.utc)
         yield ReportedEnd(
-            int(one["rank"]), int(one["code"]), int(one["local"]), "", when.timestamp(), 0 <= first < one.start()
+            int(one["rank"]),
+            int(one["code"]),
+            int(one["local"]),
+            time=_read_time(one["time"].decode()),
+            is_first=0 <= first < one.start(),
         )
+
+
+def _read_time(text: str) -> float | None:
+    """Return None for digits that are no time: the report may be damaged."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d_%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
 
 
 def _read_paddle(end: bytes) -> Iterator[ReportedEnd]:

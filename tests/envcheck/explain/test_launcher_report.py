@@ -106,6 +106,13 @@ def test_no_report(end: bytes) -> None:
     assert read_launcher_report(end) == ()
 
 
+def test_damaged_report() -> None:
+    """Digits that are no time cost the time, not the process."""
+    (found,) = read_launcher_report(make_report((3, 1, -9), []).replace("2026-03-02_10", "2026-13-40_25").encode())
+
+    assert (found.rank, found.time) == (3, None)
+
+
 def test_killed_rank_has_no_line_of_its_own(tmp_path: Path) -> None:
     """The launcher tells of the signal; the ranks that lost their peer follow, and its meaning comes first."""
     report = make_report((1, 1, -9), [(0, 0, -15), (2, 2, -15), (3, 3, -15)])
