@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST = 64  # named ranks
+# The number in slurm-12.out, sbatch's own name for an output, is that of the job.
 _IN_PATH = re.compile(
     r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b"
-    r"|worker[_-](\d{1,5})(?:\.|$)|[._-](\d{1,5})\.(?:log|out|err|txt)$",
+    r"|worker[_-](\d{1,5})(?:\.|$)|(?<!slurm)[._-](\d{1,5})\.(?:log|out|err|txt)$",
     re.IGNORECASE,
 )
 _LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
