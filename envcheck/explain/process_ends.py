@@ -47,13 +47,14 @@ def _select_reports(scans: Sequence[LogFindings]) -> list[list[ReportedEnd]]:
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
     """Return the last exception after which the process did not continue, and that is its own.
 
-    One whose own line the log lacks is returned only if the log has no whole one.
+    One whose own line the log lacks is returned only if the log has no whole one, and one after which the program was
+    to continue only if there is no other.
     """
     mine = [one for one in scan.raised if one.rank == rank or rank is None]
     after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
     if any(not one.is_cut for one in scan.raised):
         after = [one for one in after if not one.is_cut]
-    return max(after, key=lambda one: one.line, default=None)
+    return max(after, key=lambda one: (not one.is_handled, one.line), default=None)
 
 
 def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:
@@ -138,9 +139,10 @@ def _judge_end(
 ) -> tuple[EndKind, _KnownLine | None, RaisedException | None]:
     raised = find_own_exception(scan, rank)
     entry = find_entry_of(raised, known) if raised else None
-    if raised and (entry is None or (entry.kind == "cause" and not entry.peer)):
-        return "exception", None, raised
     causes = [one for one in known if one.entry.kind == "cause" and not one.entry.peer]
+    is_past = bool(raised and raised.is_handled and causes)  # the program continued, and something else ended it
+    if raised and not is_past and (entry is None or (entry.kind == "cause" and not entry.peer)):
+        return "exception", None, raised
     if causes:
         is_signal = any(code.startswith(SIGNAL) for code in causes[0].entry.codes)
         return "signal" if is_signal else "error", causes[0], None

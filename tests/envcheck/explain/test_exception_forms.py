@@ -383,6 +383,52 @@ def test_exception_that_the_program_handled(after: str) -> None:
     assert not report.diagnoses
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        "[rank1]: Falling back to slow tokenizer",  # another rank
+        "WARNING: connection pool will retry later",
+        "ERROR: giving up after 5 attempts, will retry no more",
+        "torchrun: node failed, retrying in 5 s",
+        "skipping this sample",
+    ],
+)
+@pytest.mark.parametrize("has_head", [True, False])
+def test_exception_after_which_nothing_continued(after: str, *, has_head: bool) -> None:
+    """An exception counts, whatever is announced after it, if no step follows."""
+    head = ["Traceback (most recent call last):"] if has_head else []
+    lines = [*head, '  File "/w/m.py", line 7, in load', "    f(x)", "RuntimeError: model file is damaged 42", after]
+    report = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert report.verdict == "failed"
+    assert "model file is damaged 42" in report.diagnoses[0].description
+
+
+@pytest.mark.parametrize("after", ["[rank1]: Falling back to slow tokenizer", "ERROR: no node left, will retry later"])
+def test_exception_that_another_rank_or_an_error_follows(after: str) -> None:
+    """An announcement of another rank, or in an error, is none of the process, even if steps of others follow."""
+    lines = ["Traceback (most recent call last):", '  File "/w/m.py", line 7, in load', "    f(x)"]
+    step = "[rank1]: {'loss': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}"
+    log = explainer._scan_lines("log", [*lines, "RuntimeError: frob 42", after, step])
+
+    assert [one.text for one in log.raised] == ["RuntimeError: frob 42"]
+
+
+def test_other_cause_after_an_exception_that_was_to_be_handled() -> None:
+    """Where the program was to continue, a later exception ended it."""
+    lines = ["Traceback (most recent call last):", '  File "/w/m.py", line 7, in load', "    f(x)"]
+    report = explainer.build_report(
+        [
+            explainer._scan_lines(
+                "log",
+                [*lines, "RuntimeError: frob 42", "Retrying in 5 s", *lines, "ValueError: quux 7", "exit"],
+            )
+        ]
+    )
+
+    assert "quux 7" in report.diagnoses[0].description
+
+
 def test_first_exception_of_a_chain_that_only_lacks_a_name() -> None:
     """An exception that wraps a missing name is explained by that name, not by the module to install."""
     lines = [
