@@ -80,7 +80,7 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     entry, groups = _choose_form(raised, values)
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
-    values |= {name.rstrip("2"): _trim_sentence(said) for name, said in groups.items() if said}
+    values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     if entry.name.endswith("." + _MISSING_KEY):
@@ -147,7 +147,12 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
     around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
-    whole = "\n".join((*raised.frames, *(source for source in raised.sources if "backward(" in source)))
+    whole = "\n".join(
+        (
+            *map(raised_place.relate_frame, raised.frames),
+            *(source for source in raised.sources if "backward(" in source),
+        )
+    )
     for entry in catalogue.load_forms():
         form = entry.name.rpartition(".")[2]
         if form in (_IN_LIBRARY, _OWN) and "package" not in values:

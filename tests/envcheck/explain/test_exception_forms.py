@@ -467,6 +467,52 @@ def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
     assert words in str(out_of_memory.describe_held_memory(text))
 
 
+@pytest.mark.parametrize(
+    ("total", "free", "own", "is_held"),
+    [
+        (79.15, 50.50, 28.00, False),
+        (79.15, 1.20, 20.80, True),
+        (79.15, 10.00, 35.00, False),
+        (79.15, 0.50, 78.00, False),
+    ],
+)
+def test_memory_that_others_hold(total: float, free: float, own: float, *, is_held: bool) -> None:
+    """Others hold what is neither free nor held by this process."""
+    text = f"GPU 0 has a total capacity of {total:.2f} GiB of which {free:.2f} GiB is free. Including "
+
+    assert out_of_memory.is_held_by_others(f"{text}this process has {own:.2f} GiB memory in use.") == is_held
+
+
+OUT_OF_MEMORY = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 60.97 GiB total capacity; 58.90 GiB already "
+    "allocated; 1.10 GiB free; 59.40 GiB reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize("folder", ["rollout-exp", "loss", "optim", "evaluation_loop"])
+def test_folder_tells_no_phase(folder: str) -> None:
+    """Out of memory: a folder of the user tells no phase of the training; functions and packages do."""
+    own = explain_traceback(f"/home/u/{folder}/train.py", "y = f(x)", OUT_OF_MEMORY, f"/home/u/{folder}/main.py")
+    phase = explain_traceback(f"/home/u/{folder}{SITE}/torch/optim/adam.py", "y = f(x)", OUT_OF_MEMORY)
+
+    assert own.name == "exceptions.memory_plain"
+    assert phase.name == "exceptions.memory_optimizer"
+
+
+@pytest.mark.parametrize(
+    ("frame", "related"),
+    [
+        (f"{SITE}/torch/optim/adam.py:7, in step", "/torch/optim/adam.py:7, in step"),
+        ("/home/u/loss/train.py:7, in main", "in main"),
+        ("/home/u/loss/site-packages/frob.py:7, in main", "in main"),
+        ("C:\\loss\\site-packages\\frob\\x.py:7, in f", "/frob/x.py:7, in f"),
+    ],
+)
+def test_frame_within_its_package(frame: str, related: str) -> None:
+    """The folders above a package, and those of the user's code, are dropped."""
+    assert raised_place.relate_frame(frame) == related
+
+
 def test_size_that_is_no_number() -> None:
     """What only looks like a size is none."""
     text = "total capacity of 79.11 GiB. this process has 1.2.3 GiB memory in use. 1.5.5 GiB is allocated by PyTorch"
