@@ -38,9 +38,10 @@ def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, Catalo
 
 def _select_reports(scans: Sequence[LogFindings]) -> list[list[ReportedEnd]]:
     """What the launcher with each log reports of ranks."""
-    printed = {one.rank for scan in scans for one in scan.raised}
-    named = {rank_names.find_rank(scan.name) for scan in scans if not scan.reported}
-    are_ranks = are_tasks_ranks([one for scan in scans for one in scan.reported], (printed | named) - {None})
+    printed = [one.rank for scan in scans for one in scan.raised]
+    named = [rank_names.find_rank(scan.name) for scan in scans if not scan.reported]
+    ranks = [rank for rank in (*printed, *named) if rank is not None]
+    are_ranks = are_tasks_ranks((one for scan in scans for one in scan.reported), ranks)
     return [[one for one in scan.reported if are_ranks or not one.is_task] for scan in scans]
 
 
