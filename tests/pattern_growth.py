@@ -299,6 +299,54 @@ def _fits(item: Any, letter: str) -> bool:
     return not tests[kind[4:]](letter) if kind.startswith("NOT_") else tests[kind](letter)
 
 
+MANY = 3  # repeats from which on the ways to divide a text among them are too many
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
+
+
+def find_divided_repeat(found: FoundPattern) -> bool:
+    """Return whether a repeat of a repeat may divide one text in many ways, and something may fail after it.
+
+    So does `(?:,?[a-z]{1,20}){0,6}x`: nothing has to be between two parts.  Bounds do not help: six parts of up to
+    20 characters are millions of ways.  No text is tried, so that all patterns of the code base take a second.
+    """
+    return _has_divided_repeat(list(_parser.parse(found.pattern, found.flags)), False)
+
+
+def _has_divided_repeat(nodes: list[Any], may_fail: bool) -> bool:
+    for at, (op, value) in enumerate(nodes):
+        fails_later = may_fail or any(not _is_optional(node) for node in nodes[at + 1 :])
+        if str(op) in _REPEATS:
+            _low, high, inner = value
+            if fails_later and high >= MANY and _is_divisible(list(inner)):
+                return True
+            if _has_divided_repeat(list(inner), fails_later):
+                return True
+        if any(_has_divided_repeat(list(inner), fails_later) for inner in _list_inner(op, value)):
+            return True
+    return False
+
+
+def _is_divisible(nodes: list[Any]) -> bool:
+    """Whether all that the nodes need is one repeat of any length."""
+    needed = [node for node in nodes if not _is_optional(node)]
+    if len(needed) != 1:
+        return False
+    op, value = needed[0]
+    if str(op) in _REPEATS:
+        low, high, inner = value
+        return bool(high >= MANY and low < high) or _is_divisible(list(inner))
+    return str(op) != "ATOMIC_GROUP" and any(_is_divisible(list(inner)) for inner in _list_inner(op, value))
+
+
+def _is_optional(node: tuple[Any, Any]) -> bool:
+    op, value = node
+    if str(op) in (*_REPEATS, "POSSESSIVE_REPEAT"):
+        return bool(value[0] == 0) or all(map(_is_optional, value[2]))
+    if str(op) == "BRANCH":
+        return any(all(map(_is_optional, way)) for way in value[1])
+    return str(op) == "SUBPATTERN" and all(map(_is_optional, value[-1]))
+
+
 class _TooLongError(Exception):
     """A pattern ran into the limit."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import pattern_growth
-from tests.pattern_growth import FoundPattern, measure_growth
+from tests.pattern_growth import FoundPattern, find_divided_repeat, measure_growth
 
 SAMPLES = 40  # one in so many patterns in the gate
 
@@ -22,6 +22,30 @@ def test_slow_patterns_are_found(pattern: str) -> None:
 def test_linear_patterns_are_accepted(pattern: str) -> None:
     """Patterns that are linear, also with a bounded repeat, are not reported."""
     assert measure_growth(FoundPattern("here", pattern, 0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_divided"),
+    [
+        (r"(?:[._]?[a-z]{1,20}){0,6}_x", True),
+        (r"((?:\d{1,5},? ?){1,40})end", True),
+        (r"(?:(?:a{1,9}|b\.) ?){3}$", True),
+        (r"(?:[._][a-z]{1,20}){0,6}_x", False),
+        (r"(?:\d{1,5}[, ]{0,2}){1,40}", False),  # nothing may fail after it
+        (r"(?:\d{4}-?){1,9}end", False),
+    ],
+)
+def test_divided_repeats_are_found(pattern: str, *, is_divided: bool) -> None:
+    """A repeat that divides one text in many ways is found by its structure, whatever its bounds."""
+    assert find_divided_repeat(FoundPattern("here", pattern, 0)) == is_divided
+
+
+@pytest.mark.slow
+def test_no_pattern_divides_a_text_in_many_ways() -> None:
+    """No pattern of the code base has such a repeat: no text and no time is needed to know it."""
+    found = pattern_growth.collect_patterns()
+
+    assert [f"{each.where}: {each.pattern!r}" for each in found if find_divided_repeat(each)] == []
 
 
 def list_slow(found: list[FoundPattern]) -> list[str]:

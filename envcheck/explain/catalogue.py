@@ -95,7 +95,13 @@ def load_entries() -> tuple[CatalogueEntry, ...]:
 @functools.cache
 def load_forms() -> tuple[CatalogueEntry, ...]:
     """Return the entries of exceptions by their form, the most telling first: they match exceptions, not lines."""
-    return tuple(parse_entry(raw, FORMS.parent.name) for raw in load_own_table(FORMS)["entry"])
+    table = load_own_table(FORMS)
+    shared = {f"<<{name}>>": patterns for name, patterns in table["patterns"].items()}
+    return tuple(parse_entry(_insert_patterns(raw, shared), FORMS.parent.name) for raw in table["entry"])
+
+
+def _insert_patterns(raw: Mapping[str, Any], shared: Mapping[str, list[str]]) -> Mapping[str, Any]:
+    return {**raw, "match": [pattern for one in raw["match"] for pattern in shared.get(one, [one])]}
 
 
 @functools.cache

@@ -100,8 +100,7 @@ class LogFindings:
 
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""
-        sort = (is_notice(raised.text), raised.is_cut)
-        same = [one for one in self.raised if one.rank == raised.rank and (is_notice(one.text), one.is_cut) == sort]
+        same = [one for one in self.raised if one.rank == raised.rank and _describe_sort(one) == _describe_sort(raised)]
         if len(same) > 1:
             self.raised.remove(same[-1])
         if len(self.raised) < EXCEPTIONS:
@@ -117,11 +116,13 @@ class LogFindings:
             odd.setdefault(compute_kind(line), (number, line))
         self.raised.sort(key=lambda one: one.line)  # of several ranks, those that began first may have ended last
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
+        self._drop_handled()
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
         self.reported = read_launcher_report(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
+        self._drop_handled()
         steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
             self.trains = self.lines + 1 - self.end.count(b"\n")
@@ -131,9 +132,14 @@ class LogFindings:
         _fill_objects(self)
         return _fill_missing_times(self)
 
+    def _drop_handled(self) -> None:
+        """Drop the exceptions with which the program coped: it announced to continue, and made a step after that."""
+        last = max(self.progress.last.number if self.progress.last else 0, self.progress.end)
+        self.raised = [one for one in self.raised if not (one.is_handled and max(one.last, one.end) < last)]
+
     def _guess_exceptions(self) -> None:
         """Take alarming lines in the form of an exception's line for one if the log has no whole traceback."""
-        if any(not one.is_cut for one in self.raised):
+        if any(not one.is_cut and not one.is_handled for one in self.raised):
             return
         last = self.end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)  # number of the first of these lines
@@ -156,6 +162,7 @@ class LogFindings:
                     end=line.line,
                     details=found.details,
                     continuation=found.continuation,
+                    is_handled=found.is_handled,
                 )
                 self.add_exception(raised)
 
@@ -180,6 +187,10 @@ class LogFindings:
         found = next(filter(None, fed), None) or reader.finish_log()
         if found:
             self.add_exception(found)
+
+
+def _describe_sort(raised: RaisedException) -> tuple[bool, bool, bool]:
+    return (is_notice(raised.text), raised.is_cut, raised.is_handled)
 
 
 def join_pieces(pieces: Iterable[LogFindings]) -> LogFindings:

@@ -13,6 +13,7 @@ from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others
+from envcheck.explain.processes.launcher_report import ReportedEnd, are_tasks_ranks
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
 SIGNAL = "SIG"
@@ -27,22 +28,34 @@ class _KnownLine:
 
 def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[ProcessEnd, ...]:
     """Return how each process ended, in the order of the logs, by its own log and by what its launcher reports."""
-    ends = join_streams([end for scan in scans if scan.size for end in _list_ends_of_log(scan, entries)])
-    for scan in scans:
-        ends = apply_reports(ends, scan.name, scan.reported)
+    reports = _select_reports(scans)
+    found = [(scan, said) for scan, said in zip(scans, reports, strict=True) if scan.size]
+    ends = join_streams([end for scan, said in found for end in _list_ends_of_log(scan, entries, said)])
+    for scan, said in zip(scans, reports, strict=True):
+        ends = apply_reports(ends, scan.name, said)
     return tuple(leave_out_others(ends))
+
+
+def _select_reports(scans: Sequence[LogFindings]) -> list[list[ReportedEnd]]:
+    """What the launcher with each log reports of ranks."""
+    printed = [one.rank for scan in scans for one in scan.raised]
+    named = [rank_names.find_rank(scan.name) for scan in scans if not scan.reported]
+    ranks = [rank for rank in (*printed, *named) if rank is not None]
+    are_ranks = are_tasks_ranks((one for scan in scans for one in scan.reported), ranks)
+    return [[one for one in scan.reported if are_ranks or not one.is_task] for scan in scans]
 
 
 def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
     """Return the last exception after which the process did not continue, and that is its own.
 
-    One whose own line the log lacks is returned only if the log has no whole one.
+    One whose own line the log lacks is returned only if the log has no whole one, and one after which the program was
+    to continue only if there is no other.
     """
     mine = [one for one in scan.raised if one.rank == rank or rank is None]
     after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
     if any(not one.is_cut for one in scan.raised):
         after = [one for one in after if not one.is_cut]
-    return max(after, key=lambda one: one.line, default=None)
+    return max(after, key=lambda one: (not one.is_handled, one.line), default=None)
 
 
 def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:
@@ -76,10 +89,12 @@ def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> Catal
     return next((one.entry for one in (*exact, *near)), None)
 
 
-def _list_ends_of_log(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> Iterator[ProcessEnd]:
+def _list_ends_of_log(
+    scan: LogFindings, entries: Mapping[str, CatalogueEntry], reports: Sequence[ReportedEnd]
+) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
     ranks = sorted({one.rank for one in scan.raised if one.rank is not None})
-    if len({*ranks, *(one.rank for one in scan.reported)} if ranks else ()) < 2:
+    if len({*ranks, *(one.rank for one in reports)} if ranks else ()) < 2:
         yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
         return
     for rank in ranks:
@@ -125,9 +140,10 @@ def _judge_end(
 ) -> tuple[EndKind, _KnownLine | None, RaisedException | None]:
     raised = find_own_exception(scan, rank)
     entry = find_entry_of(raised, known) if raised else None
-    if raised and (entry is None or (entry.kind == "cause" and not entry.peer)):
-        return "exception", None, raised
     causes = [one for one in known if one.entry.kind == "cause" and not one.entry.peer]
+    is_past = bool(raised and raised.is_handled and causes)  # the program continued, and something else ended it
+    if raised and not is_past and (entry is None or (entry.kind == "cause" and not entry.peer)):
+        return "exception", None, raised
     if causes:
         is_signal = any(code.startswith(SIGNAL) for code in causes[0].entry.codes)
         return "signal" if is_signal else "error", causes[0], None

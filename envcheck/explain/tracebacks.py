@@ -77,9 +77,9 @@ class TracebackReader:
     def _collect_detail(self, text: str | None) -> RaisedException | None:
         """Keep a line of the message; return the exception where it ends."""
         self._after += 1
-        if text is not None and is_handled(text):
+        if text is not None and find_prefix_rank(text) is None and is_handled(text):  # not of another rank
             self.open = False
-            return None
+            return replace(self._make_exception(self._headline), is_handled=True)
         is_detail = text is not None and is_message_line(text)
         if text is not None and is_detail and text.strip():
             self._details.append(text.rstrip())

@@ -11,6 +11,7 @@ from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_continuation, join_details
 from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.processes.line_prefix import find_own_text
+from envcheck.explain.processes.rank_names import find_prefix_rank
 
 _LAST = re.compile(
     r"^(?:[a-z_][\w.]{0,120}\.)?(?:[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}|Exception)"
@@ -31,6 +32,7 @@ class HeadlessException:
     sources: tuple[str, ...]
     details: str
     continuation: str
+    is_handled: bool  # a line of the same process after it tells that the program will continue
 
 
 def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> HeadlessException | None:
@@ -40,7 +42,7 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
     """
     text = _strip_prefix(line).strip()
     found = _LAST.match(text)
-    if found is None or any(map(is_handled, after)):
+    if found is None:
         return None
     frames, sources = _read_frames([_strip_prefix(one) for one in before])
     if not found["message"] and not found["colon"] and not frames:
@@ -55,6 +57,7 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
         tuple(sources[-MOST:]),
         join_details(more),
         join_continuation(text, more),
+        any(is_handled(one) for one in after if find_prefix_rank(one) == find_prefix_rank(line)),
     )
 
 

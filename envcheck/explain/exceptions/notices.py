@@ -22,16 +22,19 @@ _GENERAL = re.compile(
 # A library's number is all that the exception has; the library's own report follows in the next lines.
 _ONLY_CODE = re.compile(r"\b(?:error code|ret(?:urn)?(?: code| value)?|status|errno)(?: is)?[ :=]{1,3}-?\d{1,6}\b")
 # What a program prints after a traceback with which it copes: it takes another sample, or tries again.
-_HANDLED = re.compile(
+_SKIPPED = re.compile(
     r"another piece of data will be randomly selected"
     r"|[Ss]kip(?:ping|ped) (?:this|the|bad|broken|invalid) (?:sample|batch|file|example|image|video|record)"
-    r"|\b[Rr]etrying (?:in|after|\(|\d)|\bwill (?:retry|be retried|be skipped)\b|\b[Ff]all(?:ing|s)? back to\b"
 )
+_RETRIED = re.compile(
+    r"\b[Rr]etrying (?:in|after|\(|\d)|\bwill (?:retry|be retried|be skipped)\b(?! no )|\b[Ff]all(?:ing|s)? back to\b"
+)
+_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 
 
 def is_handled(line: str) -> bool:
-    """Return whether the line after a traceback tells that the program continued."""
-    return bool(_HANDLED.search(line))
+    """Return whether the line after a traceback tells that the program will continue; it may still not do so."""
+    return bool(_SKIPPED.search(line) or (_RETRIED.search(line) and not _ERROR.search(line)))
 
 
 def is_notice(text: str) -> bool:

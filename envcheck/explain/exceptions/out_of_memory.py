@@ -7,29 +7,28 @@ import re
 from envcheck.core.messages import Message, _
 
 _UNITS = {"bytes": 0, "B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
-_SIZE = r"(?P<size>[\d.]{1,12}) (?P<unit>bytes|[KMGT]?i?B)"
-_TOTAL = re.compile(
-    rf"total capacity of {_SIZE}|; {_SIZE.replace('<size>', '<size2>').replace('<unit>', '<unit2>')} total"
-)
+_SIZE = r"(?<![\d.])(?P<size>\d{1,12}(?:\.\d{1,3})?) (?P<unit>bytes|[KMGT]?i?B)"
+_TOTAL = re.compile(rf"(?:total capacity of |; (?=[\d.]{{1,12}} \w{{1,5}} total)){_SIZE}")
+_FREE = re.compile(rf"(?:of which |; ){_SIZE} (?:is )?free")
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
 _TENSORS = re.compile(rf"{_SIZE} is allocated by PyTorch")
 _RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
-LITTLE, MUCH = 0.5, 0.1  # of the card's memory: held by this process at most, reserved without use at least
+MOST, MUCH = 0.5, 0.1  # of the device's memory: held by others at least, reserved without use at least
 
 
 def is_held_by_others(text: str) -> bool:
-    """Return whether the text says that this process holds less than half of the device's memory."""
-    total, own = _read_size(_TOTAL, text), _read_size(_OWN, text)
-    return bool(total and own and own < LITTLE * total)
+    """Return whether the text says that others hold more than half of the device's memory."""
+    total, free, own = (_read_size(pattern, text) for pattern in (_TOTAL, _FREE, _OWN))
+    return bool(own) and total - free - own > MOST * total
 
 
 def describe_held_memory(text: str) -> Message | None:
     """Return which part of the device's memory explains the failure; None if the text does not say."""
-    total, own, tensors, reserved = (_read_size(pattern, text) for pattern in (_TOTAL, _OWN, _TENSORS, _RESERVED))
+    total, tensors, reserved = (_read_size(pattern, text) for pattern in (_TOTAL, _TENSORS, _RESERVED))
     if is_held_by_others(text):
         return _(
             "This process holds only {own}: other processes, or other ranks on the same card, hold the rest.",
-            own=_write_size(own),
+            own=_write_size(_read_size(_OWN, text)),
         )
     if total and reserved and reserved > MUCH * total:
         return _(
@@ -45,8 +44,7 @@ def _read_size(pattern: re.Pattern[str], text: str) -> float:
     found = pattern.search(text)
     if found is None:
         return 0.0
-    groups = {name.rstrip("2"): said for name, said in found.groupdict().items() if said}
-    return float(groups["size"]) * float(1024 ** _UNITS.get(groups["unit"], 0))
+    return float(found["size"]) * float(1024 ** _UNITS.get(found["unit"], 0))
 
 
 def _write_size(size: float) -> str:

@@ -59,6 +59,17 @@ def shorten_place(frame: str) -> str:
     return frame.partition(", in ")[0].replace("\\", "/").rpartition("/")[2]
 
 
+def relate_frame(frame: str) -> str:
+    """Return a frame without the folders above its package, `/torch/optim/adam.py:7, in step`.
+
+    Of the user's own code, whose folders may have any name, only the function is left: `in step`.
+    """
+    path, _unused, function = frame.partition(", in ")
+    package = find_package(frame)
+    folders, _unused, inside = path.replace("\\", "/").rpartition(f"/{package}/")
+    return f"/{package}/{inside}, in {function}" if package and folders else f"in {function}"
+
+
 def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the packages whose versions have to fit."""
     found: dict[str, None] = {}

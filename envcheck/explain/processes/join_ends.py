@@ -45,8 +45,10 @@ def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[Report
     if not reports:
         return list(ends)
     found = [_name_rank(end, log, reports) for end in ends]
+    telling = sorted(range(len(found)), key=lambda at: _WEIGHT.index(found[at].how))
+    places = {found[at].rank: at for at in reversed(telling)}  # of each rank the end that says most
     for one in reports:
-        mine = next((at for at, end in enumerate(found) if end.rank == one.rank), None)
+        mine = places.get(one.rank)
         if mine is None:
             found.append(_make_end(log, one))
         else:
@@ -73,7 +75,8 @@ def _name_rank(end: ProcessEnd, log: str, reports: Sequence[ReportedEnd]) -> Pro
 
 
 def _complete_end(end: ProcessEnd, one: ReportedEnd) -> ProcessEnd:
-    end = replace(end, is_first=one.is_first, time=one.time if end.time is None else end.time)
+    time = one.time if end.time is None else end.time
+    end = replace(end, is_first=one.is_first, time=time, host=end.host or one.host)
     return end if end.how not in ("running", "finished") else replace(end, how=_judge_code(one), reason=_say_code(one))
 
 

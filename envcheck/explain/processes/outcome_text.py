@@ -72,8 +72,8 @@ def name_process(end: ProcessEnd) -> Message:
 def _name_processes(ends: Sequence[ProcessEnd]) -> Message:
     if len(ends) == 1:
         return name_process(ends[0])
-    ranks = [end.rank for end in ends if end.rank is not None]
-    if len(ranks) == len(ends):
+    if all(end.rank is not None for end in ends):
+        ranks = sorted({end.rank for end in ends if end.rank is not None})  # a rank may have several logs
         return ngettext("rank {ranks}", "ranks {ranks}", len(ranks), ranks=join_ranks(ranks))
     return ngettext("{count} process", "{count} processes", len(ends))
 

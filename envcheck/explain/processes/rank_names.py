@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST = 64  # named ranks
+# The number in slurm-12.out, sbatch's own name for an output, is that of the job.
 _IN_PATH = re.compile(
     r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b"
-    r"|worker[_-](\d{1,5})(?:\.|$)|[._-](\d{1,5})\.(?:log|out|err|txt)$",
+    r"|worker[_-](\d{1,5})(?:\.|$)|(?<!slurm)[._-](\d{1,5})\.(?:log|out|err|txt)$",
     re.IGNORECASE,
 )
 _LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
@@ -28,7 +29,8 @@ _NAMED = (
     re.compile(r"\bpair_rank = (\d{1,5})\b"),
     re.compile(r"\b(?:dst|dest|remote|peer)_?[rR]ank(?:Id)?[:=\[ ]{1,3}(\d{1,5})\b"),
     re.compile(
-        r"\b[Rr]anks? ((?:\d{1,5},? ?){1,40})(?:failed to pass|did not|have not|has not|is missing|are missing)"
+        r"\b[Rr]anks? ((?:\d{1,5}(?:, ?| )){0,40}\d{1,5} ?)"
+        r"(?:failed to pass|did not|have not|has not|is missing|are missing)"
     ),
     re.compile(
         r"(?:missing|unconnected|not connected|lost|failed) rank\w{0,6}(?: list)?"

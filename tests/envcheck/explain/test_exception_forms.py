@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.core import toml_file
-from envcheck.explain import catalogue, causality, explainer
+from envcheck.explain import catalogue, causality, exception_forms, explainer
 from envcheck.explain.diagnosis import Diagnosis
 from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
 
@@ -383,6 +383,52 @@ def test_exception_that_the_program_handled(after: str) -> None:
     assert not report.diagnoses
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        "[rank1]: Falling back to slow tokenizer",  # another rank
+        "WARNING: connection pool will retry later",
+        "ERROR: giving up after 5 attempts, will retry no more",
+        "torchrun: node failed, retrying in 5 s",
+        "skipping this sample",
+    ],
+)
+@pytest.mark.parametrize("has_head", [True, False])
+def test_exception_after_which_nothing_continued(after: str, *, has_head: bool) -> None:
+    """An exception counts, whatever is announced after it, if no step follows."""
+    head = ["Traceback (most recent call last):"] if has_head else []
+    lines = [*head, '  File "/w/m.py", line 7, in load', "    f(x)", "RuntimeError: model file is damaged 42", after]
+    report = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert report.verdict == "failed"
+    assert "model file is damaged 42" in report.diagnoses[0].description
+
+
+@pytest.mark.parametrize("after", ["[rank1]: Falling back to slow tokenizer", "ERROR: no node left, will retry later"])
+def test_exception_that_another_rank_or_an_error_follows(after: str) -> None:
+    """An announcement of another rank, or in an error, is none of the process, even if steps of others follow."""
+    lines = ["Traceback (most recent call last):", '  File "/w/m.py", line 7, in load', "    f(x)"]
+    step = "[rank1]: {'loss': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}"
+    log = explainer._scan_lines("log", [*lines, "RuntimeError: frob 42", after, step])
+
+    assert [one.text for one in log.raised] == ["RuntimeError: frob 42"]
+
+
+def test_other_cause_after_an_exception_that_was_to_be_handled() -> None:
+    """Where the program was to continue, a later exception ended it."""
+    lines = ["Traceback (most recent call last):", '  File "/w/m.py", line 7, in load', "    f(x)"]
+    report = explainer.build_report(
+        [
+            explainer._scan_lines(
+                "log",
+                [*lines, "RuntimeError: frob 42", "Retrying in 5 s", *lines, "ValueError: quux 7", "exit"],
+            )
+        ]
+    )
+
+    assert "quux 7" in report.diagnoses[0].description
+
+
 def test_first_exception_of_a_chain_that_only_lacks_a_name() -> None:
     """An exception that wraps a missing name is explained by that name, not by the module to install."""
     lines = [
@@ -419,6 +465,73 @@ def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
     text += f"and {reserved} GiB is reserved by PyTorch but unallocated."
 
     assert words in str(out_of_memory.describe_held_memory(text))
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "own", "is_held"),
+    [
+        (79.15, 50.50, 28.00, False),
+        (79.15, 1.20, 20.80, True),
+        (79.15, 10.00, 35.00, False),
+        (79.15, 0.50, 78.00, False),
+    ],
+)
+def test_memory_that_others_hold(total: float, free: float, own: float, *, is_held: bool) -> None:
+    """Others hold what is neither free nor held by this process."""
+    text = f"GPU 0 has a total capacity of {total:.2f} GiB of which {free:.2f} GiB is free. Including "
+
+    assert out_of_memory.is_held_by_others(f"{text}this process has {own:.2f} GiB memory in use.") == is_held
+
+
+OUT_OF_MEMORY = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 60.97 GiB total capacity; 58.90 GiB already "
+    "allocated; 1.10 GiB free; 59.40 GiB reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize("folder", ["rollout-exp", "loss", "optim", "evaluation_loop"])
+def test_folder_tells_no_phase(folder: str) -> None:
+    """Out of memory: a folder of the user tells no phase of the training; functions and packages do."""
+    own = explain_traceback(f"/home/u/{folder}/train.py", "y = f(x)", OUT_OF_MEMORY, f"/home/u/{folder}/main.py")
+    phase = explain_traceback(f"/home/u/{folder}{SITE}/torch/optim/adam.py", "y = f(x)", OUT_OF_MEMORY)
+
+    assert own.name == "exceptions.memory_plain"
+    assert phase.name == "exceptions.memory_optimizer"
+
+
+@pytest.mark.parametrize(
+    ("frame", "related"),
+    [
+        (f"{SITE}/torch/optim/adam.py:7, in step", "/torch/optim/adam.py:7, in step"),
+        ("/home/u/loss/train.py:7, in main", "in main"),
+        ("/home/u/loss/site-packages/frob.py:7, in main", "in main"),
+        ("C:\\loss\\site-packages\\frob\\x.py:7, in f", "/frob/x.py:7, in f"),
+    ],
+)
+def test_frame_within_its_package(frame: str, related: str) -> None:
+    """The folders above a package, and those of the user's code, are dropped."""
+    assert raised_place.relate_frame(frame) == related
+
+
+def test_size_that_is_no_number() -> None:
+    """What only looks like a size is none."""
+    text = "total capacity of 79.11 GiB. this process has 1.2.3 GiB memory in use. 1.5.5 GiB is allocated by PyTorch"
+
+    assert out_of_memory.describe_held_memory(text) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ("bad max_length, use trainer.max_new_tokens.", ["max_length", "trainer.max_new_tokens"]),
+        ("`frob` and 'quux', or --frob-size; qwen2_vl", ["frob", "quux", "--frob-size", "qwen2_vl"]),
+        ("read_file(x) of data/my_file, a_b.c and my_file.py", []),
+        ("bad " + "acgt" * 36, []),
+    ],
+)
+def test_names_in_a_message(message: str, names: list[str]) -> None:
+    """Settings are quoted, or have an underscore; calls and files are no settings."""
+    assert exception_forms._list_quoted_names(message) == names
 
 
 def test_argument_that_a_release_passes() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.explain import explainer
+from envcheck.explain.processes import launcher_report, outcome_text
 from envcheck.explain.processes.join_ends import join_streams
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.process_end import ProcessEnd, find_first_failure
@@ -104,6 +105,54 @@ def test_reports_of_other_launchers() -> None:
 def test_no_report(end: bytes) -> None:
     """Text that only resembles a report is none."""
     assert read_launcher_report(end) == ()
+
+
+def make_srun_logs(ranks: list[int], failed: int, srun: str, launcher: str = "") -> dict[str, str]:
+    """Logs of ranks, and sbatch's output, which has the traceback of one rank and the report of srun."""
+    files = {f"rank{rank}.log": make_steps(4) for rank in ranks}
+    return {**files, "slurm-1.out": KEY_ERROR.format(rank=failed) + launcher + srun}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "failed", "launcher", "summary"),
+    [
+        ([0, 1, 8, 9], 9, "", "rank 9 failed first"),  # one task for each node: no rank is above its number
+        ([0, 1], 1, "", "rank 1 on node2 failed first"),
+        ([0], 0, "E1130 12:00:00.1 17 torch/distributed/elastic/multiprocessing/api.py:1] failed\n", "rank 0 failed"),
+    ],
+)
+def test_tasks_of_srun(tmp_path: Path, ranks: list[int], failed: int, launcher: str, summary: str) -> None:
+    """The number of a task is a rank only where srun starts each process itself."""
+    srun = "srun: error: node2: task 1: Exited with exit code 1\n"
+    found = explainer.explain_files([write_folder(tmp_path, make_srun_logs(ranks, failed, srun, launcher))])
+
+    assert str(found.summary).startswith(summary)
+    assert {one.rank for one in found.ends} == {*ranks}
+    assert f"ranks {failed}:" not in str(outcome_text.list_end_rows(found.ends))
+
+
+def test_tasks_of_srun_where_each_is_a_rank(tmp_path: Path) -> None:
+    """A task that was killed has no line of its own: srun tells it, with its node."""
+    files = {f"rank{rank}.log": LOST.format(rank=rank) for rank in range(3)}
+    files["slurm-77.out"] = "srun: error: node-4: task 3: Killed\n"
+    found = explainer.explain_files([write_folder(tmp_path, files)])
+
+    assert str(found.summary).startswith("rank 3 on node-4 failed first (SIGKILL)")
+
+
+def test_many_tasks_of_srun_are_read_once() -> None:
+    """Lines that repeat thousands of tasks cost no more than a bounded number of them."""
+    read = list(launcher_report._read_tasks(b"srun: error: nX: tasks 0-4000: Killed\n" * 500))
+
+    assert len(read) == launcher_report.NUMBERED
+    assert len({one.rank for one in read}) == 4001
+
+
+def test_damaged_report() -> None:
+    """Digits that are no time cost the time, not the process."""
+    (found,) = read_launcher_report(make_report((3, 1, -9), []).replace("2026-03-02_10", "2026-13-40_25").encode())
+
+    assert (found.rank, found.time) == (3, None)
 
 
 def test_killed_rank_has_no_line_of_its_own(tmp_path: Path) -> None:

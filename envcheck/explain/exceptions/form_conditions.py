@@ -1,0 +1,154 @@
+"""What a form of exceptions needs besides its patterns, and the values it takes from there; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
+
+Values = Mapping[str, str]
+_DATA_CODE = re.compile(
+    r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
+)
+_DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
+# A method of a class, not the making of one: `Own.compute_loss`.
+_METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
+_ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
+# Forms that explain a name by the release that added or removed it.
+OF_CHANGES = ("removed_name", "added_name", "bounded_name")
+
+
+@dataclass(frozen=True)
+class FittingForm:
+    """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns."""
+
+    text: str
+    frames: tuple[str, ...]
+    values: Values
+    groups: Values
+
+    @property
+    def source(self) -> str:
+        return self.values.get("source", "")
+
+    @property
+    def package(self) -> str:
+        return self.values.get("package", "")
+
+
+# Returns the values of the form, None if it does not apply.
+Condition = Callable[[FittingForm], Values | None]
+
+
+def _is_in_library(fit: FittingForm) -> Values | None:
+    return fit.groups if fit.package else None
+
+
+def _reads_own_attribute(fit: FittingForm) -> Values | None:
+    return fit.groups if fit.package and f"self.{fit.groups['name']}" in fit.source else None
+
+
+def _imports_other_package(fit: FittingForm) -> Values | None:
+    return fit.groups if fit.package not in ("", fit.groups["top"]) else None
+
+
+def _looks_up_value(fit: FittingForm) -> Values | None:
+    """The key is a value of the data, not the name of a field as in `rows[sample["answer"]]`."""
+    of_field = re.search(rf"\[['\"]{re.escape(fit.groups['key'])}['\"]\]", fit.source)
+    return None if of_field else fit.groups
+
+
+def _is_held_by_others(fit: FittingForm) -> Values | None:
+    return fit.groups if out_of_memory.is_held_by_others(fit.text) else None
+
+
+def _overrides_method(fit: FittingForm) -> Values | None:
+    """A library calls a method of a class that is not one of its own."""
+    frames, function = fit.frames, fit.groups["function"]
+    inner = raised_place.find_package(frames[-1]) if frames else ""
+    if not (inner and _METHOD.match(function)) or raised_place.find_class_package(function):
+        return None
+    return {**fit.groups, **_describe_passing(fit.groups["option"], fit.package)}
+
+
+def _describe_passing(option: str, package: str) -> Values:
+    """Return since which release the package passes the argument, and which release does not."""
+    release = api_changes.find_passing_release(package, option)
+    return {"passed": f"{package}>={release}", "requirement": f"{package}<{release}"} if release else {}
+
+
+def _find_setting(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
+    """The first setting that a release added or removed."""
+    for name in _list_settings(fit.groups):
+        change = api_changes.load_changes().get(name)
+        if change and (bool(change.added), bool(change.removed)) == kind:
+            return _describe_change(change, name.partition(".")[2])
+    return None
+
+
+def _list_settings(groups: Values) -> Iterator[str]:
+    if template := groups.get("template"):
+        yield f"template.{template}"
+    for kind in ("options", "argv"):
+        for option in re.findall(r"[\w-]{2,60}", groups.get(kind, "")):
+            yield f"{kind.removesuffix('s')}.{option.strip('-').replace('-', '_')}"
+
+
+def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
+    if fit.text.startswith("NameError") and not fit.package:
+        return None  # of the program itself: an import that is missing there
+    change = api_changes.find_change(dict(fit.groups))
+    if change is None or (bool(change.added), bool(change.removed)) != kind:
+        return None
+    return _describe_change(change, fit.groups.get("option") or fit.groups.get("name", ""))
+
+
+def _describe_change(change: api_changes.ApiChange, name: str) -> Values:
+    return {
+        "package": change.package,
+        "version": change.added or change.removed,
+        "end": change.removed,
+        "name": name,
+        "requirement": change.requirement,
+        "instead": change.instead,
+    }
+
+
+def _misses_column(fit: FittingForm) -> Values | None:
+    """The message names a field, or code that prepares data, or that takes a part of a batch, misses a key."""
+    if "missing" not in fit.groups:
+        return fit.groups
+    of_data = any(_DATA_CODE.search(_drop_folders(frame)) for frame in fit.frames[-3:])
+    return {"key": fit.groups["missing"].strip("'\"")} if of_data or _DATA_PART.search(fit.source) else None
+
+
+def _drop_folders(frame: str) -> str:
+    """The last folder, file and function of a frame."""
+    path, _unused, function = frame.partition(", in ")
+    return "/".join(path.split("/")[-2:]) + " " + function
+
+
+def _misses_key(fit: FittingForm) -> Values:
+    return {**fit.groups, "key": fit.groups["key"].strip("'\"")}
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "in_library": _is_in_library,
+    "own_attribute": _reads_own_attribute,
+    "imported_part": _imports_other_package,
+    "unknown_role": _looks_up_value,
+    "unmapped_value": _looks_up_value,
+    "memory_shared": _is_held_by_others,
+    "own_override": _overrides_method,
+    "removed_setting": partial(_find_setting, _REMOVED),
+    "added_setting": partial(_find_setting, _ADDED),
+    "bounded_setting": partial(_find_setting, _BOUNDED),
+    "removed_name": partial(_find_change, _REMOVED),
+    "added_name": partial(_find_change, _ADDED),
+    "bounded_name": partial(_find_change, _BOUNDED),
+    "missing_column": _misses_column,
+    "missing_key": _misses_key,
+}
