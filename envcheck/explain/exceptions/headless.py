@@ -18,6 +18,7 @@ _LAST = re.compile(
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
 MOST = 12  # frames that are kept
+_ASSERTION, _HEAD = "AssertionError", "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
     if found is None:
         return None
     frames, sources = _read_frames([_strip_prefix(one) for one in before])
+    if not frames and text == _ASSERTION:
+        frames, sources = _read_failed_assertion([_strip_prefix(one) for one in after])
     if not found["message"] and not found["colon"] and not frames:
         return None  # a bare name is no exception unless frames lead to it
     wanted = 2 if found["colon"] else count_wanted(text)
@@ -59,6 +62,15 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
         join_continuation(text, more),
         any(is_handled(one) for one in after if find_prefix_rank(one) == find_prefix_rank(line)),
     )
+
+
+def _read_failed_assertion(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Frames after a bare AssertionError: where processes write at once, its line may come before its traceback's end.
+
+    They belong to it if the last source line is an assertion.
+    """
+    frames, sources = _read_frames(list(takewhile(lambda line: _HEAD not in line, lines)))
+    return (frames, sources) if sources and sources[-1].startswith("assert ") else ([], [])
 
 
 def _strip_prefix(line: str) -> str:

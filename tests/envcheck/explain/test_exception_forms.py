@@ -556,3 +556,22 @@ def test_what_is_none() -> None:
     last = "TypeError: 'NoneType' object is not iterable"
 
     assert "this is None: load(rows)" in explain_traceback("/w/x.py", "for row in load(rows):", last).do
+
+
+CHECK = ['  File "/w/loader.py", line 162, in check_parts', "    assert len(self.ckpt_list) > 0"]
+
+
+@pytest.mark.parametrize(
+    ("after", "name"),
+    [
+        (["        x = load(x)x = load(x)", *CHECK], "exceptions.checkpoint_parts"),
+        (['  File "/w/loader.py", line 162, in check_parts', "    run(parts)"], ""),
+        (["Traceback (most recent call last):", *CHECK], ""),
+        (["saved"], ""),
+    ],
+)
+def test_assertion_before_its_frames(after: list[str], name: str) -> None:
+    """Of processes that write at once, a bare AssertionError has the assertion that follows, not another's lines."""
+    found = explainer.build_report([explainer._scan_lines("log", ["AssertionError", *after])]).diagnoses
+
+    assert [one.name for one in found if one.evidence[0].line == 1] == ([name] if name else [])

@@ -396,3 +396,38 @@ def test_code_without_an_operator() -> None:
 def test_no_codes(word: str) -> None:
     """What is no code is none."""
     assert explainer.explain_codes([word]) == ()
+
+
+TORCHRUN = [
+    "master_addr is only used for static rdzv_backend and when rdzv_endpoint is not specified.",
+    "WARNING:torch.distributed.launcher.api:config has no run_id, generated a random run_id: 17",
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("{'loss': 1.2, 'epoch': 0.1}", [("launcher.run_id", "warning")]),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            [("launcher.run_id", "cause"), ("network.rendezvous", "symptom")],
+        ),
+    ],
+)
+def test_remarks_at_the_start_of_torchrun(last: str, expected: list[tuple[str, str]]) -> None:
+    """What torchrun prints at each start is no failure; a random id is the cause if the nodes did not meet."""
+    found = explainer.build_report([explainer._scan_lines("log", [*TORCHRUN, last])]).diagnoses
+
+    assert [(one.name, one.kind) for one in found] == expected
+
+
+def test_nouveau_before_the_driver() -> None:
+    """A driver that finds no card is a consequence of the one that holds the cards, even in a later attempt."""
+    lines = ["[ 88.5] NVRM: No NVIDIA graphics adapter probed!"]
+    lines += ["[ 99.9] NVRM: The NVIDIA probe routine was not called for 3 device(s)."]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert [(one.name, one.caused_by) for one in found] == [
+        ("cuda.other_driver", ""),
+        ("cuda.not_probed", "cuda.other_driver"),
+    ]
