@@ -82,7 +82,7 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
     return config
 
 
-def _is_read_as_yaml(node: Node | None) -> bool:
+def _is_read_as_yaml(node: Any) -> bool:
     """Return whether the program of a configuration reads it as YAML, whatever the name of the file ends with."""
     keys = node.value if node is not None and node.id == "mapping" else ()
     return _find_family({str(key.value) for key, _value in keys if key.id == "scalar"}) in _YAML_READERS
