@@ -60,8 +60,8 @@ def test_json_written_by_a_script() -> None:
     ("text", "do"),
     [
         ("stage: sft\n\tlora_rank: 8\n", "spaces, not tabs"),
-        ("lora_target: [q, k\nstage: sft\n", "Close the bracket"),
-        ("lora_target: {q: k\nstage: sft\n", "Close the brace"),
+        ("lora_target: [q, k\nstage: sft\n", "Close the square bracket"),
+        ("lora_target: {q: k\nstage: sft\n", "Close the curly bracket"),
         ("stage:sft\nlora_rank: 8\n", "Put a space after the colon in 'stage:sft'"),
         ("stage: sft\nlora_rank:8\ntemplate: a\n", "a colon and a space between the key and its value"),
         ("stage: sft\n  lora_rank: 8\n", "Indent the keys of one level equally"),
