@@ -69,7 +69,7 @@ def test_no_folder_cycles() -> None:
 # The layers of CONTRIBUTING.md, lowest first: a folder imports those on lines above it, and those left of it on its own
 # line.  A folder that is not named belongs to the nearest one above it that is.
 LAYERS = (
-    "envcheck/core envcheck/core/language envcheck/core/lint envcheck/core/simulate",
+    "envcheck/core envcheck/core/language envcheck/core/inputs envcheck/core/lint envcheck/core/simulate",
     "probes",
     "envcheck/vendors envcheck/settings envcheck/collect envcheck/compat",
     "installers/recipes launch/catalogue launch/rendering launch/memory launch/planner",

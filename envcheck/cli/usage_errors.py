@@ -16,6 +16,20 @@ from envcheck.core import errors, paths, suggestions
 from envcheck.core.messages import Message, _, fill, join, mark, verbatim
 
 LONGEST = 600  # characters: a command-line word may have a hundred thousand
+_WORDS = "envcheck.words"  # of a context: what was given to its group
+# Options as other tools call them → ours, where the command has it: the nearest spelling means another thing.
+SYNONYMS = {
+    **dict.fromkeys(("--card", "--gpu", "--npu", "--accelerator", "--device-type", "--hardware"), "--device"),
+    **dict.fromkeys(("--gpus", "--npus", "--devices", "--num-gpus", "--num-cards", "--world-size"), "--cards"),
+    **dict.fromkeys(("--num-nodes", "--nnodes", "--machines"), "--nodes"),
+    **dict.fromkeys(("--tensor-parallel", "--tensor-parallel-size"), "--tp"),
+    **dict.fromkeys(("--pipeline-parallel", "--pipeline-parallel-size"), "--pp"),
+    **dict.fromkeys(("--expert-parallel", "--expert-parallel-size"), "--ep"),
+    **dict.fromkeys(("--max-length", "--sequence-length", "--context-length", "--cutoff-len"), "--seq-len"),
+    **dict.fromkeys(("--batch-size", "--per-device-train-batch-size"), "--micro-batch"),
+    **dict.fromkeys(("--memory", "--vram"), "--memory-gib"),
+    **dict.fromkeys(("--language", "--locale"), "--lang"),
+}
 CHOICE = re.compile(r"(['\"])(.{0,400})\1 is not one of ", re.S)  # click's message for a value that is not in a Choice
 
 
@@ -29,6 +43,7 @@ class SuggestingGroup(click.Group):
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(errors.USAGE)
+        ctx.meta[_WORDS] = tuple(args)
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -210,11 +225,26 @@ def suggest_nearest(err: click.ClickException, context: click.Context) -> str:
             found = _find_close_match(err.word, context.command.list_commands(context))
             return f"{context.command_path} {found}" if found else ""
         case click.NoSuchOption():
-            return _find_close_match(err.option_name, _list_options(context))
+            known = _list_options(context)
+            synonym = SYNONYMS.get(err.option_name.replace("_", "-"), "")
+            named = synonym if synonym in known else _find_command_of_option(err.option_name, context)
+            return named or _find_close_match(err.option_name, known)
         case click.BadParameter(param=click.Parameter(type=click.Choice() as kind)):
             value = CHOICE.search(err.message)
             return _find_close_match(value[2], map(str, kind.choices)) if value else ""
     return ""
+
+
+def _find_command_of_option(option: str, context: click.Context) -> str:
+    """Return the command with an option that was given before it, behind it; "" if it has no such option."""
+    group = context.command
+    if not isinstance(group, click.Group):
+        return ""
+    names = group.list_commands(context)
+    given = next((word for word in context.meta.get(_WORDS, ()) if word in names), "")
+    commands = (group.get_command(context, name) for name in ([given] if given else names))
+    has_option = any(option in param.opts for command in commands if command for param in command.params)
+    return f"{context.command_path} {given or 'COMMAND'} {option}" if has_option else ""
 
 
 def _list_options(context: click.Context) -> list[str]:

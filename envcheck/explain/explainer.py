@@ -99,7 +99,7 @@ def explain_files(paths: Sequence[Path], known: Verdict | None = None) -> Explai
 
     UsageError if a file that was named itself cannot be read.
     """
-    found = list(dict.fromkeys(file for path in paths for file in log_files.list_log_files(path)))
+    found = list(dict.fromkeys(file for path in paths for file in log_files.list_readable_logs(path)))
     return build_report(parallel.scan_logs(found, load_index()), settled=known)
 
 

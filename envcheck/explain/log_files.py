@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import functools
 import gzip
 import os
 import re
@@ -16,11 +15,11 @@ from typing import IO
 
 import click
 
-from envcheck.core.errors import UsageError
+from envcheck.core.errors import UsageError, describe_os_error
+from envcheck.core.inputs.live_stream import LiveStream, open_file
 from envcheck.core.language import translate
 from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
-from envcheck.explain.files.live_stream import LiveStream
 from probes.encoding import LOOKED_AT, describe_binary, detect_wide
 
 Stream = IO[bytes] | LiveStream
@@ -49,6 +48,42 @@ def list_log_files(path: Path) -> tuple[Path, ...]:
             _("specify a file, or the directory that contains workerlog.N"),
         )
     return tuple(found)
+
+
+def list_readable_logs(path: Path) -> tuple[Path, ...]:
+    """Return the logs in a folder without those that are not text or cannot be read, with a notice for each.
+
+    UsageError if none is left; a file that was named is returned as it is.
+    """
+    found = list_log_files(path)
+    if found == (path,):
+        return found
+    refused = {file: error for file in found if (error := _find_refusal(file)) is not None}
+    if len(refused) == len(found):
+        raise refused[found[0]]
+    for error in refused.values():
+        said = _("skipped: {reason}", reason=error.message)
+        click.echo(translate(_("envcheck: {message}", message=said)), err=True)
+    return tuple(file for file in found if file not in refused)
+
+
+def _find_refusal(path: Path) -> UsageError | None:
+    """Return why a regular file is not read as a log, or None."""
+    try:
+        with path.open("rb") as file:
+            return _refuse_binary(file.read(LOOKED_AT), str(path))
+    except OSError as err:
+        return _refuse_unreadable(path, describe_os_error(err))
+
+
+def _refuse_binary(first: bytes, name: str) -> UsageError | None:
+    """Return the error for a file that does not begin like text or compressed text, or None."""
+    if first[:2] in (_GZ, *_WIDE) or detect_wide(first) or not (kind := describe_binary(first)):
+        return None
+    return UsageError(
+        _("{name} is not a log: {kind}", name=name, kind=kind),
+        _("specify a text file; decompress it first if it is compressed"),
+    )
 
 
 def _walk_folder(folder: Path, depth: int) -> Iterator[Path]:
@@ -80,17 +115,17 @@ def read_blocks(path: Path, start: int = 0) -> Iterator[bytes]:
         if str(path) == "-":
             yield from cut_at_line_ends(_decode_stream(_open_standard_input(), "-"))
             return
-        if stat.S_ISFIFO(path.stat().st_mode):
-            yield from _read_named_pipe(path)
-            return
-        with path.open("rb") as file:
+        with open_file(path) as file:
             kind = os.fstat(file.fileno()).st_mode
-            if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not file.isatty() and str(path) != os.devnull):
+            if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not os.isatty(file.fileno()) and str(path) != os.devnull):
                 raise UsageError(
                     _("{path} is a device, not a log", path=path),
                     _("specify a file, a directory, or - for standard input"),
                 )
-            yield from _read_from(file, start) if start else cut_at_line_ends(_decode_stream(file, str(path)))
+            if start and not isinstance(file, LiveStream):
+                yield from _read_from(file, start)
+            else:
+                yield from cut_at_line_ends(_decode_stream(file, str(path)))
     except (OSError, ValueError) as err:  # ValueError: a NUL byte in the name
         why = (getattr(err, "strerror", None) or str(err)).lower()
         raise _refuse_unreadable(path, why) from None
@@ -110,21 +145,7 @@ def _open_standard_input() -> Stream:
         is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or stat.S_ISSOCK(os.fstat(descriptor).st_mode)
     except (OSError, ValueError, AttributeError):  # replaced by a program
         return sys.stdin.buffer
-    return LiveStream(descriptor, functools.partial(_report_deadline, "-")) if is_pipe else sys.stdin.buffer
-
-
-def _read_named_pipe(path: Path) -> Iterator[bytes]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        stream = LiveStream(descriptor, functools.partial(_report_deadline, str(path)))
-        yield from cut_at_line_ends(_decode_stream(stream, str(path)))
-    finally:
-        os.close(descriptor)
-
-
-def _report_deadline(name: str, elapsed_s: float) -> None:
-    said = _("{name} did not end: stopped reading it after {seconds:.0f} s", name=name, seconds=elapsed_s)
-    click.echo(translate(_("envcheck: {message}", message=said)), err=True)
+    return LiveStream(descriptor, "-") if is_pipe else sys.stdin.buffer
 
 
 def measure_size(path: Path) -> int:
@@ -161,11 +182,8 @@ def _decode_stream(file: Stream, name: str) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(code)("replace")
         start = first[2:] if first[:2] in _WIDE else first
         yield from (decoder.decode(part).encode("utf-8", "replace") for part in _read_chunks(start, file))
-    elif kind := describe_binary(first):
-        raise UsageError(
-            _("{name} is not a log: {kind}", name=name, kind=kind),
-            _("specify a text file; decompress it first if it is compressed"),
-        )
+    elif refusal := _refuse_binary(first, name):
+        raise refusal
     else:
         yield from _read_chunks(first, file)
 

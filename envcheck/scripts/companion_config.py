@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from envcheck.core.errors import describe_os_error
-from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.script_model import CONFIG_SUFFIXES, ConfigBlock, ShellWord, SourceBlock, SourceFile
+from envcheck.core.lint.given_options import GivenOption, find_last_option
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES, UNKNOWN, ConfigBlock, ShellWord, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, _
@@ -74,17 +74,42 @@ def is_word_of_command(job: TrainingJob, word: ShellWord) -> bool:
     )
 
 
+def is_start_folder_known(job: TrainingJob, word: ShellWord) -> bool:
+    """Return whether a file is named by the command, or by a configuration that the command finds from its folder."""
+    lender = next((each for each in job.command.words if each.start <= word.start and word.end <= each.end), None)
+    return lender is not None and (
+        is_word_of_command(job, word) or not lender.text.rpartition("=")[2].startswith(("/", "~"))
+    )
+
+
+def list_named_configs(job: TrainingJob, find_file: FileFinder) -> Iterator[ShellWord]:
+    """Yield the words of list_config_words, then the files that one of them names, at the place of its own name."""
+    words = list(list_config_words(job))
+    yield from words
+    given = {word.text for word in words}
+    for word in words:
+        config = _read_config_file(find_file(word.text, job.command.cwd)) if is_word_of_command(job, word) else None
+        for option in _place_options(config, word) if config is not None else ():
+            if (
+                option.python_name in FILE_OPTIONS
+                and len(option.values) == 1
+                and option.values[0].text.endswith(CONFIG_SUFFIXES)
+                and option.values[0].text not in given
+                and find_last_option(job.options, option.python_name) is None
+            ):
+                yield option.values[0]
+
+
 def find_broken_configs(job: TrainingJob, written: Sequence[ConfigBlock], find_file: FileFinder) -> list[NamedConfig]:
     """Return the files with options that cannot be parsed, and those that are not there; `written`: by the script."""
     names = {config.file.rpartition("/")[2] for config in written}
     found = []
-    for word in () if job.command.elsewhere else list_config_words(job):
+    for word in () if job.command.elsewhere else list_named_configs(job, find_file):
         if not word.is_known or not word.text or word.text.rpartition("/")[2] in names:
             continue
         path = find_file(word.text, job.command.cwd)
         if path is None:
-            # A file names others relative to the folder where the job is started, which may be any.
-            if is_word_of_command(job, word):
+            if UNKNOWN not in job.command.cwd:
                 found.append(NamedConfig(word, _("{file} not found", file=word.text), is_missing=True))
         elif seen := _describe_error(path, word.text):
             found.append(NamedConfig(word, seen))
@@ -119,7 +144,11 @@ def _attach_accelerate_config(job: TrainingJob, machine: TargetMachine, written:
 
 def read_companion_config(word: ShellWord, cwd: str, machine: TargetMachine) -> ConfigBlock | None:
     """Return the configuration at a path relative to the script, or an absolute one on the local machine."""
-    path = machine.find_file(word.text, cwd)
+    return _read_config_file(machine.find_file(word.text, cwd))
+
+
+def _read_config_file(path: Path | None) -> ConfigBlock | None:
+    """Return the configuration in a file; None if it is missing, too large, unreadable or cannot be parsed."""
     try:
         if path is None or path.stat().st_size > config_files.LIMIT:
             return None

@@ -52,6 +52,8 @@ FAMILIES = (
 _COMMON = frozenset(
     ["template", "adapter", "tokenizer", "critic", "reward_model", "base_model", "train_dataset", "checkpointer"]
 ).union(["micro_batch_size", "model_class", "init_config"])
+# They read files of any name by OmegaConf.load.
+_YAML_READERS = frozenset(["torchtune"])
 
 
 def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
@@ -64,9 +66,12 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
         )
         return config
     text = block.raw.decode("utf-8", "replace")
-    if "\t" in text and _is_json(text):  # YAML allows no tabs between tokens, JSON does
+    json_problem = find_json_problem(text)
+    if "\t" in text and json_problem is None:  # YAML allows no tabs between tokens, JSON does
         text = text.replace("\t", " ")
     node, wrong = parse_yaml_tree(text)
+    if block.kind == "json" and text.strip() and UNKNOWN not in text and not _is_read_as_yaml(node):
+        wrong = json_problem or wrong
     if wrong is not None:
         at = _count_bytes(text, min(wrong.index, len(text)))
         config.error, config.error_at = wrong.words, (block.map_to_file(at), block.map_to_file(at) + 1)
@@ -77,12 +82,10 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
     return config
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _is_read_as_yaml(node: Any) -> bool:
+    """Return whether the program of a configuration reads it as YAML, whatever the name of the file ends with."""
+    keys = node.value if node is not None and node.id == "mapping" else ()
+    return _find_family({str(key.value) for key, _value in keys if key.id == "scalar"}) in _YAML_READERS
 
 
 def _find_family(names: set[str]) -> str:
@@ -103,6 +106,19 @@ class ParseProblem:
 
     words: str
     index: int = 0
+
+
+def find_json_problem(text: str) -> ParseProblem | None:
+    """Return why json.load rejects a text; None for JSON."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        return ParseProblem(_("nested too deeply"))
+    except json.JSONDecodeError as err:
+        return ParseProblem(err.msg, err.pos)
+    except ValueError:  # an integer of more digits than Python converts
+        return None
+    return None
 
 
 def parse_yaml_tree(text: str) -> tuple[Node | None, ParseProblem | None]:

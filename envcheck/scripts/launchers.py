@@ -47,6 +47,54 @@ _RUN = {
     "port": ("MASTER_PORT",),
 }
 _KIT = {**_RUN, "rank": ("RANK",), "processes": ()}
+_ACCELERATE_MEGATRON = tuple(
+    f"megatron_lm_{name}"
+    for name in [
+        "tp_degree",
+        "use_custom_fsdp",
+        "no_load_optim",
+        "eod_mask_loss",
+        "overlap_cpu_optimizer_d2h_h2d",
+        "no_save_optim",
+        "optimizer_cpu_offload",
+        "use_precision_aware_optimizer",
+        "decoder_last_pipeline_num_layers",
+        "pp_degree",
+        "num_micro_batches",
+        "sequence_parallelism",
+        "recompute_activations",
+        "use_distributed_optimizer",
+        "gradient_clipping",
+        "recompute_granularity",
+        "recompute_method",
+        "recompute_num_layers",
+        "attention_backend",
+        "expert_model_parallel_size",
+        "context_parallel_size",
+        "attention_dropout",
+        "hidden_dropout",
+        "attention_softmax_in_fp32",
+        "expert_tensor_parallel_size",
+        "calculate_per_token_loss",
+        "use_rotary_position_embeddings",
+    ]
+)
+_ACCELERATE_PARALLELISM = tuple(
+    f"parallelism_config_{name}"
+    for name in [
+        "dp_replicate_size",
+        "dp_shard_size",
+        "tp_size",
+        "cp_size",
+        "cp_backend",
+        "cp_comm_strategy",
+        "sp_size",
+        "sp_backend",
+        "sp_seq_length",
+        "sp_seq_length_is_variable",
+        "sp_attn_implementation",
+    ]
+)
 
 LAUNCHERS = (
     Launcher(
@@ -242,6 +290,21 @@ LAUNCHERS = (
                 "mpirun_hostfile",
                 "fp8_backend",
                 "fp8_format",
+                "fp8_margin",
+                "fp8_interval",
+                "fp8_amax_history_len",
+                "fp8_amax_compute_algo",
+                "fp8_override_linear_precision",
+                "fp8_opt_level",
+                "fp8_enable_fsdp_float8_all_gather",
+                "fp8_pad_inner_dim",
+                "fsdp_activation_checkpointing_offload",
+                "aws_access_key_id",
+                "aws_secret_access_key",
+                "vm",
+                "env",
+                *_ACCELERATE_MEGATRON,
+                *_ACCELERATE_PARALLELISM,
             ]
         ),
         flags=frozenset(
@@ -265,8 +328,24 @@ LAUNCHERS = (
                 "dynamo_use_fullgraph",
                 "dynamo_use_dynamic",
                 "enable_cpu_affinity",
+                "help",
+                "tpu_cluster",
+                "no_tpu_cluster",
+                "tpu_use_sudo",
+                "fp8_use_autocast_during_eval",
             ]
         ),
+        short={"-q": "--quiet", "-t": "--tee", "-h": "--help"},
+        choices={
+            "mixed_precision": ("no", "fp16", "bf16", "fp8"),
+            "dynamo_mode": ("default", "reduce-overhead", "max-autotune"),
+            "fsdp_version": ("1", "2"),
+            "fp8_backend": ("ao", "te", "msamp"),
+            "fp8_format": ("HYBRID", "E4M3", "E5M2"),
+            "fp8_amax_compute_algo": ("max", "most_recent"),
+            "fp8_opt_level": ("O1", "O2"),
+        },
+        complete="1.15.0",
         rank_default="0",
         total_processes=True,
         abbreviates=False,

@@ -119,7 +119,7 @@ def _read_program_job(
         if takes:
             takes = False
         elif word.text.startswith("-"):
-            name = word.text.lstrip("-").partition("=")[0].replace("-", "_")
+            name = launcher.short.get(word.text, word.text).lstrip("-").partition("=")[0].replace("-", "_")
             flag = launcher.expand_abbreviation(name) in launcher.flags
             takes = "=" not in word.text and not flag and word.text not in launcher.modules
             if launcher.name == "python":

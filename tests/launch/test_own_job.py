@@ -157,6 +157,15 @@ def test_absent_file_of_the_launcher_is_named(run_on: Run, programs: Path, given
     assert any("my file.yaml" in each["seen"] for each in linted["findings"] if each["rule"] == "paths.missing")
 
 
+def test_absent_deepspeed_file_is_named(run_on: Run, programs: Path) -> None:
+    """A DeepSpeed file that a configuration names and that is missing is in the notes and among the required files."""
+    text = "model_name_or_path: a/b\nstage: sft\nfinetuning_type: lora\ntemplate: qwen\ndataset: x\n"
+    (programs / "my.yaml").write_text(f"{text}deepspeed: ds/absent.json\n")
+    own = json.loads(run_on("h200x8", "train", "my.yaml", "--dry-run", "--json").stdout)["job"]["own"]
+
+    assert own["notes"] == ["my.yaml:6: ds/absent.json not found; its options are unknown"]
+
+
 def test_variables_of_an_absent_file_are_unknown(run_on: Run, programs: Path) -> None:
     """Every command names a sourced file that was not read, unless the script tests for it or makes it."""
     lines = ("[ -f ./tested.sh ] && . ./tested.sh", "echo A=1 > ./made.sh", ". ./made.sh", "source ./absent.sh", LAUNCH)

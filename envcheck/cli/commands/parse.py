@@ -14,7 +14,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from envcheck.core.messages import NOTHING, Message, _, fill, join, ngettext
 from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
+    from envcheck.core.inputs.live_stream import LiveStream
     from envcheck.core.model import Document
     from probes.paste.paste_parser import ToolParser
     from probes.paste.text_parts import PartSplitter
@@ -175,10 +176,11 @@ def _print_values(values: dict[str, Any]) -> None:
 def _read_input(file: str, splitter: PartSplitter) -> tuple[str, int]:
     """Return the text, of a long one only the outputs, and how many characters were left out."""
     from envcheck.core.errors import UsageError
+    from envcheck.core.inputs.live_stream import open_file
     from probes.paste.long_text import select_outputs
 
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as opened:
+        with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open_file(Path(file)) as opened:
             begin = opened.read(WHOLE_BYTES)
             _refuse_binary(file, begin)
             if len(begin) < WHOLE_BYTES:
@@ -214,7 +216,7 @@ def _decode_text(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def _decode_blocks(begin: bytes, rest: BinaryIO) -> Iterator[str]:
+def _decode_blocks(begin: bytes, rest: IO[bytes] | LiveStream) -> Iterator[str]:
     """Yield the text in blocks, up to the limit of its size."""
     encoding = _detect_encoding(begin)
     decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -226,7 +228,7 @@ def _decode_blocks(begin: bytes, rest: BinaryIO) -> Iterator[str]:
         block = rest.read(WHOLE_BYTES)
 
 
-def _is_device(opened: BinaryIO) -> bool:
+def _is_device(opened: IO[bytes] | LiveStream) -> bool:
     """Return whether the file is a device, such as /dev/zero, which never ends."""
     return stat.S_ISCHR(os.fstat(opened.fileno()).st_mode)
 

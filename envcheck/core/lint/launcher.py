@@ -30,6 +30,8 @@ class Launcher:
     modules: Names = ("-m", "--module")
     short: Mapping[str, str] = field(default_factory=dict)  # -X for a long option
     abbreviates: bool = True  # argparse accepts unique prefixes of options
+    choices: Mapping[str, Names] = field(default_factory=dict)  # the values of options that accept no others
+    complete: str = ""  # its version whose options are all listed; "" if some may be missing
     source: str = ""
 
     @property

@@ -11,7 +11,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark, ShellCommand, Shell
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name, strip_wrappers
 from envcheck.core.messages import _, verbatim
-from envcheck.scripts.companion_config import is_word_of_command, list_config_words
+from envcheck.scripts.companion_config import is_start_folder_known, list_config_words, list_named_configs
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.vendor_words import list_vendor_tools, load_vendor_words
 
@@ -89,7 +89,7 @@ def _judge_entered_folder(
         yield warn(word, seen, _("Run git clone first, then cd to the clone."))
 
 
-def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
+def _list_needed_files(context: LintContext, job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
     if job.launcher.program and job.program is not None and job.program.text.endswith(".py"):
         yield job.program.text, job.program
     for name in _DATA:
@@ -101,8 +101,8 @@ def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
                 ):
                     yield part.strip(), word
     named = {word.text for name in _DATA if (given := job.find_option(name)) for word in given.values}
-    for word in list_config_words(job):
-        if word.text not in named and is_word_of_command(job, word):
+    for word in list_named_configs(job, context.machine.find_file):
+        if word.text not in named and is_start_folder_known(job, word):
             yield word.text, word
     for name in _MODELS:
         given = job.find_option(name)
@@ -113,6 +113,7 @@ def _list_needed_files(job: TrainingJob) -> Iterator[tuple[str, ShellWord]]:
             yield part, preload
 
 
+_FOLDERS_ABOVE = 7  # of a configuration; those of the frameworks' examples are three folders deep
 _FROM_THE_PROJECT = _("cd to the project first, download the data, or use an absolute path.")
 
 
@@ -126,8 +127,8 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
             continue
         gone: list[tuple[str, ShellWord]] = []
         doubtful: list[tuple[str, ShellWord]] = []
-        for path, word in _list_needed_files(job):
-            if not job.launcher.name and not path.startswith("/"):
+        for path, word in _list_needed_files(context, job):
+            if not job.launcher.name and not path.startswith("/") and not _is_absent_config(context, job, path):
                 continue  # a configuration alone: the start folder is unknown
             if (
                 UNKNOWN in path
@@ -151,6 +152,12 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
             )
         if doubtful and context.machine.gather is not None:
             yield _doubt_path(context, doubtful[0][1], format_names(p for p, _unused in doubtful))
+
+
+def _is_absent_config(context: LintContext, job: TrainingJob, path: str) -> bool:
+    """Whether a configuration alone names another one that no folder above it has: the job may start in any of them."""
+    named = {word.text for word in list_config_words(job)}
+    return path in named and not any(context.machine.path_exists("../" * up + path) for up in range(_FOLDERS_ABOVE))
 
 
 def _doubt_path(context: LintContext, word: ShellWord, names: str) -> Remark:

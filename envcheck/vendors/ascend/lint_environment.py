@@ -60,7 +60,7 @@ def find_wrong_visible_name(context: LintContext) -> Iterator[Remark]:
             yield fail(
                 env["CUDA_VISIBLE_DEVICES"],
                 _("NPUs ignore CUDA_VISIBLE_DEVICES: all NPUs are used"),
-                verbatim("ASCEND_RT_VISIBLE_DEVICES"),
+                _("Use ASCEND_RT_VISIBLE_DEVICES, which applies to processes."),
             )
         if "ASCEND_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
             seen = _("ASCEND_VISIBLE_DEVICES is read by the container runtime only: it has no effect on a process")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.cli import main
+from envcheck.core.inputs import live_stream
+
 CARD = Path(__file__).parents[2] / "data" / "npu_smi" / "list" / "two_cards.txt"
 
 
@@ -51,6 +54,26 @@ def test_what_cannot_be_read_is_said_with_a_next_step(args: tuple[str, ...]) -> 
     assert answer.stdout == b""
     assert answer.stderr.startswith(b"envcheck: ")
     assert b"next: " in answer.stderr
+
+
+def test_named_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A named pipe without a writer ends at the deadline; what a writer sent is read."""
+    monkeypatch.setattr(live_stream, "SILENCE_S", 0.1)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(SystemExit) as silent:
+        main.entry(["parse", str(path)])
+    said = capsys.readouterr().err
+    writer = os.open(path, os.O_RDWR)
+    os.write(writer, CARD.read_bytes())
+    with pytest.raises(SystemExit) as sent:
+        main.entry(["parse", str(path)])
+    os.close(writer)
+
+    assert (silent.value.code, sent.value.code) == (1, 0)
+    assert f"{path} did not end" in said
+    assert "the text is empty" in said
+    assert json.loads(capsys.readouterr().out)["detail"]["total_count"] == 2
 
 
 def test_powershells_utf_16_is_read() -> None:

@@ -17,6 +17,7 @@ import click
 import pytest
 
 from envcheck.cli import main
+from envcheck.cli.usage_errors import SYNONYMS
 from envcheck.core import language
 from envcheck.core.language import width
 
@@ -117,6 +118,13 @@ def test_bare_groups_answer(group: str, tmp_path: Path) -> None:
         (("doctor", "--format", "htm"), "html"),
         (("doctor", "--format", "JSN"), "json"),
         (("completion", "bahs"), "bash"),
+        (("plan", "--card", "RTX4090"), "--device"),
+        (("plan", "--num_gpus", "8"), "--cards"),
+        (("plan", "--crads", "8"), "--cards"),
+        (("explain", "--locale", "zh"), "--lang"),
+        (("--json", "doctor"), "envcheck doctor --json"),
+        (("--cards", "8", "plan"), "envcheck plan --cards"),
+        (("--strict",), "envcheck COMMAND --strict"),
     ],
 )
 def test_the_nearest_is_offered(words: tuple[str, ...], near: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,13 +213,23 @@ def test_numbers_are_refused_in_words(
     assert expected in read_refusal(capsys, *words)
 
 
-@pytest.mark.parametrize("words", [("frobnicate",), ("doctor", "--zzzz"), ("doctor", "--format", "0"), ("-x",), ("",)])
+@pytest.mark.parametrize(
+    "words", [("frobnicate",), ("doctor", "--zzzz"), ("doctor", "--format", "0"), ("-x",), ("",), ("--zzzz", "doctor")]
+)
 def test_nothing_is_made_up(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing is near, the help is named alone."""
     said = read_refusal(capsys, *words)
 
     assert "did you mean" not in said
     assert said.endswith(" --help\n") and said.startswith("envcheck: ")
+
+
+def test_synonyms_lead_to_options() -> None:
+    """Each synonym leads to an option that a command has."""
+    commands = [main.main.get_command(click.Context(main.main), name) for name in main.COMMANDS]
+    options = {word for command in commands if command for param in command.params for word in param.opts}
+
+    assert set(SYNONYMS.values()) <= options
 
 
 @pytest.mark.parametrize(

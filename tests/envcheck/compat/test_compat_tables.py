@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from envcheck.compat import pair_verdicts, table_loader, version_patterns
 from envcheck.compat.components import load_components
@@ -151,6 +154,42 @@ def test_recipe_names_no_pair_that_is_known_bad(recipe: Recipe) -> None:
     bad = [v for v in pair_verdicts.evaluate_pairs(_list_versions(recipe)) if v.standing is PairStatus.BAD]
 
     assert bad == []
+
+
+def _list_allowed_bad_versions(recipe: Recipe) -> list[tuple[str, str, str, str]]:
+    """Versions at a bound of a package's range, or of a table's, that the recipe allows and that are known bad."""
+    named = _list_versions(recipe)
+    found = []
+    for package in recipe.packages:
+        bounds = re.findall(r"\d[\w.]*", package.specifier)
+        rows = [row for row in TABLE.rows if row.standing is PairStatus.BAD and package.name in (row.of, *row.others)]
+        for row in rows:
+            patterns = row.version if row.of == package.name else row.others[package.name]
+            versions = {*bounds, *re.findall(r"\d[\w.]*", " ".join(patterns).lower().replace(".x", ".0"))}
+            allowed = SpecifierSet(package.specifier).filter(sorted(versions), prereleases=True)
+            for version, (other, theirs) in itertools.product(allowed, named.items()):
+                known = {package.name: version, other: theirs}
+                verdict = pair_verdicts.evaluate_pair(package.name, other, known) if other != package.name else None
+                if verdict is not None and verdict.standing is PairStatus.BAD:
+                    found.append((package.name, version, other, theirs))
+    return found
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe_allows_no_version_that_is_known_bad(recipe: Recipe) -> None:
+    """No range of a package has a version that is known to fail with the recipe's toolkit, driver or other packages."""
+    assert _list_allowed_bad_versions(recipe) == []
+
+
+def test_range_with_a_version_that_is_known_bad() -> None:
+    """A recipe that allows numpy 2 with CANN 8.0 is found, by a bound inside the range of the table or by its own."""
+    (recipe,) = (recipe for recipe in RECIPES if recipe.name == "tiny-npu")
+
+    for specifier, is_bad in ((">=1.21,<2.4", True), (">=2.1,<2.4", True), ("", True), (">=1.21,<2", False)):
+        packages = [replace(p, specifier=specifier) if p.name == "numpy" else p for p in recipe.packages]
+        found = _list_allowed_bad_versions(replace(recipe, packages=tuple(packages)))
+
+        assert (("numpy", "cann") in {(name, other) for name, _version, other, _theirs in found}) is is_bad
 
 
 def test_recipes_name_pairs_that_the_tables_know() -> None:

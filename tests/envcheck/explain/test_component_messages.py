@@ -186,6 +186,19 @@ def test_values_of_the_lines_around(text: str, name: str, values: dict[str, str]
     assert values.items() <= dict(found.named).items()
 
 
+@pytest.mark.parametrize(
+    ("text", "limit"), [(POD, "512Gi"), ("trainer-0   0/1     OOMKilled   3          5m\n", "LIMIT")]
+)
+def test_memory_limit_of_the_command(text: str, limit: str) -> None:
+    """The command raises the limit above the exceeded one, of the pod's owner, which may be of any kind or missing."""
+    found = explain_text(text).diagnoses[0]
+    command = next(each for each in found.commands if "set resources" in each)
+
+    assert f"--limits=memory=MORE_THAN_{limit}" in command
+    assert " OWNER/NAME " in command
+    assert "without an owner" in str(found.do)
+
+
 TWO_PODS = f"""Name:         puller-0
 Namespace:    team-a
 Status:       Pending

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
+from envcheck.core.inputs import live_stream
 from envcheck.core.process import CommandResult
 from envcheck.explain import catalogue, diagnose, explainer, kernel_log, log_files, timestamps
 from envcheck.explain.diagnosis import ExplainReport
-from envcheck.explain.files import live_stream, reading_notice
+from envcheck.explain.files import reading_notice
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [192.0.2.2]:4567"
@@ -390,6 +391,30 @@ def test_pipe_that_never_ends(
 
     assert list_names(found) == ["memory.card"]
     assert f"{path} did not end" in capsys.readouterr().err
+
+
+def test_binary_file_in_a_folder_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with a file that is not text is explained from its other logs; the file is named."""
+    (tmp_path / "core.log").write_bytes(b"\x7fELF" + bytes(200))
+    found = explain_logs(tmp_path, worker_0=["step 1"], worker_1=[OOM])
+
+    assert list_names(found) == ["memory.card"]
+    assert [Path(name).name for name, _lines, _size in found.read] == ["worker.0.log", "worker.1.log"]
+    assert "skipped: " in (said := capsys.readouterr().err)
+    assert "core.log is not a log: an ELF program or library" in said
+
+
+def test_binary_files_that_are_named_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that was named itself, and a folder with nothing else, end with an error."""
+    (tmp_path / "core.log").write_bytes(b"\x7fELF" + bytes(200))
+    for what in ([tmp_path], [tmp_path / "core.log"]):
+        with pytest.raises(UsageError, match=r"core\.log is not a log"):
+            explainer.explain_files(what)
+    (tmp_path / "worker.0.log").write_text(f"{OOM}\n")
+    with pytest.raises(UsageError, match=r"core\.log is not a log"):
+        explainer.explain_files([tmp_path / "worker.0.log", tmp_path / "core.log"])
+
+    assert "skipped" not in capsys.readouterr().err
 
 
 def test_devices_are_refused() -> None:

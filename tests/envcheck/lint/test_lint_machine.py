@@ -374,3 +374,31 @@ def test_index_of_the_cards(card: str, index: str, severities: list[Status]) -> 
     machine = make_xpu_machine(devices=(Device(0, name=card),))
 
     assert list_severities(text, machine, "packages.xpu_index") == severities
+
+
+FACTORY = "model_name_or_path: a/b\nstage: sft\nfinetuning_type: lora\ntemplate: qwen\ndataset: x\n"
+SWIFT = "model: a/b\ntrain_type: lora\nsplit_dataset_ratio: 0\ndataset: [x/y]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"), [(FACTORY, "llamafactory-cli train"), (SWIFT, "swift sft --config")], ids=("factory", "swift")
+)
+@pytest.mark.parametrize(
+    ("named", "severities"),
+    [("conf/absent.json", [Status.WARN]), ("conf/ds.json", []), ("absent.json", [Status.WARN]), ("zero3", [])],
+)
+def test_deepspeed_file_of_a_configuration(
+    text: str, command: str, named: str, severities: list[Status], tmp_path: Path
+) -> None:
+    """A missing DeepSpeed file is reported for a configuration and for a script that uses it; a preset is no file."""
+    for folder in ("conf", "examples/lora"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "conf" / "ds.json").write_text("{}")
+    (tmp_path / "examples" / "lora" / "a.yaml").write_text(f"{text}deepspeed: {named}\n")
+    inside = TargetMachine(live=True, folder=tmp_path / "examples" / "lora", gather=lambda: Facts())
+    above = TargetMachine(live=True, folder=tmp_path, gather=lambda: Facts())
+    raw = (tmp_path / "examples" / "lora" / "a.yaml").read_bytes()
+    alone = linter.lint_source(source_file.make_source("a.yaml", raw), inside, others=False)
+
+    assert [each.severity for each in alone.remarks if each.rule == "paths.missing"] == severities
+    assert list_severities(f"{command} examples/lora/a.yaml", above, "paths.missing") == severities

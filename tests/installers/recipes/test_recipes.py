@@ -242,7 +242,7 @@ TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
     ),
     "an alpha with a release": lambda r, c: all("3.1.0a0" not in p.specifier for p in r.packages),
     "numpy that breaks paddle": lambda r, c: all(
-        p.specifier in ("==1.26.4", ">=1.21,<2.4") for p in r.packages if p.name == "numpy"
+        p.specifier in ("==1.26.4", ">=1.21,<2.4", ">=1.21,<2") for p in r.packages if p.name == "numpy"
     ),
     "paddleformers that renamed the options": lambda r, c: all(
         p.specifier == ">=0.3,<0.4" for p in r.packages if p.name == "paddleformers"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, TextFix
-from envcheck.core.messages import _
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
+from envcheck.core.messages import Message, _
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import find_config_options
 from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
@@ -36,6 +36,50 @@ def _make_key_place(entry: ConfigEntry) -> ShellWord:
     return ShellWord("", entry.start, entry.end)
 
 
+_INDENT = _("Indent the keys of one level equally, with spaces.")
+_CLOSE_QUOTE = _("Close the quote, or escape the quotes inside the text.")
+# Words of PyYAML and of Python's json for a kind of error → its correction; the first that matches.
+_CORRECTIONS = (
+    (r"character '\\t' that cannot start", _("Indent with spaces, not tabs.")),
+    (r"could not find expected ':'", _("Put a colon and a space between the key and its value.")),
+    (r"cannot start any token|undefined alias|expected alphabetic", _("Put the value in quotes.")),
+    (r"unexpected end of stream|Unterminated string", _CLOSE_QUOTE),
+    (r"expected ',' or '\]'", _("Close the square bracket, or put a comma between its items.")),
+    (r"expected ',' or '\}'", _("Close the curly bracket, or put a comma between its entries.")),
+    (r"<block end>, but found '(?:<scalar>|,)'", _("Put the whole value in quotes, or remove the text after it.")),
+    (r"(?:<block end>|node content), but found '[\]},]'", _("Remove the bracket or comma that has nothing to close.")),
+    (r"<block end>, but found", _INDENT),
+    (r"escape", _("Write a backslash in double quotes as two.")),
+    (r"not allowed in|control character", _("Remove the control character, or write it as an escape sequence.")),
+    (
+        r"property name|trailing comma",
+        _("Write each key in double quotes, with no comma after the last entry and no comments."),
+    ),
+    (r"',' delimiter", _("Put a comma between the entries, or close the bracket.")),
+    (r"':' delimiter", _("Put a colon between the key and its value.")),
+    (r"Expecting value", _("Write a value of JSON: text in double quotes, a number, true, false or null.")),
+    (r"Extra data", _("Remove the text after the last bracket; JSON has no comments.")),
+)
+
+
+def _suggest_correction(config: ConfigBlock, source: SourceFile) -> Message:
+    """Return what corrects the kind of error that the parser reports."""
+    if "mapping values are not allowed" in config.error:
+        line = source.find_position(config.error_at[0])[0]
+        return _suggest_for_second_colon(source.read_line(line), source.read_line(line - 1) if line > 1 else "")
+    found = (do for words, do in _CORRECTIONS if re.search(words, config.error))
+    return next(found, _("Check the quotes, commas and brackets."))
+
+
+def _suggest_for_second_colon(line: str, before: str) -> Message:
+    """Return the correction of a colon that YAML does not allow: its parser has the same words for three errors."""
+    if re.search(r":\s.*:(?:\s|$)", line):
+        return _("Put a value that contains a colon and a space in quotes.")
+    if re.fullmatch(r"\s*[\w.-]+:[^\s:][^:]*", before):
+        return _("Put a space after the colon in {line!r}.", line=before.strip()[:60])
+    return _INDENT
+
+
 def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
         if config.error:
@@ -45,9 +89,8 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                     place, _("the configuration is {error}", error=config.error), _("Lint its parts separately.")
                 )
             else:
-                yaml = _("Indent with spaces, not tabs, and put a space after each colon.")
-                do = _("Check the quotes, commas and brackets.") if config.block.kind == "json" else yaml
-                yield fail(place, _("cannot parse the configuration: {error}", error=config.error), do)
+                seen = _("cannot parse the configuration: {error}", error=config.error)
+                yield fail(place, seen, _suggest_correction(config, context.source))
     told: set[str] = set()
     for job in context.jobs:
         for named in find_broken_configs(job, context.configs, context.machine.find_file):

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import find_last_option
+from envcheck.core.lint.given_options import GivenOption, find_last_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
 from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, join, verbatim
 from envcheck.scripts.vendor_words import PLUGIN_OPTIONS
 from envcheck.vendors import VENDORS
@@ -30,17 +31,50 @@ def find_unknown_launcher_options(context: LintContext) -> Iterator[Remark]:
                 do = _("Write --{name}: in a newer version, the abbreviation may be ambiguous.", name=given.name)
                 yield warn(name, seen, do, replace_span(name, f"--{given.name}"))
                 continue
+            yield from _judge_launcher_choice(job, given)
             if not known or given.python_name in known or job.launcher.name == "python" or given.key:
                 continue
-            meant = find_similar_name(given.python_name, known, 0.82)
-            if meant:
-                name = ShellWord("", given.start, given.end)
+            meant = find_similar_name(given.python_name, known, 0.8 if job.launcher.complete else 0.82)
+            name = ShellWord("", given.start, given.end)
+            if not meant and job.launcher.complete:
+                yield warn(
+                    name,
+                    _(
+                        "launcher {launcher} {version} has no option --{option}, and ends with an error",
+                        launcher=job.launcher.name,
+                        version=job.launcher.complete,
+                        option=given.name,
+                    ),
+                    _("Remove it, or put it after the program if it is the program's."),
+                )
+            elif meant:
                 yield fail(
                     name,
                     _("launcher {launcher} has no option --{option}", launcher=job.launcher.name, option=given.name),
                     _("Write --{meant}.", meant=meant),
                     replace_span(name, f"--{meant}"),
                 )
+
+
+def _judge_launcher_choice(job: TrainingJob, given: GivenOption) -> Iterator[Remark]:
+    """Yield a remark on a value that the launcher does not accept."""
+    choices = job.launcher.choices.get(given.python_name, ())
+    if not choices or given.value is None or given.value in choices or given.is_replaceable:
+        return
+    meant = find_similar_name(given.value, frozenset(choices), 0.6)
+    place = given.values[0]
+    yield fail(
+        place,
+        _(
+            "--{option} of {launcher}: {value} is not one of {choices}",
+            option=given.name,
+            launcher=job.launcher.name,
+            choices=join(", ", choices),
+            value=given.value[:40],
+        ),
+        _("Write --{option} {meant}.", option=given.name, meant=meant) if meant else _("Use one of these values."),
+        replace_span(place, meant) if meant else None,
+    )
 
 
 def find_conflicting_filters(context: LintContext) -> Iterator[Remark]:

@@ -1,0 +1,1 @@
+"""Inputs that the user names and that may never end."""
