@@ -17,7 +17,7 @@ from envcheck.cli.option_groups import OptionGroup
 from envcheck.cli.requests import EITHER, Request, command, flag, option
 from envcheck.core import language
 from envcheck.core.errors import UndeterminedError, UsageError
-from envcheck.core.lint.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob, ValueState
 from envcheck.core.messages import _, join
 from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from launch.planner.resolve import PlannedMachine
 
 SIZES = {"seq_len", "micro_batch", "grad_accum", "lora_rank"}  # options that replace a value of an own job
+FILLABLE = ("model", "method")  # options that fill what an own job does not state
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
 SIZE_HINT = _("Set the memory size of the instance with --memory-gib.")
@@ -303,9 +304,10 @@ def _add_own_job(request: T) -> T:
     """The request with the values of the user's own job; options of the command line win."""
     from dataclasses import replace
 
-    own = read_own_job(request.words, request.given)
+    own = read_own_job(request.words, request.given, fillable=FILLABLE)
     if own is None:
         return request
+    own = _fill_own_job(own, request)
     given = {"device": ("--device", request.device)} if "device" in request.given else {}
     if own.nodes == 1 and request.cards:
         given |= {"cards": ("--cards", str(request.cards))}
@@ -333,6 +335,35 @@ def _add_own_job(request: T) -> T:
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
 
 
+def _fill_own_job(own: OwnJob, request: LayoutOptions) -> OwnJob:
+    """The job with --model and --method where it states none; UsageError where it states another one."""
+    from dataclasses import replace
+
+    from launch.catalogue import models
+    from launch.planner.option_words import is_same_method
+
+    def is_same(name: str, value: str, stated: str) -> bool:
+        same_model = models.find_exact_name(value) == stated or value == stated
+        return same_model if name == "model" else is_same_method(value, stated)
+
+    filled = {name: str(request.option_values[name]) for name in FILLABLE if name in request.given}
+    if own.no_training:
+        return own
+    for name, value in filled.items():
+        stated, read = getattr(own, name), own.find_value(name)
+        is_read = read is not None and read.state is ValueState.READ
+        if stated and is_read and not is_same(name, value, stated):
+            raise UsageError(
+                _("--{name} {value}: the job sets {stated}", name=name, value=value, stated=stated),
+                _("change the value in the job, or remove --{name}", name=name),
+            )
+    changed: dict[str, Any] = filled
+    return replace(
+        own.settle_values({name: (f"--{name}", value) for name, value in filled.items()}),
+        **{name: getattr(own, name) or value for name, value in changed.items()},
+    )
+
+
 def _add_recipe_job(request: T) -> T:
     """The request with model and method of the recipe that it names, and its device unless hardware is described."""
     from dataclasses import replace
@@ -350,9 +381,12 @@ def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedErr
     """The error for a job whose model or method the planner does not know; shows what was read of it."""
     from launch.planner.own_fit import explain_unknown_job
 
+    lacking = [f"--{name} NAME" for name in FILLABLE if not getattr(own, name)]
+    is_fillable = lacking and not (own.no_training or own.unplanned_framework)
     known = _("compare it with a known job: envcheck plan --model NAME --method NAME")
+    fill = _("add {options}", options=" ".join(lacking))
     correct = _("correct these values in the job")
-    err = UndeterminedError(explain_unknown_job(own), correct if own.list_invalid() else known)
+    err = UndeterminedError(explain_unknown_job(own), correct if own.list_invalid() else fill if is_fillable else known)
     if request.as_json:
         err.document = _build_unknown_document(err, _examine_machines(request))
     else:
