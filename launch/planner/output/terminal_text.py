@@ -339,14 +339,11 @@ Point = tuple[int, LaunchPlan | str]
 def format_sweep(points: Iterable[Point], width: int = 0) -> list[str]:
     """Return the sweep as a table with bars of the tensors' memory, and the framework and layout of each value."""
     points = list(points)
-    names = (_("value"), _("tensors"), _("verdict"), _("deciding phase"), _("framework and options"))
+    names = (_("value"), _("tensors"), _("verdict"), _("deciding phase"), _("framework"), _("options"))
     head = [language.translate(text) for text in names]
     most = max((p.deciding.total for _unused, p in points if not isinstance(p, str)), default=1.0)
-    lines = (
-        [f"{_align_right(head[0], 10)} {_align_right(head[1], 11)}  {_pad_text(head[2], 12)} {head[3]}; {head[4]}"]
-        if points
-        else []
-    )
+    columns = f"{_align_right(head[0], 10)} {_align_right(head[1], 11)}  {_pad_text(head[2], 12)}"
+    lines = [f"{columns} {head[3]}; {head[4]}, {head[5]}"] if points else []
     for value, plan in points:
         if isinstance(plan, str):
             lines.append(f"{value:>10}  {language.translate(_('rejected: {reason}', reason=plan))}")
