@@ -102,7 +102,7 @@ def command(
 
 def read_request(kinds: Sequence[type[Request]], values: Mapping[str, Any]) -> Request:
     """Return the request of the command line; UsageError for options that no request type has together."""
-    given = _find_given_options()
+    given, values = _find_given_options(), {**values, **_find_outer_values()}
     kind = next((kind for kind in kinds if given & set(kind.SELECTED_BY)), kinds[-1])
     known = _list_parameters([kind])
     if added := job_defaults.add_job(given, known):
@@ -162,7 +162,22 @@ def _list_parameters(kinds: Iterable[type[Request]]) -> dict[str, Parameter]:
 
 
 def _find_given_options() -> frozenset[str]:
+    return _list_given(click.get_current_context()).union(_find_outer_values())
+
+
+def _find_outer_values() -> dict[str, Any]:
+    """The values of this command's options that are given before its name, to its group: `recipes --json show`."""
     context = click.get_current_context()
+    names = {p.name for p in context.command.params} - _list_given(context)
+    parent = context.parent
+    found: dict[str, Any] = {}
+    while parent is not None:
+        found = {name: parent.params[name] for name in _list_given(parent) & names} | found
+        parent = parent.parent
+    return found
+
+
+def _list_given(context: click.Context) -> frozenset[str]:
     source = context.get_parameter_source
     return frozenset(
         n

@@ -121,12 +121,33 @@ def _label_code(entry: CatalogueEntry, code: str) -> str:
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
-    """Return an entry's text with its placeholders replaced by values from the log line."""
-    return _WORDS.sub(lambda m: _fill_placeholder(m, named), text).strip()
+    """Return an entry's text with its placeholders replaced by values from the log line.
+
+    A value that the line does not have is left out where the text is complete without it: ` (step {step})`, and
+    `: {path}` at the end of a clause.  Elsewhere general words replace it.
+    """
+    kept = _OPTIONAL.sub(lambda found: _keep_named(found, named), text)
+    return _WORD_AND_PLACE.sub(lambda found: _fill_placeholder(found, named), kept).strip()
 
 
-# With the punctuation to remove if the line has no such value: `: {path}`, ` ({module})`, and the same in Chinese.
-_WORDS = re.compile(r"(?P<ahead>: | \(|：|（)?\{(?P<name>\w{1,20})\}(?P<close>\)|）)?")
+# The parts of a text that need a value, in English and in Chinese.
+_OPTIONAL = re.compile(
+    r"(?P<aside> ?[(（][^()（）]{0,80}\{[^()（）]{0,200}[)）])"
+    r"|(?P<colon>: |：)(?P<values>\{\w{1,20}\}(?:(?:, | |，|、)\{\w{1,20}\})*)(?=$|[.;。；)）]| ?[(（])"
+)
+_WORD_AND_PLACE = re.compile(r"(?P<ahead>\w{1,60} ?)?\{(?P<name>\w{1,20})\}")
+_ARTICLE = re.compile(r"(?:the|its|an?|no) |[该此其]", re.IGNORECASE)
+
+
+def _keep_named(found: re.Match[str], named: Mapping[str, str]) -> str:
+    """Return the part with those of its placeholders that have a value; "" if none has one."""
+    given = [name for name in _PLACE.findall(found[0]) if named.get(name)]
+    if found["aside"]:
+        return found[0] if given else ""
+    between = next(iter(re.findall(r"\}(\W{1,2})\{", found["values"])), "")
+    return found["colon"] + between.join(f"{{{name}}}" for name in given) if given else ""
+
+
 # Text in place of a value that the line does not have.
 _UNNAMED = {
     "address": _("the address in the line"),
@@ -193,14 +214,17 @@ _UNNAMED = {
 
 
 def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
-    ahead, name, close = found["ahead"] or "", found["name"], found["close"] or ""
-    if said := named.get(name):
-        return f"{ahead}{said[:LONGEST]}{close}"
-    if ahead and (ahead in " (（") == bool(close):
-        return ""
-    if name in _UNNAMED and not _UNNAMED[name]:
-        return ""
-    return f"{ahead}{translate(_UNNAMED[name]) if name in _UNNAMED else name}{close}"
+    """Return the value, or general words: not twice the same ("the registry the registry"), and with one article."""
+    ahead, name = found["ahead"] or "", found["name"]
+    if value := named.get(name):
+        return ahead + value[:LONGEST]
+    general = _UNNAMED.get(name, name)
+    words = translate(general) if general else ""
+    article = _ARTICLE.match(words)
+    noun = words[article.end() :] if article else words
+    if noun and re.search(rf"(?<![a-z]){re.escape(noun)} ?$", ahead, re.IGNORECASE):
+        return ahead.rstrip()
+    return ahead + (noun if _ARTICLE.fullmatch(ahead) else words)
 
 
 def _restore_warned_causes(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:

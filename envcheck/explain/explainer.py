@@ -184,7 +184,7 @@ def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
     """Return the diagnosis of a line that no entry knows and in which a program names what it refused or missed."""
     odd = [line for scan in scans for line in sorted(scan.odd, key=lambda line: line.line) if line.line >= scan.trains]
     entries = {entry.name: entry for entry in catalogue.load_component_messages()}
-    formats = [(name, entry.match) for name, entry in entries.items()]
+    formats = [(name, entry.match, entry.unless) for name, entry in entries.items()]
     chosen = choose_message([line.text for line in odd], formats, EVENTS)
     return causality.make_diagnosis(entries[chosen.name], chosen.values, (odd[chosen.at],), 1) if chosen else None
 
@@ -253,7 +253,7 @@ def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagno
 
 def _put_end_first(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagnosis, ...]:
     """Put the diagnosis of the line by which the process ended first; what other processes saw of it follows."""
-    mine = next((one for one in told if one.kind in LOUD and any(_tells_end(line, end) for line in one.evidence)), None)
+    mine = next((one for one in told if one.kind in LOUD and any(_is_end(line, end) for line in one.evidence)), None)
     if mine is None and end.how == "signal" and not end.line:
         made = explain_codes([end.reason])
         mine = next((one for one in told for same in made if one.name == same.name), next(iter(made), None))
@@ -264,7 +264,7 @@ def _put_end_first(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagno
     return (replace(mine, caused_by=""), *linked)
 
 
-def _tells_end(line: Evidence, end: ProcessEnd) -> bool:
+def _is_end(line: Evidence, end: ProcessEnd) -> bool:
     if not end.line:  # only its launcher tells it
         return bool(end.reason) and end.reason in line.text
     return (line.file, line.line) == (end.log, end.line)

@@ -89,7 +89,10 @@ class EntryIndex:
         yield from odd
 
     def match_line(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[CatalogueEntry, dict[str, str]]]:
-        """Return the entries that the line matches, with the values of their patterns."""
+        """Return the entries that the line matches, with the values of their patterns.
+
+        The lines around are searched for `needs` only; `read_surroundings` takes values from them.
+        """
         low = text.lower()
         near = {entry.name: entry for entry in self._find_nearby_entries(low)}
         if not near or _QUOTES.match(text):
@@ -143,10 +146,10 @@ def _match_entry(entry: CatalogueEntry, text: str, low: str, around: Callable[[]
         return None
     if entry.needs and not entry.needs.search(around()):
         return None
-    return _read_surroundings(entry, text, around) | {name: said for name, said in found.groupdict().items() if said}
+    return {name: said for name, said in found.groupdict().items() if said}
 
 
-def _read_surroundings(entry: CatalogueEntry, text: str, around: Callable[[], str]) -> dict[str, str]:
+def read_surroundings(entry: CatalogueEntry, text: str, around: Callable[[], str]) -> dict[str, str]:
     """Return the values that the entry takes from the lines around this one, of each pattern's places the nearest."""
     if not entry.around:
         return {}

@@ -108,7 +108,7 @@ class LogFindings:
             self.raised.append(raised)
 
     def add_sections(self, some: list[pods.Section]) -> None:
-        self.sections += some[: pods.MOST - len(self.sections)]
+        self.sections = pods.join_sections(self.sections, some)
 
     def finish_log(self) -> LogFindings:
         """Complete the findings of a log that was read to its end."""

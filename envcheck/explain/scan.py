@@ -10,7 +10,7 @@ from itertools import islice
 from envcheck.explain import timestamps
 from envcheck.explain.dedup import MAX_GISTS, MAX_LOOKS, KnownOutcomes, LineGists
 from envcheck.explain.diagnosis import Evidence, RaisedException
-from envcheck.explain.index import EntryIndex
+from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
 from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
 from envcheck.explain.log_level import is_mild
@@ -268,7 +268,8 @@ class LogScanner:
                 hit.mild = hit.mild and is_mild(text)
                 if len(hit.shown) < SHOWN:
                     line = Evidence(self.name, number, text, self._find_time(lines, at))
-                    hit.add_lines([MatchedLine(compute_kind(lines[at]), line, groups)])
+                    values = read_surroundings(entry, text, self._make_context_reader(lines, at)) | groups
+                    hit.add_lines([MatchedLine(compute_kind(lines[at]), line, values)])
                 yield entry.name
 
     def _record_unknown(self, number: int, line: bytes, key: bytes) -> None:

@@ -166,6 +166,7 @@ def _name_unlisted(card: DeviceModel, text: str) -> DeviceModel:
 
 
 _SOCKETS = ("sxm[2-5]?", "pcie", "oam")
+_SOCKET_AT_END = re.compile(f"(?:{'|'.join(_SOCKETS)})$")
 _SOLD_MEMORY = re.compile(r"(\d{1,3})g(?:i?b)?")
 _MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what its tool prints, without ECC's part
 
@@ -173,25 +174,42 @@ _MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what
 def find_named_device(text: str) -> DeviceModel:
     """Return the card with this name, as typed by a user: h20, "RTX 4090", A100-80G; UsageError for any other."""
     word = re.sub(r"[\s_]+", "-", text.strip().lower())
-    bare, size = _split_device_name(word)
+    readings = [*_read_device_name(word)]
     for card in load_devices():
-        if card.figures_of:
-            continue
-        is_named = bare and bare in (_split_device_name(name)[0] for name in card.names)
-        is_size = not size or abs(card.memory_gib - size) <= size * _MEMORY_TOLERANCE
-        if word in (card.name, *card.names) or (is_named and is_size):
+        if not card.figures_of and (word in (card.name, *card.names) or any(_is_named(card, *one) for one in readings)):
             return card
     known = list_device_words()
     more = _("choose a vendor ({vendors}) or a card: {cards}", vendors=join(", ", VENDORS), cards=join(", ", known))
     raise UsageError(_("unknown device {text!r}", text=text[:80]), suggestions.suggest(word, known, more=more))
 
 
+def _is_named(card: DeviceModel, bare: str, size: int) -> bool:
+    """Whether this is a bare name of the card, and the size (GiB, 0 if not given) that of its memory."""
+    is_size = not size or abs(card.memory_gib - size) <= size * _MEMORY_TOLERANCE
+    return is_size and bare in (_split_device_name(name)[0] for name in card.names)
+
+
+def _read_device_name(name: str) -> Iterator[tuple[str, int]]:
+    """Yield what a user may mean: a bare name and the GiB in it; a number at the end may be GiB as well (h800-80)."""
+    bare, size = _split_device_name(name)
+    if bare:
+        yield bare, size
+    words = [word for word in name.split("-") if not _SOCKET_AT_END.fullmatch(word)]
+    before, number = "-".join(words[:-1]), words[-1] if words else ""
+    if not size and re.fullmatch(r"\d{1,3}", number) and (bare := _split_device_name(before)[0]):
+        yield bare, int(number)
+
+
 def _split_device_name(name: str) -> tuple[str, int]:
-    """Return the name without separators, makers, series and sockets, and the GiB that it ends with, 0 without."""
-    *words, last = re.findall("[a-z0-9]+", name) or [""]
-    memory = _SOLD_MEMORY.fullmatch(last)
-    words += [] if memory else [last]
-    bare = (_match_words_around().sub("", word, count=1) for word in words)
+    """Return the name without separators, makers, series and sockets, and the GiB in it, 0 without."""
+    words = re.findall("[a-z0-9]+", name)
+    sizes = [word for word in words if _SOLD_MEMORY.fullmatch(word)]
+    memory = _SOLD_MEMORY.fullmatch(sizes[0]) if len(sizes) == 1 else None
+    bare = (
+        _SOCKET_AT_END.sub("", _match_words_around().sub("", word, count=1))
+        for word in words
+        if not (memory and word == memory[0])
+    )
     return "".join(bare), int(memory[1]) if memory else 0
 
 

@@ -35,6 +35,8 @@ QUANTISED = {
     "-gptq-int8": "gptq-int8", "-int4": "int4", "-int8": "int8", "-bnb-4bit": "nf4",
 }  # fmt: skip
 _BEGINNING = r"(?<![0-9a-z.])"  # of a word in a name
+# The version after the family, which people also write without its point: qwen25-7b.
+_VERSION = re.compile(r"^([a-z]+-?\d)\.(\d)(?=-|$)")
 MOST_NAMED = 8  # candidates listed for an ambiguous name
 LIST_HINT = _("list all models with `envcheck plan --list-models`, or specify a folder with a config.json")
 
@@ -99,14 +101,19 @@ def _index_names() -> Mapping[str, str]:
     joined: dict[str, set[str]] = {}
     for name, known in names.items():
         for each in known:
-            joined.setdefault(join_words(each), set()).add(name)
+            for spelling in (each, _VERSION.sub(r"\1\2", each)):
+                joined.setdefault(join_words(spelling), set()).add(name)
     whole = {each: name for name, known in names.items() for each in known} | {name: name for name in names}
     return {each: name for each, (name, *others) in joined.items() if not others} | whole
 
 
 def join_words(name: str) -> str:
-    """Return the name without variants and separators, as people write it: llama3.1-8b, phi4, glm4.5."""
-    return re.sub("[-.]", "", _VARIANT.sub("", name.removeprefix("meta-")))
+    """Return the name without variants and separators, as people write it: llama3.1-8b, phi4, glm4.5.
+
+    Separators between two digits become a point: qwen2-57b is not qwen2.5-7b.
+    """
+    bare = _VARIANT.sub("", name.removeprefix("meta-"))
+    return re.sub(r"((?<=\d)[-.]+(?=\d))|[-.]+", lambda gap: "." if gap[1] else "", bare)
 
 
 def suggest_names(wanted: str, hits: list[str]) -> Message:

@@ -97,6 +97,7 @@ def adjust_card_size(job: PlannedJob, by: Correction) -> PlannedJob:
 def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
     """Return the plan with corrected needs, a new verdict, and the correction among its assumptions."""
     low, high = by.apply_to(plan.low), by.apply_to(plan.high)
+    interval = by.apply_to(plan.interval[0]), by.apply_to(plan.interval[1])
     verdict = FITS if high <= plan.usable else NOT if low > plan.usable else UNTOLD
     note = ngettext(
         "calibrated with {count} run: x {factor:.3f} {offset_gib:+.2f} GiB",
@@ -108,10 +109,10 @@ def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
     reason = _(
         "{where} needs {low_gib:.1f} to {high_gib:.1f} of {usable_gib:.1f} GiB, {correction}",
         where=plan.deciding_label,
-        low_gib=low / GIB,
-        high_gib=high / GIB,
+        low_gib=interval[0] / GIB,
+        high_gib=interval[1] / GIB,
         usable_gib=plan.usable / GIB,
         correction=note,
     )
     job = replace(plan.job, assumed=(*plan.job.assumed, note))
-    return replace(plan, job=job, low=low, high=high, verdict=verdict, reason=reason, limit=None)
+    return replace(plan, job=job, low=low, high=high, interval=interval, verdict=verdict, reason=reason, limit=None)

@@ -142,7 +142,7 @@ def find_smallest_layout(job: PlannedJob, held: Collection[str] = ()) -> Planned
         schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
         ways += [replace(base, sharding=scheme) for scheme in schemes]
     legal_ways = [way for way in ways if not any(layout_rules.list_refusals(way))]
-    return min(legal_ways, key=lambda way: verdict.evaluate_job(way).deciding.total, default=job)
+    return min(legal_ways, key=verdict.find_peak, default=job)
 
 
 def set_micro_batch(job: PlannedJob, micro_batch: int, samples: int) -> PlannedJob | None:

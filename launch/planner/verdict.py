@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from envcheck.core.messages import Message, _, fill
+from envcheck.core.messages import NOTHING, Message, _, fill
 from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
@@ -22,9 +22,10 @@ class LaunchPlan:
     """The verdict on a job with its reason.  Sizes are bytes of one card.
 
     `phases` are tensors only, `shown` is the peak as the job's meter reads it, `deciding` the phase with the peak.
-    `usable` is available for tensors, `low` and `high` bound their need.  `standing` remains after a step.  `host` and
-    `disk` are bytes per node.  `limit` is named in the reason as "up to", None if it is not.  `cards` are those of a
-    real machine, empty for a described one; `parted`: MIG divides them into instances of unknown size.
+    `usable` is available for tensors, `low` and `high` bound their need for the verdict.  `interval` holds both bounds
+    and published readings (launch/memory/intervals.py); bounds in the reason are its ends.  `standing` remains after a
+    step.  `host` and `disk` are bytes per node.  `limit` is named in the reason as "up to", None if it is not.  `cards`
+    are those of a real machine, empty for a described one; `parted`: MIG divides them into instances of unknown size.
     """
 
     job: PlannedJob
@@ -36,6 +37,7 @@ class LaunchPlan:
     usable: float
     low: float
     high: float
+    interval: tuple[float, float]
     standing: float
     host: float
     disk: float
@@ -54,14 +56,10 @@ class LaunchPlan:
         return self.shown.total / GIB
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The need of tensors in bytes between which published readings lie, as many as `Residuals.inside` has.
-
-        From the least to the largest need for other values of inputs that were not given.
-        """
-        factors = intervals.find_tensor_residuals(self.job)
-        low, high = find_range(self.job, self.deciding.total, find_peak)
-        return factors.low * low, factors.high * high
+    def is_sure(self) -> bool:
+        """Whether the whole interval agrees with a verdict of FITS or NOT."""
+        low, high = self.interval
+        return {FITS: high <= self.usable, NOT: low > self.usable}.get(self.verdict, True)
 
     @property
     def outside(self) -> tuple[tuple[str, float], ...]:
@@ -81,25 +79,36 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     low, high = estimate_band(job, all_phases)
     watched = [p for p in all_phases if not job.last_rank or p.stage == job.layout.pp - 1]
     usable = meter.usable_bytes(job)
-    limit = find_limit(job, deciding.total, high, usable)
-    verdict, reason = judge_need(job, low, high, usable, deciding, limit)
-    return LaunchPlan(
+    span = find_range(job, deciding.total, find_peak)
+    verdict = judge_need(job, low, high, usable, deciding)
+    plan = LaunchPlan(
         job=job,
         verdict=verdict,
-        reason=reason,
+        reason=NOTHING,
         phases=all_phases,
         shown=max((phases.apply_meter(job, p) for p in watched), key=lambda p: p.total),
         deciding=deciding,
         usable=usable,
         low=low,
         high=high,
+        interval=find_interval(job, span, (low, high)),
         standing=max(
             phases.bytes_after_step(job, build_stage_parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]
         ),
         host=host_memory_bytes(job),
         disk=disk_bytes(job),
-        limit=limit if verdict == FITS else None,
+        limit=find_limit(job, span[1], high, usable) if verdict == FITS else None,
     )
+    return replace(plan, reason=REASONS[verdict](plan))
+
+
+def find_interval(job: PlannedJob, span: tuple[float, float], band: tuple[float, float]) -> tuple[float, float]:
+    """Return the need of tensors in bytes between which published readings lie, at least the share `Residuals.inside`.
+
+    `span`: from the least to the largest need for other values of inputs that were not given; `band` is in it as well.
+    """
+    factors = intervals.find_tensor_residuals(job)
+    return min(factors.low * span[0], band[0]), max(factors.high * span[1], band[1])
 
 
 def reading_interval(plan: LaunchPlan) -> tuple[float, float]:
@@ -109,7 +118,9 @@ def reading_interval(plan: LaunchPlan) -> tuple[float, float]:
     given.
     """
     job, factors, reading = plan.job, intervals.find_residuals(plan.job), plan.reading_gib
-    least, most = find_range(job, reading, lambda other: evaluate_job(other).reading_gib)
+    least, most = find_range(
+        job, reading, lambda other: evaluate_job(replace(other, open_inputs=frozenset())).reading_gib
+    )
     low, high = factors.low * least, factors.high * most
     return low, min(high, job.memory_gib) if reading < job.memory_gib else high
 
@@ -154,22 +165,22 @@ def find_peak(job: PlannedJob) -> float:
     return max(p.total for stage in list_stages(job) for p in phases.list_phases(job, stage))
 
 
-def find_limit(job: PlannedJob, need: float, high: float, usable: float) -> float | None:
+def find_limit(job: PlannedJob, most: float, high: float, usable: float) -> float | None:
     """Return the bytes of tensors that a reading seldom exceeds (launch/memory/intervals.py).
 
-    At least `high`, and the need for any other value of an input that was not given.  None without evidence, or if it
-    exceeds `usable`.
+    At least `high`, and `most`, the largest need for any value of inputs that were not given.  None without evidence,
+    or if it exceeds `usable`.
     """
     factor = intervals.find_limit_factor(job)
     if factor is None or high > usable:
         return None
-    limit = max(high, factor * find_range(job, need, find_peak)[1])
+    limit = max(high, factor * most)
     return limit if limit <= usable else None
 
 
 def does_fit(job: PlannedJob) -> bool:
     """Whether the verdict of `evaluate_job` is FITS; faster, it stops at the first stage that needs too much."""
-    if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
+    if saves_before_sharding(job):
         return False
     usable = meter.usable_bytes(job) / unmodelled_factor(job)
     return _fits_as_planned(job, usable) and not find_excess(job, 0.0, meter.usable_bytes(job))
@@ -232,66 +243,100 @@ def unmodelled_factor(job: PlannedJob) -> float:
     return 2.0 if job.model.foreign else 1.0
 
 
-def judge_need(
-    job: PlannedJob, low: float, high: float, usable: float, deciding: Phase, limit: float | None = None
-) -> tuple[str, Message]:
-    """Return the verdict and its reason: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
+def saves_before_sharding(job: PlannedJob) -> bool:
+    """Whether PEFT copies modules to save before they are sharded: published attempts ran out of memory."""
+    return bool(job.adapter.saved) and job.sharding in ("zero3", "fsdp")
+
+
+def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> str:
+    """Return the verdict: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
 
     UNTOLD as well if it fits as planned, and does not for another value of an input that was not given.
-    `limit`: as `find_limit` returns it, for the reason of FITS.
     """
-    roomy = usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job)
-    where = _("{phase} on stage {stage}", phase=fill(deciding.name), stage=deciding.stage)
-    if low > roomy:
-        if not job.length_known:
-            where = _("{where} (samples of {length} tokens)", where=where, length=job.seq_len)
-        return NOT, _(
+    if low > usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job):
+        return NOT
+    if high > usable or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
+        return UNTOLD
+    return FITS
+
+
+def describe_place(plan: LaunchPlan) -> Message:
+    """Return the deciding phase and its stage, as the subject of a reason."""
+    return _("{phase} on stage {stage}", phase=fill(plan.deciding.name), stage=plan.deciding.stage)
+
+
+def describe_lack(plan: LaunchPlan) -> Message:
+    """Return the reason of NOT: the least need if that is too much, else the expected one."""
+    where = describe_place(plan)
+    if not plan.job.length_known:
+        where = _("{where} (samples of {length} tokens)", where=where, length=plan.job.seq_len)
+    if plan.is_sure:
+        return _(
             "{where} needs at least {low_gib:.1f} GiB; {usable_gib:.1f} GiB is available",
             where=where,
-            low_gib=low / GIB,
-            usable_gib=usable / GIB,
+            low_gib=plan.interval[0] / GIB,
+            usable_gib=plan.usable / GIB,
         )
-    if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
-        return UNTOLD, _("PEFT copies modules to save before sharding; published attempts ran out of memory")
-    if high <= usable and (spread := find_excess(job, deciding.total, usable)):
-        return UNTOLD, _(
+    return _(
+        "{where} needs about {need_gib:.1f} GiB; {usable_gib:.1f} GiB is available, "
+        "and {low_gib:.1f} GiB may be enough",
+        where=where,
+        need_gib=plan.need_gib,
+        usable_gib=plan.usable / GIB,
+        low_gib=plan.interval[0] / GIB,
+    )
+
+
+def describe_room(plan: LaunchPlan) -> Message:
+    """Return the reason of FITS: the need, and the limit where there is one, or the end of the interval beyond it."""
+    values = {"where": describe_place(plan), "need_gib": plan.need_gib, "usable_gib": plan.usable / GIB}
+    if not plan.is_sure:
+        return _(
+            "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, but {high_gib:.1f} GiB is possible",
+            high_gib=plan.interval[1] / GIB,
+            **values,
+        )
+    if plan.limit is None:
+        return _("{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB", **values)
+    return _(
+        "{where} needs {need_gib:.1f}, up to {high_gib:.1f} of {usable_gib:.1f} GiB",
+        high_gib=plan.limit / GIB,
+        **values,
+    )
+
+
+def describe_doubt(plan: LaunchPlan) -> Message:
+    """Return the reason of UNTOLD."""
+    job, where = plan.job, describe_place(plan)
+    if saves_before_sharding(job):
+        return _("PEFT copies modules to save before sharding; published attempts ran out of memory")
+    if plan.high <= plan.usable and (spread := find_excess(job, plan.deciding.total, plan.usable)):
+        return _(
             "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, but {high_gib:.1f} GiB with another value of: "
             "{what} ({settings})",
             where=where,
-            need_gib=deciding.total / GIB,
-            usable_gib=usable / GIB,
+            need_gib=plan.need_gib,
+            usable_gib=plan.usable / GIB,
             high_gib=spread.high / GIB,
             what=spread.what,
             settings=spread.settings,
         )
-    if high <= usable:
-        if limit is None:
-            return FITS, _(
-                "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB",
-                where=where,
-                need_gib=deciding.total / GIB,
-                usable_gib=usable / GIB,
-            )
-        return FITS, _(
-            "{where} needs {need_gib:.1f}, up to {high_gib:.1f} of {usable_gib:.1f} GiB",
-            where=where,
-            need_gib=deciding.total / GIB,
-            high_gib=limit / GIB,
-            usable_gib=usable / GIB,
-        )
     open_term = (
         _("{foreign} layers", foreign=job.model.foreign)
         if job.model.foreign
-        else fill(uncertainty.find_widest_term(job, deciding))
+        else fill(uncertainty.find_widest_term(job, plan.deciding))
     )
-    return UNTOLD, _(
+    return _(
         "{where} needs {low_gib:.1f} to {high_gib:.1f} of {usable_gib:.1f} GiB; least certain: {term}",
         where=where,
-        low_gib=low / GIB,
-        high_gib=high / GIB,
-        usable_gib=usable / GIB,
+        low_gib=plan.interval[0] / GIB,
+        high_gib=plan.interval[1] / GIB,
+        usable_gib=plan.usable / GIB,
         term=open_term,
     )
+
+
+REASONS: dict[str, Callable[[LaunchPlan], Message]] = {FITS: describe_room, NOT: describe_lack, UNTOLD: describe_doubt}
 
 
 def host_memory_bytes(job: PlannedJob) -> float:

@@ -42,7 +42,7 @@ def recipes(ctx: click.Context, recipes_folder: Path | None, as_json: bool) -> N
     envcheck recipes --recipes ./mine
     envcheck recipes create my.yaml -o mine/my.toml
     """
-    ctx.obj = (recipes_folder, as_json)
+    ctx.obj = recipes_folder
     if ctx.invoked_subcommand is None:
         from installers.recipes import catalogue, display
 
@@ -56,7 +56,9 @@ class ShowOptions(options.JsonOption, options.VariantOptions, options.RecipesOpt
     method: str | None = options.method_option()
     as_published: bool = options.as_published_flag()
     as_toml: bool = flag(
-        "--toml", excludes=("as_json", "method"), help="Print the recipe's file, to copy and change it."
+        "--toml",
+        excludes=("as_json", "method", "as_published", "variant", "node_role", "device"),
+        help="Print the recipe's file, to copy and change it.",
     )
 
 
@@ -79,8 +81,7 @@ def show(request: ShowOptions) -> None:
     from envcheck.report import screen
     from installers.recipes import catalogue, display, loader
 
-    folder, as_json = click.get_current_context().obj
-    folder = request.recipes or folder
+    folder = request.recipes or click.get_current_context().obj
     known = catalogue.load_all(folder)
     recipe = catalogue.find_recipe(known, request.name)
     if request.as_toml:
@@ -96,7 +97,7 @@ def show(request: ShowOptions) -> None:
             own = recipe.device if request.device == "auto" else request.device
             job = resolve(replace(wanted, device=own), known, facts)
     shown = display.select_method(recipe, request.method) if request.method else recipe
-    if request.as_json or as_json:
+    if request.as_json:
         click.echo(display.render_json([shown], {"job": job.as_json()}))
     else:
         _print_page(display.render_page(shown, _get_terminal_width(), describe_job(job)))

@@ -21,7 +21,8 @@ _FOLLOWS = re.compile(
     r"|failed with (?:rc|error code|return code)|unspecified error|stack initialization failed|^\s{0,8}at ",
     re.IGNORECASE,
 )
-Format = tuple[str, Sequence[re.Pattern[str]]]  # name of the entry of a component, and how the component writes lines
+# Name of the entry of a component, how the component writes lines, and those of its lines that are harmless.
+Format = tuple[str, Sequence[re.Pattern[str]], re.Pattern[str] | None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ def _list_messages(lines: Sequence[str], formats: Sequence[Format], events: froz
 def _match_format(text: str, formats: Sequence[Format]) -> tuple[str, dict[str, str]] | None:
     """Return the name of the first format that fits, and the parts of the line."""
     own = find_own_text(text)
-    for name, patterns in formats:
+    for name, patterns, harmless in formats:
+        if harmless and harmless.search(text):
+            continue
         for pattern in patterns:
             if found := pattern.search(text) or (pattern.search(own) if own else None):
                 return name, {part: said.strip() for part, said in found.groupdict(default="").items()}

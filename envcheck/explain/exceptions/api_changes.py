@@ -6,7 +6,7 @@ import builtins
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.toml_file import load_own_record, load_own_table
@@ -55,12 +55,22 @@ class _ChangesFile:
 @functools.cache
 def load_changes() -> Mapping[str, ApiChange]:
     """Return the changes by name; those that say what replaced the name win."""
-    return {
+    changes = {
         name: change
         for changes in (_read_released(), _load_file().changes)
         for change in changes
         for name in change.names
     }
+    return {name: _add_successor(name, change, changes) for name, change in changes.items()}
+
+
+def _add_successor(name: str, change: ApiChange, changes: Mapping[str, ApiChange]) -> ApiChange:
+    """Return the change; if what replaced the name was replaced too, with the release and the name after it."""
+    owner = name.rpartition(".")[0]
+    later = changes.get(f"{owner}.{change.instead}") if change.instead else None
+    if later is None or later.package != change.package or not later.removed or not later.instead:
+        return change
+    return replace(change, instead=f"{change.instead}, {later.package}>={later.removed}: {later.instead}")
 
 
 def _read_released() -> Iterator[ApiChange]:

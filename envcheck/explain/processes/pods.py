@@ -9,7 +9,13 @@ from collections.abc import Sequence
 MOST = 2000  # sections of one log
 LAST = chr(0x10FFFF)  # sorts after every name
 _WORD = b"Name:"
-_HEAD = re.compile(rb"^Name: {1,40}([\w.-]{1,200})[ \r]{0,4}$", re.MULTILINE)
+# The name of an object, with a line that only objects of Kubernetes have among the next three; other programs print
+# names too (pip show, a configuration).  Where the block ends before, fields have to follow.
+_HEAD = re.compile(
+    rb"^Name: {1,40}([\w.-]{1,200})[ \r]{0,4}$"
+    rb"(?=\n(?:[^\n]{0,400}\n){0,2}?(?:Namespace|Labels):|(?:\n[A-Z][\w ]{2,30}:[^\n]{0,400}){0,2}\n?\Z)",
+    re.MULTILINE,
+)
 _OBJECT = re.compile(
     r"\b(?:pod|job|pytorchjob|mpijob|rayjob|workload|podgroup)s?/([\w.-]{1,200})|\bin pod ([\w.-]{1,200})_"
 )
@@ -27,7 +33,13 @@ def list_sections(block: bytes, lines: int) -> list[Section]:
         number += block.count(b"\n", start, head.start())
         start = head.start()
         found.append((number, head[1].decode()))
-    return found[:MOST]
+    return found
+
+
+def join_sections(known: Sequence[Section], more: Sequence[Section]) -> list[Section]:
+    """Return both; after the last section that is kept, lines are of no object."""
+    every = [*known, *more]
+    return every if len(every) <= MOST else [*every[:MOST], (every[MOST][0], "")]
 
 
 def find_object(text: str, line: int, sections: Sequence[Section]) -> str:

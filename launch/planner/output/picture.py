@@ -7,7 +7,7 @@ from html import escape
 from launch.memory import GIB
 from launch.planner import LaunchPlan
 from launch.planner.output.svg import draw_frame, draw_text, shorten_middle
-from launch.planner.output.terminal_text import MARKS, select_phases
+from launch.planner.output.terminal_text import name_verdict, select_phases
 from launch.planner.output.terms import TERMS
 
 LEFT, BAR, ROW, TOP = 190, 640, 24, 64
@@ -38,7 +38,7 @@ def draw_plan_svg(plan: LaunchPlan) -> str:
     x = plan.job.layout
     name = shorten_middle(plan.job.model.name, 36)
     card_gib = round(plan.job.memory_gib, 2)
-    title = f"{name} on {x.cards} x {card_gib:g} GiB {plan.job.device.name}: {MARKS[plan.verdict]}"
+    title = f"{name} on {x.cards} x {card_gib:g} GiB {plan.job.device.name}: {name_verdict(plan)}"
     totals: list[str] = []  # drawn last, above the lines
     usable = max(0.0, plan.usable)
     beside = ", ".join(f"{name} {size / GIB:.2f} GiB" for name, size in plan.outside)

@@ -24,11 +24,18 @@ LABEL_WIDTH = 10  # columns, or more for a wider label
 NO_BREAK = "\u00a0"
 LABEL = re.compile(r" {2}\S+(?: \S+)* {2,}(?=\S)")
 MARKS = {"fits": _("fits"), "does-not-fit": _("does not fit"), "unknown": _("uncertain")}
+# In a headline, where a part of the interval is on the other side of the available memory.
+LIKELY = {"fits": _("fits, most likely"), "does-not-fit": _("does not fit, most likely")}
 
 
 def format_gib(size: float) -> str:
     """Return bytes as GiB with one decimal, without the unit."""
     return f"{size / GIB:.1f}"
+
+
+def name_verdict(plan: LaunchPlan) -> Message:
+    """Return the verdict in words, with "most likely" unless the whole interval agrees with it."""
+    return (MARKS if plan.is_sure else LIKELY)[plan.verdict]
 
 
 def list_headline_lines(plan: LaunchPlan) -> list[str]:
@@ -70,7 +77,7 @@ def list_headline_lines(plan: LaunchPlan) -> list[str]:
         *([(_("fullest"), (fullest,))] if fullest else []),
         (_("per node"), per_node),
     ]
-    headline = _("{verdict}: {reason}", verdict=MARKS[plan.verdict], reason=plan.reason)
+    headline = _("{verdict}: {reason}", verdict=name_verdict(plan), reason=plan.reason)
     return [language.translate(headline), *_format_rows(rows)]
 
 

@@ -43,6 +43,35 @@ def test_the_file_is_printed_to_be_copied(run_on: Any, tmp_path: Path) -> None:
     assert f"file: {tmp_path / 'tiny-cpu.toml'}" in shown
 
 
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        ("--json show tiny-cpu --toml", "--json"),
+        ("show tiny-cpu --toml --json", "--json"),
+        ("show tiny-cpu --toml --as-published", "--as-published"),
+        ("show tiny-cpu --toml --method lora", "--method"),
+        ("show tiny-cpu --toml --device cpu", "--device"),
+    ],
+)
+def test_the_file_is_printed_alone(run_on: Any, words: str, other: str) -> None:
+    """--toml refuses options that it would ignore; --json of the group is one of them."""
+    answer = run_on("cpu", "recipes", *words.split())
+
+    assert isinstance(answer.exception, UsageError)
+    assert f"--toml cannot be combined with {other}" in f"{answer.exception}"
+    assert not answer.stdout
+
+
+@pytest.mark.parametrize("words", [("show", "tiny-cpu"), ("create", "--", "python", "train.py", "--bf16", "true")])
+def test_the_group_s_json_is_the_command_s(run_on: Any, words: tuple[str, ...]) -> None:
+    """`recipes --json show` prints the document of `recipes show --json`."""
+    outer, inner = (
+        run_on("cpu", "recipes", *given).stdout for given in (("--json", *words), (words[0], "--json", *words[1:]))
+    )
+
+    assert json.loads(outer) == json.loads(inner)
+
+
 def test_the_documents_own_options_are_shown_when_asked_for(run_on: Any) -> None:
     """--as-published: privileged, as the document has it."""
     section = read_first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published").stdout)

@@ -187,10 +187,12 @@ def test_values_of_the_lines_around(text: str, name: str, values: dict[str, str]
 
 
 TWO_PODS = f"""Name:         puller-0
+Namespace:    team-a
 Status:       Pending
 {EVENTS}  Warning  Failed  2m  kubelet  Error: ImagePullBackOff
 
 Name:         trainer-0
+Namespace:    team-a
 Status:       Running
 Containers:
   worker:

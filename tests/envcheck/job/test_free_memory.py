@@ -71,7 +71,7 @@ def test_by_the_planner() -> None:
     assert plan.usable <= (TOTAL - IDLE) * (1 << 20)
     assert empty.usable - plan.usable == pytest.approx(IDLE * (1 << 20))
     for gib, expected in ((58, verdict.FITS), (63, verdict.NOT)):
-        assert verdict.judge_need(plan.job, gib * GIB, gib * GIB, plan.usable, plan.deciding)[0] == expected
+        assert verdict.judge_need(plan.job, gib * GIB, gib * GIB, plan.usable, plan.deciding) == expected
 
 
 def test_a_full_card_never_fits() -> None:

@@ -162,6 +162,30 @@ def test_keys_of_swift(keys: str, found: list[tuple[Status, str]]) -> None:
     assert describe(result)[1] == (["options of ms-swift"] if "tensor_model" in keys else [])
 
 
+FOREIGN = "train_type: lora\nper_device_train_batch_size: 1\nmicro_batch_size: 1\nlearning_rte: 1e-4\n"
+
+
+def test_one_key_of_another_program_is_a_finding() -> None:
+    """A Megatron key among those of the Trainer hides no mistake, and is unknown itself."""
+    result = lint_text("model: a/b\n" + FOREIGN, "sft.yaml")
+    found = [each.seen for each in result.remarks if each.rule == "config.unknown"]
+
+    assert any("learning_rte" in each for each in found) and any("micro_batch_size" in each for each in found)
+    assert describe(result)[1] == []
+
+
+@pytest.mark.parametrize("keys", [FOREIGN, "micro_batch_size: 1\nglobal_batch_size: 8\nlearning_rte: 1e-4\n"])
+@pytest.mark.parametrize("command", ["swift sft", "megatron sft"])
+def test_the_command_decides_about_a_file(command: str, keys: str) -> None:
+    """A file that a script writes has the options of the command that reads it, whatever its keys."""
+    text = (
+        f"#!/bin/bash\ncat > sft.yaml <<'END'\nmodel: a/b\ntuner_type: lora\n{keys}END\n{command} --config sft.yaml\n"
+    )
+    found = [each.seen for each in lint_text(text, "run.sh").remarks if each.rule == "config.unknown"]
+
+    assert any("learning_rte" in each for each in found) == (command == "swift sft")
+
+
 def test_first_lines(tmp_path: Path) -> None:
     """Text, JSON and SARIF all begin with what was read, and what was not checked."""
     script = tmp_path / "run.sh"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from envcheck.core.errors import UsageError
@@ -85,6 +87,7 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("Llama3-70B-Instruct", "llama-3-70b"),
         ("glm4.5", "glm-4.5"),
         ("qwen25_7b", "qwen2.5-7b"),
+        ("opt13b", "opt-13b"),
         ("Qwen/Qwen3-VL-8B-Thinking", "qwen3-vl-8b"),
         ("meta-llama/Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"),
         ("mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.1"),
@@ -104,6 +107,35 @@ def test_names(asked: str, found: str) -> None:
 @pytest.mark.parametrize("name", models.load_tables())
 def test_each_name_is_its_own(name: str) -> None:
     assert models.find_model(name).name == models.find_exact_name(name) == name
+
+
+# A separator between digits: one digit to the left, to the right, one more, one less before a size.
+MOVES = (
+    (r"(?<=\d)(\d)([-.])(?=\d)", r"\2\1"),
+    (r"(?<=\d)([-.])(\d)(?=\d)", r"\2\1"),
+    (r"(?<=\d)(?=\d)", "-"),
+    (r"(?<=\d)[-.](?=\d+b)", ""),
+)
+
+
+@pytest.mark.parametrize("name", models.load_tables())
+def test_a_moved_separator_is_another_name(name: str) -> None:
+    """A separator one digit further is not ignored: qwen2-57b is not qwen2.5-7b, nor gpt-oss-2-0b gpt-oss-20b."""
+    moved = {
+        name[: gap.start()] + gap.expand(other) + name[gap.end() :]
+        for sign, other in MOVES
+        for gap in re.finditer(sign, name)
+    }
+    digits = re.sub(r"\D", "", name)
+    similar = {other for other in models.load_tables() if re.sub(r"\D", "", other) == digits} - {name}
+
+    assert {models.find_exact_name(other) for other in moved} <= {"", *similar}
+
+
+@pytest.mark.parametrize("asked", ["qwen2-57b", "llama-3-18b", "gemma-327b", "qwen1-57b", "gpt-oss-2-0b", "qwen25-15b"])
+def test_other_numbers_are_no_name(asked: str) -> None:
+    """Digits of version and size are not joined."""
+    assert models.find_exact_name(asked) == ""
 
 
 @pytest.mark.parametrize(
@@ -141,7 +173,7 @@ def test_a_quantised_checkpoint_leads_to_its_base(asked: str, options: str) -> N
 
 
 @pytest.mark.parametrize(
-    "asked", ["qwen", "llama-3", "opt13b", "falcon-4", "Qwen/Qwen1.5-3B", "no-such-model", "", "../../etc/passwd"]
+    "asked", ["qwen", "llama-3", "falcon-4", "Qwen/Qwen1.5-3B", "no-such-model", "", "../../etc/passwd"]
 )
 def test_unclear_names_lead_to_the_choices(asked: str) -> None:
     """A name that matches several models or none gets a short answer with the command that lists all."""

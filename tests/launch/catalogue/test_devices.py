@@ -66,6 +66,13 @@ def test_users_name_every_card() -> None:
         ("Atlas 800T A2", "ascend-910b"),
         ("Iluvatar BI-V150", "iluvatar-bi-v150"),
         ("Kunlun P800", "kunlunxin-p800"),
+        ("A100-80G-PCIe", "nvidia-a100"),
+        ("A100 40GB PCIe", "nvidia-a100-40g"),
+        ("a100sxm4", "nvidia-a100"),
+        ("H100PCIe 80G", "nvidia-h100"),
+        ("h800-80", "nvidia-h800"),
+        ("h800-80-pcie", "nvidia-h800"),
+        ("4090 24", "nvidia-rtx-4090"),
     ],
 )
 def test_names_as_sold(text: str, name: str) -> None:
@@ -73,7 +80,10 @@ def test_names_as_sold(text: str, name: str) -> None:
     assert devices.find_named_device(text).name == name
 
 
-@pytest.mark.parametrize("text", ["MR-V100", "h100 nvl", "a100-96g", "910a", "rtx", "40g", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["MR-V100", "h100 nvl", "a100-96g", "a100-96", "a100-8", "a100-80g-40g", "910a", "rtx", "40g", "sxm4", "80", ""],
+)
 def test_other_cards_are_not_taken_for_one(text: str) -> None:
     with pytest.raises(UsageError, match="unknown device"):
         devices.find_named_device(text)

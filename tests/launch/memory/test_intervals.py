@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -227,3 +228,41 @@ def test_no_limit_is_explained_that_is_not_printed() -> None:
     assert terminal_text.describe_limit(replace(answer, limit=None)) is None
     assert terminal_text.describe_limit(replace(answer, limit=answer.interval[1])) is None
     assert verdict.evaluate_job(replace(make_job(), memory_gib=2.0)).limit is None
+
+
+JOBS = [
+    (framework, gib, length)
+    for framework in ("torchtitan", "trl")
+    for gib in (8, 40, 64, 80, 640)
+    for length in (512, 4096)
+]
+
+
+@pytest.mark.parametrize(("framework", "gib", "length"), JOBS)
+@pytest.mark.parametrize("is_assumed", [True, False])
+def test_headline_and_interval_agree(framework: str, gib: float, length: int, is_assumed: bool) -> None:
+    """A verdict without "most likely" holds for the whole interval; bounds of the reason are its ends."""
+    job = replace(make_job(framework=framework, seq_len=length), memory_gib=gib, framework_known=not is_assumed)
+    plan = verdict.evaluate_job(job if is_assumed else replace(job, open_inputs=frozenset(), assumed=()))
+    headline, (low, high) = terminal_text.list_headline_lines(plan)[0], plan.interval
+
+    assert low <= plan.low <= plan.deciding.total <= plan.high <= high
+    assert not headline.startswith("fits") or ("most likely" in headline) == (high > plan.usable)
+    assert not headline.startswith("does not fit") or ("most likely" in headline) == (low <= plan.usable)
+    assert all(float(least) * 2**30 <= low + 0.06 * 2**30 for least in re.findall(r"at least ([\d.]+)", headline))
+    assert "up to" not in headline or (plan.limit is not None and high <= plan.limit <= plan.usable)
+    assert not headline.startswith("uncertain") or high > plan.usable
+
+
+def test_a_fit_that_readings_may_exceed_says_so() -> None:
+    """Cards between the bound of the verdict and the end of the interval: most likely, with that end."""
+    job = replace(make_job(), open_inputs=frozenset())
+    roomy = verdict.evaluate_job(replace(job, memory_gib=640.0))
+    beside = 640.0 - roomy.usable / 2**30
+    plan = verdict.evaluate_job(replace(job, memory_gib=beside + (roomy.high + roomy.interval[1]) / 2**31))
+    tight = verdict.evaluate_job(replace(job, memory_gib=beside + (roomy.low + roomy.interval[0]) / 2**31))
+
+    assert (plan.verdict, tight.verdict, roomy.is_sure) == (verdict.FITS, verdict.NOT, True)
+    assert f"{plan.reason}".endswith(f"but {plan.interval[1] / 2**30:.1f} GiB is possible")
+    assert f"{tight.reason}".endswith(f"and {tight.interval[0] / 2**30:.1f} GiB may be enough")
+    assert "up to" not in f"{plan.reason}" and "at least" not in f"{tight.reason}"

@@ -38,7 +38,7 @@ def test_fits() -> None:
     done = run_plan("--model", "21b", "--method", "lora", *DIES)
 
     assert done.returncode == 0
-    assert done.stdout.startswith("fits: ")
+    assert done.stdout.startswith(("fits: ", "fits, most likely: "))
     assert "headroom: up to " in done.stdout
     assert "4 cards are enough" in done.stdout
 
@@ -53,7 +53,7 @@ def test_a_reader_of_the_first_line_gets_the_exit_code(words: tuple[str, ...], c
         child.stdout.close()
         said = child.stderr.read()
 
-    assert first.startswith((b"fits: ", b"does not fit: "))
+    assert re.match(rb"(fits|does not fit)(, most likely)?: ", first)
     assert (child.returncode, said) == (code, b"")
 
 
@@ -62,7 +62,7 @@ def test_does_not_fit_with_changes_that_do() -> None:
     done = run_plan(*NINETY_SIX)
 
     assert done.returncode == 1
-    assert done.stdout.startswith("does not fit: optimizer step on stage 1")
+    assert re.match("does not fit(, most likely)?: optimizer step on stage 1", done.stdout)
     same, more = (done.stdout.index(options) for options in ("--offload tensorwise", "--cards 112 --pp 14"))
     assert done.stdout.index("Changes that fit, those with the same cards and base model first:") < same < more
 
@@ -136,7 +136,7 @@ def test_recipes_stages_follow_the_cards() -> None:
     done = run_plan("--model", "300b", "--method", "sft", "--device", "npu", "--cards", "96", "--memory-gib", "64")
 
     assert done.returncode == 1
-    assert done.stdout.startswith("does not fit: optimizer step on stage 1")
+    assert re.match("does not fit(, most likely)?: optimizer step on stage 1", done.stdout)
     assert "changed to --pp 12 for 96 cards" in done.stdout
 
 

@@ -10,6 +10,7 @@ from envcheck.core.lint.script_model import ConfigBlock
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join, verbatim
 from envcheck.lint.context.package_versions import find_installed_version
+from envcheck.scripts.companion_config import list_config_words
 from envcheck.scripts.programs import find_command, find_switch
 from launch.rendering import option_schema
 from launch.rendering.option_schema import OptionSchema
@@ -74,22 +75,48 @@ FAMILY_PROGRAMS = {
     "paddle": ("erniekit", "paddleformers-cli"),
     "swift": ("swift sft", "swift rlhf", "swift infer"),
 }
-# By a key: the one program that has it; () for programs without a list, here Megatron-SWIFT.
-_DECIDING_KEYS = (
-    (re.compile(r"(tensor|pipeline|expert)_model_parallel_size|(micro|global)_batch_size|mcore_\w+|train_iters"), ()),
-    (re.compile(r"rlhf_type"), ("swift rlhf",)),
+# Of ms-swift: the command is swift rlhf by its own key, and megatron, of whose options there is no list, if the file
+# has more keys of Megatron than of transformers' Trainer.
+_MEGATRON_KEYS = re.compile(
+    r"(tensor|pipeline|expert)_model_parallel_size|(micro|global)_batch_size|mcore_\w+|train_iters"
 )
+_TRAINER_KEYS = re.compile(
+    r"per_device_\w+_batch_size|gradient_accumulation_steps|learning_rate|lr_scheduler_type|warmup_ratio|deepspeed|fsdp"
+)
+_RLHF_KEY = "rlhf_type"
 
 
 def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOptions | None:
-    """As `find_program_options`, for a configuration whose program is known only by its keys."""
-    programs = FAMILY_PROGRAMS.get(config.family, ())
-    if config.family == "swift":
-        keys = [entry.name for entry in config.entries if not entry.path]
-        decided = (names for sign, names in _DECIDING_KEYS if any(map(sign.fullmatch, keys)))
-        programs = next(decided, programs)
+    """As `find_program_options`, for a configuration: of the command that reads it here, else by its keys."""
+    job = _find_reading_job(context, config)
+    if job is not None and config.family in FAMILY_PROGRAMS:
+        return find_program_options(context, job)
+    programs = _list_swift_programs(config) if config.family == "swift" else FAMILY_PROGRAMS.get(config.family, ())
     found = tuple(each for each in option_schema.load_schemas() if each.program in programs)
     return ProgramOptions(found, find_installed_version(context, found[0].package)) if found else None
+
+
+def _find_reading_job(context: LintContext, config: ConfigBlock) -> TrainingJob | None:
+    """The job with a known command that names this file, which its script writes."""
+    name = config.file.rpartition("/")[2]
+    return next(
+        (
+            job
+            for job in context.jobs
+            if name and find_command(job)[0]
+            for word in list_config_words(job)
+            if word.text.rpartition("/")[2] == name
+        ),
+        None,
+    )
+
+
+def _list_swift_programs(config: ConfigBlock) -> tuple[str, ...]:
+    keys = [entry.name for entry in config.entries if not entry.path]
+    megatron, trainer = (sum(bool(sign.fullmatch(key)) for key in keys) for sign in (_MEGATRON_KEYS, _TRAINER_KEYS))
+    if megatron > trainer:
+        return ()
+    return ("swift rlhf",) if _RLHF_KEY in keys else FAMILY_PROGRAMS["swift"]
 
 
 def _list_program_names(job: TrainingJob) -> list[str]:

@@ -1,0 +1,275 @@
+"""Lines that resemble a failure and report none, or one of another program, are no cause."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from envcheck.explain import catalogue, causality, codes, explainer, index, scan
+from envcheck.explain.diagnosis import CatalogueEntry, ExplainReport
+from envcheck.explain.exceptions import api_changes
+from envcheck.explain.processes import pods
+
+ENTRIES = catalogue.load_entries()
+
+
+def explain_text(text: str) -> ExplainReport:
+    """Return the report of a log with this text."""
+    return explainer.build_report([explainer._scan_lines("log", text.splitlines(), every=True)])
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "Failed to load image from URL https://cdn.example.org/v2/cat.jpg: connect: connection refused",
+            "container.pull_network",
+        ),
+        ("pulled data: i/o timeout on NFS", "container.pull_network"),
+        ("Failed to pull weights from registry: unexpected EOF", "container.pull_network"),
+        ("Config resolved image size 224 not found in manifest unknown", "container.pull_name"),
+        (
+            "curl URL https://files.example.org/a/b.json returned error code: 404",
+            "container.enroot_import",
+        ),
+        ("error: Killed by user request", "install.build_memory"),
+        ("python: error: Killed 3 idle workers", "install.build_memory"),
+        ("RuntimeError: FlashAttention only supports fp16 and bf16 data type", "training.dtypes"),
+        ("Node is not ready yet, waiting for workers (attempt 1)", "kubernetes.node_lost"),
+        ("Marking for deletion Pod default/old-debug-pod", "kubernetes.node_lost"),
+        ("The dataset requires GCC 9 or later", "install.compiler_version"),
+        ("requires GCC 7.5 or later (found gcc 11) ok", "install.compiler_version"),
+        ("NET/IB : Got completion from peer 10.0.0.2<4> with status=77 opcode=0", "nccl.ib_completion"),
+    ],
+)
+def test_similar_lines_are_of_no_entry(line: str, name: str) -> None:
+    """The entry is not found by its words alone: the line has to come from the program that the entry is about."""
+    assert name not in [one.name for one in explain_text(line).diagnoses]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "time=x level=info msg='PullImage \"registry.example.org/a:1\"' error='dial tcp: i/o timeout'",
+            "container.pull_network",
+        ),
+        (
+            "pinging container registry registry.example.org: Get x: dial tcp: no such host",
+            "container.pull_network",
+        ),
+        (
+            "Error: initializing source docker://a:1: reading manifest 1 in docker.example.org/a: manifest unknown",
+            "container.pull_name",
+        ),
+        ("[ERROR] URL https://auth.example.org/token?a=b returned error code: 401", "container.enroot_import"),
+        ("c++: internal compiler error: Killed (program cc1plus)", "install.build_memory"),
+        ("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", "install.build_memory"),
+        ("g++-12: fatal error: Killed", "install.build_memory"),
+        ("RuntimeError: FlashAttention only supports fp16, bf16, and fp8_e4m3 data type", "training.attention_dtype"),
+        ("2m  Warning  NodeNotReady  pod/trainer-0  Node is not ready", "kubernetes.node_lost"),
+        ("a.h:4:2: error: #error The toolkit requires GCC 9 or later", "install.compiler_version"),
+        ("NET/IB : Got completion from peer 10.0.0.2<4> with status=18 opcode=0", "nccl.ib_completion"),
+    ],
+)
+def test_lines_of_the_program_are_found(line: str, name: str) -> None:
+    """The forms in which the programs report the failure are still found."""
+    assert name in [one.name for one in explain_text(line).diagnoses]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash: cannot set terminal process group (-1): Inappropriate ioctl for device",
+        "bash: no job control in this shell",
+        "bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8): No such file or directory",
+        "stty: error: standard input: Inappropriate ioctl for device",
+    ],
+)
+def test_harmless_lines_are_not_quoted(line: str) -> None:
+    """What a shell without a terminal prints at its start is no last-resort cause."""
+    assert not explain_text(f"{line}\nstarting\n").diagnoses
+
+
+def test_level_is_no_component() -> None:
+    """The word for the level, even twice, is not the program that writes."""
+    found = explain_text("Error: error: frob 'b' not found\n").diagnoses
+
+    assert [(one.name, one.description) for one in found] == [
+        ("components.message", "A program refuses to continue: frob 'b' not found")
+    ]
+
+
+def list_texts(entry: CatalogueEntry) -> list[str]:
+    return [causality.fill_placeholders(text, {}) for text in (entry.says, entry.why, entry.do)]
+
+
+# "for the image" and "its limit" are general words in place of a value that the line does not have.
+CLUMSY = re.compile(
+    r"\b(?!that\b)(\w+) \1\b|\b(?:the|an?|no|its) (?:the|an?|its)\b"
+    r"|(?<![\w-])(\w{3,}) (?:of )?(?:the|its|an?) \2\b|\bmany\b (?:bytes|MiB|GiB|s)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_texts_without_values_are_sentences(entry: CatalogueEntry) -> None:
+    """Without the values of a line, no text has a word twice in a row, two articles, or a noun twice."""
+    assert not [text for text in list_texts(entry) if CLUMSY.search(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exceeded its limit of its limit",
+        "The the object is missing",
+        "no image the image",
+        "an object of many bytes",
+        "uses the node the node",
+    ],
+)
+def test_clumsy_texts_are_seen(text: str) -> None:
+    """The check above finds the sentences for which it was made."""
+    assert CLUMSY.search(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "filled"),
+    [
+        ("Lost (step {step}): {what}", {}, "Lost"),
+        ("Lost (step {step}): {what}", {"step": "4.0", "what": "full"}, "Lost (step 4.0): full"),
+        ("Failed ({code}: {meaning}) on {host}", {}, "Failed on the host"),
+        ("Failed ({code}: {meaning})", {"code": "7"}, "Failed (7: see the adjacent text)"),
+        ("Failed: {device}, {what}", {"what": "ECC"}, "Failed: ECC"),
+        ("Failed: {device}, {what}", {}, "Failed"),
+        ("No object: {kind} {name}", {"name": "a"}, "No object: a"),
+        ("No object: {kind} {name}", {"kind": "secret", "name": "a"}, "No object: secret a"),
+        ("Sizes: {name} differs", {}, "Sizes: the name differs"),
+        ("The registry {registry} refuses", {}, "The registry refuses"),
+        ("The {kind} is missing", {}, "The object is missing"),
+    ],
+)
+def test_what_a_line_does_not_have_is_left_out(text: str, values: dict[str, str], filled: str) -> None:
+    """Optional parts without a value disappear; elsewhere general words are used, without a second article."""
+    assert causality.fill_placeholders(text, values) == filled
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        (
+            "trainer-0   0/1     OOMKilled   0          3m",
+            "The container exceeded its memory limit and was killed (OOMKilled)",
+        ),
+        ("reading manifest 1: manifest unknown", "The registry does not have the image"),
+    ],
+)
+def test_titles_without_values(line: str, title: str) -> None:
+    """A line with few values has a title that is true and complete."""
+    assert explain_text(line).diagnoses[0].description == title
+
+
+PROGRAM = re.compile(r"(?:[A-Z_][A-Z0-9_]{0,60}=\S* )*(?:sudo )?(?:[a-z\[][\w.+-]*|[A-Z]+|[./]\S*)(?: |$|;)")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_commands_start_with_a_program(entry: CatalogueEntry) -> None:
+    """Each command can be pasted into a shell: none is a comment, an option, or the setting of another program."""
+    assert not [command for command in entry.commands if not PROGRAM.match(command)]
+
+
+def test_kind_of_a_command_is_one_word() -> None:
+    """The kind of a missing object is the name that kubectl knows."""
+    line = "pods x is forbidden: error looking up service account team-a/trainer: not found yet"
+    found = explain_text(line).diagnoses[0]
+
+    assert (found.name, found.commands[0]) == ("kubernetes.missing_object", "kubectl get KIND -A | grep trainer")
+    assert found.description == "The pod needs an object that does not exist: trainer"
+
+
+def test_commands_are_for_the_card_of_the_log() -> None:
+    """The card whose memory is at fault is examined, not the first one."""
+    log = "device_id=5, stream_id=2\nerrorStr: A multi-bit ECC error occurs when MTE reads UB.\n"
+    found = explain_text(log).diagnoses[0]
+
+    assert found.commands == ("npu-smi info -t health -i 5", "npu-smi info -t ecc -i 5")
+    assert "(device 5)" in found.description
+
+
+def test_all_failed_completions_have_a_meaning() -> None:
+    """Each status of libibverbs but success and lost packets has a row."""
+    assert codes.load_code_tables()["ib_status"].keys() == {str(n) for n in range(1, 24) if n != 12}
+
+
+PRINTED = """Name: actor
+Version: 1.2
+Summary: a printed configuration
+Home-page: x
+ssh: Could not resolve hostname worker-1: Name or service not known
+Name: critic
+Version: 1.2
+Summary: a printed configuration
+Home-page: x
+ORTE was unable to reliably start one or more daemons.
+"""
+
+
+def test_printed_names_open_no_section() -> None:
+    """Names that another program prints do not separate a cause from what follows from it."""
+    causes = {one.name: one.caused_by for one in explain_text(PRINTED).diagnoses}
+
+    assert causes["network.ssh_name"] == ""
+    assert [cause for name, cause in causes.items() if name != "network.ssh_name"] == ["network.ssh_name"]
+
+
+DESCRIBED = b"Name:         %s\nNamespace:    team-a\nStatus:       Running\n\n"
+
+
+def test_described_objects_open_sections() -> None:
+    """What kubectl describes is a section, also where the block ends after the name."""
+    text = DESCRIBED % b"a-0" + DESCRIBED % b"b-0"
+
+    assert pods.list_sections(text, 0) == [(1, "a-0"), (5, "b-0")]
+    assert pods.list_sections(text + b"Name:         c-0\n", 0)[2:] == [(9, "c-0")]
+
+
+def test_lines_after_the_last_kept_section_are_of_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more sections than are kept, the last kept one does not get the lines of the others."""
+    monkeypatch.setattr(pods, "MOST", 2)
+    some = [(1, "a"), (5, "b"), (9, "c")]
+    sections = pods.join_sections(pods.join_sections([], some), [(13, "d")])
+
+    assert [pods.find_object("x", line, sections) for line in (2, 6, 10, 14)] == ["a", "b", "", ""]
+
+
+def test_surroundings_are_read_for_kept_lines_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many lines of one entry, the lines around are searched for the few that are shown."""
+    read, asked = index.read_surroundings, Counter[str]()
+
+    def count(entry: CatalogueEntry, *rest: object) -> dict[str, str]:
+        asked[entry.name] += 1
+        return read(entry, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scan, "read_surroundings", count)
+    words = (f"{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(90))
+    explain_text("".join(f"-t nfs {'a.' * 50} x mount.nfs: bad {word} option\n" for word in words))
+
+    assert 0 < asked["kubernetes.mount"] <= scan.SHOWN
+
+
+def test_replacements_exist() -> None:
+    """What is given in place of a removed name was not removed as well, unless what replaced it is given too."""
+    changes = api_changes.load_changes()
+    dead = [
+        name
+        for name, change in changes.items()
+        if change.instead
+        and (later := changes.get(f"{name.rpartition('.')[0]}.{change.instead}"))
+        and later.package == change.package
+        and later.removed
+    ]
+
+    assert not dead
+    assert changes["argv.sft_type"].instead == "train_type, ms-swift>=4.1: tuner_type"
