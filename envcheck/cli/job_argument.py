@@ -44,12 +44,15 @@ def _complete_files(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(incomplete, type="file")]
 
 
-def read_own_job(words: Sequence[str], given: Iterable[str], others: Sequence[str] = ()) -> OwnJob | None:
+def read_own_job(
+    words: Sequence[str], given: Iterable[str], others: Sequence[str] = (), fillable: Sequence[str] = ()
+) -> OwnJob | None:
     """Return the user's own job; None if there is none, or if the words after -- are options of a recipe's program.
 
     UsageError for a file that cannot be read, and for one beside an option that selects a recipe's job, or one of the
-    options in `others`.
+    options in `others`.  Options in `fillable` may fill what the job does not state.
     """
+    given = set(given).difference(fillable) if words else given
     context = click.get_current_context()
     after = min(len(words), context.meta.get(AFTER_DASHES, 0))
     files, more = tuple(words[: len(words) - after]), tuple(words[len(words) - after :])

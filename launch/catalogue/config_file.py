@@ -130,19 +130,26 @@ class ConfigNumberReader:
                     or not isinstance(one, int)
                     or not 0 <= one < MAX_NUMBERS.get(word, MAX_NUMBER)
                 ):
-                    raise UsageError(
-                        _("{where}: {key} is {value!r}", where=self.where, key=key, value=str(value)[:60])
-                        if isinstance(value, str)
-                        else _("{where}: {key} is {value}", where=self.where, key=key, value=str(value)[:60]),
-                        _("{key} must be an integer below {limit}", key=key, limit=MAX_NUMBERS.get(word, MAX_NUMBER)),
-                    )
+                    raise self._refuse_value(word, key, value)
             return found
         return []
+
+    def _refuse_value(self, word: str, key: str, value: object) -> UsageError:
+        limit = MAX_NUMBERS.get(word, MAX_NUMBER)
+        return UsageError(
+            _("{where}: {key} is {value!r}", where=self.where, key=key, value=value[:60])
+            if isinstance(value, str)
+            else _("{where}: {key} is {value}", where=self.where, key=key, value=str(value)[:60]),
+            _("{key} must be a positive integer below {limit}", key=key, limit=limit),
+        )
 
     def require_number(self, word: str) -> int:
         """Return the number; UsageError if it is missing or 0."""
         value = self(word)
         if not value:
+            if self.read_numbers(word):
+                key = next(key for key in NAMES[word] if self.data.get(key) in (0, [0]))
+                raise self._refuse_value(word, key, 0)
             raise UsageError(
                 _(
                     "{where}: missing {name} (also accepted: {others})",

@@ -29,6 +29,12 @@ SHORT_NAMES = {
 # Words that name a variant of the same dimensions, and a month or day of release: -2507, -0905, -1124.
 _VARIANT = re.compile(r"-(?:chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking)(?=-|$)")
 _DATE = re.compile(r"-(?:2[0-9](?:0[1-9]|1[0-2])|0[1-9]\d\d|1[0-2]\d\d)(?=-|$)")
+# How names of quantised checkpoints end → the value of --quant.
+QUANTISED = {
+    "-awq": "awq-int4", "-awq-int4": "awq-int4", "-gptq": "gptq-int4", "-gptq-int4": "gptq-int4",
+    "-gptq-int8": "gptq-int8", "-int4": "int4", "-int8": "int8", "-bnb-4bit": "nf4",
+}  # fmt: skip
+_BEGINNING = r"(?<![0-9a-z.])"  # of a word in a name
 # The version after the family, which people also write without its point: qwen25-7b.
 _VERSION = re.compile(r"^([a-z]+-?\d)\.(\d)(?=-|$)")
 MOST_NAMED = 8  # candidates listed for an ambiguous name
@@ -54,16 +60,22 @@ def find_model(name: str) -> Model:
     """
     if not name.strip():
         raise UsageError(_("--model is empty"), LIST_HINT)
-    wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
+    wanted = re.sub(r"[\s_:]+", "-", name.strip().lower())  # a colon as in Ollama's qwen2.5:7b
     if known := find_exact_name(wanted) or SHORT_NAMES.get(wanted):
         return load_model(known)
     hits = match_words(wanted)
     if len(hits) == 1:
         return load_model(hits[0])
-    hits = [known for known in load_tables() if wanted in known] or hits
+    if quantised := split_quantisation(wanted):
+        base, quant = quantised
+        raise UsageError(
+            _("--model {name} is a quantised version of {base}", name=name[:80], base=base),
+            _("use --model {base} --quant {quant}", base=base, quant=quant),
+        )
+    hits = match_beginnings(wanted) or hits
     problem = (
         _("--model {name} matches several models", name=name[:80])
-        if hits
+        if len(hits) > 1
         else _("unknown --model {name}", name=name[:80])
     )
     raise UsageError(problem, suggest_names(wanted, hits))
@@ -126,11 +138,26 @@ def match_words(wanted: str) -> list[str]:
     llama-3.1); none for a hub id, whose owner has one model of that name."""
     if "/" in wanted:
         return []
-    whole = re.compile(rf"(?<![0-9a-z.]){re.escape(wanted)}(?![0-9a-z]|\.\d)")
+    whole = re.compile(rf"{_BEGINNING}{re.escape(wanted)}(?![0-9a-z]|\.\d)")
     words = {word for word in wanted.split("-") if word}
     return [name for name in load_tables() if whole.search(name)] or [
         name for name in load_tables() if words <= {*name.split("-")}
     ]
+
+
+def match_beginnings(wanted: str) -> list[str]:
+    """Return the models with a word that begins so (qwen has qwen2.5-7b); a number is only matched whole."""
+    dashed = re.sub(r"(?<=[a-z])(?=\d)", "-?", re.escape(wanted))  # llama3 is llama-3
+    begun = re.compile(rf"{_BEGINNING}{dashed}(?!(?<=\d)\.?\d)")
+    return [name for name in load_tables() if begun.search(name)]
+
+
+def split_quantisation(name: str) -> tuple[str, str] | None:
+    """Return base model and --quant value of a quantised checkpoint's name, None for any other name."""
+    for suffix, quant in QUANTISED.items():
+        if name.endswith(suffix) and (base := find_exact_name(name.removesuffix(suffix))):
+            return base, quant
+    return None
 
 
 def list_hub_names(table: Mapping[str, Any]) -> list[str]:

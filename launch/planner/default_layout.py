@@ -23,6 +23,7 @@ from launch.planner.resolve import (
 )
 
 SEARCHED_OPTIONS = ("offload", "recompute", "micro_batch", "grad_accum")  # the search varies these as well
+HELD_OPTIONS = (*PARALLEL, "cp", "offload")  # the search keeps those that are given
 LAYOUT_OPTIONS = ("tp", "pp", "vpp", "ep", "cp", "sharding")
 
 
@@ -34,8 +35,8 @@ def choose_layout(
     If no layout fits, the one that needs the least memory.  `asked` are the options given, by name.  A recipe that they
     name sets every value that they do not.
     """
-    is_named, is_given = bool(offer and asked.get("recipe")), any(asked.get(name) for name in LAYOUT_OPTIONS)
-    if is_given and not is_named:
+    is_named = bool(offer and asked.get("recipe"))
+    if has_layout(asked) and not is_named:
         return build_planned_job(machine, model_name, method, asked)
     if offer and (found := _take_recipe_layout(machine, model_name, method, asked, offer)):
         return _add_batch_note(found, offer, asked)
@@ -45,6 +46,14 @@ def choose_layout(
     return _search_fastest(machine, model_name, method, asked)
 
 
+def has_layout(asked: Mapping[str, Any]) -> bool:
+    """Whether the options set a layout: a sharding, or a degree above 1.
+
+    A degree of 1 only limits the choice.
+    """
+    return bool(asked.get("sharding")) or recipe_layout.has_degrees(asked)
+
+
 def _take_recipe_layout(
     machine: PlannedMachine, model_name: str, method: str, asked: Mapping[str, Any], offer: Offer
 ) -> PlannedJob | None:
@@ -52,11 +61,11 @@ def _take_recipe_layout(
 
     UsageError only for a layout that `asked` changes.
     """
-    options, is_given = recipe_layout.list_planner_options(*offer), any(asked.get(name) for name in LAYOUT_OPTIONS)
-    if not (asked.get("recipe") or recipe_layout.has_degrees(options)):
+    options = recipe_layout.list_planner_options(*offer)
+    if not (asked.get("recipe") or (recipe_layout.has_degrees(options) and _keeps_degrees(options, asked))):
         return None
     values = recipe_layout.spread_layout(options, machine.cards, asked)
-    if is_given:
+    if has_layout(asked):
         job = build_planned_job(machine, model_name, method, values or recipe_layout.merge_options(options, asked))
         return _add_recipe_note(job, offer)
     if not values or values["pp"] > pick_model(model_name).layers:
@@ -66,6 +75,12 @@ def _take_recipe_layout(
         job = build_planned_job(machine, model_name, method, values)
         return replace(job, assumed=(*job.assumed, _("layout: from recipe {recipe}", recipe=recipe)))
     return None
+
+
+def _keeps_degrees(options: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether the degrees in `asked` are those of the recipe's options."""
+    degrees = [name for name in recipe_layout.DEGREES if asked.get(name)]
+    return all(asked[name] == (options.get(name) or 1) for name in degrees)
 
 
 def _list_sizes(offer: Offer) -> dict[str, Any]:
@@ -99,10 +114,10 @@ def _search_fastest(machine: PlannedMachine, model_name: str, method: str, asked
         return build_planned_job(machine, model_name, method, asked)
     from launch.planner import search
 
-    job, keeps = _draft_legal_job(machine, model_name, method, asked), bool(asked.get("offload"))
-    ranked = search.search_layouts(replace(job, grad_accum=None), 1, keeps)
+    job, held = _draft_legal_job(machine, model_name, method, asked), [name for name in HELD_OPTIONS if asked.get(name)]
+    ranked = search.search_layouts(replace(job, grad_accum=None), 1, held)
     best = next((found for found in ranked if found.plan.verdict == FITS), None)
-    found = best.plan.job if best else search.find_smallest_layout(job)
+    found = best.plan.job if best else search.find_smallest_layout(job, held)
     found = replace(found, **{name: getattr(job, name) for name in SEARCHED_OPTIONS if asked.get(name)})
     options = search.format_layout_options(found)
     note = (
@@ -125,7 +140,7 @@ def _draft_legal_job(machine: PlannedMachine, model_name: str, method: str, aske
 
 def list_assumed_options(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str, str]:
     """Return the chosen layout as options with which a command plans exactly this job; empty if it was given."""
-    if job.layout.cards == 1 or any(asked.get(name) for name in LAYOUT_OPTIONS):
+    if job.layout.cards == 1 or has_layout(asked):
         return {}
     x, a = job.layout, job.adapter
     words = {f"--{n}": f"{getattr(x, n)}" for n in (*PARALLEL, "cp") if getattr(x, n) > 1}

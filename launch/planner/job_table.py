@@ -12,7 +12,7 @@ from typing import Any
 from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.messages import Message, _, join
 from launch.memory import GIB
-from launch.memory.planned_job import ParallelLayout, PlannedJob
+from launch.memory.planned_job import PlannedJob
 from launch.planner import UNTOLD, layout_rules, row_models, row_words, table_rows, verdict
 
 COLUMNS = (
@@ -37,6 +37,7 @@ KNOWN = {
 }  # fmt: skip
 SURPLUS = "cells beyond the header"  # the column of these cells
 ALIASES = {"memory_gib": "device_mem_gib"}  # as the option of `envcheck plan`
+SEPARATORS = (";", "\t", "|")  # of other tables
 MAX_ROWS = 200_000  # rejects a table that was passed by mistake
 
 
@@ -47,7 +48,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             raise UsageError(_("{path} is not a file", path=path), _("specify a CSV file"))
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            reader.fieldnames = [ALIASES.get(name, name) for name in reader.fieldnames or ()]
+            reader.fieldnames = [name_column(name) for name in reader.fieldnames or ()]
             check_header(path, reader.fieldnames)
             reader.restkey = SURPLUS
             some = itertools.islice(reader, MAX_ROWS + 1)
@@ -73,6 +74,13 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return table
 
 
+def name_column(text: str) -> str:
+    """Return the name of a column; of a known one also with hyphens or an alias, as the option of `envcheck plan`."""
+    name = text.strip().replace("-", "_")
+    name = ALIASES.get(name, name)
+    return name if name in KNOWN else text
+
+
 def join_surplus(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the row with the cells beyond the header as one, and without it if all of them are empty."""
     more = ",".join(row.get(SURPLUS) or ()).strip(", ")
@@ -83,6 +91,11 @@ def join_surplus(row: Mapping[str, Any]) -> dict[str, str]:
 def check_header(path: Path, names: Sequence[str]) -> None:
     """Raise UsageError for a missing or duplicate column; unknown columns are allowed."""
     missing = [name for name in NEEDED if name not in names]
+    if missing and len(names) == 1 and (other := next((mark for mark in SEPARATORS if mark in names[0]), None)):
+        raise UsageError(
+            _("{path}: columns are separated by {separator!r}", path=path, separator=other),
+            _("separate columns with commas"),
+        )
     if missing:
         raise UsageError(
             _("{path}: missing column {missing}", path=path, missing=_quote_names(missing)),
@@ -106,8 +119,7 @@ def predict_row(row: Mapping[str, str]) -> dict[str, str]:
         check_surplus(row)
         check_counts(row)
         job = table_rows.build_row_job(row)
-        check_degrees(row, job.layout)
-        check_widths(row, job)
+        check_degrees(row, job)
         answer = verdict.evaluate_job(job)
     except EnvcheckError as err:
         return dict.fromkeys(COLUMNS, "") | {
@@ -178,24 +190,17 @@ def _name_row(number: int, row: Mapping[str, str]) -> str:
     return f"{number}" if name in ("", f"{number}") else f"{number} ({name})"
 
 
-def check_degrees(row: Mapping[str, str], x: ParallelLayout) -> None:
-    """Raise UsageError for fewer cards than the degrees need; heads may differ, users edit config.json."""
-    if x.tp * x.pp * x.cp > x.cards and not x.layer_split:
-        raise UsageError(
-            _(
-                "{cards} cards are fewer than tp x pp x cp = {needed}",
-                cards=x.cards,
-                needed=x.tp * x.pp * x.cp,
-            ),
-            _("use at least {needed} cards", needed=x.tp * x.pp * x.cp),
-        )
+def check_degrees(row: Mapping[str, str], job: PlannedJob) -> None:
+    """Raise UsageError for degrees that do not divide the cards or a catalogue model, as plan does.
 
-
-def check_widths(row: Mapping[str, str], job: PlannedJob) -> None:
-    """Raise UsageError if tp does not divide a catalogue model; a row with its own heads records an edited one."""
+    A row with its own heads records an edited model, which may be divided otherwise.
+    """
+    names = {name: name for name in layout_rules.OPTIONS}
+    if reasons := [*layout_rules.check_cards(job, names)]:
+        raise UsageError(join("; ", reasons), _("use a valid degree, or another number of cards"))
     if job.layout.tp == 1 or row_models.parse_count(row, "heads"):
         return
-    if reasons := [*layout_rules.check_widths(job, {name: name for name in layout_rules.OPTIONS})]:
+    if reasons := [*layout_rules.check_widths(job, names)]:
         raise UsageError(join("; ", reasons), _("use a valid degree, or add the model's dimensions to the row"))
 
 

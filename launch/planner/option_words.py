@@ -91,6 +91,13 @@ def parse_stage(method: str) -> str:
     return stage if stage in (*PREFERENCE, "pt", "cpt") else ""
 
 
+def is_same_method(one: str, other: str) -> bool:
+    """Whether two --method values are the same training: lora and sft-lora, full and sft."""
+    stages = [parse_stage(method) for method in (one, other)]
+    tuners = [found if (found := method.rpartition("-")[2]) in TUNERS else "full" for method in (one, other)]
+    return stages[0] == stages[1] and tuners[0] == tuners[1]
+
+
 @dataclass(frozen=True)
 class OffloadParts:
     """Parts that are moved to the host: the share of the optimizer, and the layers of activations (0: all)."""

@@ -196,9 +196,8 @@ def refuse_illegal(job: PlannedJob) -> None:
 
 
 def wants_degrees(asked: Mapping[str, Any]) -> bool:
-    """Whether degrees are given or swept that a plain trainer does not support."""
-    swept = (asked.get("sweep") or "").partition("=")[0].strip().lstrip("-")
-    return swept in PARALLEL or any((asked.get(k) or 1) > 1 for k in PARALLEL)
+    """Whether degrees are given that a plain trainer does not support."""
+    return any((asked.get(k) or 1) > 1 for k in PARALLEL)
 
 
 def check_contradictions(asked: Mapping[str, Any], method: str, machine: PlannedMachine, trains_all: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from launch.memory import GIB, meter, parameter_shares
@@ -10,6 +10,8 @@ from launch.memory.planned_job import ParallelLayout, PlannedJob, Recompute
 from launch.planner import NOT, LaunchPlan, layout_rules, speed, verdict
 from launch.planner.option_words import SHARDING_NAMES, format_offload
 from launch.planner.speed import StepTime
+
+DEGREES = ("tp", "pp", "vpp", "ep", "cp")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class LayoutResult:
 def format_layout_options(job: PlannedJob) -> str:
     """Return the layout as options of `envcheck plan`."""
     x = job.layout
-    parts = [f"--{n} {getattr(x, n)}" for n in ("tp", "pp", "vpp", "ep", "cp") if getattr(x, n) > 1]
+    parts = [f"--{n} {getattr(x, n)}" for n in DEGREES if getattr(x, n) > 1]
     parts += ["--no-sequence-parallel"] if x.tp > 1 and not job.splits_sequence else []
     parts += [f"--sharding {SHARDING_NAMES[job.sharding]}"] if job.sharding != "none" or x.dense_shards > 1 else []
     parts += [f"--offload {format_offload(job)}"] if job.offload else []
@@ -44,8 +46,12 @@ def format_layout_options(job: PlannedJob) -> str:
     return " ".join(parts)
 
 
-def list_degree_layouts(job: PlannedJob) -> Iterator[ParallelLayout]:
-    """Yield layouts whose degrees divide heads, layers, experts and cards; tensor parallelism stays inside a node."""
+def list_degree_layouts(job: PlannedJob, held: Collection[str] = ()) -> Iterator[ParallelLayout]:
+    """Yield layouts whose degrees divide heads, layers, experts and cards; tensor parallelism stays inside a node.
+
+    The degrees in `held` are those of the job.
+    """
+    fixed = {name: getattr(job.layout, name) for name in DEGREES if name in held}
     m, cards, has = job.model, job.layout.cards, job.framework.degrees
     inside = job.device.cards_per_node
     tps = (
@@ -61,16 +67,17 @@ def list_degree_layouts(job: PlannedJob) -> Iterator[ParallelLayout]:
                 continue
             for ep in eps:
                 layout = ParallelLayout(tp, pp, 1, ep, None, 1, cards)
-                if pp * ep * layout.expert_tp <= cards:
+                is_held = all(getattr(layout, name) == value for name, value in fixed.items())
+                if is_held and pp * ep * layout.expert_tp <= cards:
                     yield layout
 
 
-def list_variants(job: PlannedJob, keeps_offload: bool = False) -> Iterator[PlannedJob]:
+def list_variants(job: PlannedJob, held: Collection[str] = ()) -> Iterator[PlannedJob]:
     """Yield the job with all layouts, sharding, recompute and offload, with micro batch 1; invalid ones are skipped."""
     offloads = [frozenset[str](), frozenset({"tensorwise" if job.framework.reload else "optimizer"})]
-    offloads = [job.offload] if keeps_offload else offloads
+    offloads = [job.offload] if "offload" in held else offloads
     samples = speed.samples_per_step(job)
-    for layout in list_degree_layouts(job):
+    for layout in list_degree_layouts(job, held):
         base = set_micro_batch(replace(job, layout=layout), 1, samples)
         if base is None:
             continue
@@ -99,14 +106,14 @@ def is_hopeless(job: PlannedJob) -> bool:
     return held * each / divided > meter.usable_bytes(job)
 
 
-def search_layouts(job: PlannedJob, limit: int = 10, keeps_offload: bool = False) -> tuple[LayoutResult, ...]:
+def search_layouts(job: PlannedJob, limit: int = 10, held: Collection[str] = ()) -> tuple[LayoutResult, ...]:
     """Return up to `limit` layouts that fit, fastest first, each in its fastest variant.
 
-    The requested layout is marked, and always included.  `keeps_offload`: only with the offload of the job.
+    The requested layout is marked, and always included.  Degrees and offload in `held` are those of the job.
     """
     samples = speed.samples_per_step(job)
     timed = sorted(
-        list_variants(job, keeps_offload),
+        list_variants(job, held),
         key=lambda other: (speed.estimate_step(other, samples).total, len(format_layout_options(other))),
     )
     best: list[LayoutResult] = []
@@ -127,10 +134,10 @@ def search_layouts(job: PlannedJob, limit: int = 10, keeps_offload: bool = False
     return tuple(sorted(best, key=lambda found: (found.plan.verdict == NOT, found.step.total)))
 
 
-def find_smallest_layout(job: PlannedJob) -> PlannedJob:
+def find_smallest_layout(job: PlannedJob, held: Collection[str] = ()) -> PlannedJob:
     """Return the layout that needs the least memory, to show how far the job is from fitting."""
     ways = [job]
-    for layout in list_degree_layouts(job):
+    for layout in list_degree_layouts(job, held):
         base = replace(job, layout=layout)
         schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
         ways += [replace(base, sharding=scheme) for scheme in schemes]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from envcheck.core import suggestions
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
-from launch.memory.open_inputs import settle_inputs
-from launch.memory.planned_job import PlannedJob
-from launch.planner import LaunchPlan, layout_rules, verdict
+from launch.planner import LaunchPlan
 
 DEGREES = ("cards", "tp", "pp", "vpp", "ep", "etp", "cp")
 AXES = ("seq-len", "micro-batch", "grad-accum", *DEGREES, "lora-rank", "memory-gib", "used-gib")
@@ -49,31 +45,21 @@ def parse_axis(text: str) -> tuple[str, list[int]]:
     return name, list(dict.fromkeys(numbers))
 
 
-def set_axis_value(job: PlannedJob, name: str, value: int) -> PlannedJob:
-    """Return the job with one value changed."""
-    if name in DEGREES:
-        changed: dict[str, Any] = {name: value}
-        return replace(job, layout=replace(job.layout, **changed))
-    if name == "lora-rank":
-        return replace(job, adapter=replace(job.adapter, rank=value))
-    if name == "memory-gib":
-        return replace(job, memory_gib=float(value))
-    if name == "used-gib":
-        return replace(job, device=replace(job.device, idle_gib=float(value)))
-    if name == "grad-accum":
-        return settle_inputs(replace(job, grad_accum=value), "grad_accum")
-    return replace(job, seq_len=value) if name == "seq-len" else replace(job, micro_batch=value)
+def sweep_option(
+    name: str, values: Iterable[int], plan_value: Callable[[str, int], LaunchPlan]
+) -> list[tuple[int, LaunchPlan | str]]:
+    """Return each value with its plan, or with the reason to reject it.
 
-
-def sweep_option(job: PlannedJob, text: str) -> Iterator[tuple[int, LaunchPlan | str]]:
-    """Yield each value with its plan, or with the reason to reject it."""
-    name, numbers = parse_axis(text)
-    if name == "lora-rank" and job.trains_all:
-        raise UsageError(
-            _("--sweep {said}: this method trains the full model and uses no adapters", said=text),
-            _("use --method lora"),
-        )
-    for value in numbers:
-        other = set_axis_value(job, name, value)
-        reason = next(layout_rules.list_refusals(other), None)
-        yield value, reason or verdict.evaluate_job(other)
+    UsageError if all values are rejected for the same reason: it is not in them.
+    """
+    points: list[tuple[int, LaunchPlan | str]] = []
+    errors: list[UsageError] = []
+    for value in values:
+        try:
+            points.append((value, plan_value(name, value)))
+        except UsageError as err:
+            errors.append(err)
+            points.append((value, err.message))
+    if len(errors) == len(points) and len({err.message for err in errors}) == 1:
+        raise errors[0]
+    return points

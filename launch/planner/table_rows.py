@@ -248,7 +248,9 @@ def parse_training(row: Row, model: Model) -> dict[str, Any]:
         "pairs": pairs,
         "reference": method.startswith(("dpo-full", "kto-full", "ppo", "grpo-full")),
         "quant": quant if adapters else "",
-        "adapter": Adapter(parse_integer(row, "lora_rank", 8), parse_targets(row, model), saved),
+        "adapter": Adapter(
+            parse_integer(row, "lora_rank", option_words.ADAPTER_RANK), parse_targets(row, model), saved
+        ),
     }
 
 

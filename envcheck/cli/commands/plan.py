@@ -14,10 +14,10 @@ from envcheck.cli.job_argument import SELECTING, JobCommand, job_argument, read_
 from envcheck.cli.json_document import print_document
 from envcheck.cli.number_types import Gib, WholeNumber
 from envcheck.cli.option_groups import OptionGroup
-from envcheck.cli.requests import Request, command, flag, option
+from envcheck.cli.requests import EITHER, Request, command, flag, option
 from envcheck.core import language
 from envcheck.core.errors import UndeterminedError, UsageError
-from envcheck.core.lint.own_job import OwnJob
+from envcheck.core.lint.own_job import OwnJob, ValueState
 from envcheck.core.messages import _, join
 from envcheck.vendors.names import accelerator_choice, device_names, resolve_device
 
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from launch.planner.resolve import PlannedMachine
 
 SIZES = {"seq_len", "micro_batch", "grad_accum", "lora_rank"}  # options that replace a value of an own job
+FILLABLE = ("model", "method")  # options that fill what an own job does not state
 NUMBER = WholeNumber(1, 1_000_000)
 TOKENS, BATCH = WholeNumber(1, 100_000_000), WholeNumber(1, 65_536)  # the methods in launch.planner.layout_rules
+SIZE_HINT = _("Set the memory size of the instance with --memory-gib.")
 DESCRIBED = ("cards", "nodes", "cards_per_node", "memory_gib", "used_gib")  # devices of described machines
 MOST_NAMED_ROWS = 20  # of a table, on the screen
 A_FILE = click.Path(path_type=Path)
@@ -241,6 +243,21 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
         return _print_models(request.as_json)
     if isinstance(request, RowsOptions):
         return _predict_rows(request)
+    if isinstance(request, SweepOptions):
+        return _sweep_option(request)
+    request = _complete_job(request)
+    seen = _examine_machines(request)
+    machine, job = _lay_out_or_explain(seen, request)
+    if isinstance(request, PlanOptions):
+        return _plan_one_job(machine, job, request, seen)
+    return _search_layouts(job, request)
+
+
+T = TypeVar("T", bound=LayoutOptions)
+
+
+def _complete_job(request: T) -> T:
+    """The request with the job of its recipe or file; UsageError for one without a job."""
     request = _add_recipe_job(_add_own_job(_separate_hardware(request)))
     if not (request.model and request.method):
         raise UsageError(
@@ -251,21 +268,19 @@ def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | P
             _("-o {output}: only .svg and .png are supported", output=request.output),
             _("specify a file that ends in .svg or .png"),
         )
-    seen = _examine_machines(request)
+    return request
+
+
+def _lay_out_or_explain(seen: PlanningTarget, request: LayoutOptions) -> tuple[PlannedMachine, PlannedJob]:
+    """Devices and layout; if they are unknown, what was read of an own job is shown before the error."""
     try:
-        machine, job = _lay_out_job(seen, request)
+        return _lay_out_job(seen, request)
     except UndeterminedError as err:
         if lines := _render_own_job(request, seen):
             click.echo("\n".join(lines))
         if isinstance(request, PlanOptions):
             err.document = _build_unknown_document(err, seen)
         raise
-    if isinstance(request, PlanOptions):
-        return _plan_one_job(machine, job, request, seen)
-    return _search_layouts(job, request) if isinstance(request, SearchOptions) else _sweep_option(job, request)
-
-
-T = TypeVar("T", bound=LayoutOptions)
 
 
 def _separate_hardware(request: T) -> T:
@@ -289,9 +304,10 @@ def _add_own_job(request: T) -> T:
     """The request with the values of the user's own job; options of the command line win."""
     from dataclasses import replace
 
-    own = read_own_job(request.words, request.given)
+    own = read_own_job(request.words, request.given, fillable=FILLABLE)
     if own is None:
         return request
+    own = _fill_own_job(own, request)
     given = {"device": ("--device", request.device)} if "device" in request.given else {}
     if own.nodes == 1 and request.cards:
         given |= {"cards": ("--cards", str(request.cards))}
@@ -312,19 +328,40 @@ def _add_own_job(request: T) -> T:
     if request.is_described and not request.cards:
         values["cards"] = own.nodes * (own.cards or request.cards_per_node or 1)
     known = vars(request).keys()
-    read = {**(own.divided_plan if _sets_tensor_degree(request) else {}), **own.plan}
+    read = {**(own.divided_plan if "tp" in request.given else {}), **own.plan}
     values |= {name: value for name, value in read.items() if name in known and name not in request.given}
     if not request.is_described or own.nodes == 1:
         values.pop("nodes")
     return replace(request, own_job=own, **{name: value for name, value in values.items() if name not in request.given})
 
 
-def _sets_tensor_degree(request: LayoutOptions) -> bool:
-    """Whether the command line has a tensor degree, or several to compare."""
-    from launch.planner import sweep
+def _fill_own_job(own: OwnJob, request: LayoutOptions) -> OwnJob:
+    """The job with --model and --method where it states none; UsageError where it states another one."""
+    from dataclasses import replace
 
-    is_swept = isinstance(request, SweepOptions) and sweep.parse_axis(request.sweep)[0] == "tp"
-    return is_swept or "tp" in request.given
+    from launch.catalogue import models
+    from launch.planner.option_words import is_same_method
+
+    def is_same(name: str, value: str, stated: str) -> bool:
+        same_model = models.find_exact_name(value) == stated or value == stated
+        return same_model if name == "model" else is_same_method(value, stated)
+
+    filled = {name: str(request.option_values[name]) for name in FILLABLE if name in request.given}
+    if own.no_training:
+        return own
+    for name, value in filled.items():
+        stated, read = getattr(own, name), own.find_value(name)
+        is_read = read is not None and read.state is ValueState.READ
+        if stated and is_read and not is_same(name, value, stated):
+            raise UsageError(
+                _("--{name} {value}: the job sets {stated}", name=name, value=value, stated=stated),
+                _("change the value in the job, or remove --{name}", name=name),
+            )
+    changed: dict[str, Any] = filled
+    return replace(
+        own.settle_values({name: (f"--{name}", value) for name, value in filled.items()}),
+        **{name: getattr(own, name) or value for name, value in changed.items()},
+    )
 
 
 def _add_recipe_job(request: T) -> T:
@@ -344,9 +381,12 @@ def _explain_unplannable(request: LayoutOptions, own: OwnJob) -> UndeterminedErr
     """The error for a job whose model or method the planner does not know; shows what was read of it."""
     from launch.planner.own_fit import explain_unknown_job
 
+    lacking = [f"--{name} NAME" for name in FILLABLE if not getattr(own, name)]
+    is_fillable = lacking and not (own.no_training or own.unplanned_framework)
     known = _("compare it with a known job: envcheck plan --model NAME --method NAME")
+    fill = _("add {options}", options=" ".join(lacking))
     correct = _("correct these values in the job")
-    err = UndeterminedError(explain_unknown_job(own), correct if own.list_invalid() else known)
+    err = UndeterminedError(explain_unknown_job(own), correct if own.list_invalid() else fill if is_fillable else known)
     if request.as_json:
         err.document = _build_unknown_document(err, _examine_machines(request))
     else:
@@ -521,10 +561,7 @@ def _plan_one_job(machine: PlannedMachine, job: PlannedJob, request: PlanOptions
     from launch.planner import machines
 
     found = seen.spread
-    answer, advised = (
-        machines.answer_for_machine(machine, job, _("Set the memory size of the instance with --memory-gib.")),
-        job,
-    )
+    answer, advised = machines.answer_for_machine(machine, job, SIZE_HINT), job
     if request.calibrate:
         from launch.planner import calibration
 
@@ -663,11 +700,22 @@ def _search_layouts(job: PlannedJob, request: SearchOptions) -> int:
     return min((_get_exit_code(found.plan) for found in layouts), default=1)
 
 
-def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
-    from launch.planner import sweep
+def _sweep_option(request: SweepOptions) -> int:
+    """Plan the job for each value as the command with that value does."""
+    from launch.planner import machines, sweep
     from launch.planner.output import plan_values, plots, terminal_text
 
-    points = list(sweep.sweep_option(job, request.sweep))
+    axis, values = sweep.parse_axis(request.sweep)
+    name = axis.replace("-", "_")
+    if request.is_over_ssh and name in DESCRIBED:
+        raise UsageError(_("{name} cannot be combined with {other}", name=f"--sweep {axis}", other="--hosts"), EITHER)
+    seen = _examine_machines(_complete_job(_set_option(request, name, values[0])))
+
+    def plan_value(name: str, value: int) -> LaunchPlan:
+        machine, job = _lay_out_or_explain(seen, _complete_job(_set_option(request, name, value)))
+        return machines.answer_for_machine(machine, job, SIZE_HINT)
+
+    points = sweep.sweep_option(name, values, plan_value)
     if request.output:
         _save_picture(request.output, plots.draw_sweep_svg(request.sweep, points))
     if request.as_json:
@@ -679,6 +727,14 @@ def _sweep_option(job: PlannedJob, request: SweepOptions) -> int:
         click.echo("\n".join(terminal_text.format_sweep(points, _get_terminal_width())))
     codes = [_get_exit_code(p) for _unused, p in points if not isinstance(p, str)]
     return min(codes, default=2)
+
+
+def _set_option(request: SweepOptions, name: str, value: int) -> SweepOptions:
+    """The request with this value on its command line."""
+    from dataclasses import replace
+
+    changed: dict[str, Any] = {name: value}
+    return replace(request, given=request.given | {name}, **changed)
 
 
 def _save_picture(path: Path, svg: str) -> None:

@@ -150,6 +150,8 @@ class PointValues(Keys):
     value: float | str = key("Value of the option.")
     verdict: str = optional_key("fits, does-not-fit or unknown.")
     need_bytes: int = optional_key("Peak memory of one device, bytes.")
+    framework: str = optional_key("Framework, given or assumed.")
+    options: str = optional_key("The layout as options of `envcheck plan`.")
     error: str = optional_key("Why this value is invalid; only if it is.")
 
 

@@ -10,7 +10,7 @@ from launch.planner import LaunchPlan, card_verdicts, speed, verdict
 from launch.planner.advice import Headroom, LayoutChange
 from launch.planner.output.terminal_text import Point
 from launch.planner.reductions import format_options
-from launch.planner.search import LayoutResult, find_pareto_front
+from launch.planner.search import LayoutResult, find_pareto_front, format_layout_options
 
 
 def build_plan_document(plan: LaunchPlan, more: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -100,7 +100,13 @@ def build_points_document(swept_points: Iterable[Point]) -> dict[str, Any]:
         "points": [
             {"value": value, "error": plan}
             if isinstance(plan, str)
-            else {"value": value, "verdict": plan.verdict, "need_bytes": round(plan.deciding.total)}
+            else {
+                "value": value,
+                "verdict": plan.verdict,
+                "need_bytes": round(plan.deciding.total),
+                "framework": plan.job.framework.name,
+                "options": format_layout_options(plan.job),
+            }
             for value, plan in swept_points
         ],
     }

@@ -17,7 +17,7 @@ from launch.planner.advice import Headroom, LayoutChange
 from launch.planner.option_words import SHARDING_NAMES, format_offload
 from launch.planner.output.terms import TERMS
 from launch.planner.reductions import format_options
-from launch.planner.search import LayoutResult, find_pareto_front, peak_gib
+from launch.planner.search import LayoutResult, find_pareto_front, format_layout_options, peak_gib
 
 WIDTH = 60
 LABEL_WIDTH = 10  # columns, or more for a wider label
@@ -344,15 +344,13 @@ Point = tuple[int, LaunchPlan | str]
 
 
 def format_sweep(points: Iterable[Point], width: int = 0) -> list[str]:
-    """Return the sweep as a table with bars of the tensors' memory."""
+    """Return the sweep as a table with bars of the tensors' memory, and the framework and layout of each value."""
     points = list(points)
-    head = [language.translate(text) for text in (_("value"), _("tensors"), _("verdict"), _("deciding phase"))]
+    names = (_("value"), _("tensors"), _("verdict"), _("deciding phase"), _("framework"), _("options"))
+    head = [language.translate(text) for text in names]
     most = max((p.deciding.total for _unused, p in points if not isinstance(p, str)), default=1.0)
-    lines = (
-        [f"{_align_right(head[0], 10)} {_align_right(head[1], 11)}  {_pad_text(head[2], 12)} {head[3]}"]
-        if points
-        else []
-    )
+    columns = f"{_align_right(head[0], 10)} {_align_right(head[1], 11)}  {_pad_text(head[2], 12)}"
+    lines = [f"{columns} {head[3]}; {head[4]}, {head[5]}"] if points else []
     for value, plan in points:
         if isinstance(plan, str):
             lines.append(f"{value:>10}  {language.translate(_('rejected: {reason}', reason=plan))}")
@@ -360,5 +358,6 @@ def format_sweep(points: Iterable[Point], width: int = 0) -> list[str]:
         scale = max(most, plan.usable) / (min(40, max(5, width - 68)) if width else 40)
         bar = "#" * round(plan.deciding.total / scale)
         answer, where = _pad_text(MARKS[plan.verdict], 12), language.translate(plan.deciding_label)
-        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {answer} {bar}  {where}")
+        way = f"{plan.job.framework.name} {format_layout_options(plan.job)}"
+        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {answer} {bar}  {where}; {way}")
     return list(wrap_lines(lines, width))

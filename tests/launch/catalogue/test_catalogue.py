@@ -96,6 +96,7 @@ def test_every_shape_has_a_source(name: str) -> None:
         ("deepseek-ai/DeepSeek-V2", "deepseek-v2"),
         ("gpt2", "gpt2"),
         ("smollm3", "smollm3-3b"),
+        ("qwen2.5:7b", "qwen2.5-7b"),
     ],
 )
 def test_names(asked: str, found: str) -> None:
@@ -135,6 +136,40 @@ def test_a_moved_separator_is_another_name(name: str) -> None:
 def test_other_numbers_are_no_name(asked: str) -> None:
     """Digits of version and size are not joined."""
     assert models.find_exact_name(asked) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "other"),
+    [
+        ("7b", "qwen2.5-7b", "a47b"),
+        ("qwen", "qwen-7b", "ernie"),
+        ("llama3", "did you mean llama-3-8b, llama-3-70b?", "llama-3.1"),
+        ("llama-3", "did you mean llama-3-8b, llama-3-70b?", "llama-30b"),
+    ],
+)
+def test_suggestions_are_whole_words(asked: str, named: str, other: str) -> None:
+    """A model is suggested for its words and their beginnings, not for a part inside of them."""
+    with pytest.raises(UsageError) as caught:
+        models.find_model(asked)
+
+    assert named in caught.value.next_step
+    assert other not in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ("Qwen2.5-7B-Instruct-AWQ", "--model qwen2.5-7b --quant awq-int4"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "--model qwen2.5-7b --quant gptq-int4"),
+        ("unsloth/llama-3-8b-bnb-4bit", "--model llama-3-8b --quant nf4"),
+    ],
+)
+def test_a_quantised_checkpoint_leads_to_its_base(asked: str, options: str) -> None:
+    """The name of a quantised checkpoint is refused with the options that plan it."""
+    with pytest.raises(UsageError) as caught:
+        models.find_model(asked)
+
+    assert caught.value.next_step == f"use {options}"
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def write_config(folder: Path, text: str | bytes) -> Path:
         ({"final_logit_softcapping": "30"}, "final_logit_softcapping is '30'"),
         ({"attn_logit_softcapping": -1.0}, "attn_logit_softcapping is -1.0"),
         ({"hidden_size": -64}, "hidden_size is -64"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0"),
         ({"hidden_size": [64, "x"]}, "hidden_size is"),
         ({"hidden_size": 10**30}, "hidden_size is 1000"),
         ({"num_hidden_layers": 10**6}, "num_hidden_layers is 1000000"),
@@ -114,6 +115,15 @@ def test_invalid_sizes(change: dict[str, Any], message: str) -> None:
         model_config.parse_model({**SMALL, **change}, "m", "config.json")
 
     assert message in refused.value.message
+
+
+@pytest.mark.parametrize("value", [-64, 0, 10**7])
+def test_an_invalid_size_has_its_range(value: int) -> None:
+    with pytest.raises(UsageError) as refused:
+        model_config.parse_model({**SMALL, "hidden_size": value}, "m", "config.json")
+
+    assert refused.value.message == f"config.json: hidden_size is {value}"
+    assert refused.value.next_step == "hidden_size must be a positive integer below 10000000"
 
 
 @pytest.mark.parametrize(

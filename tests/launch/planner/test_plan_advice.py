@@ -20,6 +20,7 @@ from envcheck.core.toml_file import load_own_table
 from launch.catalogue import devices, framework_options, frameworks, models
 from launch.memory.planned_job import ParallelLayout, PlannedJob, Recompute
 from launch.planner import (
+    LaunchPlan,
     advice,
     calibration,
     default_layout,
@@ -275,13 +276,18 @@ def test_smallest_change_of_its_kind() -> None:
 
 
 def test_refusals_are_points_of_a_sweep() -> None:
-    """A value that the framework rejects is in the sweep with its reason."""
-    job = lay_out_job("qwen2.5-7b", ("nvidia", 8, 80), "sft", {"sweep": "tp=1..16"})
-    assert job
-    points = dict(sweep_option(job, "tp=1..16"))
+    """A value that the framework rejects is in the sweep with its reason; one that all values have is an error."""
+    machine = machines.build_described_machine("nvidia", 8, 80)
+
+    def plan_value(name: str, value: int) -> LaunchPlan:
+        return verdict.evaluate_job(resolve.build_planned_job(machine, "qwen2.5-7b", "sft", {name: value}))
+
+    points = dict(sweep_option("tp", [1, 2, 4, 8, 16], plan_value))
 
     assert "does not divide 28 heads" in str(points[8])
     assert not isinstance(points[4], str)
+    with pytest.raises(UsageError, match="does not divide 28 heads"):
+        sweep_option("tp", [8], plan_value)
 
 
 def test_three_cheap_changes() -> None:

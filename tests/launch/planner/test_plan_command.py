@@ -205,7 +205,36 @@ def test_sweep_shows_where_it_ends() -> None:
 
     assert done.returncode == 0
     assert "fits" in done.stdout.splitlines()[1]
-    assert "does not fit" in done.stdout.splitlines()[-1]
+    assert "does not fit" in done.stdout.rpartition(" 131072 ")[2]
+
+
+SWEPT = ("--model", "qwen2.5-7b", "--method", "sft", "--device", "a100", "--cards", "8")
+
+
+@pytest.mark.parametrize("more", [(), ("--sharding", "stage1")])
+def test_a_row_of_a_sweep_is_the_plan_of_its_value(more: tuple[str, ...]) -> None:
+    """A sweep has for each value what plan has for it, with the framework and the layout."""
+    points = json.loads(run_plan(*SWEPT, *more, "--sweep", "tp=1,2", "--json").stdout)["points"]
+    plans = [json.loads(run_plan(*SWEPT, *more, "--tp", tp, "--json").stdout) for tp in ("1", "2")]
+
+    assert [point["need_bytes"] for point in points] == [found["need_bytes"]["expected"] for found in plans]
+    assert [point["framework"] for point in points] == [found["framework"] for found in plans]
+    assert "--sharding stage1" in points[0]["options"] and "--tp 2" in points[1]["options"]
+
+
+def test_a_degree_of_1_leaves_the_rest_to_choose() -> None:
+    """--tp 1 where the chosen layout has no tensor parallelism plans the same job."""
+    plain, given = (json.loads(run_plan(*SWEPT, *more, "--json").stdout) for more in ((), ("--tp", "1")))
+
+    assert {**given, "assumed": []} == {**plain, "assumed": []}
+
+
+def test_a_degree_of_1_is_kept() -> None:
+    """A layout that is chosen keeps the degrees of 1 that are given."""
+    machine = machines.build_described_machine("npu", 128, None)
+    job = default_layout.choose_layout(machine, "300b", "sft", {"tp": 1})
+
+    assert (job.layout.tp, job.layout.ep > 1) == (1, True)
 
 
 def test_models_are_listed() -> None:
@@ -475,7 +504,7 @@ def test_tables_have_headers() -> None:
     )
 
     assert search[0].split() == ["step", "time", "tensors", "verdict", "options"]
-    assert sweep[0].split() == ["value", "tensors", "verdict", "deciding", "phase"]
+    assert sweep[0].split() == ["value", "tensors", "verdict", "deciding", "phase;", "framework,", "options"]
 
 
 def test_explain_gives_public_sources() -> None:

@@ -133,6 +133,39 @@ def test_an_own_job_without_cards_is_shown(run_on: Any, tmp_path: Path) -> None:
     assert result.stdout.startswith("job: ") and "Qwen/Qwen2.5-7B-Instruct" in result.stdout
 
 
+UNKNOWN_JOB = "#!/bin/bash\naccelerate launch --num_processes 8 train.py --max_length 1024\n"
+LORA_JOB = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nfinetuning_type: lora\ndataset: alpaca\n"
+
+
+def test_options_fill_what_an_own_job_does_not_state(run_on: Any, tmp_path: Path) -> None:
+    """The error of a job without a model and a method names the options that plan it."""
+    job = tmp_path / "acc.sh"
+    job.write_text(UNKNOWN_JOB)
+    words = ("plan", str(job), "--device", "a100", "--cards", "8", "--json")
+    refused = run_on("cpu", *words).exception
+    found = json.loads(run_on("cpu", *words, "--model", "qwen2.5-7b", "--method", "lora").stdout)
+
+    assert refused.next_step == "add --model NAME --method NAME"
+    assert (found["verdict"], found["model"]) == ("fits", "qwen2.5-7b")
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        (("--method", "sft-lora", "--model", "Qwen/Qwen2.5-7B"), ""),
+        (("--method", "dpo"), "--method dpo: the job sets lora"),
+        (("--model", "llama-3-8b"), "--model llama-3-8b: the job sets qwen2.5-7b"),
+    ],
+)
+def test_an_own_job_keeps_what_it_states(run_on: Any, tmp_path: Path, given: tuple[str, ...], refusal: str) -> None:
+    job = tmp_path / "my.yaml"
+    job.write_text(LORA_JOB)
+    result = run_on("cpu", "plan", str(job), "--device", "a100", "--cards", "8", *given)
+
+    assert (result.exception.message if refusal else "") == refusal
+    assert bool(refusal) or result.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("given", "same"),
     [

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck.cli.commands.plan import plan
+from envcheck.core.errors import UsageError
 from launch import planner
 from launch.catalogue import frameworks
-from launch.planner import job_table, row_words, table_rows
+from launch.planner import job_table, option_words, row_words, table_rows
 
 BASE = {
     "id": "1", "framework": "Megatron-LM", "model": "llama-2-7b", "method": "full", "cards": "8", "device": "A100-80G",
@@ -131,7 +132,7 @@ def test_empty_cells_are_named_in_the_note() -> None:
     given = {"framework": "paddle", "recompute": "full", "seq_parallel": "1", "fused_ce": "1", "lora_rank": "32"}
 
     assert (
-        "assumed for empty cells: framework megatron, recompute none, seq_parallel 0, fused_ce 0, lora_rank 8" in note
+        "assumed for empty cells: framework megatron, recompute none, seq_parallel 0, fused_ce 0, lora_rank 32" in note
     )
     assert "assumed" not in job_table.predict_row({**SHORT, **given})["note"]
 
@@ -206,6 +207,43 @@ def test_tensor_degrees_are_refused_as_by_plan() -> None:
     assert (answer["predicted_gib"], answer["predicted_verdict"]) == ("", planner.UNTOLD)
     assert "tp 3 does not divide 20 heads and 4 key/value heads" in answer["note"]
     assert job_table.predict_row({**BASE, "tp": "3", "cards": "6"})["predicted_gib"]
+
+
+LORA_ROW = {
+    "model": "qwen2.5-7b", "method": "lora", "device": "a100", "cards": "4", "tp": "2", "pp": "1", "sharding": "none",
+    "seq_len": "2048", "micro_batch": "1",
+}  # fmt: skip
+
+
+def test_cards_are_refused_as_by_plan() -> None:
+    """Cards that the degrees do not divide have no prediction, as they have no plan."""
+    refused = job_table.predict_row({**LORA_ROW, "cards": "3"})
+
+    assert "cards 3 is not a multiple of tp x pp x cp = 2" in refused["note"]
+    assert not refused["predicted_gib"] and job_table.predict_row(LORA_ROW)["predicted_gib"]
+
+
+def test_the_rank_of_adapters_is_that_of_plan() -> None:
+    assert table_rows.build_row_job(LORA_ROW).adapter.rank == option_words.ADAPTER_RANK
+
+
+def test_columns_are_named_as_the_options(tmp_path: Path) -> None:
+    """A hyphen in the name of a column is read as in the name of an option; an unknown column keeps its name."""
+    table = tmp_path / "rows.csv"
+    table.write_text("model,method,cards,tp,pp,sharding,seq-len,micro-batch,my-note\nqwen-7b,lora,1,1,1,none,512,1,x\n")
+    (row,) = job_table.read_rows(table)
+
+    assert (row["seq_len"], row["micro_batch"], row["my-note"]) == ("512", "1", "x")
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_another_separator_is_named(separator: str, tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text(separator.join(job_table.NEEDED) + "\n")
+    with pytest.raises(UsageError) as refused:
+        job_table.read_rows(table)
+
+    assert refused.value.message.endswith(f"columns are separated by {separator!r}")
 
 
 def test_rows_without_a_prediction_are_listed(tmp_path: Path) -> None:
