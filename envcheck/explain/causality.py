@@ -78,7 +78,7 @@ def make_diagnosis(
     named = dict(groups)
     if "number" in named and (name := codes.name_result(entry.area, named["number"])):
         named["code"] = name
-    if code := codes.explain_code(_label_code(entry, named["code"]), entry.area) if "code" in named else None:
+    if code := codes.explain_code(codes.label_code(entry.name, named["code"]), entry.area) if "code" in named else None:
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare, "advice": code.advice}
 
@@ -111,13 +111,6 @@ def make_diagnosis(
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
     return "{requirement}" not in command or "requirement" in named
-
-
-def _label_code(entry: CatalogueEntry, code: str) -> str:
-    """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    mine = (family for family in codes.load_families() if entry.name == family.entry)
-    label = next((family.label for family in mine if family.label), "")
-    return f"{label} {code}" if label and code.isdecimal() else code
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:

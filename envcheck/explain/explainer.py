@@ -57,7 +57,7 @@ def _link_to_cause(one: Diagnosis, told: Sequence[Diagnosis]) -> Diagnosis:
 
 def explain_codes(words: Iterable[str]) -> tuple[Diagnosis, ...]:
     """Return the explanations of bare codes; unknown codes are left out."""
-    claimed = catalogue.index_by_code(load_index().entries.values())
+    claimed = load_index().owners
     told = []
     for word in words:
         code = codes.explain_code(word)

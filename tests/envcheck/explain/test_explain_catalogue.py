@@ -144,8 +144,6 @@ def test_words_without_what_the_line_names(name: str) -> None:
 OVERLAPS = {
     ("acl.expandable_segments", "acl.call"),
     ("cann.python_module", "python.cann_modules"),
-    ("cuda.xid", "cuda.off_the_bus"),
-    ("hccl.nic_down", "cann.code"),
     ("kunlunxin.library", "python.library"),
     ("kunlunxin.not_compiled", "paddle.device_type"),
     ("kunlunxin.operator_package", "python.import_name"),
@@ -321,6 +319,44 @@ def test_every_known_code_is_explained(family: str) -> None:
 def test_codes(word: str, name: str) -> None:
     """A bare code is explained by the entry that is about it."""
     assert [diagnosis.name for diagnosis in explainer.explain_codes([word])] == [name]
+
+
+# How a log line has the codes of a label; codes without one as CANN's log and as an exception have them.
+LABELLED = {
+    "CUDA": "OSError: CUDA error({number})",
+    "Xid": "NVRM: Xid (PCI:0000:41:00): {number}, pid=4242",
+    "XPU": "XPU Error <-{number}>",
+}
+PLAIN = (
+    "[ERROR] {number}: [PID: 2345] 2026-11-21 Failed to start",
+    "RuntimeError: call failed, error code is {number}:",
+)
+NAMES = {"SIGTERM", "SIGINT", "OOM"}  # a log has their numbers or a sentence, and the bare word is no failure
+
+
+@pytest.mark.parametrize("code", [code for entry in ENTRIES.values() for code in entry.codes if code not in NAMES])
+def test_a_code_in_a_log_leads_to_the_entry_of_the_bare_code(code: str) -> None:
+    """A code has one owner: the entry that explains it alone also explains a line with it, and no other entry does."""
+    label, _, number = code.rpartition(" ")
+    lines = [form.format(number=number) for form in ([LABELLED[label]] if label else PLAIN)]
+    found = [match_names(line) for line in lines]
+    alone = [diagnosis.name for diagnosis in explainer.explain_codes([code])]
+
+    assert alone in found
+    assert all(names in ([], ["exceptions.unknown"], alone) for names in found), found
+
+
+def test_an_owner_that_excludes_the_line_does_not_take_it() -> None:
+    """The entry that lists a code does not take a line that it excludes."""
+    line = "aclrtMallocPhysical failed, error code is 507010"
+
+    assert "acl.device_lost" not in match_names(line)
+
+
+@pytest.mark.parametrize("line", ["exitcode  : -15 (pid: 4242)", "failed (exitcode: -9) local_rank: 3 (pid: 7)"])
+def test_a_status_in_a_launchers_line_stays_the_launchers(line: str) -> None:
+    """An exit status is no code of an entry: the launcher's line is of the launcher."""
+    assert any(name.startswith("launcher.") for name in match_names(line))
 
 
 def test_code_of_a_row_for_the_rest() -> None:
