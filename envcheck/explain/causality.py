@@ -34,7 +34,7 @@ def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, Catalogu
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
     timed = timestamps.are_comparable(firsts)
     found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
-    return _link_consequences(_sort_causes_first(_restore_warned_causes(found)))
+    return _leave_out_repeated(_link_consequences(_sort_causes_first(_restore_warned_causes(found))))
 
 
 def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
@@ -251,3 +251,10 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
             cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")
         told.append(replace(one.diagnosis, caused_by=cause))
     return tuple(told)
+
+
+def _leave_out_repeated(told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """Leave out a consequence that has no line of its own: its cause explains the same lines."""
+    lines = {one.name: (one.count, {(line.file, line.line) for line in one.evidence}) for one in told}
+    repeated = {one.name for one in told if one.caused_by and lines[one.name] == lines[one.caused_by]}
+    return tuple(one for one in told if one.name not in repeated)

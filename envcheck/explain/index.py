@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envcheck.explain import catalogue, codes
 from envcheck.explain.diagnosis import CatalogueEntry
@@ -115,17 +115,20 @@ class EntryIndex:
         """Replace an entry by the one that lists the code of the line, unless that one excludes the line."""
         found: dict[str, tuple[CatalogueEntry, dict[str, str]]] = {}
         for entry, groups in matched:
-            owner = self._find_owner(entry, groups.get("code", ""))
-            if owner is None or _is_excepted(owner, text, low):
-                owner = entry
-            known = found[owner.name][1] if owner.name in found else {}
-            found[owner.name] = (owner, groups | known if owner is not entry else known | groups)
+            code = self._read_code(entry, groups)
+            owner = self.owners.get(code.upper(), entry)
+            if owner is entry or _is_excepted(owner, text, low):
+                found[entry.name] = (entry, found.get(entry.name, (entry, {}))[1] | groups)
+            else:
+                known = found[owner.name][1] if owner.name in found else {}
+                found[owner.name] = (owner, {**groups, "code": code} | known)
         return found.values()
 
-    def _find_owner(self, entry: CatalogueEntry, code: str) -> CatalogueEntry | None:
-        """Return the entry that lists a code which another entry read in a line."""
+    def _read_code(self, entry: CatalogueEntry, groups: Mapping[str, str]) -> str:
+        """Return the code that an entry read in a line, as the tables of codes write it; "" without one."""
+        code = groups.get("code", "")
         explained = codes.explain_code(codes.label_code(entry.name, code), entry.area) if code else None
-        return self.owners.get((explained.code if explained else code).upper())
+        return explained.code if explained else code
 
     def compute_traits(self, line: bytes) -> tuple[object, ...]:
         """For an ASCII line without figures: which words of `near` it contains, and whose `unless` matches."""

@@ -461,8 +461,8 @@ def test_fault_of_the_card_comes_before_failed_programs() -> None:
     ]
     told = explainer.build_report([explainer._scan_lines("kern.log", lines)]).diagnoses
 
-    assert [one.name for one in told] == ["cuda.xid", "cuda.xid_program"]
-    assert "Xid 95" in told[0].description
+    assert [one.name for one in told] == ["cuda.ecc", "cuda.xid_program"]
+    assert ": 95," in told[0].evidence[0].text
     assert "(0000:00:07): Xid 31" in told[1].description
 
 
