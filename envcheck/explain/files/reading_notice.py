@@ -29,11 +29,24 @@ def announce_search(name: Path, folders: Iterable[Sequence[Path]]) -> Iterator[S
 
 def announce_logs(paths: Sequence[Path]) -> Iterator[Path]:
     """Pass the logs on; tell now and then how many were read."""
+    ended = count_parts(len(paths))
+    for path in paths:
+        yield path
+        ended()
+
+
+def count_parts(total: int) -> Callable[[], None]:
+    """Return what to call after each part; it tells now and then how many were read."""
     parts = _announce(
-        ([path] for path in paths),
-        lambda count: _("read {count} of {total} logs", count=count, total=len(paths)),
+        ([at] for at in range(total - 1)),  # after the last one, nothing is to be expected
+        lambda count: _("read {count} of {total} parts of the logs", count=count, total=total),
     )
-    return (path for part in parts for path in part)
+
+    def end_part() -> None:
+        next(parts, None)
+
+    end_part()  # up to the first part
+    return end_part
 
 
 def tell(message: Message) -> None:

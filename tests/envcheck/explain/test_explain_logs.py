@@ -456,6 +456,20 @@ def test_long_search_tells_how_far_it_is(
     assert capsys.readouterr().err == f"envcheck: searching {tmp_path}: 1 logs so far\n"
 
 
+def test_long_reading_tells_how_many_parts_were_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After some seconds, the parts that were read are counted; a quick reading prints nothing."""
+    end_part = reading_notice.count_parts(3)
+    end_part()
+    assert not capsys.readouterr().err
+
+    monkeypatch.setattr(reading_notice, "FIRST_S", -1.0)
+    end_part = reading_notice.count_parts(3)
+    end_part()
+    assert capsys.readouterr().err == "envcheck: read 1 of 3 parts of the logs\n"
+
+
 def test_folder_without_logs(tmp_path: Path) -> None:
     """A folder without logs is reported as such."""
     with pytest.raises(UsageError, match="no log in this directory"):
