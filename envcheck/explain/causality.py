@@ -34,7 +34,7 @@ def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, Catalogu
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
     timed = timestamps.are_comparable(firsts)
     found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
-    return _link_consequences(_sort_causes_first(_restore_warned_causes(found)))
+    return _leave_out_repeated(_link_consequences(_sort_causes_first(_restore_warned_causes(found))))
 
 
 def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
@@ -78,7 +78,7 @@ def make_diagnosis(
     named = dict(groups)
     if "number" in named and (name := codes.name_result(entry.area, named["number"])):
         named["code"] = name
-    if code := codes.explain_code(_label_code(entry, named["code"]), entry.area) if "code" in named else None:
+    if code := codes.explain_code(codes.label_code(entry.name, named["code"]), entry.area) if "code" in named else None:
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare, "advice": code.advice}
 
@@ -111,13 +111,6 @@ def make_diagnosis(
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
     return "{requirement}" not in command or "requirement" in named
-
-
-def _label_code(entry: CatalogueEntry, code: str) -> str:
-    """The code with the label of its family if the entry is that of a family: a bare number may be of others."""
-    mine = (family for family in codes.load_families() if entry.name == family.entry)
-    label = next((family.label for family in mine if family.label), "")
-    return f"{label} {code}" if label and code.isdecimal() else code
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
@@ -282,3 +275,10 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
             cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")
         told.append(replace(one.diagnosis, caused_by=cause))
     return tuple(told)
+
+
+def _leave_out_repeated(told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """Leave out a consequence that has no line of its own: its cause explains the same lines."""
+    lines = {one.name: (one.count, {(line.file, line.line) for line in one.evidence}) for one in told}
+    repeated = {one.name for one in told if one.caused_by and lines[one.name] == lines[one.caused_by]}
+    return tuple(one for one in told if one.name not in repeated)

@@ -96,6 +96,12 @@ def list_key_patterns(family: str) -> list[str]:
     return [re.escape(key).replace(re.escape(_REST), r"\w{0,40}") for key in keys]
 
 
+def label_code(entry: str, code: str) -> str:
+    """Return the code with the label of its family if the entry is that of one: a bare number may be of others."""
+    label = next((family.label for family in load_families() if family.entry == entry and family.label), "")
+    return f"{label} {code}" if label and code.isdecimal() else code
+
+
 def _find_key(family: str, word: str) -> str | None:
     """Return the table's key that is the word in any case, otherwise the longest key with a star that fits."""
     table = load_code_tables()[family]

@@ -27,6 +27,7 @@ EVENTS = ("components.kubernetes_event",)  # their level says that something is 
 LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
 WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits"}
+DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -57,7 +58,7 @@ def _link_to_cause(one: Diagnosis, told: Sequence[Diagnosis]) -> Diagnosis:
 
 def explain_codes(words: Iterable[str]) -> tuple[Diagnosis, ...]:
     """Return the explanations of bare codes; unknown codes are left out."""
-    claimed = catalogue.index_by_code(load_index().entries.values())
+    claimed = load_index().owners
     told = []
     for word in words:
         code = codes.explain_code(word)
@@ -111,7 +112,7 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
 def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Verdict | None = None) -> ExplainReport:
     """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
     ends = _find_ends(scans)
-    told = _diagnose_scans(scans, ends)
+    told = _promote_divergence(scans, _diagnose_scans(scans, ends))
     judged = settled or _judge_verdict(scans, ends)
     if judged not in ("finished", "running"):
         told = _add_last_resort(scans, told)
@@ -140,6 +141,8 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
     hows = {end.how for end in ends}
     if hows.intersection(BROKEN):
         return "failed"
+    if any(scan.diverged for scan in scans):
+        return "failed"
     if not ends or any(has_alarm(scan) for scan in scans):
         return "unknown"
     if _have_finished(ends):
@@ -164,6 +167,14 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
         return _put_first(_explain_text(raised) or explain_exception(raised), told)
     return _move_to_front(told, end)
+
+
+def _promote_divergence(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses, with a loss that is no number to the end as the cause if no other one is known."""
+    found = next((one for one in told if one.name == DIVERGED and any(scan.diverged for scan in scans)), None)
+    if found is None or any(one.kind == "cause" for one in told):
+        return told
+    return _put_first(replace(found, kind="cause"), [one for one in told if one is not found])
 
 
 def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:

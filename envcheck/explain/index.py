@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from envcheck.explain import catalogue, codes
 from envcheck.explain.diagnosis import CatalogueEntry
 from envcheck.explain.log_text import PRINTABLE
 from envcheck.explain.prefilter import find_needles, mask_digits, may_match, rate_rarity
@@ -51,13 +52,14 @@ class EntryIndex:
 
     def __init__(self, entries: Iterable[CatalogueEntry]) -> None:
         self.entries = {entry.name: entry for entry in entries}
+        self.owners = catalogue.index_by_code(self.entries.values())
         near: dict[str, list[CatalogueEntry]] = {}
         for entry in self.entries.values():
             for word in entry.near:
                 near.setdefault(word, []).append(entry)
         self._near = tuple(near.values())
         self._words = WordSearch([word.encode() for word in near])
-        said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
+        said = " ".join(p for e in self.entries.values() for p in (*e.near, *e.codes, *(m.pattern for m in e.match)))
         self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
     @functools.cached_property
@@ -103,11 +105,33 @@ class EntryIndex:
         found = [(entry, _match_entry(entry, text, low, around)) for entry in near.values()]
         if any(groups is not None for _, groups in found):
             is_none = may_match(_NONE, low) and _NONE.search(text)
-            yield from (
+            matched = [
                 (entry, groups)
                 for entry, groups in found
                 if groups is not None and not (is_none and entry.name not in MATCHED_IN_INFO_LINES)
-            )
+            ]
+            yield from self._assign_to_owners(matched, text, low)
+
+    def _assign_to_owners(
+        self, matched: Iterable[tuple[CatalogueEntry, dict[str, str]]], text: str, low: str
+    ) -> Iterable[tuple[CatalogueEntry, dict[str, str]]]:
+        """Replace an entry by the one that lists the code of the line, unless that one excludes the line."""
+        found: dict[str, tuple[CatalogueEntry, dict[str, str]]] = {}
+        for entry, groups in matched:
+            code = self._read_code(entry, groups)
+            owner = self.owners.get(code.upper(), entry)
+            if owner is entry or _is_excepted(owner, text, low):
+                found[entry.name] = (entry, found.get(entry.name, (entry, {}))[1] | groups)
+            else:
+                known = found[owner.name][1] if owner.name in found else {}
+                found[owner.name] = (owner, {**groups, "code": code} | known)
+        return found.values()
+
+    def _read_code(self, entry: CatalogueEntry, groups: Mapping[str, str]) -> str:
+        """Return the code that an entry read in a line, as the tables of codes write it; "" without one."""
+        code = groups.get("code", "")
+        explained = codes.explain_code(codes.label_code(entry.name, code), entry.area) if code else None
+        return explained.code if explained else code
 
     def compute_traits(self, line: bytes) -> tuple[object, ...]:
         """For an ASCII line without figures: which words of `near` it contains, and whose `unless` matches."""

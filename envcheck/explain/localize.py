@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core import language
+from envcheck.core.language import width
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import Diagnosis
 
@@ -26,9 +27,7 @@ def translate_diagnosis(one: Diagnosis) -> Diagnosis:
             do=language.translate(one.do),
         )
     named = {name: language.translate(said) if name in OUR_VALUES else said for name, said in one.named}
-    says, why, do = (
-        causality.fill_placeholders(language.translate(text), named) for text in (entry.says, entry.why, entry.do)
-    )
+    says, why, do = (_fill_translation(language.translate(text), named) for text in (entry.says, entry.why, entry.do))
     return replace(one, description=says, why=why, do=do)
 
 
@@ -42,7 +41,14 @@ def translate_recorded_headline(recorded: Mapping[str, Any]) -> str:
     if entry is None or language.current_language() == "en":
         return language.translate(says)
     values = {name: language.translate(text) if name in OUR_VALUES else text for name, text in pairs}
-    return causality.fill_placeholders(language.translate(entry.says), values)
+    return _fill_translation(language.translate(entry.says), values)
+
+
+def _fill_translation(text: str, named: Mapping[str, str]) -> str:
+    """Return the text with its values; Chinese has blanks around a name of the log, not around words of ours."""
+    filled = causality.fill_placeholders(text, named)
+    are_kept = any(width.remove_extra_blanks(value) != value for value in named.values())
+    return filled if are_kept else width.remove_extra_blanks(filled)
 
 
 def _is_pair(pair: Any) -> bool:

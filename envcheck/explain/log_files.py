@@ -20,12 +20,14 @@ from envcheck.core.inputs.live_stream import LiveStream, open_file
 from envcheck.core.language import translate
 from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
+from envcheck.explain.files.reading_notice import announce_search, tell
 from probes.encoding import LOOKED_AT, describe_binary, detect_wide
 
 Stream = IO[bytes] | LiveStream
 CHUNK = 1 << 17  # bytes read at a time: the results stay in the processor's cache
 LINE = 1 << 16  # bytes after which a line without an end is cut
 FILES = 4096  # logs of one folder; the largest published job has 160 ranks
+FOLDERS = 20_000  # searched for them
 DEPTH = 8  # torchrun: folder of the job, its run, attempt_0, the rank; a folder for each node above
 OURS = "envcheck.log"  # envcheck's own output of a detached run: it repeats the others
 _GZ, _WIDE = b"\x1f\x8b", {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -40,7 +42,7 @@ def list_log_files(path: Path) -> tuple[Path, ...]:
         return (path,)
     if not os.access(path, os.R_OK | os.X_OK):
         raise _refuse_unreadable(path, _("permission denied"))
-    found = sorted(_walk_folder(path, DEPTH), key=lambda p: _make_sort_key(str(p.relative_to(path))))[:FILES]
+    found = sorted(_search_folder(path), key=lambda p: _make_sort_key(str(p.relative_to(path))))
     found = [file for file in found if file.name != OURS] or found
     if not found:
         raise UsageError(
@@ -86,20 +88,35 @@ def _refuse_binary(first: bytes, name: str) -> UsageError | None:
     )
 
 
-def _walk_folder(folder: Path, depth: int) -> Iterator[Path]:
+def _search_folder(path: Path) -> list[Path]:
+    """Return the logs below a folder, up to FILES of them in up to FOLDERS folders, with a notice if there are more."""
+    found: list[Path] = []
+    for number, logs in enumerate(announce_search(path, _walk_folder(path, DEPTH))):
+        found += logs
+        if len(found) > FILES or number == FOLDERS:
+            found = found[:FILES]
+            tell(_("{path}: too many files; only the first {count} logs are read", path=path, count=len(found)))
+            break
+    return found
+
+
+def _walk_folder(folder: Path, depth: int) -> Iterator[list[Path]]:
+    """Yield the logs of the folder and of those below it, one folder at a time, in the order of their ranks."""
     if not os.access(folder, os.X_OK):
         return
     try:
-        inside = sorted(folder.iterdir())
+        inside = sorted(folder.iterdir(), key=lambda path: _make_sort_key(path.name))
     except OSError:
         return
-    for path in inside:
-        if path.is_symlink():
-            continue
-        if path.is_dir() and depth > 1:
+    inside = [path for path in inside if not path.is_symlink()]
+    yield [path for path in inside if _is_log_name(path.name) and path.is_file()]
+    for path in inside if depth > 1 else ():
+        if path.is_dir():
             yield from _walk_folder(path, depth - 1)
-        elif path.is_file() and _NAMES.search(path.name) and not _OTHERS.search(path.name):
-            yield path
+
+
+def _is_log_name(name: str) -> bool:
+    return bool(_NAMES.search(name)) and not _OTHERS.search(name)
 
 
 def _make_sort_key(text: str) -> list[tuple[int, str]]:

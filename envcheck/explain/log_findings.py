@@ -24,6 +24,7 @@ from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes import pods
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
+from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.progress import ProgressMarks
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -77,7 +78,7 @@ class EntryHits:
 class LogFindings:
     """Findings of a log; `time` is that of the last traceback's head, `end` the last TAIL bytes.
 
-    `finish_log` fills `odd`, `tail`, `reported` and `trains` from them.
+    `finish_log` fills `odd`, `tail`, `reported`, `trains` and `diverged` from them.
     """
 
     name: str
@@ -97,6 +98,7 @@ class LogFindings:
     end: bytes = b""
     read: int = 0  # lines, including a last one without a line end
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
+    diverged: bool = False  # the loss of the last steps is NaN or infinite
 
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""
@@ -120,6 +122,7 @@ class LogFindings:
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
         self.reported = read_launcher_report(self.end)
+        self.diverged = ends_without_loss(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
         self._drop_handled()

@@ -14,7 +14,7 @@ from envcheck.core import workers
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _
 from envcheck.explain import log_files, prefilter
-from envcheck.explain.files.reading_notice import announce_reading
+from envcheck.explain.files.reading_notice import announce_logs, announce_reading, count_parts
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings, join_pieces
 from envcheck.explain.scan import LogScanner
@@ -49,7 +49,7 @@ def scan_logs(paths: Sequence[Path], index: EntryIndex) -> list[LogFindings]:
     total = sum(map(log_files.measure_size, paths))
     processes = min(MOST, workers.count_usable_cores()) if total > WORTH else 1
     if processes == 1:
-        return [scan_piece(LogPiece(path), index, announce_reading) for path in paths]
+        return [scan_piece(LogPiece(path), index, announce_reading) for path in announce_logs(paths)]
     logs = [tuple(cut_into_pieces(path, max(PIECE, total // processes // EACH))) for path in paths]
     answers = _scan_pieces(
         [piece for log in logs for piece in log if log_files.measure_size(piece.path)], index, processes
@@ -79,7 +79,8 @@ def _scan_pieces(some: Sequence[LogPiece], index: EntryIndex, processes: int) ->
     list(index.find_possible_lines([b"error"]))  # build lazy tables once, before the fork
     prefilter.select_lines([b"error"])
     with screen.show_progress(_("reading"), len(some), ticking=False) as ended:
-        found = workers.run_in_workers(lambda at: _scan_quietly(some[at], index), len(some), processes, ended)
+        told = ended if sys.stderr.isatty() else count_parts(len(some))
+        found = workers.run_in_workers(lambda at: _scan_quietly(some[at], index), len(some), processes, told)
     return {some[at]: answer for at, answer in found.items()}
 
 

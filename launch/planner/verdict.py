@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from envcheck.core.messages import NOTHING, Message, _, fill
+from envcheck.core.messages import NOTHING, Message, _, fill, join
 from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
@@ -319,7 +319,7 @@ def describe_doubt(plan: LaunchPlan) -> Message:
             usable_gib=plan.usable / GIB,
             high_gib=spread.high / GIB,
             what=spread.what,
-            settings=spread.settings,
+            settings=join(", ", spread.settings.split(", ")),
         )
     open_term = (
         _("{foreign} layers", foreign=job.model.foreign)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.explain.processes.process_end import EndKind, FirstFailedProcess, ProcessEnd, join_ranks, list_followers
 
+REASON, BRACKET = 120, 24  # characters of a log's text, and how many more if a bracket ends there
+_CLOSED = re.compile(r"[)\]}>]")
 VERDICTS: dict[str, Message] = {
     "finished": _("finished: the log has the trainer's mark of a regular end"),
     "failed": _("failed"),
@@ -81,9 +84,9 @@ def _name_processes(ends: Sequence[ProcessEnd]) -> Message:
 def _detail_end(end: ProcessEnd) -> Message:
     parts: list[Message] = [verbatim(part) for part in (end.clock,) if part]
     if end.reason and end.place:
-        parts.append(_("{reason} at {place}", reason=end.reason[:120], place=end.place))
+        parts.append(_("{reason} at {place}", reason=shorten_reason(end.reason), place=end.place))
     elif end.reason:
-        parts.append(verbatim(end.reason[:120]))
+        parts.append(verbatim(shorten_reason(end.reason)))
     else:
         parts.append(_HOW[end.how])
     if end.waits:
@@ -91,6 +94,18 @@ def _detail_end(end: ProcessEnd) -> Message:
     if end.step is not None:
         parts.append(_("last step {step}", step=end.step))
     return join(", ", parts)
+
+
+def shorten_reason(text: str) -> str:
+    """Return a log's text cut at a blank, with an ellipsis; a bracket near the end is kept or left out whole."""
+    if len(text) <= REASON:
+        return text
+    cut = text[: REASON + 1].rpartition(" ")[0] or text[:REASON]
+    opened = max(map(cut.rfind, "([{<"))
+    if opened > REASON // 2 and not _CLOSED.search(cut, opened):
+        closed = _CLOSED.search(text, opened, REASON + BRACKET)
+        cut = text[: closed.end()] if closed else cut[:opened]
+    return cut.rstrip(" ,;:.") + ("" if cut == text else " ...")
 
 
 def list_end_rows(ends: Sequence[ProcessEnd]) -> list[tuple[Message, Message]]:
@@ -109,7 +124,7 @@ def _describe_row(some: Sequence[ProcessEnd]) -> Message:
     end = some[0]
     parts: list[Message] = [_HOW[end.how]]
     if end.reason:
-        parts.append(verbatim(end.reason[:100]))
+        parts.append(verbatim(shorten_reason(end.reason)))
     if end.waits:
         parts.append(_("in {operation}", operation=end.waits))
     if end.named:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from envcheck.core import language
-from envcheck.core.language.width import display_width, wrap_text
+from envcheck.core.language.width import display_width, remove_extra_blanks, wrap_text
 from envcheck.core.messages import Message, _, fill, join, ngettext
 from launch.catalogue.framework_options import find_framework_title
 from launch.memory import GIB, intervals, meter
@@ -115,7 +115,7 @@ def describe_open_inputs(plan: LaunchPlan) -> Iterator[Message]:
             what=one.what,
             low=one.low / GIB,
             high=one.high / GIB,
-            settings=one.settings,
+            settings=join(", ", one.settings.split(", ")),
         )
 
 
@@ -334,7 +334,9 @@ def render_plan(
         yield from ("", *wrap_lines([language.translate(some if advice else none)], width))
         yield from format_changes(advice, width)
     notes = (*plan.job.assumed, *describe_open_inputs(plan))
-    assumed = [f"  {language.translate(_('assumed'))} {language.translate(text)}" for text in notes]
+    assumed = [
+        f"  {language.translate(_('assumed'))} {remove_extra_blanks(language.translate(text))}" for text in notes
+    ]
     if layout:
         assumed.append(f"  {language.translate(_('full options'))} {format_options(layout)}")
     yield from ("", *wrap_lines(assumed, width)) if assumed else ()

@@ -144,8 +144,6 @@ def test_words_without_what_the_line_names(name: str) -> None:
 OVERLAPS = {
     ("acl.expandable_segments", "acl.call"),
     ("cann.python_module", "python.cann_modules"),
-    ("cuda.xid", "cuda.off_the_bus"),
-    ("hccl.nic_down", "cann.code"),
     ("kunlunxin.library", "python.library"),
     ("kunlunxin.not_compiled", "paddle.device_type"),
     ("kunlunxin.operator_package", "python.import_name"),
@@ -323,6 +321,44 @@ def test_codes(word: str, name: str) -> None:
     assert [diagnosis.name for diagnosis in explainer.explain_codes([word])] == [name]
 
 
+# How a log line has the codes of a label; codes without one as CANN's log and as an exception have them.
+LABELLED = {
+    "CUDA": "OSError: CUDA error({number})",
+    "Xid": "NVRM: Xid (PCI:0000:41:00): {number}, pid=4242",
+    "XPU": "XPU Error <-{number}>",
+}
+PLAIN = (
+    "[ERROR] {number}: [PID: 2345] 2026-11-21 Failed to start",
+    "RuntimeError: call failed, error code is {number}:",
+)
+NAMES = {"SIGTERM", "SIGINT", "OOM"}  # a log has their numbers or a sentence, and the bare word is no failure
+
+
+@pytest.mark.parametrize("code", [code for entry in ENTRIES.values() for code in entry.codes if code not in NAMES])
+def test_a_code_in_a_log_leads_to_the_entry_of_the_bare_code(code: str) -> None:
+    """A code has one owner: the entry that explains it alone also explains a line with it, and no other entry does."""
+    label, _, number = code.rpartition(" ")
+    lines = [form.format(number=number) for form in ([LABELLED[label]] if label else PLAIN)]
+    found = [match_names(line) for line in lines]
+    alone = [diagnosis.name for diagnosis in explainer.explain_codes([code])]
+
+    assert alone in found
+    assert all(names in ([], ["exceptions.unknown"], alone) for names in found), found
+
+
+def test_an_owner_that_excludes_the_line_does_not_take_it() -> None:
+    """The entry that lists a code does not take a line that it excludes."""
+    line = "aclrtMallocPhysical failed, error code is 507010"
+
+    assert "acl.device_lost" not in match_names(line)
+
+
+@pytest.mark.parametrize("line", ["exitcode  : 35 (pid: 4242)", "failed (exitcode: 35) local_rank: 3 (pid: 7)"])
+def test_a_status_in_a_launchers_line_stays_the_launchers(line: str) -> None:
+    """An exit status is no code of an entry: the launcher's line is of the launcher."""
+    assert any(name.startswith("launcher.") for name in match_names(line))
+
+
 def test_code_of_a_row_for_the_rest() -> None:
     """A reason without a row has the meaning of its kind, and a row with the whole name comes first."""
     rest = codes.explain_code("QOSMaxFrobPerNode")
@@ -431,3 +467,64 @@ def test_nouveau_before_the_driver() -> None:
         ("cuda.other_driver", ""),
         ("cuda.not_probed", "cuda.other_driver"),
     ]
+
+
+HCCL_ERROR = "RuntimeError: [ERROR] HCCL error in: csrc/distributed/ProcessGroupHCCL.cpp:64"
+TORCH_NPU = "[ERROR] 2026-11-21-10:00:00 (PID:1, Device:0, RankID:0) ERR02200 DIST call hccl api failed."
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("EI0006: [PID: 7] Getting socket times out. Reason: no answer", "hccl.connect_timeout"),
+        ("EI0002: [PID: 7] The wait execution of the Notify register times out.", "hccl.notify_timeout"),
+    ],
+)
+def test_code_of_the_library_comes_before_the_general_error(code: str, name: str) -> None:
+    """The general error of a collective operation is a consequence of what the library's code says."""
+    found = explainer.build_report([explainer._scan_lines("log", [HCCL_ERROR, TORCH_NPU, code])]).diagnoses
+
+    assert (found[0].name, found[0].caused_by) == (name, "")
+    assert {one.name: one.caused_by for one in found}["network.collective_failed"] == name
+
+
+def test_general_error_alone_is_what_is_known() -> None:
+    """Without an error of the library, the general error is the first diagnosis."""
+    found = explainer.build_report([explainer._scan_lines("log", [HCCL_ERROR])]).diagnoses
+
+    assert found[0].name == "network.collective_failed"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("slurmstepd: error: *** JOB 42 ON node1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***", "job_limit"),
+        ("[123.4] NVRM: Xid (PCI:0000:41:00): 79, pid=4242, GPU has fallen off the bus.", "off_the_bus"),
+        ('Failed to pull image "reg.example/a/b:1": not found', "pull_name"),
+        ('Failed to pull image "reg.example/a/b:1": rpc error: code = NotFound desc = b:1: not found', "pull_name"),
+    ],
+)
+def test_one_line_is_one_diagnosis(line: str, name: str) -> None:
+    """A line that a cause explains is not a consequence of it as well."""
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses
+
+    assert [(one.name.partition(".")[2], one.kind) for one in found] == [(name, "cause")]
+
+
+def test_consequence_with_a_line_of_its_own_stays() -> None:
+    """A consequence in another line is shown."""
+    lines = [
+        "slurmstepd: error: *** JOB 42 ON node1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***",
+        "exitcode  : -15 (pid: 4242)",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert found[0].name == "launcher.job_limit"
+    assert any(one.caused_by == "launcher.job_limit" for one in found[1:])
+
+
+def test_other_failed_pull_is_no_wrong_name() -> None:
+    """An image that could not be pulled for another reason has not a wrong name."""
+    line = 'Failed to pull image "reg.example/a/b:1": rpc error: code = Unknown desc = disk quota exceeded'
+
+    assert "container.pull_name" not in match_names(line)

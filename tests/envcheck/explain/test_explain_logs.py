@@ -442,6 +442,59 @@ def test_folders_leave_out_what_is_no_log(tmp_path: Path) -> None:
     assert [path.name for path in log_files.list_log_files(tmp_path)] == ["workerlog.0", "workerlog.1"]
 
 
+def test_folder_with_too_many_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of more logs than one job has, the first ranks are read, and a notice tells so."""
+    monkeypatch.setattr(log_files, "FILES", 3)
+    for rank in (10, 9, 2, 1, 0):
+        (tmp_path / f"workerlog.{rank}").write_text("x\n")
+
+    assert [path.name for path in log_files.list_log_files(tmp_path)] == ["workerlog.0", "workerlog.1", "workerlog.2"]
+    assert "too many files; only the first 3 logs are read" in capsys.readouterr().err
+
+
+def test_search_ends_in_a_tree_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search in very many folders stops, and a notice tells so; a small one has none."""
+    for number in range(5):
+        (tmp_path / f"node{number}").mkdir()
+        (tmp_path / f"node{number}" / "a.log").write_text("x\n")
+
+    assert len(log_files.list_log_files(tmp_path)) == 5
+    assert not capsys.readouterr().err
+
+    monkeypatch.setattr(log_files, "FOLDERS", 2)
+    assert len(log_files.list_log_files(tmp_path)) == 2
+    assert "too many files" in capsys.readouterr().err
+
+
+def test_long_search_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After some seconds there is a line on standard error, and none before."""
+    (tmp_path / "a.log").write_text("x\n")
+    monkeypatch.setattr(reading_notice, "FIRST_S", -1.0)
+    log_files.list_log_files(tmp_path)
+
+    assert capsys.readouterr().err == f"envcheck: searching {tmp_path}: 1 logs so far\n"
+
+
+def test_long_reading_tells_how_many_parts_were_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After some seconds, the parts that were read are counted; a quick reading prints nothing."""
+    end_part = reading_notice.count_parts(3)
+    end_part()
+    assert not capsys.readouterr().err
+
+    monkeypatch.setattr(reading_notice, "FIRST_S", -1.0)
+    end_part = reading_notice.count_parts(3)
+    end_part()
+    assert capsys.readouterr().err == "envcheck: read 1 of 3 parts of the logs\n"
+
+
 def test_folder_without_logs(tmp_path: Path) -> None:
     """A folder without logs is reported as such."""
     with pytest.raises(UsageError, match="no log in this directory"):
@@ -486,8 +539,8 @@ def test_fault_of_the_card_comes_before_failed_programs() -> None:
     ]
     told = explainer.build_report([explainer._scan_lines("kern.log", lines)]).diagnoses
 
-    assert [one.name for one in told] == ["cuda.xid", "cuda.xid_program"]
-    assert "Xid 95" in told[0].description
+    assert [one.name for one in told] == ["cuda.ecc", "cuda.xid_program"]
+    assert ": 95," in told[0].evidence[0].text
     assert "(0000:00:07): Xid 31" in told[1].description
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.cli.commands.explain import _choose_exit_code
 from envcheck.explain import explainer
 from envcheck.explain.diagnosis import ExplainReport
+from envcheck.explain.processes.loss_value import ends_without_loss
+from envcheck.explain.processes.outcome_text import shorten_reason
 from tests.envcheck.explain.test_explain import run_explain
 
 STEPS = [
@@ -191,3 +194,56 @@ def test_printed_samples_are_no_cause(name: str) -> None:
 
     assert (well.verdict, well.diagnoses) == ("running", ())
     assert [one.name for one in ill.diagnoses] == ["memory.card"]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("short: all of it", "short: all of it"),
+        ("word " * 30, ("word " * 24).strip() + " ..."),
+        ("x" * 100 + " of rank: [1234567] and more words", "x" * 100 + " of rank: [1234567] ..."),
+        ("x" * 100 + " of rank: [24], and more words", "x" * 100 + " of rank: [24], and ..."),
+        ("x" * 100 + " in (a list " + "that is long " * 9 + ")", "x" * 100 + " in ..."),
+        ("x" * 200, "x" * 120 + " ..."),
+    ],
+)
+def test_reason_is_cut_between_words(text: str, short: str) -> None:
+    """A long text of a log ends with a whole word and an ellipsis, and no bracket is cut open."""
+    assert shorten_reason(text) == short
+
+
+NAN_STEPS = [f"{{'loss': {value}, 'grad_norm': nan, 'epoch': 0.{at}}}" for at, value in enumerate((2.1, "nan", "nan"))]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        NAN_STEPS,
+        [*NAN_STEPS, "{'train_runtime': 9.1, 'train_samples_per_second': 3.1, 'train_loss': nan}"],
+        [f"step {at}: loss nan, lr 0.1" for at in range(1, 40)],
+        [f" iteration {at}/ 900 | lm loss: inf | grad norm: nan" for at in range(1, 40)],
+    ],
+)
+def test_loss_that_is_no_number_to_the_end_is_a_failure(lines: list[str]) -> None:
+    """NaN or Inf as the loss of the last steps is a failure with a known cause, whatever the end of the log."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert (_choose_exit_code(found), found.verdict) == (1, "failed")
+    assert [(one.name, one.kind) for one in found.diagnoses] == [("training.nan", "cause")]
+
+
+@pytest.mark.parametrize("after", [["step 40: loss 1.9, lr 0.1", "step 41: loss 1.8, lr 0.1"], ["step 40: loss 1.9"]])
+def test_loss_that_is_a_number_again_is_no_failure(after: list[str]) -> None:
+    """A training that recovered from NaN goes on."""
+    lines = [*(f"step {at}: loss nan, lr 0.1" for at in range(1, 40)), *after]
+
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).verdict != "failed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"eval_loss: nan\n", b"train_loss: nan\n", b"loss: nancy\n", b"loss: 1.2\nloss: nan\n", b"loss info\n"],
+)
+def test_what_is_no_divergence(text: bytes) -> None:
+    """A single NaN after numbers, a mean over all steps and words that begin so are none."""
+    assert not ends_without_loss(text)

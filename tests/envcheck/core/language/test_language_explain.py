@@ -148,6 +148,15 @@ def test_nothing_known_is_said_in_chinese(tmp_path: Path, chinese: None) -> None
     assert _english("\n".join(line for line in text.splitlines() if "|" not in line)) == []
 
 
+def test_our_words_in_place_of_a_value_have_no_blanks(chinese: None) -> None:
+    """Chinese has blanks around a name from the log, and none around our words in its place."""
+    text = "此版本的 {package} 还不认识它"
+
+    assert localize._fill_translation(text, {"package": "vllm"}) == "此版本的 vllm 还不认识它"
+    assert localize._fill_translation(text, {}) == "此版本的该软件包还不认识它"
+    assert localize._fill_translation("读取 {path}", {"path": "数据 集"}) == "读取 数据 集"
+
+
 def test_json_stays_english(tmp_path: Path, chinese: None) -> None:
     """A program's document does not follow the locale; --lang on the command line is taken as meant."""
     (tmp_path / "x.log").write_text(LOG)
