@@ -191,3 +191,45 @@ def test_printed_samples_are_no_cause(name: str) -> None:
 
     assert (well.verdict, well.diagnoses) == ("running", ())
     assert [one.name for one in ill.diagnoses] == ["memory.card"]
+
+
+WORKING = [
+    "2025-10-11 15:38:08,083 - INFO: Checkpoint saved to ./exp/model_epoch_251.pth",
+    "2025-10-11 15:49:05,973 - INFO: ===> Epoch 252 Complete: time: 657.89",
+]
+GCS_WARNING = "2025-10-11 15:19:40,592\tWARNING utils.py:1242 -- Unable to connect to GCS at 10.0.0.7:6379."
+STARTED = "2025-10-11 15:19:43,891\tSUCC scripts.py:757 -- Ray runtime started."
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (WORKING, "no_failure"),
+        (["Running tokenizer on dataset: 100%|###| 10/10 [00:19<00:00, 3.93 examples/s]"], "no_failure"),
+        ([GCS_WARNING, STARTED], "no_failure"),
+        ([STARTED, GCS_WARNING], "unknown"),
+        ([GCS_WARNING, *WORKING], "unknown"),
+        ([*WORKING, "ERROR: frobnication failed"], "unknown"),
+        ([*WORKING, "the worker went away, exit status 9"], "unknown"),
+        ([*WORKING, "Killed"], "failed"),
+        (["NVRM: No graphics adapter probed!", "NVRM: another module owns the device"], "unknown"),
+        (["", ""], "unknown"),
+        (["Job 'raysubmit_x1' succeeded"], "finished"),
+        (["the message Job 'raysubmit_x1' succeeded is printed at the end"], "unknown"),
+    ],
+)
+def test_log_without_an_error(lines: list[str], verdict: str) -> None:
+    """No failure where a program is at work and no line reports one; otherwise nobody knows."""
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).verdict == verdict
+
+
+def test_no_failure_is_exit_code_0(tmp_path: Path) -> None:
+    """The screen has the verdict and no lines below it."""
+    (tmp_path / "train.log").write_text("\n".join(WORKING) + "\n")
+    done = run_explain(str(tmp_path / "train.log"))
+
+    assert (done.returncode, "verdict: no failure found" in done.stdout, "no catalogue" in done.stdout) == (
+        0,
+        True,
+        False,
+    )
