@@ -32,9 +32,13 @@ _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
+_DATA_FIELD = re.compile(
+    r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
+)
 _MISSING_KEY, _MISSING_COLUMN, _IN_LIBRARY, _UNKNOWN = "missing_key", "missing_column", "in_library", "unknown"
 _OVERRIDE, _SHARED = "own_override", "memory_shared"
 _OWN = "own_attribute"
+_HIDDEN, _MISTAKE = "hidden_package", "release_mistake"
 _MEMORY = "memory_"  # forms of a full device: the whole traceback tells the phase
 _IMPORTED, _LOOKUPS = "imported_part", ("unknown_role", "unmapped_value")
 # Entries that say more than a form, unless it is this one.
@@ -70,7 +74,7 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
         return False
     if entry.name in _ONLY_AS:
         return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in _CHANGES
+    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in (*_CHANGES, _HIDDEN)
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -130,13 +134,15 @@ def _name_pip_package(values: dict[str, str]) -> str:
 
 def _describe_place(raised: RaisedException) -> dict[str, str]:
     """Return the values that the frames give."""
-    package = raised_place.find_raising_package(raised.frames)
-    at = raised_place.find_telling_frame(raised.frames)
+    own = raised_place.count_own_frames(raised.frames, raised.sources)
+    frames = raised.frames[:own]
+    package = raised_place.find_raising_package(frames)
+    at = raised_place.find_telling_frame(frames)
     values = {
-        "place": raised_place.shorten_place(raised.frames[at] if raised.frames else raised.raised_in),
-        "source": raised.sources[at] if raised.sources else "",
+        "place": raised_place.shorten_place(frames[at] if frames else "" if raised.frames else raised.raised_in),
+        "source": raised.sources[at] if own and raised.sources else "",
         "package": package,
-        "caller": raised_place.find_caller(raised.frames, package),
+        "caller": raised_place.find_caller(frames, package),
         "hint": raised_place.find_hint(package),
     }
     return {name: said for name, said in values.items() if said}
@@ -159,7 +165,13 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
             continue
         if form in _LOOKUPS and re.search(rf"\[['\"]{re.escape(found['key'])}['\"]\]", values.get("source", "")):
             continue  # the key is that of a field: rows[sample["answer"]]
+        if form in _LOOKUPS and _DATA_FIELD.match(text) and _is_of_data(raised, values):
+            continue  # the name of a field comes from an option: row[key]
         if form == _OWN and f"self.{found['name']}" not in values.get("source", ""):
+            continue
+        if form == _HIDDEN and not raised_place.hides_package(found["path"], found["module"].partition(".")[0]):
+            continue
+        if form == _MISTAKE and not _is_of_one_package(found["owner"], raised):
             continue
         if form == _SHARED and not out_of_memory.is_held_by_others(text):
             continue
@@ -191,6 +203,12 @@ def _is_override(function: str, raised: RaisedException) -> bool:
     """Return whether a library calls a method of a class that is not one of its own."""
     inner = raised_place.find_package(raised.frames[-1]) if raised.frames else ""
     return bool(inner and _METHOD.match(function)) and not raised_place.find_class_package(function)
+
+
+def _is_of_one_package(owner: str, raised: RaisedException) -> bool:
+    """Return whether a class and all code that led to the attribute are of one package, but for its start."""
+    packages = {raised_place.find_package(frame) for frame in raised.frames[1:]} or {""}
+    return packages == {raised_place.find_class_package(owner)}
 
 
 def _describe_passing(option: str, values: dict[str, str]) -> dict[str, str]:
@@ -239,7 +257,10 @@ def _describe_change(change: api_changes.ApiChange, found: re.Match[str]) -> dic
 
 def _is_of_data(raised: RaisedException, values: dict[str, str]) -> bool:
     """Return whether code that prepares data, or a line that takes a part of a batch, raised the exception."""
-    of_data = any(_DATA_CODE.search(_drop_folders(frame)) for frame in raised.frames[-3:])
+    frames = raised.frames[: raised_place.count_own_frames(raised.frames, raised.sources)]
+    if not frames:
+        return bool(_DATA_FIELD.match(raised.text.strip()))
+    of_data = any(_DATA_CODE.search(_drop_folders(frame)) for frame in frames[-3:])
     return of_data or bool(_DATA_PART.search(values.get("source", "")))
 
 

@@ -21,6 +21,7 @@ from envcheck.explain.diagnosis import (
     Verdict,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
+from envcheck.explain.exceptions.embedded import find_origin, unwrap_exception
 from envcheck.explain.exceptions.notices import is_general, is_only_code
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
@@ -184,7 +185,11 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end is None or scan is None:
         return told
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
-        return _put_first(_explain_text(raised) or explain_exception(raised), told)
+        inner = unwrap_exception(find_origin(raised, scan.raised))
+        made = _explain_text(inner) or explain_exception(inner)
+        if inner.text != raised.text:
+            made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
+        return _put_first(made, told)
     return _move_to_front(told, end)
 
 
@@ -256,7 +261,7 @@ def _find_wrapped_exception(
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    rest = [one for one in told if one.name not in REPEATING]
+    rest = [one for one in told if one.name not in REPEATING and one.name != made.name]
     linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
     return (made, *linked)
 

@@ -16,6 +16,8 @@ _LAST = re.compile(
     r"^(?:[a-z_][\w.]{0,120}\.)?(?:[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}|Exception)"
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
+# Exceptions of which a table of releases knows more than an entry of lines.
+_OF_RELEASES = re.compile(r"unexpected keyword argument|cannot import name|has no attribute '")
 MOST = 12  # frames that are kept
 
 
@@ -56,6 +58,11 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
         join_details(more),
         join_continuation(text, more),
     )
+
+
+def may_be_released(text: str) -> bool:
+    """Return whether the exception is about a name that some releases of a package have."""
+    return bool(_OF_RELEASES.search(text))
 
 
 def _strip_prefix(line: str) -> str:

@@ -501,16 +501,6 @@ NESTED = {
         "#0: error running hook: exit status 137, stdout: , stderr: legacy\\n/usr/toolkit/nvidia-container-cli: "
         'line 5: 4242 Killed                  PATH=/usr/local/toolkit:$PATH /usr/local/toolkit/cli.real "$@"'
     ],
-    "container.nvidia_driver": [
-        "docker: Error response from daemon: OCI runtime create failed: running prestart hook 1 caused error running "
-        "hook: exit status 1, stdout: , stderr: nvidia-container-cli.real: initialization error: "
-        "driver error: timed out"
-    ],
-    "container.seccomp": [
-        "Warning  FailedCreatePodSandBox  3m11s (x9 over 88m)  kubelet  Failed to create pod sandbox: rpc error: "
-        "code = Unknown desc = failed to create shim task: OCI runtime create failed: runc "
-        "create failed: unable to start container process: unable to init seccomp: error loading seccomp filter"
-    ],
     "acl.out_of_memory": [
         "[ERROR] aclrtSetDevice(deviceId) failed: 507033 (/w/main.cpp:72)",
         "[ERROR] RecentErrMsg: [PID: 77] 2025-03-24-12:14:45.885.234 Memory_Allocation_Failure(EL0004): Failed to "
