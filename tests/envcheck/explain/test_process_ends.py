@@ -233,3 +233,25 @@ def test_no_failure_is_exit_code_0(tmp_path: Path) -> None:
         True,
         False,
     )
+
+
+NO_MODEL = "OSError: /data/out does not appear to have a file named config.json. Checkout 'https://huggingface.co/x'"
+KILLED = "['/opt/python', '-u', 'train.py', '--epochs', '2'] exits with return code = -9"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "links"),
+    [
+        ([KILLED, "", NO_MODEL], "host.killed", {"launcher.deepspeed_worker": "host.killed", "model.not_a_model": ""}),
+        ([NO_MODEL, "", KILLED], "model.not_a_model", {"host.killed": "model.not_a_model"}),
+        (["run.sh: line 3: 4242 Killed                  python old.py", NO_MODEL], "model.not_a_model", {}),
+        ([*STEPS[:9], KILLED, *STEPS[9:90], NO_MODEL], "model.not_a_model", {}),
+    ],
+)
+def test_kill_before_another_error(lines: list[str], first: str, links: dict[str, str]) -> None:
+    """A kill that a launcher reports is no consequence of what comes later; a shell's word names no process."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+    linked = {one.name: one.caused_by for one in found}
+
+    assert found[0].name == first
+    assert {name: linked.get(name) for name in links} == links
