@@ -21,10 +21,10 @@ from envcheck.explain.diagnosis import (
     Verdict,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
-from envcheck.explain.exceptions.embedded import find_origin, unwrap_exception
 from envcheck.explain.exceptions.notices import is_general, is_only_code
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.passed_on import find_origin, unwrap_exception
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
 from envcheck.explain.relevant_lines import has_alarm, has_success, has_trouble, has_work, select_relevant_lines

@@ -491,7 +491,7 @@ def test_ray_of_other_versions() -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
 
     assert found.name == "ray.versions"
-    assert "node 10.0.0.7" in found.description and "Python 3.10.13" in found.description
+    assert "process on 10.0.0.7" in found.description and "Python 3.10.13" in found.description
     assert "this process: Ray 2.40.0, Python 3.10.12" in found.description
 
 
