@@ -156,6 +156,8 @@ def find_missing_files(context: LintContext) -> Iterator[Remark]:
 
 def _is_absent_config(context: LintContext, job: TrainingJob, path: str) -> bool:
     """Whether a configuration alone names another one that no folder above it has: the job may start in any of them."""
+    if context.machine.folder is None:
+        return False  # a text without a place
     named = {word.text for word in list_config_words(job)}
     return path in named and not any(context.machine.path_exists("../" * up + path) for up in range(_FOLDERS_ABOVE))
 
