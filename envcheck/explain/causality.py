@@ -14,6 +14,9 @@ from envcheck.explain.exceptions import api_changes
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
+EXIT = "exit"  # area of the entries that report how a process ended
+KILL = ("SIGKILL",)  # codes of the entry of a kill
+_KILL_NUMBER = re.compile(r"(?:code|status|signal|exited)\W{1,4}(?:-9|9|137|247)\b|\bSIGKILL\b", re.IGNORECASE)
 LONGEST = 240  # characters of a value from a log line, in our text
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
@@ -34,7 +37,8 @@ def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, Catalogu
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
     timed = timestamps.are_comparable(firsts)
     found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
-    return _leave_out_repeated(_link_consequences(_sort_causes_first(_restore_warned_causes(found))))
+    ordered = _put_earlier_kills_first(_sort_causes_first(_restore_warned_causes(found)))
+    return _leave_out_repeated(_link_consequences(ordered))
 
 
 def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
@@ -243,6 +247,28 @@ def _sort_causes_first(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:
     return ordered
 
 
+def _put_earlier_kills_first(ordered: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:
+    """Put a kill before the errors that all came later in its log: it is the consequence of none of them."""
+    kills = [one for one in ordered if one.diagnosis.kind != "warning" and _is_reported_kill(one)]
+    errors = [one for one in ordered if one.diagnosis.kind in ("cause", "symptom") and one not in kills]
+    first = [one for one in kills if errors and all(_is_before(one, error) for error in errors)]
+    causes = [replace(one, diagnosis=replace(one.diagnosis, kind="cause")) for one in first]
+    return [*causes, *(one for one in ordered if one not in first)]
+
+
+def _is_reported_kill(one: _RankedDiagnosis) -> bool:
+    """Return whether a launcher reports the kill, with its number: a shell's word may be about any process."""
+    return one.entry.codes == KILL and bool(_KILL_NUMBER.search(one.diagnosis.evidence[0].text))
+
+
+def _is_before(one: _RankedDiagnosis, other: _RankedDiagnosis) -> bool:
+    """Return whether one line of the first is before all lines of the other, in the only log of both."""
+    mine, others = one.diagnosis.evidence, other.diagnosis.evidence
+    if len({line.file for line in (*mine, *others)}) != 1:
+        return False
+    return min(line.line for line in mine) < min(line.line for line in others)
+
+
 def _is_consequence(one: _RankedDiagnosis, others: Iterable[_RankedDiagnosis]) -> bool:
     if one.diagnosis.kind == "warning":
         return False
@@ -272,7 +298,9 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
         before = [o for o in ordered[:at] if o.diagnosis.kind != "warning" and _may_be_linked(one, o)]
         cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
         if not cause and one.diagnosis.kind in ("symptom", "summary"):
-            cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")
+            is_end = one.entry.area == EXIT or one.entry.codes == KILL
+            earlier = [o for o in before if not (is_end and _is_before(one, o))]
+            cause = next((o.entry.name for o in earlier if o.diagnosis.kind in ("cause", "symptom")), "")
         told.append(replace(one.diagnosis, caused_by=cause))
     return tuple(told)
 

@@ -14,7 +14,8 @@ from envcheck.explain.processes.process_end import ProcessEnd
 EntryKind = Literal["cause", "symptom", "summary", "warning"]
 KINDS = typing.get_args(EntryKind)
 # What became of the processes of logs; for a text or code, whether an entry knows it.
-Verdict = Literal["finished", "failed", "running", "unknown", "explained"]
+Verdict = Literal["finished", "failed", "running", "no_failure", "unknown", "explained"]
+QUIET: tuple[Verdict, ...] = ("finished", "running", "no_failure")  # nothing failed as far as the log goes
 
 
 @dataclass(frozen=True)

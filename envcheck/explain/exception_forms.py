@@ -9,7 +9,7 @@ from dataclasses import replace
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
 from envcheck.explain.exceptions import out_of_memory, raised_place
-from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_CHANGES, FittingForm
+from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_NAMES, FittingForm
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
 REPEATING: Mapping[str, str | tuple[str, ...]] = {
@@ -58,7 +58,7 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
         return False
     if entry.name in _ONLY_AS:
         return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in OF_CHANGES
+    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in OF_NAMES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -116,22 +116,29 @@ def _name_pip_package(values: dict[str, str]) -> str:
 
 def _describe_place(raised: RaisedException) -> dict[str, str]:
     """Return the values that the frames give."""
-    package = raised_place.find_raising_package(raised.frames)
-    at = raised_place.find_telling_frame(raised.frames)
+    frames = _list_own_frames(raised)
+    package = raised_place.find_raising_package(frames)
+    at = raised_place.find_telling_frame(frames)
     values = {
-        "place": raised_place.shorten_place(raised.frames[at] if raised.frames else raised.raised_in),
-        "source": raised.sources[at] if raised.sources else "",
+        "place": raised_place.shorten_place(frames[at] if frames else "" if raised.frames else raised.raised_in),
+        "source": raised.sources[at] if frames and raised.sources else "",
         "package": package,
-        "caller": raised_place.find_caller(raised.frames, package),
+        "caller": raised_place.find_caller(frames, package),
         "hint": raised_place.find_hint(package),
     }
     return {name: said for name, said in values.items() if said}
+
+
+def _list_own_frames(raised: RaisedException) -> tuple[str, ...]:
+    """The frames without the innermost ones that only pass on what another process raised."""
+    return tuple(raised.frames[: raised_place.count_own_frames(raised.frames, raised.sources)])
 
 
 def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, Mapping[str, str]]:
     """The first form that applies, by the exception's own line, or this line with the rest of its message."""
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
+    own = _list_own_frames(raised)
     around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
     whole = "\n".join(
         (
@@ -148,7 +155,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})
-        taken = CONDITIONS[form](FittingForm(text, raised.frames, values, groups)) if form in CONDITIONS else groups
+        taken = CONDITIONS[form](FittingForm(text, own, values, groups)) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken
     return _load_form(_UNKNOWN), {}

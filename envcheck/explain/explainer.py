@@ -11,14 +11,23 @@ from pathlib import Path
 from envcheck.core.messages import _
 from envcheck.explain import catalogue, causality, codes, log_files, parallel, process_ends
 from envcheck.explain.components.component_messages import choose_message
-from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException, Verdict
+from envcheck.explain.diagnosis import (
+    QUIET,
+    CatalogueEntry,
+    Diagnosis,
+    Evidence,
+    ExplainReport,
+    RaisedException,
+    Verdict,
+)
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions.notices import is_general, is_only_code
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.passed_on import find_origin, unwrap_exception
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
-from envcheck.explain.relevant_lines import has_alarm, select_relevant_lines
+from envcheck.explain.relevant_lines import has_alarm, has_success, has_trouble, has_work, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
 LOUD = ("cause", "symptom")
@@ -114,13 +123,15 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
     ends = _find_ends(scans)
     told = _promote_divergence(scans, _diagnose_scans(scans, ends))
     judged = settled or _judge_verdict(scans, ends)
-    if judged not in ("finished", "running"):
+    if judged not in QUIET:
         told = _add_last_resort(scans, told)
+    if judged == "unknown" and _is_without_failure(scans, told):
+        judged = "no_failure"
     raised = _choose_exception(scans, told, ends)
     known = any(diagnosis.kind != "warning" for diagnosis in told) or bool(told and not is_log)
     first = find_first_failure(ends)
     verdict = judged if is_log else "explained" if told else "unknown"
-    quiet = known or verdict in ("finished", "running")
+    quiet = known or verdict in QUIET
     return ExplainReport(
         diagnoses=told,
         raised=raised,
@@ -150,6 +161,18 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
     return "running" if any(scan.progress.last or scan.progress.end for scan in scans) else "unknown"
 
 
+def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> bool:
+    """Whether a program is at work and no line reports a failure; of warnings, it reports a success after them."""
+    if any(scan.raised or has_trouble(scan) for scan in scans) or not any(map(has_work, scans)):
+        return False
+    return all(
+        one.kind == "warning" and has_success(scan, scan.hits[one.name].last)
+        for one in told
+        for scan in scans
+        if one.name in scan.hits
+    )
+
+
 def _have_finished(ends: Sequence[ProcessEnd]) -> bool:
     """Whether all processes ended regularly: of several ranks, often only the first says so; the others are as far."""
     steps = {end.step for end in ends if end.how == "finished"}
@@ -165,7 +188,11 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end is None or scan is None:
         return told
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
-        return _put_first(_explain_text(raised) or explain_exception(raised), told)
+        inner = unwrap_exception(find_origin(raised, scan.raised))
+        made = _explain_text(inner) or explain_exception(inner)
+        if inner.text != raised.text:
+            made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
+        return _put_first(made, told)
     return _move_to_front(told, end)
 
 
@@ -245,7 +272,7 @@ def _find_wrapped_exception(
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    rest = [one for one in told if one.name not in REPEATING]
+    rest = [one for one in told if one.name not in REPEATING and one.name != made.name]
     linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
     return (made, *linked)
 

@@ -21,6 +21,23 @@ _MILD = re.compile(
     r"\b(?:INFO|DEBUG|WARNING|DeprecationWarning|FutureWarning|UserWarning)\b|\bno errors?\b|\b0 (?:errors|failed)\b",
     re.IGNORECASE,
 )
+# Words for an end, or for something that is missing, in lines that report no error.
+_TROUBLE = re.compile(
+    r"\b(?:exit(?:ed|s|ing)?\b(?! (?:successfully|(?:with )?(?:code|status)[ =:]{1,3}0\b))"
+    r"|kill\w{0,4}|abort\w{0,4}|crash\w{0,3}"
+    r"|terminat\w{0,4}|dea(?:d|th)|died|h[au]ngs?|stuck|time[ds]?[- ]?out|exception|traceback|signal|SIG[A-Z]{2,5}"
+    r"|refused|denied|lost|broken|corrupt\w{0,3}|invalid|not found|no such|missing|unhandled|unsupported|mismatch"
+    r"|interrupt\w{0,3}|exceed\w{0,3}|insufficient|oom|out of|no space|panic|dump\w{0,3}"
+    r"|unreachable|conflict\w{0,3}|[EF]\d{4} )",
+    re.IGNORECASE,
+)
+# A program at work: its level of ordinary messages, its bars, its epochs.
+_WORK = re.compile(r"\b(?:INFO|SUCC)\b|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d")
+# What a banner prints at each start.
+_BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
+_SUCCESS = re.compile(
+    r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
+)
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 
 
@@ -41,6 +58,22 @@ def has_alarm(scan: LogFindings) -> bool:
     """Return whether an unknown line after the last step reports an error."""
     last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0)
     return any(_score_text(line.text, False) >= ALARM for line in scan.odd if line.line > last)
+
+
+def has_trouble(scan: LogFindings) -> bool:
+    """Return whether any unknown line may report a failure, or that something ended or is missing."""
+    said = [line.text for line in (*scan.odd, *scan.tail) if not _BANNER.search(line.text)]
+    return any(_score_text(text, False) >= ALARM or (_TROUBLE.search(text) and not _MILD.search(text)) for text in said)
+
+
+def has_work(scan: LogFindings) -> bool:
+    """Return whether the last lines are of a program at work, as far as they tell."""
+    return any(_WORK.search(line.text) for line in scan.tail)
+
+
+def has_success(scan: LogFindings, line: int) -> bool:
+    """Return whether a line near the end, after that one, reports that a program started or succeeded."""
+    return any(one.line > line and _SUCCESS.search(one.text) for one in scan.tail)
 
 
 def _score_lines(scan: LogFindings) -> Iterable[tuple[float, Evidence]]:

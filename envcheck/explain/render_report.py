@@ -12,7 +12,7 @@ from envcheck.core.language import translate, width
 from envcheck.core.language.source_links import translate_source
 from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException
+from envcheck.explain.diagnosis import QUIET, CatalogueEntry, Diagnosis, Evidence, ExplainReport, RaisedException
 from envcheck.explain.localize import translate_diagnosis
 from envcheck.explain.processes.outcome_text import VERDICTS, list_end_rows
 from envcheck.explain.processes.process_end import ProcessEnd
@@ -131,7 +131,7 @@ def _render_lines(report: ExplainReport, style: Style) -> Iterator[str]:
     if report.raised:
         yield from _render_exception(report.raised, style)
         yield ""
-    if report.verdict in ("finished", "running"):
+    if report.verdict in QUIET:
         return
     if not report.diagnoses:
         yield from _render_unknown(report, style)

@@ -234,8 +234,8 @@ class ProcessEndValues(Keys):
 
 
 class ExplainDocument(Keys, like=OutcomeDocument):
-    verdict: Literal["finished", "failed", "running", "unknown", "explained"] = key(
-        "Of logs: finished, failed, running (no end found) or unknown. Of a text or code: explained or unknown."
+    verdict: Literal["finished", "failed", "running", "no_failure", "unknown", "explained"] = key(
+        "Of logs: any but explained; running: no end found; no_failure: no error found. Of texts: explained, unknown."
     )
     summary: str | None = key("Which process failed first, and what it did to the others; null for a single process.")
     processes: list[ProcessEndValues] = key("How each process ended; may be empty.")

@@ -14,16 +14,22 @@ _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
 _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
+_DATA_FIELD = re.compile(
+    r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
+)
 # A method of a class, not the making of one: `Own.compute_loss`.
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
-# Forms that explain a name by the release that added or removed it.
-OF_CHANGES = ("removed_name", "added_name", "bounded_name")
+# Forms that explain why a name is missing by the exception's line alone.
+OF_NAMES = ("removed_name", "added_name", "bounded_name", "hidden_package")
 
 
 @dataclass(frozen=True)
 class FittingForm:
-    """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns."""
+    """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns.
+
+    `frames` do not have the innermost ones that only pass on what another process raised.
+    """
 
     text: str
     frames: tuple[str, ...]
@@ -56,9 +62,23 @@ def _imports_other_package(fit: FittingForm) -> Values | None:
 
 
 def _looks_up_value(fit: FittingForm) -> Values | None:
-    """The key is a value of the data, not the name of a field as in `rows[sample["answer"]]`."""
+    """The key is a value of the data, not the name of a field as in `rows[sample["answer"]]`.
+
+    The name of a field may come from an option too: `row[key]`.
+    """
     of_field = re.search(rf"\[['\"]{re.escape(fit.groups['key'])}['\"]\]", fit.source)
-    return None if of_field else fit.groups
+    return None if of_field or (_DATA_FIELD.match(fit.text) and _is_of_data(fit)) else fit.groups
+
+
+def _hides_package(fit: FittingForm) -> Values | None:
+    hides = raised_place.hides_package(fit.groups["path"], fit.groups["top"])
+    return fit.groups if hides else None
+
+
+def _is_of_one_package(fit: FittingForm) -> Values | None:
+    """The class and all code that led to the attribute are of one package, but for its start."""
+    packages = {raised_place.find_package(frame) for frame in fit.frames[1:]} or {""}
+    return fit.groups if packages == {raised_place.find_class_package(fit.groups["owner"])} else None
 
 
 def _is_held_by_others(fit: FittingForm) -> Values | None:
@@ -121,8 +141,15 @@ def _misses_column(fit: FittingForm) -> Values | None:
     """The message names a field, or code that prepares data, or that takes a part of a batch, misses a key."""
     if "missing" not in fit.groups:
         return fit.groups
+    return {"key": fit.groups["missing"].strip("'\"")} if _is_of_data(fit) else None
+
+
+def _is_of_data(fit: FittingForm) -> bool:
+    """Return whether code that prepares data, or a line that takes a part of a batch, raised the exception."""
+    if not fit.frames:
+        return bool(_DATA_FIELD.match(fit.text))
     of_data = any(_DATA_CODE.search(_drop_folders(frame)) for frame in fit.frames[-3:])
-    return {"key": fit.groups["missing"].strip("'\"")} if of_data or _DATA_PART.search(fit.source) else None
+    return of_data or bool(_DATA_PART.search(fit.source))
 
 
 def _drop_folders(frame: str) -> str:
@@ -136,6 +163,8 @@ def _misses_key(fit: FittingForm) -> Values:
 
 
 CONDITIONS: Mapping[str, Condition] = {
+    "hidden_package": _hides_package,
+    "release_mistake": _is_of_one_package,
     "in_library": _is_in_library,
     "own_attribute": _reads_own_attribute,
     "imported_part": _imports_other_package,

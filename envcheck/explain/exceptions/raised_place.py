@@ -18,6 +18,13 @@ _MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
 _LOOKUP = re.compile(
     r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections)\b|/omegaconf/"
 )
+# Frames that only pass on what another process raised, if the innermost one raises it.
+_PASSING = re.compile(
+    r"/(?:multiprocess|multiprocessing|billiard)/(?:pool|connection|managers)\.py|/concurrent/futures/|/joblib/"
+    r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
+)
+_RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
+_SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
 @functools.cache
@@ -46,6 +53,40 @@ def find_telling_frame(frames: Sequence[str]) -> int:
     """Return the index of the innermost frame that is not of a mere look-up."""
     last = len(frames) - 1
     return next((at for at in range(last, -1, -1) if not _LOOKUP.search(frames[at])), last)
+
+
+def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:
+    """Return how many frames are left without the innermost ones that only pass on what another process raised."""
+    count = len(frames)
+    if not count or not sources or not _RAISES.match(sources[-1]):
+        return count
+    while count and _PASSING.search(frames[count - 1]):
+        count -= 1
+    return count
+
+
+def hides_package(path: str, name: str) -> bool:
+    """Return whether this file of a known package is neither installed nor of a checkout of the package.
+
+    A checkout is a folder named after its package, or with it in src.
+    """
+    path = path.replace("\\", "/")
+    if not is_general_package(name) or not path.startswith("/") or is_installed(path):
+        return False
+    before, found, _unused = path.rpartition(f"/{name}/")
+    parent = re.sub(r"[^a-z]", "", before.rpartition("/")[2].lower())
+    short = re.sub(r"[^a-z]", "", name.lower())[:5]
+    return path.endswith(f"/{name}.py") or (bool(found) and parent not in _SOURCE_FOLDERS and short not in parent)
+
+
+def is_installed(path: str) -> bool:
+    """Return whether the file is of an installed package or of Python itself."""
+    return bool(_INSTALLED.search(path) or _STANDARD.search(path) or ".egg/" in path)
+
+
+def is_general_package(name: str) -> bool:
+    """Return whether several other packages have to fit it: trainers, which many run from a checkout, are not."""
+    return sum(name in list_fitting(other) for other in load_packages() if other != name) > 1
 
 
 def find_caller(frames: Sequence[str], package: str) -> str:

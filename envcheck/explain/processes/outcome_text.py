@@ -14,6 +14,7 @@ VERDICTS: dict[str, Message] = {
     "finished": _("finished: the log has the trainer's mark of a regular end"),
     "failed": _("failed"),
     "running": _("no end found: still running, or the log was cut off"),
+    "no_failure": _("no failure found: no line reports an error, and the log has no mark of an end"),
     "unknown": _("unknown: the log has no known end"),
 }
 _HOW: dict[EndKind, Message] = {

@@ -575,3 +575,119 @@ def test_assertion_before_its_frames(after: list[str], name: str) -> None:
     found = explainer.build_report([explainer._scan_lines("log", ["AssertionError", *after])]).diagnoses
 
     assert [one.name for one in found if one.evidence[0].line == 1] == ([name] if name else [])
+
+
+IMPORT = "ImportError: cannot import name 'Dataset' from '{}' ({})"
+
+
+@pytest.mark.parametrize(
+    ("module", "path"),
+    [
+        ("datasets", f"{SITE}/datasets/__init__.py"),
+        ("datasets", "/home/me/.local/lib/python3.11/site-packages/datasets/__init__.py"),
+        ("transformers", "/w/transformers/src/transformers/__init__.py"),
+        ("trl", "/w/trl-0.12/trl/__init__.py"),
+        ("verl", "/w/code/verl/__init__.py"),
+        ("models", "/w/job/models/__init__.py"),
+        ("datasets", "unknown location"),
+    ],
+)
+def test_package_that_is_not_hidden(module: str, path: str) -> None:
+    """Installed packages, checkouts of a package, trainers and the job's own modules hide nothing."""
+    found = explain_traceback(f"{SITE}/openrlhf/utils.py", "from datasets import Dataset", IMPORT.format(module, path))
+
+    assert found.name != "exceptions.hidden_package"
+
+
+def test_attribute_of_another_package() -> None:
+    """A class of one package that another one reads is no mistake of a release: their versions do not fit."""
+    last = "AttributeError: 'TrainingArguments' object has no attribute 'use_frob'"
+    found = explain_traceback(f"{SITE}/trl/trainer/sft_trainer.py", "if args.use_frob:", last)
+
+    assert found.name == "exceptions.no_attribute"
+
+
+def test_argument_outside_of_the_configuration() -> None:
+    """The same exception of another class is not about the configuration file of accelerate."""
+    last = "TypeError: __init__() got an unexpected keyword argument 'frob_ids'"
+    found = explain_traceback(f"{SITE}/accelerate/accelerator.py", "plugin = Plugin(**values)", last)
+
+    assert found.name != "exceptions.config_key"
+
+
+@pytest.mark.parametrize(
+    ("last", "name", "said"),
+    [
+        ("Trainer.__init__() got an unexpected keyword argument 'processing_class'", "added_name", "transformers 4.46"),
+        ("DPOTrainer.__init__() got an unexpected keyword argument 'loss_type'", "bounded_name", "from 0.7.4"),
+        ("SFTTrainer.__init__() got an unexpected keyword argument 'max_seq_length'", "removed_name", "trl 0.13"),
+    ],
+)
+def test_released_name_without_frames(last: str, name: str, said: str) -> None:
+    """The table of releases decides, even if only the last lines of the traceback are left."""
+    found = explainer.build_report([explainer._scan_lines("log", ["    super().__init__(", f"TypeError: {last}"])])
+
+    assert found.diagnoses[0].name == f"exceptions.{name}"
+    assert said in found.diagnoses[0].description
+
+
+def test_unknown_name_without_frames() -> None:
+    """What the table does not know stays with the general entry."""
+    last = "TypeError: Frob.__init__() got an unexpected keyword argument 'size'"
+    found = explainer.build_report([explainer._scan_lines("log", ["    super().__init__(", last])])
+
+    assert found.diagnoses[0].name == "python.call_changed"
+
+
+POOL = [
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.10/multiprocessing/pool.py", line 125, in worker',
+    "    result = (True, func(*args, **kwds))",
+    '  File "/w/tools/preprocess_data.py", line 71, in encode',
+    "    text = row[key]",
+    "KeyError: '{key}'",
+    '"""',
+    "",
+    "The above exception was the direct cause of the following exception:",
+    "",
+    "Traceback (most recent call last):",
+    '  File "/w/tools/preprocess_data.py", line 201, in <module>',
+    "    main()",
+    '  File "/usr/lib/python3.10/multiprocessing/pool.py", line 873, in next',
+    "    raise value",
+    "KeyError: '{key}'",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "name", "said"),
+    [
+        (POOL, "text", "missing_column", "no field text (in preprocess_data.py:71)"),
+        (POOL[10:], "text", "missing_column", "no field text (in preprocess_data.py:201)"),
+        (POOL[10:11] + POOL[13:], "messages", "missing_column", "no field messages"),
+        (POOL[10:11] + POOL[13:], "frob", "missing_key", "frob"),
+    ],
+)
+def test_exception_of_another_process(lines: list[str], key: str, name: str, said: str) -> None:
+    """Frames that only pass an exception on are no place: the process that raised it is, if the log has it."""
+    found = explainer.build_report([explainer._scan_lines("log", [line.format(key=key) for line in lines])])
+
+    assert found.diagnoses[0].name == f"exceptions.{name}"
+    assert said in found.diagnoses[0].description
+    assert "pool.py" not in found.diagnoses[0].description
+
+
+def test_message_of_a_late_import() -> None:
+    """The message that transformers repeats is explained, and the whole exception is quoted."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/transformers/utils/import_utils.py", line 1101, in _get_module',
+        "    raise RuntimeError(",
+        "RuntimeError: Failed to import transformers.trainer because of the following error (look up to see its "
+        "traceback):",
+        f"cannot import name 'Frob' from 'accelerate.utils' ({SITE}/accelerate/utils/__init__.py)",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert (found.name, "accelerate.utils has no Frob" in found.description) == ("exceptions.import_name", True)
+    assert found.evidence[0].text.startswith("RuntimeError: Failed to import transformers.trainer")

@@ -560,3 +560,60 @@ def test_only_a_fault_of_the_card_lets_a_run_start_again(line: str, expected: bo
     known = {entry.name for entry in catalogue.load_entries() if entry.infrastructure}
 
     assert any(one.name in known for one in explainer.diagnose([line])) is expected
+
+
+def test_ray_of_other_versions() -> None:
+    """The versions of the cluster and of this process are taken from the lines after the message."""
+    lines = ["RuntimeError: Version mismatch: The cluster was started with:", "    Ray: 2.40.0", "    Python: 3.10.13"]
+    lines += ["This process on node 10.0.0.7 was started with:", "    Ray: 2.40.0", "    Python: 3.10.12"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == "ray.versions"
+    assert "process on 10.0.0.7" in found.description and "Python 3.10.13" in found.description
+    assert "this process: Ray 2.40.0, Python 3.10.12" in found.description
+
+
+NESTED = {
+    "container.hook_killed": [
+        "OCI runtime create failed: runc create failed: error during container init: error running hook "
+        "#0: error running hook: exit status 137, stdout: , stderr: legacy\\n/usr/toolkit/nvidia-container-cli: "
+        'line 5: 4242 Killed                  PATH=/usr/local/toolkit:$PATH /usr/local/toolkit/cli.real "$@"'
+    ],
+    "acl.out_of_memory": [
+        "[ERROR] aclrtSetDevice(deviceId) failed: 507033 (/w/main.cpp:72)",
+        "[ERROR] RecentErrMsg: [PID: 77] 2025-03-24-12:14:45.885.234 Memory_Allocation_Failure(EL0004): Failed to "
+        "allocate memory.",
+        "        open device 2 failed, runtime result = 507033.[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:148]",
+    ],
+    "cuda.label_range": [
+        "Error: /paddle/phi/kernels/gpu/cross_entropy_kernel.cu:77 Assertion `false` failed. The value of label "
+        "expected >= 0 and < 10, or == -100, but got 12. Please check label value.",
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 45, in <module>',
+        "    loss.backward()",
+        "OSError: (External) CUDNN error(8), CUDNN_STATUS_EXECUTION_FAILED. ",
+    ],
+    "acl.device_setup": ["[ERROR] aclrtSetDevice(deviceId) failed: 507033 (/w/main.cpp:72)"],
+    "cuda.blas": [
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 45, in <module>',
+        "    loss.backward()",
+        "OSError: (External) CUDNN error(8), CUDNN_STATUS_EXECUTION_FAILED. ",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_report_comes_first(name: str) -> None:
+    """The report inside of another one, or next to it, is the cause; without it, the outer one is."""
+    assert explainer.build_report([explainer._scan_lines("log", NESTED[name])]).diagnoses[0].name == name
+
+
+def test_ray_task_without_its_exception() -> None:
+    """The innermost remote process, and the type, are known even if the exception's own line is cut off."""
+    lines = ["ray.exceptions.RayTaskError(IndexError): ray::TaskRunner.run() (pid=160, ip=10.0.0.2, actor_id=4)"]
+    lines += ["ray.exceptions.RayTaskError(IndexError): ray::Worker.compute() (pid=334, ip=10.0.0.2, actor_id=1)"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert (found.diagnoses[0].name, found.has_cause) == ("ray.task", True)
+    assert "IndexError was raised in Worker.compute" in found.diagnoses[0].description

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from envcheck.explain import catalogue, causality, codes, explainer, index, scan
+from envcheck.explain import catalogue, causality, codes, explainer, index, log_findings, scan
 from envcheck.explain.diagnosis import CatalogueEntry, ExplainReport
 from envcheck.explain.exceptions import api_changes
 from envcheck.explain.processes import pods
@@ -256,7 +256,7 @@ def test_surroundings_are_read_for_kept_lines_only(monkeypatch: pytest.MonkeyPat
     words = (f"{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(90))
     explain_text("".join(f"-t nfs {'a.' * 50} x mount.nfs: bad {word} option\n" for word in words))
 
-    assert 0 < asked["kubernetes.mount"] <= scan.SHOWN
+    assert 0 < asked["kubernetes.mount"] <= log_findings.SHOWN
 
 
 def test_replacements_exist() -> None:

@@ -247,3 +247,67 @@ def test_loss_that_is_a_number_again_is_no_failure(after: list[str]) -> None:
 def test_what_is_no_divergence(text: bytes) -> None:
     """A single NaN after numbers, a mean over all steps and words that begin so are none."""
     assert not ends_without_loss(text)
+
+
+WORKING = [
+    "2025-10-11 15:38:08,083 - INFO: Checkpoint saved to ./exp/model_epoch_251.pth",
+    "2025-10-11 15:49:05,973 - INFO: ===> Epoch 252 Complete: time: 657.89",
+]
+GCS_WARNING = "2025-10-11 15:19:40,592\tWARNING utils.py:1242 -- Unable to connect to GCS at 10.0.0.7:6379."
+STARTED = "2025-10-11 15:19:43,891\tSUCC scripts.py:757 -- Ray runtime started."
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (WORKING, "no_failure"),
+        (["Running tokenizer on dataset: 100%|###| 10/10 [00:19<00:00, 3.93 examples/s]"], "no_failure"),
+        ([GCS_WARNING, STARTED], "no_failure"),
+        ([STARTED, GCS_WARNING], "unknown"),
+        ([GCS_WARNING, *WORKING], "unknown"),
+        ([*WORKING, "ERROR: frobnication failed"], "unknown"),
+        ([*WORKING, "the worker went away, exit status 9"], "unknown"),
+        ([*WORKING, "Killed"], "failed"),
+        (["NVRM: No graphics adapter probed!", "NVRM: another module owns the device"], "unknown"),
+        (["", ""], "unknown"),
+        (["Job 'raysubmit_x1' succeeded"], "finished"),
+        (["the message Job 'raysubmit_x1' succeeded is printed at the end"], "unknown"),
+    ],
+)
+def test_log_without_an_error(lines: list[str], verdict: str) -> None:
+    """No failure where a program is at work and no line reports one; otherwise nobody knows."""
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).verdict == verdict
+
+
+def test_no_failure_is_exit_code_0(tmp_path: Path) -> None:
+    """The screen has the verdict and no lines below it."""
+    (tmp_path / "train.log").write_text("\n".join(WORKING) + "\n")
+    done = run_explain(str(tmp_path / "train.log"))
+
+    assert (done.returncode, "verdict: no failure found" in done.stdout, "no catalogue" in done.stdout) == (
+        0,
+        True,
+        False,
+    )
+
+
+NO_MODEL = "OSError: /data/out does not appear to have a file named config.json. Checkout 'https://huggingface.co/x'"
+KILLED = "['/opt/python', '-u', 'train.py', '--epochs', '2'] exits with return code = -9"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "links"),
+    [
+        ([KILLED, "", NO_MODEL], "host.killed", {"model.not_a_model": ""}),
+        ([NO_MODEL, "", KILLED], "model.not_a_model", {"host.killed": "model.not_a_model"}),
+        (["run.sh: line 3: 4242 Killed                  python old.py", NO_MODEL], "model.not_a_model", {}),
+        ([*STEPS[:9], KILLED, *STEPS[9:90], NO_MODEL], "model.not_a_model", {}),
+    ],
+)
+def test_kill_before_another_error(lines: list[str], first: str, links: dict[str, str]) -> None:
+    """A kill that a launcher reports is no consequence of what comes later; a shell's word names no process."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+    linked = {one.name: one.caused_by for one in found}
+
+    assert found[0].name == first
+    assert {name: linked.get(name) for name in links} == links
