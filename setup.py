@@ -1,8 +1,10 @@
-"""Add the compiled catalogues and the packed tables while envcheck is built, and leave out the docstrings that nothing
-prints; all else is in setup.cfg."""
+"""Add the compiled catalogues and the packed tables while envcheck is built, and leave out the docstrings and comments
+that nothing prints; all else is in setup.cfg."""
 
 import ast
+import io
 import sys
+import tokenize
 from pathlib import Path
 
 from setuptools import setup
@@ -31,12 +33,12 @@ class BuildWithGeneratedFiles(build_py):
                 packed.write_bytes(table_pack.pack_tables(ROOT, tables, tomli.loads))
             for path in Path(self.build_lib).rglob("*.py"):
                 if PROGRAMS not in path.as_posix():
-                    path.write_text(blank_inner_docstrings(path.read_text(encoding="utf-8")), encoding="utf-8")
+                    path.write_text(blank_inner_text(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def blank_inner_docstrings(source: str) -> str:
-    """Return the code without the docstrings of its module and its private functions, which are for readers of the
-    repository; each line keeps its number."""
+def blank_inner_text(source: str) -> str:
+    """Return the code without lines of comments and the docstrings of its module and its private functions, which are
+    for readers of the repository; each line keeps its number."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Module | ast.FunctionDef):
@@ -46,6 +48,9 @@ def blank_inner_docstrings(source: str) -> str:
             text = node.body[0]
             end = text.end_lineno or text.lineno
             lines[text.lineno - 1 : end] = [" " * text.col_offset + '""', *[""] * (end - text.lineno)]
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+            lines[token.start[0] - 1] = ""
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What setup.py changes in the source that it packs: docstrings that nothing prints."""
+"""What setup.py changes in the source that it packs: docstrings and comments that nothing prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-BLANK = runpy.run_path(str(ROOT / "setup.py"), run_name="built")["blank_inner_docstrings"]
+BLANK = runpy.run_path(str(ROOT / "setup.py"), run_name="built")["blank_inner_text"]
 SOURCE = '''"""Of the module."""
 
 
@@ -23,7 +23,10 @@ def _private(a):
 
     More.
     """
-    return a
+    # why
+    text = """
+    # data"""
+    return a, text  # same
 
 
 class _Kind:
@@ -34,13 +37,16 @@ class _Kind:
 '''
 
 
-def test_only_inner_docstrings_are_left_out() -> None:
+def test_only_inner_text_is_left_out() -> None:
     built = BLANK(SOURCE)
 
     assert [each in built for each in ("Of the module", "Printed", "One line", "Of a class", "Only this")] == [
         False, True, False, True, False,
     ]  # fmt: skip
-    assert built.split("\n").index("    return a") == SOURCE.split("\n").index("    return a")
+    assert ("# why" in built, "# data" in built) == (False, True)
+    assert built.split("\n").index("    return a, text  # same") == SOURCE.split("\n").index(
+        "    return a, text  # same"
+    )
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").glob("*.py")), ids=lambda path: path.name)

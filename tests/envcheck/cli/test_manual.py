@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -20,18 +19,6 @@ def made(tmp_path: Path) -> Path:
     """In a process of their own: another test of this one may have chosen another language."""
     subprocess.run([sys.executable, "-m", "envcheck.cli.manual", str(tmp_path)], check=True, timeout=120)
     return tmp_path
-
-
-@pytest.mark.slow
-def test_built(made: Path, tmp_path: Path) -> None:
-    """Who builds and installs a clone gets the pages where man looks, in English whatever the locale."""
-    base, place = tmp_path / "build", tmp_path / "installed"
-    words = ("setup.py", "-q", "build", "--build-base", str(base), "install_data", "--install-dir", str(place))
-    env = {**os.environ, "LC_ALL": "zh_CN.UTF-8", "ENVCHECK_LANG": "zh"}
-    subprocess.run([sys.executable, *words], cwd=ROOT, env=env, check=True, timeout=300)
-    installed = {page.name: page.read_bytes() for page in (place / "share/man/man1").iterdir()}
-
-    assert installed == {page.name: page.read_bytes() for page in made.glob("*.1")}
 
 
 def test_read_by_troff(made: Path) -> None:
