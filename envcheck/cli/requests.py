@@ -166,13 +166,16 @@ def _find_given_options() -> frozenset[str]:
 
 
 def _find_outer_values() -> dict[str, Any]:
-    """The values of this command's options that are given before its name, to its group: `recipes --json show`."""
+    """The values of this command's options that are given before its name, to its group: `recipes --json show`.
+
+    Not those that act on their own, such as --lang.
+    """
     context = click.get_current_context()
     names = {p.name for p in context.command.params} - _list_given(context)
     parent = context.parent
     found: dict[str, Any] = {}
     while parent is not None:
-        found = {name: parent.params[name] for name in _list_given(parent) & names} | found
+        found = {name: parent.params[name] for name in _list_given(parent) & names & parent.params.keys()} | found
         parent = parent.parent
     return found
 

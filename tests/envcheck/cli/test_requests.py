@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,3 +118,16 @@ def test_no_function_takes_many_parameters() -> None:
 
     assert len(counts) > 200
     assert {name: count for name, count in counts.items() if count > PARAMETERS} == {}
+
+
+@pytest.mark.parametrize("words", ["recipes", "recipes show tiny-cpu", "explain EI0006", "schema"])
+def test_options_before_the_command(words: str) -> None:
+    """The language may be chosen before the command, which has that option, too."""
+    argv = [sys.executable, "-m", "envcheck"]
+    before, after = (
+        subprocess.run(argv + each, capture_output=True, text=True, timeout=60)
+        for each in (["--lang", "zh", *words.split()], [*words.split(), "--lang", "zh"])
+    )
+
+    assert (before.returncode, before.stdout, before.stderr) == (after.returncode, after.stdout, after.stderr)
+    assert before.stdout and "Error" not in before.stderr

@@ -217,7 +217,7 @@ ORTE was unable to reliably start one or more daemons.
 
 
 def test_printed_names_open_no_section() -> None:
-    """Names that another program prints do not separate a cause from what follows from it."""
+    """Names that another program prints do not separate a cause from its consequence."""
     causes = {one.name: one.caused_by for one in explain_text(PRINTED).diagnoses}
 
     assert causes["network.ssh_name"] == ""
