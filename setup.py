@@ -37,8 +37,8 @@ class BuildWithGeneratedFiles(build_py):
 
 
 def blank_inner_text(source: str) -> str:
-    """Return the code without lines of comments and the docstrings of its module and its private functions, which are
-    for readers of the repository; each line keeps its number."""
+    """Return the code without its comments and the docstrings of its module and its private functions, which are for
+    readers of the repository; each line keeps its number."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Module | ast.FunctionDef):
@@ -49,8 +49,9 @@ def blank_inner_text(source: str) -> str:
             end = text.end_lineno or text.lineno
             lines[text.lineno - 1 : end] = [" " * text.col_offset + '""', *[""] * (end - text.lineno)]
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
-            lines[token.start[0] - 1] = ""
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
     return "\n".join(lines)
 
 

@@ -26,6 +26,7 @@ def _private(a):
     # why
     text = """
     # data"""
+    mark = "# no comment"
     return a, text  # same
 
 
@@ -43,10 +44,8 @@ def test_only_inner_text_is_left_out() -> None:
     assert [each in built for each in ("Of the module", "Printed", "One line", "Of a class", "Only this")] == [
         False, True, False, True, False,
     ]  # fmt: skip
-    assert ("# why" in built, "# data" in built) == (False, True)
-    assert built.split("\n").index("    return a, text  # same") == SOURCE.split("\n").index(
-        "    return a, text  # same"
-    )
+    assert [each in built for each in ("# why", "# data", "# same", "# no comment")] == [False, True, False, True]
+    assert built.split("\n").index("    return a, text") == SOURCE.split("\n").index("    return a, text  # same")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").glob("*.py")), ids=lambda path: path.name)
