@@ -45,11 +45,6 @@ class ProvisionOutcome:
     performed: tuple[tuple[str, Message], ...] = ()
     declined: bool = False
 
-    @property
-    def python_path(self) -> Path:
-        """Return the Python of the virtual environment."""
-        return self.plan.folder / "bin" / "python"
-
 
 def provision_target(ground: Provisioner, *, ask: Ask, report: Report) -> ProvisionOutcome:
     """Carry out the missing steps after `ask`, called with the plan, returned True.

@@ -61,12 +61,6 @@ def _load_trigger_search() -> WordSearch:
     return WordSearch([*(word.encode() for word in WORDS), *_WIDE], swift=True)
 
 
-def has_trigger(text: str) -> bool:
-    """Return whether a line that contains this text (lower case) is examined."""
-    bare = "".join(c for c in text if not ("0" <= c <= "9"))
-    return any(word in bare for word in (*WORDS, *CHINESE))
-
-
 def select_lines(keys: Iterable[bytes]) -> list[bytes]:
     """Return the keys (lines without their digits) that contain one of the words, in any case."""
     return list(_load_trigger_search().find_lines(list(keys)))

@@ -24,17 +24,6 @@ FITS = {verdict.FITS: True, verdict.NOT: False, verdict.UNTOLD: None}
 TUNERS = ("--tuner_type", "--finetuning_type", "--train_type")
 
 
-def check_fit(recipe: Recipe, job: RecipeJob, facts: Facts) -> JobFit | None:
-    """Return whether the job fits; None if it cannot be planned.
-
-    That is: the model is not in the catalogue, the job does not train, or no card reports its memory size.
-    """
-    try:
-        return describe_fit(recipe, job, plan_recipe(recipe, job, facts))
-    except EnvcheckError as err:
-        return build_unplannable_fit(err)
-
-
 def describe_fit(recipe: Recipe, job: RecipeJob, plan: LaunchPlan | None) -> JobFit | None:
     """Return the verdict of a plan with its remedy; None without a plan."""
     name, method = find_catalogue_model(recipe), find_training_method(job)
@@ -49,7 +38,8 @@ def build_unplannable_fit(err: EnvcheckError) -> JobFit:
 def plan_recipe(
     recipe: Recipe, job: RecipeJob, facts: Facts, places: tuple[int, ...] | None = None
 ) -> LaunchPlan | None:
-    """Return the plan on this machine's cards; None as in `check_fit`.
+    """Return the plan on this machine's cards; None if the model is not in the catalogue, the job does not train, or no
+    card reports its memory size.
 
     `places`: use only these positions in the tool's list.  Raises EnvcheckError if a framework would reject the layout.
     """

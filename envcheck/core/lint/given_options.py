@@ -11,7 +11,7 @@ from envcheck.core.lint.script_model import UNKNOWN, ShellWord
 
 @dataclass(frozen=True)
 class GivenOption:
-    """An option; `name` is without dashes; the name is from `start` to `end`, and its values end at `values_end`."""
+    """An option; `name` is without dashes; the name is from `start` to `end`."""
 
     name: str
     values: tuple[ShellWord, ...]
@@ -20,11 +20,6 @@ class GivenOption:
     equals: bool = False
     key: bool = False  # a key of a configuration file
     written: str = ""  # the abbreviation as written
-
-    @property
-    def values_end(self) -> int:
-        """The offset after the last value."""
-        return max([self.end, *(word.end for word in self.values)])
 
     @property
     def value(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envcheck.core import toml_file
+from envcheck.explain.prefilter import DIGITS, select_lines
 
 DATA = Path(__file__).parents[2] / "data" / "diagnose"
 FILES = (*sorted(DATA.glob("*.toml")), *sorted(Path(__file__).parent.glob("*_lines.toml")))
@@ -19,6 +20,11 @@ def read_lines() -> dict[str, dict[str, list[str]]]:
             for kind, lines in said.items():
                 mine[kind] = [*mine.get(kind, ()), *lines]
     return found
+
+
+def is_examined(text: str) -> bool:
+    """Return whether a log's reader looks at a line of this text."""
+    return bool(select_lines([text.encode().translate(None, DIGITS)]))
 
 
 SAID = tuple(line for said in read_lines().values() for lines in said.values() for line in lines)

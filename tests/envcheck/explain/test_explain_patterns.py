@@ -7,7 +7,7 @@ import re
 import pytest
 
 from envcheck.explain import codes, explainer
-from envcheck.explain.prefilter import has_trigger
+from tests.envcheck.explain.diagnose_helpers import is_examined
 from tests.envcheck.explain.pattern_texts import make_texts
 from tests.envcheck.explain.test_explain_catalogue import ENTRIES, LINES
 
@@ -36,7 +36,7 @@ def list_unreached(name: str) -> list[str]:
         for _, said in make_entry_texts(name)
         for text in said
         if healthy not in text
-        and not (has_trigger(text.lower()) and ENTRIES[name] in [entry for entry, _ in index.match_line(text)])
+        and not (is_examined(text) and ENTRIES[name] in [entry for entry, _ in index.match_line(text)])
     ]
 
 

@@ -24,7 +24,7 @@ from installers.recipes.recipe import Recipe, RecipeJob, derive_requirements
 from launch import gates
 from launch.gates.context import GateContext
 from launch.logs.training_step import TrainingStep
-from launch.planner import recipe_fit
+from launch.planner import recipe_demand, recipe_fit
 from launch.run import record
 from launch.run.host_stage import HostStage
 from launch.run.launcher import TrainingEnd
@@ -59,6 +59,11 @@ OWN = {
 TRAINING = [
     offer for offer in OFFERS if recipe_fit.find_catalogue_model(offer[0]) and recipe_fit.find_training_method(offer[1])
 ]
+
+
+def check_fit(recipe: Recipe, job: RecipeJob, known: Facts) -> JobFit | None:
+    """Return whether the machine's cards suffice, among what the job demands."""
+    return recipe_demand.build_demand(recipe, job, known)[0].fit
 
 
 def find_offer(recipe: str, method: str) -> Offer:
@@ -96,7 +101,7 @@ def test_recipes_fit_their_own_machines(one: Offer) -> None:
     """Every training job of a published recipe fits the machine that it was published for, according to doctor."""
     with simulate_machine(OWN[one[0].name, job_device(one)]) as here:
         known = facts.gather_facts(here, job_device(one), derive_requirements(*one))
-    found = recipe_fit.check_fit(*one, known)
+    found = check_fit(*one, known)
     assert found and known.wanted
     judged = list(checks.run_checks(replace(known, wanted=replace(known.wanted, fit=found)), ["job.memory"]))
 
@@ -109,12 +114,12 @@ def test_planned_recipes() -> None:
     """Recipes of published systems and similar ones are planned; smoke tests, chat and inference are not."""
     assert {(one[0].name, job_device(one)) for one in TRAINING} == set(OWN)
     assert {one[1].method for one in OFFERS if one not in TRAINING} == {"chat", "infer", "lora"}
-    assert all(recipe_fit.check_fit(*one, make_cards(16, 64)) is None for one in OFFERS if one not in TRAINING)
+    assert all(check_fit(*one, make_cards(16, 64)) is None for one in OFFERS if one not in TRAINING)
 
 
 def test_remedy_of_a_job_that_does_not_fit() -> None:
     """300B LoRA on 16 cards of 32 GiB does not fit; the remedy is the smallest change and a command for details."""
-    found = recipe_fit.check_fit(*find_offer("ernie-300b-npu", "lora"), make_cards(16, 32))
+    found = check_fit(*find_offer("ernie-300b-npu", "lora"), make_cards(16, 32))
     assert found and found.remedy
     (line,) = found.remedy.commands
     done = subprocess.run([sys.executable, "-m", *line.split(), "--json"], cwd=ROOT, capture_output=True, text=True)
@@ -128,7 +133,7 @@ def test_the_emptiest_cards_count() -> None:
     """If another process fills a card, a job of one card fits on another; a job of all cards does not."""
     one, all_cards = find_offer("qwen-7b-npu-swift", "lora"), find_offer("qwen-7b-npu-swift", "full")
     busy = make_cards(8, 64, (60_000, 3314))
-    found, other = recipe_fit.check_fit(*one, busy), recipe_fit.check_fit(*all_cards, busy)
+    found, other = check_fit(*one, busy), check_fit(*all_cards, busy)
 
     assert (found and found.fits, other and other.fits) == (True, False)
 
@@ -137,7 +142,7 @@ def test_cards_that_are_cut_by_mig() -> None:
     """With MIG the remedy is to disable it, not a smaller layout."""
     found = next(one for one in OFFERS if one[0].name == "ernie-21b-nvidia" and one[1].method == "lora")
     with simulate_machine("a100x8-mig", ()) as here:
-        fit = recipe_fit.check_fit(*found, facts.gather_facts(here, "nvidia", derive_requirements(*found)))
+        fit = check_fit(*found, facts.gather_facts(here, "nvidia", derive_requirements(*found)))
 
     assert fit and fit.fits is None and fit.remedy
     assert fit.reason.endswith("the card has 80 GiB in total, but MIG is enabled")
@@ -147,7 +152,7 @@ def test_cards_that_are_cut_by_mig() -> None:
 def test_a_rejected_layout_is_unknown() -> None:
     """A layout that the framework rejects has an unknown verdict with that reason."""
     recipe, job = find_offer("ernie-300b-npu", "lora")
-    found = recipe_fit.check_fit(recipe, replace(job, parallel={"tensor": 3, "pipeline": 2}), make_cards(16, 64))
+    found = check_fit(recipe, replace(job, parallel={"tensor": 3, "pipeline": 2}), make_cards(16, 64))
 
     assert found and found.fits is None
     assert "--tp 3 does not divide" in found.reason
@@ -157,7 +162,7 @@ def test_without_memory_sizes() -> None:
     """Cards without a reported size cannot be planned; the check itself reports that."""
     silent = Facts(vendors=(VendorFacts(VENDORS["npu"], devices=(Device(npu=0, name="910B3"),)),))
 
-    assert recipe_fit.check_fit(*find_offer("ernie-300b-npu", "lora"), silent) is None
+    assert check_fit(*find_offer("ernie-300b-npu", "lora"), silent) is None
 
 
 @pytest.mark.parametrize(("fits", "status"), [(True, Status.OK), (False, Status.FAIL), (None, Status.UNKNOWN)])
