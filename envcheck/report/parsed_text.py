@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from envcheck.core import language
+from envcheck.core.language.width import display_width
 from envcheck.core.messages import Message, _
 from envcheck.core.model import Device, Document, Process
+from envcheck.report.screen import WIDTH_LIMIT
 from probes.paste.paste_parser import find_last_listings
 
 ROWS_LIMIT = 200  # rows of one table: a log of days has more than anybody reads
@@ -32,6 +34,9 @@ _PROCESS_COLUMNS: tuple[tuple[Message, tuple[str, ...], str], ...] = (
     (_("memory"), ("memory_mib",), "{} MiB"),
 )
 _UNKNOWN = "?"
+_CONTAINERS = (Mapping, list, tuple)
+_FIELDS = "fields"  # the values of a block, beside what identifies it
+_SAID_ELSEWHERE = ("from_command", "truncated", "columns", "units")  # in the line of the output, or as heads
 
 
 def render_document(document: Document) -> Iterator[str]:
@@ -70,7 +75,7 @@ def _render_output(document: Document) -> Iterator[str]:
         yield document.error.message
         yield from (text for text in (document.error.meaning, document.error.fix) if text)
     if not (document.devices or document.processes or document.topology or document.error):
-        yield from _render_table([[key, value] for key, value in _list_values(document.detail)], [])
+        yield from _render_detail(document.detail)
 
 
 def _describe_output(document: Document) -> str:
@@ -84,7 +89,8 @@ def _describe_output(document: Document) -> str:
         (_("on {host}", host=document.host), document.host),
         (_("incomplete"), document.truncated),
     )
-    words = [f"{document.tool}: {document.command or document.kind}", *(say(text) for text, value in versions if value)]
+    what = document.command or document.kind
+    words = [f"{document.tool}: {what}" if document.tool else what, *(say(text) for text, value in versions if value)]
     return ", ".join(words)
 
 
@@ -124,18 +130,61 @@ def _render_table(rows: list[list[Any]], heads: list[str]) -> Iterator[str]:
         yield language.translate(_("... {count} more rows; --json prints all", count=len(rows) - len(shown)))
 
 
-def _list_values(detail: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values of the detail by path: blocks.0.fields.Temperature (C)."""
-    items = (
-        detail.items()
-        if isinstance(detail, Mapping)
-        else enumerate(detail)
-        if isinstance(detail, (list, tuple))
-        else ()
-    )
-    for key, value in items:
-        path = f"{prefix}{key}"
-        if isinstance(value, (Mapping, list, tuple)):
-            yield from _list_values(value, f"{path}.")
+def _render_detail(detail: Mapping[str, Any]) -> Iterator[str]:
+    """Yield single values, then a table for each list of records: blocks, cards, samples."""
+    shown = {key: value for key, value in detail.items() if key not in _SAID_ELSEWHERE}
+    tables = [found for value in shown.values() if (found := _list_records(value))]
+    repeated = {key for records in tables for record in records for key in record}
+    single = {key: value for key, value in shown.items() if key not in repeated and not _list_records(value)}
+    pairs = [list(pair) for pair in _list_values(single)]
+    yield from _render_table(pairs, [])
+    units = dict(zip(detail.get("columns", ()), detail.get("units", ()), strict=False))
+    for number, records in enumerate(tables):
+        yield from [""] if number or pairs else []
+        yield from _render_records(
+            [{f"{key} ({units[key]})" if key in units else key: text for key, text in row.items()} for row in records]
+        )
+
+
+def _render_records(records: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield a row for each record; where that is too wide, or there is only one, a line for each value."""
+    heads = list(dict.fromkeys(key for record in records for key in record))
+    lines = list(_render_table([[record.get(head, "") for head in heads] for record in records], heads))
+    if len(records) > 1 and max(map(display_width, lines)) <= WIDTH_LIMIT:
+        yield from lines
+        return
+    for number, record in enumerate(records[:ROWS_LIMIT]):
+        yield from [""] if number else []
+        yield from _render_table([list(pair) for pair in record.items()], [])
+    if len(records) > ROWS_LIMIT:
+        yield lines[-1]
+
+
+def _list_records(value: Any) -> list[dict[str, str]]:
+    """Return the records of a list of mappings, or of a mapping of mappings (by its keys); [] for other values."""
+    if not isinstance(value, _CONTAINERS):
+        return []
+    items = _list_items(value)
+    if not all(isinstance(record, Mapping) for record in items.values()):
+        return []
+    is_named = isinstance(value, Mapping)
+    return [({"": key} if is_named else {}) | dict(_list_values(record)) for key, record in items.items()]
+
+
+def _list_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of a record by name; those inside another by its path: processes.0.pid."""
+    for key, value in values.items():
+        if isinstance(value, _CONTAINERS) and _is_nested(value):
+            yield from _list_values(_list_items(value), prefix if key == _FIELDS else f"{prefix}{key}.")
+        elif isinstance(value, _CONTAINERS):
+            yield from [(f"{prefix}{key}", ", ".join(map(str, value)))] if value else []
         elif value is not None:
-            yield path, str(value)
+            yield f"{prefix}{key}", str(value)
+
+
+def _list_items(value: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
+    return {str(key): each for key, each in (value.items() if isinstance(value, Mapping) else enumerate(value))}
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping) or any(isinstance(each, _CONTAINERS) for each in value)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from envcheck.cli.commands.parse import load_parsers
+from envcheck.core.model import Document
 from envcheck.report.parsed_text import render_document
 from probes.paste.paste_parser import parse_paste
 
@@ -58,3 +59,34 @@ def test_a_column_that_cannot_be_read_is_shown() -> None:
     text = re.sub(r"00000000:..:00\.0", "xxxxxxxx:xx:xx.x", read_recording("nvidia_smi/table/a100x8_535.txt"))
 
     assert "bus id" in render_text(text)
+
+
+def test_blocks_are_rows() -> None:
+    """Each block of an answer for several chips is a row; what the heads or the command say is not repeated."""
+    shown = render_text(read_recording("npu_smi/common/two_chips_and_mcu.txt")).splitlines()
+
+    heads = next(line for line in shown if "Temperature(C)" in line)
+    assert heads.split()[:2] == ["npu", "chip"]
+    assert [line.split()[:2] for line in shown[shown.index(heads) + 1 :]] == [["12", "0"], ["12", "1"], ["12", "50"]]
+    assert not any("from_command" in line or "blocks" in line for line in shown)
+
+
+def test_samples_are_rows_with_units() -> None:
+    shown = render_text(read_recording("nvidia_smi/dmon/with_time.txt"))
+
+    assert "pwr (W)" in shown
+    assert "columns" not in shown
+
+
+def test_records_that_are_too_wide_are_lists() -> None:
+    """A record of a single row, or one wider than the screen, has a line for each value."""
+    fields = {f"An uncommonly long name of a value {number}": number for number in range(6)}
+    wide = Document("npu-smi", "board", detail={"blocks": [{"npu": npu, "fields": fields} for npu in (1, 2)]})
+    shown = list(render_document(wide))
+
+    assert len([line for line in shown if "of a value 5" in line]) == 2
+    assert max(map(len, shown)) < 100
+
+
+def test_a_text_of_no_known_tool() -> None:
+    assert not render_text(read_recording("xpu_smi/unknown/intel_stats.txt")).startswith(":")
