@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck import settings
-from envcheck.cli.commands import report_output
 from envcheck.cli.doctor_options import (
     REQUEST_TYPES,
     DeepOptions,
@@ -22,6 +21,7 @@ from envcheck.cli.doctor_options import (
     WatchOptions,
 )
 from envcheck.cli.job_argument import JobCommand
+from envcheck.cli.machines import report_output
 from envcheck.cli.requests import command
 from envcheck.core.errors import SUCCESS, UsageError
 from envcheck.core.local_files import is_folder
@@ -30,7 +30,7 @@ from envcheck.core.messages import _
 WITH_NEXT = ("table", "html", "markdown")  # formats for people
 
 if TYPE_CHECKING:
-    from envcheck.cli.commands.collect_facts import ExaminedMachine
+    from envcheck.cli.machines.collect_facts import ExaminedMachine
     from envcheck.core.check import Check
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
@@ -100,7 +100,7 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
 
 
 def _judge_hosts(request: HostsReportOptions | ReplayOptions, site: SiteSettings) -> int:
-    from envcheck.cli.commands import fleet
+    from envcheck.cli.machines import fleet
 
     def judge(found: Facts) -> list[Finding]:
         return _judge_machine(request, _import_collect_facts().add_named_job(request, site, found), site)
@@ -198,13 +198,13 @@ def _refuse_unknown_checks(request: ExamineOptions, site: SiteSettings) -> None:
 
 
 def _import_automatic_fixes() -> Any:
-    from envcheck.cli.commands import automatic_fixes
+    from envcheck.cli.machines import automatic_fixes
 
     return automatic_fixes
 
 
 def _import_collect_facts() -> Any:
-    from envcheck.cli.commands import collect_facts
+    from envcheck.cli.machines import collect_facts
 
     return collect_facts
 
@@ -217,7 +217,7 @@ def _examine_machine(request: ExamineOptions, site: SiteSettings) -> ExaminedMac
 
 
 def _import_deep() -> Any:
-    from envcheck.cli.commands import deep
+    from envcheck.cli.machines import deep
 
     return deep
 

@@ -143,7 +143,7 @@ def _build_target(request: LintOptions) -> TargetMachine:
     from envcheck.core.lint.target_machine import TargetMachine
 
     if request.replay:
-        from envcheck.cli.commands import collect_facts
+        from envcheck.cli.machines import collect_facts
 
         found = collect_facts.read_recording(request.replay, request.device)
         return TargetMachine(lambda: found)

@@ -75,7 +75,7 @@ def snapshot(request: SnapshotOptions) -> int:
 
 def _record_hosts(request: SnapshotOptions) -> int:
     """Write a file for each host that responds; report the others and return exit code 1."""
-    from envcheck.cli.commands import fleet
+    from envcheck.cli.machines import fleet
     from envcheck.collect import snapshot as recording
     from envcheck.core.model import Status
     from envcheck.fleet import connectivity

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli.commands.plan import plan
+from envcheck.cli.planning import plan_actions
 
 MODEL = (
     "num_layers=28,hidden_size=3584,num_attention_heads=28,intermediate_size=18944,vocab_size=152064,"
@@ -49,7 +50,7 @@ def plan_recipe(folder: Path, places: str, monkeypatch: pytest.MonkeyPatch, *wor
     """Return the job that the command plans."""
     (folder / "own.toml").write_text(RECIPE.replace("PLACES", places), encoding="utf-8")
     planned: list[Any] = []
-    monkeypatch.setattr("envcheck.cli.commands.plan._plan_one_job", lambda _machine, job, *_: planned.append(job) or 0)
+    monkeypatch.setattr(plan_actions, "_plan_one_job", lambda _machine, job, *_: planned.append(job) or 0)
     done = CliRunner().invoke(plan, ["--recipe", "own", "--recipes", str(folder), *words])
 
     assert done.exception is None, done.exception

@@ -23,7 +23,7 @@ def diagnose_hosts(
 ) -> int:
     """Check all hosts or recordings, compare them, write the report; return the exit code."""
     from envcheck.cli import recordings
-    from envcheck.cli.commands import fleet_peers, report_output
+    from envcheck.cli.machines import fleet_peers, report_output
     from envcheck.fleet import evaluate
     from envcheck.report import formats
     from envcheck.report.summary import exit_code
