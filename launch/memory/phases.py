@@ -12,7 +12,7 @@ from envcheck.core.messages import mark
 from launch.memory import GIB, meter, offloaded, sharding_buffers
 from launch.memory.planned_job import PlannedJob
 from launch.memory.stage_parts import StageParts, build_stage_parts
-from launch.memory.states import ModelStates
+from launch.memory.states import ModelStates, steps_by_lists
 
 PHASES = (mark("load"), mark("forward and loss"), mark("backward"), mark("optimizer step"), mark("save"))
 
@@ -224,8 +224,9 @@ def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> Mod
 
 
 def optimizer_scratch_bytes(job: PlannedJob, p: StageParts) -> float:
-    """Return the temporary bytes of an unfused optimizer, a share of the moments; 0 for DeepSpeed and offload."""
-    if job.sharding.startswith("zero") or "optimizer" in job.offload or "tensorwise" in job.offload:
+    """Return the temporary bytes of an optimizer over lists, a share of the moments; 0 for DeepSpeed and offload."""
+    away = "optimizer" in job.offload or "tensorwise" in job.offload
+    if job.sharding.startswith("zero") or away or not steps_by_lists(job.optimizer):
         return 0.0
     return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
 

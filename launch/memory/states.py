@@ -90,6 +90,18 @@ def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> 
     return ModelStates(weights=whole * (1.0 / shards + kept))
 
 
+# Words of optimizers that go parameter by parameter or are one kernel: bitsandbytes, torchao, Apex, GaLore, Lion, Muon,
+# and transformers' Adafactor.  torch's own go over lists of all parameters (foreach), with temporaries of their size.
+WITHOUT_LISTS = (
+    "8bit", "4bit", "32bit", "bnb", "paged", "fused", "apex", "galore", "lion", "muon", "adafactor", "anyprecision",
+)  # fmt: skip
+
+
+def steps_by_lists(optimizer: str) -> bool:
+    """Whether the optimizer is one of torch's, in the form that it takes by default on a card."""
+    return not any(word in optimizer.lower() for word in WITHOUT_LISTS)
+
+
 def moment_bytes(optimizer: str, weight: float, master: float) -> float:
     """Return the bytes of moments per parameter: Adam's two in fp32 with a master copy, else in the weight's type."""
     both = 8.0 if master or weight == 4.0 else 2 * weight

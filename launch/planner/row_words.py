@@ -70,7 +70,7 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
         r"(optim(izer)?|param(eter)?s?|activations?)((\((tensorwise|swap)\))|(:\d*\.?\d+))?",
         r"[+,]",
     ),
-    "recompute": Vocabulary(frozenset({*NONE, *FULL_RECOMPUTE}), r"selective.*|block:\d+"),
+    "recompute": Vocabulary(frozenset({*NONE, *FULL_RECOMPUTE}), r"selective(:(core_attn|moe_act|moe|layernorm|mlp|mla_up_proj|shared_experts|[+,\s])+|[^:]*)|block:\d+"),
     "lora_targets": Vocabulary(
         frozenset(name.lower() for name in (*SETS, *MODULES, *LATENT, *ALL)), apart=r"[+,;\s]+"
     ),
