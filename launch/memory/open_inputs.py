@@ -7,15 +7,20 @@ from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _
 from launch.memory.adapter_activations import keeps_quantised_inputs
-from launch.memory.planned_job import PlannedJob
+from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.quantised import is_lifted
 from launch.memory.states import steps_by_lists
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
     "replicas", "attention", "autocast", "quantised_inputs", "use_cache", "mixed_precision", "preparation",
+    "recompute",
 )  # fmt: skip
-OF_TABLES = ("replicas", "mixed_precision")  # a plan knows its cards and its precision
+OF_TABLES = (
+    "replicas",
+    "mixed_precision",
+    "recompute",
+)  # a plan knows its cards and precision, and names what it assumes
 USUAL_REPLICAS = 8
 
 
@@ -120,6 +125,10 @@ def _compute_in_fp32(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, precision=replace(p, compute=p.weight)),)
 
 
+def _change_recompute(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    return tuple(replace(job, recompute=Recompute(kind)) for kind in ("none", "full") if kind != job.recompute.kind)
+
+
 def _leave_out_preparation(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """A 16-bit embedding, head and residual stream, where the user's script decides to call PEFT's preparation."""
     if job.framework.prepares or job.trains_all or not is_lifted(job):
@@ -143,6 +152,7 @@ INPUTS = {
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
         OpenInput("quantised_inputs", _("release of bitsandbytes"), "bitsandbytes>=0.43.2", _free_quantised_inputs),
+        OpenInput("recompute", _("recomputation"), "--recompute", _change_recompute),
         OpenInput("mixed_precision", _("mixed precision"), "bf16, fp16", _compute_in_fp32),
         OpenInput(
             "preparation",

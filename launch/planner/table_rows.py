@@ -19,7 +19,7 @@ from launch.memory import open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, untie_model
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
-from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, VOCABULARIES
+from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, UNSAID, VOCABULARIES
 
 Row = Mapping[str, str]
 
@@ -43,7 +43,6 @@ COLUMNS_OF_INPUT = {
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
     "mixed_precision": (), "preparation": (),
 }  # fmt: skip
-UNKNOWN = ("", "unspecified")  # cells that leave an input open
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -140,9 +139,7 @@ def parse_layout(row: Row) -> ParallelLayout:
     if split:
         pp = max(1, cards // (2 if way.endswith("x2") else 1))
     etp = parse_integer(row, "etp") or None
-    return ParallelLayout(
-        tp, pp, max(1, parse_integer(row, "vpp", 1)), ep, etp, cp, cards, split
-    )
+    return ParallelLayout(tp, pp, max(1, parse_integer(row, "vpp", 1)), ep, etp, cp, cards, split)
 
 
 def parse_precision(row: Row, f: Framework) -> Precision:
@@ -285,7 +282,7 @@ def list_open_inputs(row: Row) -> frozenset[str]:
     return frozenset(
         name
         for name in open_inputs.NAMES
-        if all((row.get(key) or "").strip() in UNKNOWN for key in COLUMNS_OF_INPUT.get(name, (name,)))
+        if all((row.get(key) or "").strip() in UNSAID for key in COLUMNS_OF_INPUT.get(name, (name,)))
     )
 
 
