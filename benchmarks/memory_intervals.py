@@ -27,20 +27,21 @@ from pathlib import Path
 
 from benchmarks import fitted
 from benchmarks.memory_accuracy import predicted
-from launch.memory.intervals import ASSUMED, CARD, FILE, REGIMES, TENSORS, find_regime
+from launch.memory.intervals import ASSUMED, CARD, COMPLEX, FILE, REGIMES, TENSORS, UNEVEN, find_regime
 from launch.planner import LaunchPlan, verdict
 
 LIMIT = 0.98  # quantile of the upper limit
 # Low and high quantile by regime: the narrowest that hold HELD of its readings of left-out sources (--quantiles).
 QUANTILES = {
-    "tensors": (0.05, 0.83), "card": (0.03, 0.9), "plain": (0.07, 0.87), "complex": (0.04, 0.96),
-    "assumed": (0.02, 0.94),
+    "tensors": (0.05, 0.83), "card": (0.03, 0.9), "uneven": (0.02, 0.97), "plain": (0.07, 0.87),
+    "complex": (0.04, 0.96), "assumed": (0.03, 0.95),
 }  # fmt: skip
-POOLS = {CARD: (TENSORS, CARD)}  # regimes of few sources, and those whose readings give their factors
+# Regimes of few sources, and those whose readings give their factors.
+POOLS = {CARD: (TENSORS, CARD), UNEVEN: (TENSORS, CARD, UNEVEN), COMPLEX: (UNEVEN, COMPLEX)}
 # At least the 90 % that are promised, on one card, on several, and with all sources in use, since those are the bounds
 # that a plan prints; more where they are narrow all the same.
-HELD = {"tensors": 0.92, "card": 0.91, "plain": 0.9, "complex": 0.9, "assumed": 0.9}
-LOWS, HIGHS = range(1, 16), range(80, 99)  # percentages among which --quantiles searches
+HELD = {"tensors": 0.92, "card": 0.91}
+LOWS, HIGHS = range(1, 16), range(80, 100)  # percentages among which --quantiles searches
 PULL, WEIGHT = 2, -0.5  # sources as which those of all regimes count; power of the number of a source's readings
 HEADER = """# Factors between which readings lie, relative to predictions (launch/memory/intervals.py).
 # `low`, `high`: the quantiles {quantiles};
@@ -181,7 +182,7 @@ def find_quantiles(readings: Sequence[Reading], name: str) -> tuple[float, float
         printed = compute_regime(readings, name, pair)
         parts = [[one for one in outcomes if one.reading.single is single] for single in (True, False)]
         parts.append([judge(one, printed, one.plain, one.plain_open) for one in mine])
-        if all(sum(one.is_inside for one in part) >= HELD[name] * len(part) for part in parts):
+        if all(sum(one.is_inside for one in part) >= HELD.get(name, 0.9) * len(part) for part in parts):
             found.append((statistics.median(one.high - one.low for one in outcomes), pair))
     return min(found)[1]
 

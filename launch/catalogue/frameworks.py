@@ -83,8 +83,8 @@ class Framework:
     4-bit matrix keep their input; `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a
     quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
     embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
-    16-bit weights.  `compiled_loss`: bytes of the loss where the model is compiled, if that compiles the loss as well;
-    else 0.
+    16-bit weights.  `compiled_loss`, `compiled_fused`: bytes of the loss where the model is compiled, if that compiles
+    the loss as well; else 0.  `prepares`: it calls PEFT's preparation of a quantised base itself, or never.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -138,6 +138,7 @@ class Framework:
     unties: bool
     autocast: bool
     compiled_loss: float
+    compiled_fused: float
     unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]
@@ -154,6 +155,7 @@ class Framework:
     adapters: bool
     is_library: bool
     caches_keys: bool
+    prepares: bool
     uneven: bool
     swaps_heads: bool
     quants: tuple[str, ...]

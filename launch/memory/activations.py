@@ -36,7 +36,8 @@ def norm_activations(job: PlannedJob, count: int, outputs: int = 1) -> SavedActi
     """
     m, k = job.model, job.kernels
     saved_in = C if m.norm == "layernorm" else k.norm_in
-    released = (norm_copy_bytes(job) + k.norm_out * outputs / max(1, count)) * keeps_inputs(job)
+    out = k.norm_out * outputs / max(1, count) * (not job.recompute.repeats("layernorm"))
+    released = (norm_copy_bytes(job) + out) * keeps_inputs(job)
     each = saved_in + released
     chain = 5 * 4.0 if saved_in > C else 2 * C
     return SavedActivations(whole=count * (m.hidden * each + 4.0), gradient=m.hidden * (C + chain - released))
@@ -110,7 +111,7 @@ def _plain_gradient(job: PlannedJob) -> float:
 
 
 def _score_matrix_bytes(job: PlannedJob, each: float) -> float:
-    if job.flash or job.recompute.kind == "selective":
+    if job.flash or job.recompute.repeats("core_attn"):
         return 0.0
     return (each + 3.0 * (job.dropout > 0)) * job.model.heads * job.seq_len
 
@@ -170,7 +171,8 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
     of fe.  Assumes a balanced router; drop-less dispatch has no bound.
     """
     m, per = job.model, _mlp_bytes(job)
-    inner = moe.active * per * moe.ffn
+    product = job.kernels.mlp_trained * keeps_inputs(job) * job.recompute.repeats("moe_act")
+    inner = moe.active * (per - product) * moe.ffn
     copies = moe.active * (job.kernels.expert_copies + job.kernels.expert_trained * keeps_inputs(job)) * m.hidden
     sliced = job.layout.expert_tp < job.layout.tp
     # Quantised experts are modules of their own, of which one runs at a time.
@@ -192,7 +194,9 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
         + job.kernels.choice * moe.active
         + C * m.hidden * moe.shared_gate
         + _router_input(job, moe),
-        divided=inner + per * moe.shared_ffn + (copies if sliced else 0.0),
+        divided=inner
+        + per * moe.shared_ffn * (not job.recompute.repeats("shared_experts"))
+        + (copies if sliced else 0.0),
         fixed=0.0 if sliced else copies,
         gradient=gradient,
     )
@@ -215,6 +219,7 @@ def layer_activations(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     """
     m = job.model
     inner = mixture_activations(job, m.moe) if moe_layer and m.moe else dense_mlp_activations(job)
+    inner = inner.run_again() if job.recompute.repeats("moe" if moe_layer else "mlp") else inner
     masks = SavedActivations(whole=2.0 * m.hidden * (job.dropout > 0))
     behind = int(m.norms > 3)
     between = norm_activations(job, m.norms - 1 - behind) if m.norms > 1 else SavedActivations()

@@ -16,8 +16,8 @@ from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
 # Regimes, by what a job has: whole layers on one card, of which the tensors alone are read, or more; on several cards;
-# parts divided, moved or cached; assumed settings.
-TENSORS, CARD, PLAIN, COMPLEX, ASSUMED = REGIMES = ("tensors", "card", "plain", "complex", "assumed")
+# parts moved, routed or cached on one card; parts divided, moved or cached on several; assumed settings.
+TENSORS, CARD, PLAIN, UNEVEN, COMPLEX, ASSUMED = REGIMES = ("tensors", "card", "plain", "uneven", "complex", "assumed")
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -51,9 +51,10 @@ def find_regime(job: PlannedJob) -> str:
     """Return the regime of the job; no reading is of a training that computes in fp32."""
     if not job.is_complete or job.precision.compute > C:
         return ASSUMED
+    several = job.layout.cards > 1
     if is_divided(job) or reads_gaps(job):
-        return COMPLEX
-    if job.layout.cards > 1:
+        return COMPLEX if several else UNEVEN
+    if several:
         return PLAIN
     return TENSORS if job.meter == "allocated" else CARD
 

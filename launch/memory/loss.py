@@ -41,7 +41,8 @@ def loss_bytes(job: PlannedJob) -> float:
     f, vocab = job.framework, job.model.vocab / job.layout.tp
     if job.fused_loss:
         head = f.fused_head * C * vocab * job.model.hidden * job.trains_all
-        return f.fused * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
+        each = f.compiled_fused if job.compiled and f.compiled_fused else f.fused
+        return each * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
     whole = f.compiled_loss if job.compiled and f.compiled_loss else f.loss
     plain = f.loss_half if takes_half_logits(job) else whole
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits

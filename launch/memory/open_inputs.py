@@ -7,13 +7,20 @@ from dataclasses import dataclass, replace
 
 from envcheck.core.messages import Message, _
 from launch.memory.adapter_activations import keeps_quantised_inputs
-from launch.memory.planned_job import PlannedJob
+from launch.memory.planned_job import PlannedJob, Recompute
+from launch.memory.quantised import is_lifted
+from launch.memory.states import steps_by_lists
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
-    "replicas", "attention", "autocast", "quantised_inputs", "use_cache",
+    "replicas", "attention", "autocast", "quantised_inputs", "use_cache", "mixed_precision", "preparation",
+    "recompute",
 )  # fmt: skip
-OF_TABLES = ("replicas",)  # a plan knows its cards
+OF_TABLES = (
+    "replicas",
+    "mixed_precision",
+    "recompute",
+)  # a plan knows its cards and precision, and names what it assumes
 USUAL_REPLICAS = 8
 
 
@@ -44,7 +51,8 @@ def _change_targets(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 def _fuse_optimizer(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """torch's AdamW without temporaries: fused=True or foreach=False."""
-    return (replace(job, framework=replace(job.framework, step=0.0)),) if job.framework.step else ()
+    lists = job.framework.step and steps_by_lists(job.optimizer)
+    return (replace(job, framework=replace(job.framework, step=0.0)),) if lists else ()
 
 
 def _expand_segments(job: PlannedJob) -> tuple[PlannedJob, ...]:
@@ -108,6 +116,26 @@ def _free_quantised_inputs(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return (replace(job, framework=replace(job.framework, quantised_inputs=False)),)
 
 
+def _compute_in_fp32(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """fp32 weights without autocast: transformers' trainers have it with bf16 or fp16 only."""
+    p, f = job.precision, job.framework
+    usual = f.weight == p.weight or job.sharding != "none" or not f.autocast  # or cast by the framework that shards
+    if usual or p.weight != 4.0 or p.compute == p.weight or not job.kernels.as_published:
+        return ()
+    return (replace(job, precision=replace(p, compute=p.weight)),)
+
+
+def _change_recompute(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    return tuple(replace(job, recompute=Recompute(kind)) for kind in ("none", "full") if kind != job.recompute.kind)
+
+
+def _leave_out_preparation(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """A 16-bit embedding, head and residual stream, where the user's script decides to call PEFT's preparation."""
+    if job.framework.prepares or job.trains_all or not is_lifted(job):
+        return ()
+    return (replace(job, framework=replace(job.framework, lift=2.0)),)
+
+
 INPUTS = {
     one.name: one
     for one in (
@@ -124,6 +152,14 @@ INPUTS = {
         OpenInput("autocast", _("type of the loss"), "torch.autocast", _wrap_in_autocast),
         OpenInput("attention", _("attention kernel"), "attn_implementation", _change_attention),
         OpenInput("quantised_inputs", _("release of bitsandbytes"), "bitsandbytes>=0.43.2", _free_quantised_inputs),
+        OpenInput("recompute", _("recomputation"), "--recompute", _change_recompute),
+        OpenInput("mixed_precision", _("mixed precision"), "bf16, fp16", _compute_in_fp32),
+        OpenInput(
+            "preparation",
+            _("preparation of the quantised base"),
+            "prepare_model_for_kbit_training",
+            _leave_out_preparation,
+        ),
         OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )
 }

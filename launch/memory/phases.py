@@ -12,7 +12,7 @@ from envcheck.core.messages import mark
 from launch.memory import GIB, meter, offloaded, sharding_buffers
 from launch.memory.planned_job import PlannedJob
 from launch.memory.stage_parts import StageParts, build_stage_parts
-from launch.memory.states import ModelStates
+from launch.memory.states import ModelStates, steps_by_lists, steps_in_backward
 
 PHASES = (mark("load"), mark("forward and loss"), mark("backward"), mark("optimizer step"), mark("save"))
 
@@ -70,7 +70,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     between = (own, (mark("communication buckets"), p.buckets * buckets_between_batches(job) + cached))
     # DeepSpeed's exist from its initialisation on, which comes after loading.
     loading = constant if job.sharding == "none" else ((own[0], own[1] - p.pinned),)
-    fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
+    fused_step = steps_in_backward(job.optimizer, job.framework.fused_step) and job.trains_all
     if fused_step:
         largest = job.model.head.total * job.precision.gradient / job.layout.tp
         now, step = replace(now, gradients=largest), replace(step, gradients=largest)
@@ -224,8 +224,9 @@ def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> Mod
 
 
 def optimizer_scratch_bytes(job: PlannedJob, p: StageParts) -> float:
-    """Return the temporary bytes of an unfused optimizer, a share of the moments; 0 for DeepSpeed and offload."""
-    if job.sharding.startswith("zero") or "optimizer" in job.offload or "tensorwise" in job.offload:
+    """Return the temporary bytes of an optimizer over lists, a share of the moments; 0 for DeepSpeed and offload."""
+    away = "optimizer" in job.offload or "tensorwise" in job.offload
+    if job.sharding.startswith("zero") or away or not steps_by_lists(job.optimizer):
         return 0.0
     return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
 

@@ -79,10 +79,18 @@ class Precision:
 
 @dataclass(frozen=True)
 class Recompute:
-    """`kind` is full, none, selective or block; block recomputes the first `layers` of a stage (or chunk)."""
+    """`kind` is full, none, selective or block; block recomputes the first `layers` of a stage (or chunk).
+
+    `modules` of selective recompute, none: core attention (Megatron-LM, transformer_config.py, recompute_modules).
+    """
 
     kind: str = "none"
     layers: int = 0
+    modules: frozenset[str] = frozenset()
+
+    def repeats(self, module: str) -> bool:
+        """Whether a module of every layer is run again in the backward pass."""
+        return self.kind == "selective" and module in (self.modules or {"core_attn"})
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ class SavedActivations:
             self.score + other.score,
         )
 
+    def run_again(self) -> SavedActivations:
+        """These activations where the backward pass computes them again from an input that is kept anyway."""
+        return SavedActivations(gradient=self.gradient + self.kept_bytes)
+
     @property
     def kept_bytes(self) -> float:
         """All kept activations without parallelism."""

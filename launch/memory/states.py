@@ -90,6 +90,28 @@ def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> 
     return ModelStates(weights=whole * (1.0 / shards + kept))
 
 
+# Words of optimizers that go parameter by parameter or are one kernel: bitsandbytes, torchao, Apex, GaLore, Lion, Muon,
+# and transformers' Adafactor.  torch's own go over lists of all parameters (foreach), with temporaries of their size.
+WITHOUT_LISTS = (
+    "8bit", "4bit", "32bit", "bnb", "paged", "fused", "apex", "galore", "lion", "muon", "adafactor", "anyprecision",
+)  # fmt: skip
+
+
+# Words of optimizers that step inside the backward pass, parameter by parameter, so that gradients never accumulate:
+# transformers' and LLaMA-Factory's layerwise ones, torchtune's optimizer_in_bwd, LOMO (arXiv 2306.09782).
+IN_BACKWARD = ("layerwise", "backward", "bwd", "lomo")
+
+
+def steps_in_backward(optimizer: str, words: tuple[str, ...] = ()) -> bool:
+    """Whether the optimizer runs inside the backward pass; `words`: those of the framework that do."""
+    return any(word in optimizer.lower() for word in (*IN_BACKWARD, *words))
+
+
+def steps_by_lists(optimizer: str) -> bool:
+    """Whether the optimizer is one of torch's, in the form that it takes by default on a card."""
+    return not any(word in optimizer.lower() for word in (*WITHOUT_LISTS, *IN_BACKWARD))
+
+
 def moment_bytes(optimizer: str, weight: float, master: float) -> float:
     """Return the bytes of moments per parameter: Adam's two in fp32 with a master copy, else in the weight's type."""
     both = 8.0 if master or weight == 4.0 else 2 * weight
@@ -101,6 +123,8 @@ def moment_bytes(optimizer: str, weight: float, master: float) -> float:
         both = 1.06  # half a byte each and 1/32 of scales (torchao: an fp32 scale for 128 values)
     elif "low precision" in optimizer or "bf16" in optimizer:
         return 4.0
+    if "lomo" in optimizer:  # none, AdaLomo's are factors of a matrix
+        return 0.0
     if "galore" in optimizer:
         return both / 4  # moments of a low-rank projection (arXiv 2403.03507): rank about a quarter of the width
     if "muon" in optimizer or "lion" in optimizer or "sgd" in optimizer:

@@ -37,8 +37,10 @@ OPTIMIZERS = frozenset({
     "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
     "32bit", "bnb", "paged", "torch", "fused", "foreach", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
     "precision", "moments",
-    "per", "parameter", "layerwise", "anyprecision",
+    "per", "parameter", "layerwise", "in", "backward", "bwd", "lomo", "adalomo", "anyprecision",
 })  # fmt: skip
+MEGATRON_MODULES = "core_attn|moe_act|moe|layernorm|mlp|mla_up_proj|shared_experts"
+UNSAID = ("", "unspecified")  # cells that leave an input open
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "float32", "bfloat16", "float16", "half")
 
 
@@ -70,7 +72,9 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
         r"(optim(izer)?|param(eter)?s?|activations?)((\((tensorwise|swap)\))|(:\d*\.?\d+))?",
         r"[+,]",
     ),
-    "recompute": Vocabulary(frozenset({*NONE, *FULL_RECOMPUTE}), r"selective.*|block:\d+"),
+    "recompute": Vocabulary(
+        frozenset({*NONE, *FULL_RECOMPUTE, *UNSAID}), rf"selective(:({MEGATRON_MODULES}|[+,\s])+|[^:]*)|block:\d+"
+    ),
     "lora_targets": Vocabulary(
         frozenset(name.lower() for name in (*SETS, *MODULES, *LATENT, *ALL)), apart=r"[+,;\s]+"
     ),

@@ -19,7 +19,7 @@ from launch.memory import open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, untie_model
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
-from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, VOCABULARIES
+from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, UNSAID, VOCABULARIES
 
 Row = Mapping[str, str]
 
@@ -41,8 +41,8 @@ HALF = ("fp16", "float16", "half")
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
+    "mixed_precision": (), "preparation": (),
 }  # fmt: skip
-UNKNOWN = ("", "unspecified")  # cells that leave an input open
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -130,20 +130,16 @@ def size_buckets(f: Framework, row: Row) -> Framework:
 
 def parse_layout(row: Row) -> ParallelLayout:
     """Return the degrees of the row; a missing card count follows from dp, else from ASSUMED_CARDS."""
-    tp, pp, cp = (max(1, parse_integer(row, key, 1)) for key in ("tp", "pp", "cp"))
-    cards = parse_integer(row, "cards") or tp * pp * cp * (
-        parse_integer(row, "dp") or (ASSUMED_CARDS // (tp * pp * cp) or 1)
-    )
-    if not parse_integer(row, "cards") and tp * pp * cp == 1:
-        cards = parse_integer(row, "dp", 1)
+    tp, pp, cp, ep = (max(1, parse_integer(row, key, 1)) for key in ("tp", "pp", "cp", "ep"))
+    each, cards, replicas = tp * pp * cp, parse_integer(row, "cards"), parse_integer(row, "dp")
+    if not cards:  # replicas of Megatron's kind include those that divide the experts
+        cards = each * (replicas or (1 if each * ep == 1 else max(1, ASSUMED_CARDS // each)))
     way = (row.get("device_map") or "").strip().lower()
     split = way.startswith("naive_layer_split") or way in ("auto", "balanced")
     if split:
         pp = max(1, cards // (2 if way.endswith("x2") else 1))
     etp = parse_integer(row, "etp") or None
-    return ParallelLayout(
-        tp, pp, max(1, parse_integer(row, "vpp", 1)), max(1, parse_integer(row, "ep", 1)), etp, cp, cards, split
-    )
+    return ParallelLayout(tp, pp, max(1, parse_integer(row, "vpp", 1)), ep, etp, cp, cards, split)
 
 
 def parse_precision(row: Row, f: Framework) -> Precision:
@@ -195,13 +191,14 @@ def _name_offload(text: str) -> str:
 
 
 def parse_recompute(row: Row) -> Recompute:
-    """Return the recompute column: full, none, selective, or block:N for the first N layers of a stage."""
+    """Return the recompute column: full, none, block:N for the first N layers of a stage, selective, or selective:
+    and names of Megatron's modules (--recompute-modules)."""
     word = (row.get("recompute") or "none").strip().lower()
     kind, _unused, count = word.partition(":")
     if kind == "block" and count.isdigit():
         return Recompute(kind, int(count))
     if word.startswith("selective"):
-        return Recompute("selective")
+        return Recompute("selective", modules=frozenset(re.split(r"[+,\s]+", count)) - {""})
     return Recompute("full" if word in FULL_RECOMPUTE else "none")
 
 
@@ -285,7 +282,7 @@ def list_open_inputs(row: Row) -> frozenset[str]:
     return frozenset(
         name
         for name in open_inputs.NAMES
-        if all((row.get(key) or "").strip() in UNKNOWN for key in COLUMNS_OF_INPUT.get(name, (name,)))
+        if all((row.get(key) or "").strip() in UNSAID for key in COLUMNS_OF_INPUT.get(name, (name,)))
     )
 
 

@@ -69,6 +69,8 @@ def test_tensors_of_one_card_have_the_narrowest_bounds() -> None:
         ({"model": "mixtral-8x7b"}, "complex"),
         ({"seq_kind": "longest_sample"}, "complex"),
         ({"seq_kind": "longest_sample", "metric": "max_allocated"}, "plain"),
+        ({"cards": "1", "sharding": "none", "seq_kind": "longest_sample"}, "uneven"),
+        ({"cards": "1", "sharding": "none", "offload": "activations"}, "uneven"),
         ({"framework": ""}, "assumed"),
         ({"framework": "somebody's own"}, "assumed"),
     ],

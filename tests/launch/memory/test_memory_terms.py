@@ -505,3 +505,55 @@ def test_gradients_of_adapters_stay_with_offloaded_activations() -> None:
     ]
 
     assert forward[0] == forward[1]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "temporaries", "gradients"),
+    [("adamw", 1, 1), ("adamw_bnb_8bit", 0, 1), ("adamw_torch_fused", 0, 1), ("adafactor", 0, 1),
+     ("adamw_layerwise", 0, 0)],
+)  # fmt: skip
+def test_steps_of_optimizers(optimizer: str, temporaries: int, gradients: int) -> None:
+    """torch's optimizers over lists have temporaries; others go parameter by parameter, some as gradients arrive."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "1", "framework": "trainer", "seq_len": "128"}
+    job = table_rows.build_row_job({**row, "optimizer": optimizer, "master_weights": "0", "grad_accum": "1"})
+    step = dict(phases.list_phases(job, 0)[3].terms)
+
+    assert bool(step["step temporaries"]) == temporaries
+    assert (step["gradients"] == 2 * job.model.params) == gradients
+    settled = [one.name for one, _others in open_inputs.list_alternatives(replace(job, open_inputs={"optimizer"}))]
+    assert settled == ["optimizer"] * temporaries
+
+
+def test_modules_of_selective_recompute() -> None:
+    """Megatron's modules: nothing of a mixture is kept, no product, no output of norms; scores, if core_attn is not."""
+    row = {"model": "qwen3-30b-a3b", "framework": "Megatron-LM", "method": "full", "cards": "8", "ep": "8",
+           "seq_len": "4096", "flash_attn": "0"}  # fmt: skip
+
+    def kept(recompute: str) -> tuple[float, float]:
+        job = table_rows.build_row_job({**row, "recompute": recompute})
+        found = activations.layer_activations(job, True)
+        return found.kept_bytes - found.score, found.score
+
+    plain = kept("selective")[0]
+    moe, m = KNOWN["megatron"], models.load_model("qwen3-30b-a3b")
+    assert m.moe
+    assert kept("selective")[1] == kept("selective:core_attn+moe")[1] == 0 < kept("selective:moe")[1]
+    assert plain - kept("selective:moe_act")[0] == moe.kernels.mlp_trained * m.moe.active * m.moe.ffn
+    assert plain - kept("selective:layernorm")[0] == moe.kernels.norm_out * 2 * m.hidden
+    attention = activations.attention_activations(table_rows.build_row_job({**row, "recompute": "selective"}))
+    norms = 2 * (m.hidden * (moe.kernels.norm_in + moe.kernels.norm_out) + 4)
+    assert kept("selective:moe")[0] == pytest.approx(attention.kept_bytes + norms)
+
+
+def test_losses_of_torchtune() -> None:
+    """Whole, chunked and compiled; the recipes of 2024 kept the shifted fp32 logits through the backward pass."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "1", "seq_len": "1024"}
+
+    def each(framework: str, **more: str) -> float:
+        job = table_rows.build_row_job({**row, "framework": framework, **more})
+        hidden = 2 * job.model.hidden * job.tokens * job.fused_loss
+        return (loss.loss_bytes(job) - hidden) / job.model.vocab / job.tokens
+
+    assert (each("torchtune"), each("torchtune", compile="1"), each("torchtune 0.1")) == (12, 10, 16)
+    assert each("torchtune", fused_ce="1") == each("torchtitan", fused_ce="1") == 7
+    assert each("torchtune", fused_ce="1", compile="1") == 2.5

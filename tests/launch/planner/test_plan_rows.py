@@ -16,6 +16,7 @@ from envcheck.cli.commands.plan import plan
 from envcheck.core.errors import UsageError
 from launch import planner
 from launch.catalogue import frameworks
+from launch.memory import open_inputs
 from launch.planner import job_table, option_words, row_words, table_rows
 
 BASE = {
@@ -330,3 +331,35 @@ def test_answers_are_never_read() -> None:
     )
 
     assert honest == other
+
+
+def test_cards_of_expert_parallelism() -> None:
+    """Without a number of cards, or with that of replicas, there are enough for the experts."""
+    row = {"model": "qwen3-30b-a3b", "method": "full", "framework": "Megatron-LM", "seq_len": "4096", "ep": "8"}
+
+    assert table_rows.build_row_job(row).layout.cards == table_rows.ASSUMED_CARDS
+    assert table_rows.build_row_job({**row, "dp": "16"}).layout.cards == 16
+    assert table_rows.build_row_job({**row, "ep": "1"}).layout.cards == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "open_row"),
+    [
+        ("mixed_precision", {"weight_dtype": "bf16"}, {"weight_dtype": "fp32"}),
+        ("mixed_precision", {"weight_dtype": "fp32", "sharding": "fsdp"}, {"weight_dtype": "fp32"}),
+        ("preparation", {"framework": "TRL SFTTrainer", "method": "qlora"}, {"method": "qlora"}),
+        ("preparation", {"method": "lora"}, {"method": "qlora"}),
+        ("recompute", {"recompute": "none"}, {"recompute": ""}),
+        ("recompute", {"recompute": "full"}, {"recompute": "unspecified"}),
+    ],
+)
+def test_inputs_that_columns_leave_open(name: str, known: dict[str, str], open_row: dict[str, str]) -> None:
+    """fp32 weights without a word on autocast, a user's preparation of a quantised base, recompute that is not said."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "1", "framework": "HF Trainer", "seq_len": "1024",
+           "recompute": "full"}  # fmt: skip
+
+    def is_open(more: dict[str, str]) -> bool:
+        job = table_rows.build_row_job({**row, **more})
+        return name in [one.name for one, _others in open_inputs.list_alternatives(job)]
+
+    assert (is_open(known), is_open(open_row)) == (False, True)
