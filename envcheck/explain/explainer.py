@@ -35,7 +35,7 @@ REPORT_LINES = 8  # of a library after the exception that has its number
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
-WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits"}
+WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
