@@ -19,6 +19,8 @@ IN_CONTEXT = {
     "kunlunxin.debug_word",
     "container.pyxis_path",
     "host.locks",
+    "iluvatar.foreign_torch",
+    "iluvatar.preload",
     "torch_npu.transformer_engine_search",
 }
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
