@@ -38,7 +38,7 @@ CALLS = {"_": 1, "mark": 1, "ngettext": 2}
 HELP = ("help", "short_help", "epilog", "metavar")
 CHECK_NAME = re.compile(r"[a-z]+\.[a-z0-9_]+")
 SENTENCE = re.compile(r"[A-Za-z]{2}")
-ADDRESS = re.compile(r"https?://\S+")
+ADDRESS = re.compile(r"https?://\S+|@\w+")  # @CODE: the text of another row of codes.toml
 CODE_MEANING = " | "
 ANNOTATED = "value"
 

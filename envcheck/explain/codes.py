@@ -115,8 +115,15 @@ def _find_key(family: str, word: str) -> str | None:
 
 
 def _look_up_code(family: str, key: str, code: str, entry: str) -> ExplainedCode:
-    name, meaning, advice, *_unused = (*load_code_tables()[family][key].split(" | "), "", "")
+    name, meaning, advice, *_unused = (*_read_row(family, key), "", "")
     return ExplainedCode(code, family, name if meaning else "", meaning or name, entry, advice)
+
+
+def _read_row(family: str, key: str) -> list[str]:
+    """Return the parts of a row; a part `@CODE` is the same part of the row of that code."""
+    table = load_code_tables()[family]
+    parts = table[key].split(" | ")
+    return [table[part[1:]].split(" | ")[at] if part.startswith("@") else part for at, part in enumerate(parts)]
 
 
 def _explain_acl(word: str) -> ExplainedCode | None:

@@ -21,7 +21,7 @@ from envcheck.explain.diagnosis import (
     Verdict,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
-from envcheck.explain.exceptions.notices import is_general, is_only_code
+from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.passed_on import find_origin, unwrap_exception
@@ -35,7 +35,7 @@ REPORT_LINES = 8  # of a library after the exception that has its number
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
-WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits"}
+WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
@@ -251,7 +251,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     if entry is not None:
         return raised if repeats_exception(entry, raised) else _find_wrapped_exception(scan, raised, entry)
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
-    has_report = is_only_code(raised.text)
+    has_report = is_only_code(raised.text) or begins_report(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
     after = REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end

@@ -38,6 +38,7 @@ MATCHED_IN_INFO_LINES = {
     "launcher.deepspeed_worker",
     "launcher.paddle_waits",
     "ray.rollout_waits",
+    "scheduler.step_waits",
 }
 
 

@@ -40,7 +40,7 @@ WORDS = (
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
     "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint", "preempt",
     "as root", "evict", "pressure", "n''t",
-    "no solution", "same columns",
+    "no solution", "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

@@ -20,6 +20,7 @@ _GENERAL = re.compile(
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
 # A library's number is all that the exception has; the library's own report follows in the next lines.
+_DRAWN_LINE = re.compile(r"^[\w.]{1,120}: {0,4}[/|+ ]{0,8}[-=*#~_]{6,}")
 _ONLY_CODE = re.compile(r"\b(?:error code|ret(?:urn)?(?: code| value)?|status|errno)(?: is)?[ :=]{1,3}-?\d{1,6}\b")
 # What a program prints after a traceback with which it copes: it takes another sample, or tries again.
 _SKIPPED = re.compile(
@@ -45,6 +46,11 @@ def is_notice(text: str) -> bool:
 def is_general(text: str) -> bool:
     """Return whether the type tells nothing: a library raises it for what it was told from below."""
     return bool(_GENERAL.match(text))
+
+
+def begins_report(text: str) -> bool:
+    """Return whether the exception's message begins with a drawn line, below which a tool reports what went wrong."""
+    return bool(_DRAWN_LINE.search(text))
 
 
 def is_only_code(text: str) -> bool:

@@ -189,6 +189,20 @@ def test_report_after_an_exception_that_has_only_its_number() -> None:
     assert found.diagnoses[0].name == "hccl.connect_timeout"
 
 
+def test_report_below_a_drawn_line() -> None:
+    """An exception whose message begins with a drawn line is explained by the report of a compiler below it."""
+    lines = ["Traceback (most recent call last):", f'  File "{SITE}/triton/compiler/compiler.py", line 7, in compile']
+    lines += [
+        "    raise MLIRCompilationError(stage_name, error_detail)",
+        "triton.compiler.errors.MLIRCompilationError: ",
+    ]
+    lines += ["///------------------[ERROR][Triton][BEG]----", "[StageOne] encounters error:"]
+    lines += ["bishengir-compile: Unknown command line argument '--width=7'.  Try: 'bishengir-compile --help'"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.diagnoses[0].name == "cann.bisheng"
+
+
 def test_changes_are_whole() -> None:
     """Each change has the release that removed or added its names, and no name is given twice."""
     listed = [name for change in api_changes.load_changes().values() for name in change.names]

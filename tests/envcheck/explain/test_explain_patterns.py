@@ -18,6 +18,9 @@ IN_CONTEXT = {
     "host.killed",
     "kunlunxin.debug_word",
     "container.pyxis_path",
+    "host.locks",
+    "iluvatar.foreign_torch",
+    "iluvatar.preload",
     "torch_npu.transformer_engine_search",
 }
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
