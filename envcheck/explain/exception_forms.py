@@ -26,13 +26,15 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "model.template": "ValueError: Template",
     "options.unknown": ("TypeError", "ValueError"),
     "model.missing_field": "KeyError",
+    "model.ragged": "ValueError",
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _UNKNOWN = "unknown"
-_MEMORY = "memory_"  # forms of a full device: the whole traceback tells the phase
+_PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
+_BY_PHASE = ("memory_", "own_metrics")  # forms for which the whole traceback tells the phase
 # Entries that say more than a form, unless it is this one.
-_ONLY_AS = {"python.submodule": "imported_part"}
+_ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics"}
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {
     "subscriptable": re.compile(r"([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)\["),
@@ -72,9 +74,9 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
-    if package and not _reads_itself(values):
+    if package and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
-    values.setdefault("pip", _name_pip_package(values))
+    values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")) or _find_none_owner(values):
         values.setdefault("owner", owner)
@@ -108,12 +110,6 @@ def _list_quoted_names(message: str) -> list[str]:
     return list(dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message)))[:MOST_NAMES]
 
 
-def _name_pip_package(values: dict[str, str]) -> str:
-    """The name by which pip knows the package of the module that the text names, or of the innermost frame."""
-    top = values.get("module", "").partition(".")[0] or values.get("package", "")
-    return next(iter(raised_place.list_fitting(top)), "")
-
-
 def _describe_place(raised: RaisedException) -> dict[str, str]:
     """Return the values that the frames give."""
     frames = _list_own_frames(raised)
@@ -143,7 +139,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     whole = "\n".join(
         (
             *map(raised_place.relate_frame, raised.frames),
-            *(source for source in raised.sources if "backward(" in source),
+            *filter(_PHASE.search, raised.sources),
         )
     )
     for entry in catalogue.load_forms():
@@ -151,7 +147,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
-        there = entry.needs.search(whole if form.startswith(_MEMORY) else around) if entry.needs else None
+        there = entry.needs.search(whole if form.startswith(_BY_PHASE) else around) if entry.needs else None
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})

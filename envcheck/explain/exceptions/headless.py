@@ -18,7 +18,9 @@ _LAST = re.compile(
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
 # Exceptions of which a table of releases knows more than an entry of lines.
-_OF_RELEASES = re.compile(r"unexpected keyword argument|cannot import name|has no attribute '")
+_OF_RELEASES = re.compile(
+    r"unexpected keyword argument|cannot import name|has no attribute '|required positional arg|HfArgumentParser"
+)
 MOST = 12  # frames that are kept
 _ASSERTION, _HEAD = "AssertionError", "Traceback (most recent call last)"
 

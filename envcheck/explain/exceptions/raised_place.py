@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envcheck.core.toml_file import load_own_table
+from envcheck.explain import codes
 
 FILE = Path(__file__).with_name("packages.toml")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
@@ -119,6 +120,12 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
         own = [name] if re.fullmatch(r"[\w.-]{1,60}", name) else []
         found |= dict.fromkeys(fits if isinstance(fits, list) and fits else own)
     return tuple(found)[:8]
+
+
+def name_pip_package(module: str) -> str:
+    """Return the name by which pip knows the package of a module."""
+    top = module.partition(".")[0]
+    return codes.load_code_tables()["python_module"].get(top) or next(iter(list_fitting(top)), "")
 
 
 def find_class_package(name: str) -> str:
