@@ -6,11 +6,12 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from envcheck.core.toml_file import load_own_table
-from envcheck.explain import codes
 
 FILE = Path(__file__).with_name("packages.toml")
+MODULES = Path(__file__).with_name("modules.toml")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
 _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)")
 # Code of models that is loaded from their folder.
@@ -26,6 +27,16 @@ _PASSING = re.compile(
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
+
+
+@functools.cache
+def _load_modules() -> Mapping[str, Any]:
+    return load_own_table(MODULES)
+
+
+def list_project_modules() -> list[str]:
+    """Return patterns of the modules that projects have beside their scripts, and that no package is meant by."""
+    return list(_load_modules()["own"])
 
 
 @functools.cache
@@ -125,7 +136,7 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
 def name_pip_package(module: str) -> str:
     """Return the name by which pip knows the package of a module."""
     top = module.partition(".")[0]
-    return codes.load_code_tables()["python_module"].get(top) or next(iter(list_fitting(top)), "")
+    return _load_modules()["packages"].get(top) or next(iter(list_fitting(top)), "")
 
 
 def find_class_package(name: str) -> str:
