@@ -10,6 +10,7 @@ from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
 from envcheck.explain.exceptions import out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_NAMES, FittingForm
+from envcheck.explain.passed_on import unwrap_exception
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
 REPEATING: Mapping[str, str | tuple[str, ...]] = {
@@ -60,7 +61,7 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
         return False
     if entry.name in _ONLY_AS:
         return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in OF_NAMES
+    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_NAMES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:

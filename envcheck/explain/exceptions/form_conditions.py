@@ -23,6 +23,7 @@ _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which
 # Forms that explain why a name is missing by the exception's line alone.
 OF_NAMES = (
     *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
+    *("wrapped_model", "generation_setting"),
     *("removed_setting", "added_setting", "bounded_setting"),
 )
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
@@ -79,6 +80,15 @@ def _looks_up_value(fit: FittingForm) -> Values | None:
 def _hides_package(fit: FittingForm) -> Values | None:
     hides = raised_place.hides_package(fit.groups["path"], fit.groups["top"])
     return fit.groups if hides else None
+
+
+def _is_mixed(fit: FittingForm) -> Values | None:
+    """An installed package imports from itself what it lacks."""
+    inner = fit.frames[-1] if fit.frames else ""
+    path = inner.partition(", in ")[0]
+    own = raised_place.find_package(inner) == fit.groups["top"]
+    same = raised_place.is_installed(path) and raised_place.is_installed(fit.groups["path"])
+    return fit.groups if own and same else None
 
 
 def _is_of_one_package(fit: FittingForm) -> Values | None:
@@ -203,6 +213,7 @@ def _misses_key(fit: FittingForm) -> Values:
 
 CONDITIONS: Mapping[str, Condition] = {
     "hidden_package": _hides_package,
+    "mixed_release": _is_mixed,
     "release_mistake": _is_of_one_package,
     "in_library": _is_in_library,
     "own_attribute": _reads_own_attribute,

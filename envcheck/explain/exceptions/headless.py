@@ -38,6 +38,7 @@ class HeadlessException:
     details: str
     continuation: str
     is_handled: bool  # a line of the same process after it tells that the program will continue
+    taken: int  # lines after its own with which the message begins
 
 
 def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> HeadlessException | None:
@@ -65,6 +66,7 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
         join_details(more),
         join_continuation(text, more),
         any(is_handled(one) for one in after if find_prefix_rank(one) == find_prefix_rank(line)),
+        len(following[:wanted]),
     )
 
 
