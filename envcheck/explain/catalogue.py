@@ -14,7 +14,7 @@ from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, list_files, load_own_table, load_record
 from envcheck.explain import codes
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
-from envcheck.explain.exceptions import api_changes
+from envcheck.explain.exceptions import api_changes, raised_place
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
@@ -33,7 +33,8 @@ _ENDLESS = re.compile(r"[*+]|\{\d*,\}|\{\d{4,}|\{\d*,\d{4,}")
 def compile_pattern(text: str) -> re.Pattern[str]:
     """Return the compiled pattern; ValueError if it repeats without a bound, so that matching time is limited.
 
-    `<<TABLE>>` in it is any key of that table in a codes.toml, `<<model_type>>` any known type of a model.
+    `<<TABLE>>` in it is any key of that table in a codes.toml, `<<model_type>>` any known type of a model,
+    `<<project_module>>` the name of a module that projects have beside their scripts.
     """
     text = _KEYS.sub(lambda found: f"(?:{'|'.join(_list_alternatives(found[1]))})", text)
     if text.startswith("@"):
@@ -50,6 +51,8 @@ def _list_alternatives(name: str) -> list[str]:
     """The patterns for which a name in double angle brackets stands."""
     if name == "model_type":
         return [re.escape(model) for model in api_changes.list_model_types()]
+    if name == "project_module":
+        return raised_place.list_project_modules()
     return codes.list_key_patterns(name)
 
 

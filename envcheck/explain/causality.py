@@ -10,7 +10,7 @@ from envcheck.core.language import translate
 from envcheck.core.messages import _
 from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
-from envcheck.explain.exceptions import api_changes
+from envcheck.explain.exceptions import api_changes, raised_place
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
@@ -86,6 +86,8 @@ def make_diagnosis(
         bare = code.code.removeprefix("Xid ")  # the entry's text has the prefix
         named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare, "advice": code.advice}
 
+    if "module" in named:
+        named.setdefault("pip", raised_place.name_pip_package(named["module"]))
     if "model" in named and (change := api_changes.find_model_change(named["model"])):
         named["requirement"] = change.requirement
 
@@ -114,7 +116,7 @@ def make_diagnosis(
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
-    return "{requirement}" not in command or "requirement" in named
+    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade"))
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
 from envcheck.explain.exceptions import out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_NAMES, FittingForm
+from envcheck.explain.passed_on import unwrap_exception
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
 REPEATING: Mapping[str, str | tuple[str, ...]] = {
@@ -26,13 +27,15 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "model.template": "ValueError: Template",
     "options.unknown": ("TypeError", "ValueError"),
     "model.missing_field": "KeyError",
+    "model.ragged": "ValueError",
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _UNKNOWN = "unknown"
-_MEMORY = "memory_"  # forms of a full device: the whole traceback tells the phase
+_PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
+_BY_PHASE = ("memory_", "own_metrics")  # forms for which the whole traceback tells the phase
 # Entries that say more than a form, unless it is this one.
-_ONLY_AS = {"python.submodule": "imported_part"}
+_ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics"}
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {
     "subscriptable": re.compile(r"([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)\["),
@@ -58,7 +61,7 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
         return False
     if entry.name in _ONLY_AS:
         return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(raised, {})[0].name.rpartition(".")[2] in OF_NAMES
+    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_NAMES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -72,9 +75,9 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
-    if package and not _reads_itself(values):
+    if package and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
-    values.setdefault("pip", _name_pip_package(values))
+    values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")) or _find_none_owner(values):
         values.setdefault("owner", owner)
@@ -108,12 +111,6 @@ def _list_quoted_names(message: str) -> list[str]:
     return list(dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message)))[:MOST_NAMES]
 
 
-def _name_pip_package(values: dict[str, str]) -> str:
-    """The name by which pip knows the package of the module that the text names, or of the innermost frame."""
-    top = values.get("module", "").partition(".")[0] or values.get("package", "")
-    return next(iter(raised_place.list_fitting(top)), "")
-
-
 def _describe_place(raised: RaisedException) -> dict[str, str]:
     """Return the values that the frames give."""
     frames = _list_own_frames(raised)
@@ -143,7 +140,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     whole = "\n".join(
         (
             *map(raised_place.relate_frame, raised.frames),
-            *(source for source in raised.sources if "backward(" in source),
+            *filter(_PHASE.search, raised.sources),
         )
     )
     for entry in catalogue.load_forms():
@@ -151,7 +148,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
-        there = entry.needs.search(whole if form.startswith(_MEMORY) else around) if entry.needs else None
+        there = entry.needs.search(whole if form.startswith(_BY_PHASE) else around) if entry.needs else None
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})

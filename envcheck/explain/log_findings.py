@@ -166,6 +166,7 @@ class LogFindings:
                     end=line.line,
                     details=found.details,
                     continuation=found.continuation,
+                    last=line.line + found.taken,
                     is_handled=found.is_handled,
                 )
                 self.add_exception(raised)

@@ -21,7 +21,14 @@ _DATA_FIELD = re.compile(
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
 # Forms that explain why a name is missing by the exception's line alone.
-OF_NAMES = ("removed_name", "added_name", "bounded_name", "hidden_package")
+OF_NAMES = (
+    *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
+    *("wrapped_model", "generation_setting"),
+    *("removed_setting", "added_setting", "bounded_setting"),
+)
+_ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
+# Programs that read their own options by the parser of transformers.
+_TRAINERS = re.compile(r"llama.?factory|llmtuner|swift", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,15 @@ def _hides_package(fit: FittingForm) -> Values | None:
     return fit.groups if hides else None
 
 
+def _is_mixed(fit: FittingForm) -> Values | None:
+    """An installed package imports from itself what it lacks."""
+    inner = fit.frames[-1] if fit.frames else ""
+    path = inner.partition(", in ")[0]
+    own = raised_place.find_package(inner) == fit.groups["top"]
+    same = raised_place.is_installed(path) and raised_place.is_installed(fit.groups["path"])
+    return fit.groups if own and same else None
+
+
 def _is_of_one_package(fit: FittingForm) -> Values | None:
     """The class and all code that led to the attribute are of one package, but for its start."""
     packages = {raised_place.find_package(frame) for frame in fit.frames[1:]} or {""}
@@ -89,9 +105,39 @@ def _overrides_method(fit: FittingForm) -> Values | None:
     """A library calls a method of a class that is not one of its own."""
     frames, function = fit.frames, fit.groups["function"]
     inner = raised_place.find_package(frames[-1]) if frames else ""
-    if not (inner and _METHOD.match(function)) or raised_place.find_class_package(function):
+    owner = raised_place.find_class_package(function)
+    if not (inner and _METHOD.match(function)) or owner == inner:
         return None
-    return {**fit.groups, **_describe_passing(fit.groups["option"], fit.package)}
+    option = fit.groups.get("option") or _find_passed(fit.source)
+    if not option:
+        return None
+    upgrade = {"upgrade": raised_place.name_pip_package(owner)} if owner else {}
+    return {**fit.groups, "option": option, "package": inner, **upgrade, **_describe_passing(option, inner)}
+
+
+def _find_passed(source: str) -> str:
+    """Return the last value that a call passes, if it is a plain name: `start_time` in `self.log(logs, start_time)`."""
+    found = re.search(r",\s{0,4}(?:\w{1,40}=)?([A-Za-z_]\w{1,40})\)$", source)
+    return found[1] if found else ""
+
+
+def _is_required_since(fit: FittingForm) -> Values | None:
+    """An argument that the call does not give came with a release of the package."""
+    function = fit.groups["function"]
+    for option in re.findall(r"'(\w{1,60})'", fit.groups["option"]):
+        change = api_changes.find_change({"function": function, "option": option})
+        if change and change.added:
+            return {**fit.groups, **_describe_change(change, option), "requirement": f"{change.package}<{change.added}"}
+    return None
+
+
+def _lacks_part(fit: FittingForm) -> Values | None:
+    """The name is that of another package that a library imports, or of a class of it."""
+    name = fit.groups["name"]
+    other = name if name in raised_place.load_packages() else raised_place.find_class_package(name)
+    if not fit.package or other in ("", fit.package):
+        return None
+    return {**fit.groups, "package": fit.package, "pip": raised_place.name_pip_package(other)}
 
 
 def _describe_passing(option: str, package: str) -> Values:
@@ -104,7 +150,8 @@ def _find_setting(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     """The first setting that a release added or removed."""
     for name in _list_settings(fit.groups):
         change = api_changes.load_changes().get(name)
-        if change and (bool(change.added), bool(change.removed)) == kind:
+        of_trainer = name.startswith(_ARGUMENTS) or _TRAINERS.search(" ".join((*fit.frames[-3:], fit.source)))
+        if of_trainer and change and (bool(change.added), bool(change.removed)) == kind:
             return _describe_change(change, name.partition(".")[2])
     return None
 
@@ -114,7 +161,9 @@ def _list_settings(groups: Values) -> Iterator[str]:
         yield f"template.{template}"
     for kind in ("options", "argv"):
         for option in re.findall(r"[\w-]{2,60}", groups.get(kind, "")):
-            yield f"{kind.removesuffix('s')}.{option.strip('-').replace('-', '_')}"
+            name = option.strip("-").replace("-", "_")
+            yield f"{kind.removesuffix('s')}.{name}"
+            yield _ARGUMENTS + name
 
 
 def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
@@ -164,6 +213,7 @@ def _misses_key(fit: FittingForm) -> Values:
 
 CONDITIONS: Mapping[str, Condition] = {
     "hidden_package": _hides_package,
+    "mixed_release": _is_mixed,
     "release_mistake": _is_of_one_package,
     "in_library": _is_in_library,
     "own_attribute": _reads_own_attribute,
@@ -172,6 +222,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "unmapped_value": _looks_up_value,
     "memory_shared": _is_held_by_others,
     "own_override": _overrides_method,
+    "required_since": _is_required_since,
+    "missing_part": _lacks_part,
     "removed_setting": partial(_find_setting, _REMOVED),
     "added_setting": partial(_find_setting, _ADDED),
     "bounded_setting": partial(_find_setting, _BOUNDED),

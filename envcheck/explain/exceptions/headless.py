@@ -18,7 +18,9 @@ _LAST = re.compile(
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
 # Exceptions of which a table of releases knows more than an entry of lines.
-_OF_RELEASES = re.compile(r"unexpected keyword argument|cannot import name|has no attribute '")
+_OF_RELEASES = re.compile(
+    r"unexpected keyword argument|cannot import name|has no attribute '|required positional arg|HfArgumentParser"
+)
 MOST = 12  # frames that are kept
 _ASSERTION, _HEAD = "AssertionError", "Traceback (most recent call last)"
 
@@ -36,6 +38,7 @@ class HeadlessException:
     details: str
     continuation: str
     is_handled: bool  # a line of the same process after it tells that the program will continue
+    taken: int  # lines after its own with which the message begins
 
 
 def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> HeadlessException | None:
@@ -63,6 +66,7 @@ def read_headless(line: str, before: Sequence[str], after: Sequence[str]) -> Hea
         join_details(more),
         join_continuation(text, more),
         any(is_handled(one) for one in after if find_prefix_rank(one) == find_prefix_rank(line)),
+        len(following[:wanted]),
     )
 
 

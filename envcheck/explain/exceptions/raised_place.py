@@ -6,10 +6,12 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from envcheck.core.toml_file import load_own_table
 
 FILE = Path(__file__).with_name("packages.toml")
+MODULES = Path(__file__).with_name("modules.toml")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
 _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)")
 # Code of models that is loaded from their folder.
@@ -25,6 +27,16 @@ _PASSING = re.compile(
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
+
+
+@functools.cache
+def _load_modules() -> Mapping[str, Any]:
+    return load_own_table(MODULES)
+
+
+def list_project_modules() -> list[str]:
+    """Return patterns of the modules that projects have beside their scripts, and that no package is meant by."""
+    return list(_load_modules()["own"])
 
 
 @functools.cache
@@ -119,6 +131,12 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
         own = [name] if re.fullmatch(r"[\w.-]{1,60}", name) else []
         found |= dict.fromkeys(fits if isinstance(fits, list) and fits else own)
     return tuple(found)[:8]
+
+
+def name_pip_package(module: str) -> str:
+    """Return the name by which pip knows the package of a module."""
+    top = module.partition(".")[0]
+    return _load_modules()["packages"].get(top) or next(iter(list_fitting(top)), "")
 
 
 def find_class_package(name: str) -> str:

@@ -705,3 +705,15 @@ def test_message_of_a_late_import() -> None:
 
     assert (found.name, "accelerate.utils has no Frob" in found.description) == ("exceptions.import_name", True)
     assert found.evidence[0].text.startswith("RuntimeError: Failed to import transformers.trainer")
+
+
+def test_passed_on_import_without_a_traceback() -> None:
+    """The name that a late import of transformers reports is looked up in the table of releases, head or no head."""
+    lines = [
+        "RuntimeError: Failed to import transformers.trainer because of the following error (look up to see its "
+        "traceback):",
+        f"cannot import name 'EncoderDecoderCache' from 'transformers' ({SITE}/transformers/__init__.py)",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.diagnoses[0].name == "exceptions.added_name"

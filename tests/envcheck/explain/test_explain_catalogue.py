@@ -186,7 +186,9 @@ def test_entry_is_whole(name: str) -> None:
     asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
 
     assert entry.source
-    given = {"code", "codename", "meaning", "advice"} | ({"requirement"} if "model" in groups else set())
+    given = {"code", "codename", "meaning", "advice"}
+    given |= {"requirement"} if "model" in groups else set()
+    given |= {"pip"} if "module" in groups else set()
     assert asked <= groups | given
     assert len(entry.do) > 10
 

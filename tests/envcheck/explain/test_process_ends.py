@@ -222,6 +222,7 @@ NAN_STEPS = [f"{{'loss': {value}, 'grad_norm': nan, 'epoch': 0.{at}}}" for at, v
         [*NAN_STEPS, "{'train_runtime': 9.1, 'train_samples_per_second': 3.1, 'train_loss': nan}"],
         [f"step {at}: loss nan, lr 0.1" for at in range(1, 40)],
         [f" iteration {at}/ 900 | lm loss: inf | grad norm: nan" for at in range(1, 40)],
+        ["{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.1}"] * 3,
     ],
 )
 def test_loss_that_is_no_number_to_the_end_is_a_failure(lines: list[str]) -> None:
@@ -242,7 +243,15 @@ def test_loss_that_is_a_number_again_is_no_failure(after: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"eval_loss: nan\n", b"train_loss: nan\n", b"loss: nancy\n", b"loss: 1.2\nloss: nan\n", b"loss info\n"],
+    [
+        b"",
+        b"eval_loss: nan\n",
+        b"train_loss: nan\n",
+        b"loss: nancy\n",
+        b"loss: 1.2\nloss: nan\n",
+        b"loss info\n",
+        b"{'loss': 1.2, 'grad_norm': nan}\n" * 3,
+    ],
 )
 def test_what_is_no_divergence(text: bytes) -> None:
     """A single NaN after numbers, a mean over all steps and words that begin so are none."""
