@@ -27,6 +27,7 @@ from envcheck.scripts.known_programs import (
 )
 
 LEAST_NAMES = 2  # of a common parser's options, by which the parser of an unknown program is recognised
+_COMMON = frozenset(("lr", "learning_rate", "weight_decay", "device"))  # options that programs of any kind have
 _OVERRIDE = re.compile(r"[+~]{0,2}[\w.@/]+=")
 
 
@@ -98,7 +99,9 @@ def _fill_parts(parts: Iterable[str], name: str) -> tuple[Message, ...]:
 def find_dialect(job: TrainingJob) -> str:
     """Return the common parser whose options an unknown program has; "" if they are too few to tell."""
     names = {given.python_name for given in job.options}
-    scores = {dialect: len(names & known) for dialect, known in load_dialects().items()}
+    scores = {dialect: len(names & known) for dialect, known in load_dialects().items() if names & known - _COMMON}
+    if not scores:
+        return ""
     best = max(scores, key=lambda dialect: scores[dialect])
     return best if scores[best] >= LEAST_NAMES else ""
 

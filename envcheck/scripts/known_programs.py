@@ -94,6 +94,7 @@ PROGRAMS = (
     ),
     KnownProgram("accelerate", "PyYAML", families=("accelerate",), unchecked_keys=(KEYS,)),
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
+    KnownProgram("a program with Hydra", "Hydra", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
 )  # fmt: skip
 # Commands among whose words the program of a training can be.

@@ -91,8 +91,8 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
             continue
         if (
             len(words) > 1
-            and words[1].text[:1] == "="
-            and words[1].text[:2] != "=="
+            and words[1].raw[:1] == "="
+            and words[1].raw[:2] != "=="
             and re.fullmatch(r"[A-Za-z_]\w*", words[0].text)
             and words[0].raw == words[0].text
         ):

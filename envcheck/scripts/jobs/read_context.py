@@ -43,7 +43,7 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
         read += config_files.read_heredoc_configs(file, script)
     document = source_file.detect_kind(file, kind) == "document"
     if document:  # keys of other programs: only those of a training
-        read = [config for config in read if config.family]
+        read = [config for config in read if config.family and not config.error]
     builds = [dockerfiles.read_dockerfile(block) for block in blocks if block.kind == "dockerfile"]
     services = [compose.read_services(config.block) for config in read if config.family == "compose"]
     scripts = (*walked, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each))

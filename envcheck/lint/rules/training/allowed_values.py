@@ -16,7 +16,7 @@ from envcheck.core.messages import Message, _, fill
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.megatron_options import find_rejected_values
-from envcheck.lint.rules.training.option_schemas import find_program_options
+from envcheck.lint.rules.training.option_schemas import find_checkout_words, find_program_options
 from envcheck.scripts import programs
 from launch.rendering import option_schema
 
@@ -75,6 +75,8 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
             found = [
                 row for tool in having for row in load_rows() if tool in row.tools and given.python_name in row.names
             ]
+            if any(given.value in find_checkout_words(context.machine.folder, tool) for tool in tools):
+                continue
             if {tool for row in found for tool in row.tools} >= set(having):
                 yield from _judge_value(job, given, found)
 

@@ -10,11 +10,12 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
 from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
-from envcheck.core.messages import Message, _
+from envcheck.core.messages import Message, _, join
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import find_config_options
 from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
 from envcheck.scripts.companion_config import find_broken_configs
+from envcheck.scripts.config_files import find_json_problem
 from envcheck.scripts.known_programs import find_config_program
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
@@ -80,6 +81,30 @@ def _suggest_for_second_colon(line: str, before: str) -> Message:
     return _INDENT
 
 
+# Marks of a text from which a program makes the configuration; in JSON, a bare word in capitals is replaced by sed.
+_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\w+\}")
+_PLACEHOLDER = re.compile(r"[:,\[]\s*(?!TRUE|FALSE|NULL|NONE|NAN)[A-Z][A-Z0-9_]{2,}\s*[,\]}\n]")
+# JSON files that trainers read by Python's json, whatever their keys.
+_READ_BY_PYTHON = re.compile(r"(?:^|[/_-])(?:dataset_info|config|ds|deepspeed|zero\d?|rank_?table|hccl)[^/]*\.json$")
+
+
+def _find_doubt(config: ConfigBlock, source: SourceFile) -> Message | None:
+    """Why a text that the parser rejects may yet be right; None if nothing suggests it."""
+    text = config.block.raw.decode("utf-8", "replace")
+    line = source.read_line(source.find_position(config.error_at[0])[0])
+    searched, is_json = f"{line}\n" if config.family else text, config.block.kind == "json"
+    if _TEMPLATE.search(searched) or (is_json and _PLACEHOLDER.search(searched)):
+        return _("it is a template")
+    if not is_json:
+        return None
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and not any(find_json_problem(line) for line in lines):
+        return _("it is JSON Lines, which only some programs read")
+    if not config.family and not _READ_BY_PYTHON.search(config.file or source.name):
+        return _("no known program reads it, and some accept comments or more")
+    return None
+
+
 def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
         if config.error:
@@ -90,7 +115,9 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                 )
             else:
                 seen = _("cannot parse the configuration: {error}", error=config.error)
-                yield fail(place, seen, _suggest_correction(config, context.source))
+                do = _suggest_correction(config, context.source)
+                doubt = _find_doubt(config, context.source)
+                yield unknown(place, join(": ", (seen, doubt)), do) if doubt else fail(place, seen, do)
     told: set[str] = set()
     for job in context.jobs:
         for named in find_broken_configs(job, context.configs, context.machine.find_file):
@@ -135,7 +162,7 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
             yield from _READERS[config.family](config)
             continue
         kit = find_config_options(context, config) if config.family and id(config) not in started else None
-        foreign = _list_foreign_keys(config)
+        foreign, unlisted = _list_foreign_keys(config), []
         if foreign:
             yield _remark_foreign_keys(foreign)
         for entry in config.entries if kit else ():
@@ -149,7 +176,9 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
                 or find_similar_name(entry.name, kit.names, 0.85)
             )
             fix = replace_span(_make_key_place(entry), meant) if meant else None
-            if kit.complete and config.family == "llamafactory":
+            if kit.complete and config.family == "llamafactory" and not (meant or kit.is_certain):
+                unlisted.append(entry)
+            elif kit.complete and config.family == "llamafactory":
                 yield fail(
                     _make_key_place(entry),
                     _(
@@ -171,8 +200,12 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
                 )
             elif _rejects_unknown_keys(config) and entry.name != _VARIABLES:
                 yield unknown(_make_key_place(entry), *describe_unlisted_option(kit, entry.name))
+        if kit and unlisted:
+            names = join(", ", [entry.name for entry in unlisted[:MOST_NAMES]])
+            yield unknown(_make_key_place(unlisted[0]), *describe_unlisted_option(kit, names))
 
 
+MOST_NAMES = 5  # of keys or options in one remark
 _VARIABLES = "ENV"  # ms-swift's command line sets these variables, and passes on all other keys as options
 
 

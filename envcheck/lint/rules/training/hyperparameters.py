@@ -37,7 +37,9 @@ def find_long_warmup(context: LintContext) -> Iterator[Remark]:
                 steps=steps,
                 reached=reached,
             )
-            yield fail(
+            decay = read_whole_number(job.find_option("lr_decay_iters", "lr_decay_steps"))
+            yield warn_or_fail(
+                decay is None or decay <= first,  # Megatron rejects only a warm-up that is longer than the decay
                 locate_option(warm),
                 seen,
                 _("Use 1 to 10 % of the steps, for example {steps}.", steps=max(1, steps // 20) if steps > 1 else 0),

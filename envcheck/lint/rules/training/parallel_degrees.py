@@ -155,6 +155,9 @@ def _read_option(job: TrainingJob, name: str) -> str | None:
     return None if given is None else given.value or ""
 
 
+_UNEVEN_HEADS = "unaligned_linear"  # MindSpeed splits heads that the degree does not divide
+
+
 def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
     yield from find_rejected_shapes(context)
     for job in context.jobs:
@@ -172,7 +175,7 @@ def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
                 split=split,
             )
             yield fail(locate_option(ep), seen, _("Use a divisor of {experts}.", experts=model.moe.experts))
-        if tp is not None and degree and degree > 1:
+        if tp is not None and degree and degree > 1 and job.find_option(_UNEVEN_HEADS) is None:
             for count, what in ((model.heads, _("attention heads")), (model.kv_heads, _("key/value heads"))):
                 if count % degree and degree % count:
                     fits = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill, join, verbatim
@@ -61,7 +61,10 @@ def find_unknown_options(context: LintContext) -> Iterator[Remark]:
                 continue
             meant = find_similar_name(given.python_name, kit.names, 0.85)
             written = _write_option(given, given.name)
-            if kit.complete and job.find_option(*PLUGIN_OPTIONS) is None:
+            adds = job.find_option(*PLUGIN_OPTIONS) is not None
+            if kit.complete and not adds and not (meant or kit.is_certain):
+                yield unknown(_make_option_place(given), *describe_unlisted_option(kit, written))
+            elif kit.complete and not adds:
                 if kit.version:
                     seen = _("{program} has no option {option}: it exits", program=kit.title, option=written)
                 else:
