@@ -54,7 +54,7 @@ _COMPOSED = "hydra"
 # Words that other programs have as keys, too: one of them alone is no sign.
 _COMMON = frozenset(
     ["template", "adapter", "tokenizer", "critic", "reward_model", "base_model", "train_dataset", "checkpointer"]
-).union(["micro_batch_size", "model_class", "init_config", "train_type", "model", "defaults"])
+).union(["micro_batch_size", "model_class", "init_config", "train_type", "model", "defaults", "dist_config"])
 # They read files of any name by OmegaConf.load.
 _YAML_READERS = frozenset(["torchtune"])
 
@@ -97,8 +97,8 @@ def _is_read_as_yaml(node: Any) -> bool:
 def _find_family(names: set[str]) -> str:
     """The kind of configuration by its keys; "" if they are of none, or too common."""
     found = ((names & signs, family) for family, signs in FAMILIES)
-    own, count, _is_composed, family = max(
-        (len(signs - _COMMON), len(signs), family == _COMPOSED, family) for signs, family in found
+    count, own, _is_composed, family = max(
+        (len(signs), len(signs - _COMMON), family == _COMPOSED, family) for signs, family in found
     )
     return family if own or count > 1 else ""
 

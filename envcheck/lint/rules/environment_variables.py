@@ -428,6 +428,9 @@ def _is_debugging(context: LintContext) -> bool:
     return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _unused, a in list_environment(context))
 
 
+_INTERFACE = re.compile(r"(?!x+$|your)[!-.0-~]{1,15}", re.IGNORECASE)  # Linux: at most 15 characters, none blank
+
+
 def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
     """Compare *_SOCKET_IFNAME with the machine's interfaces; prefixes and exclusions follow NCCL's rules.
 
@@ -442,6 +445,10 @@ def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
         if text.startswith("^") or assign.word.soft:
             continue
         names = [name.lstrip("=") for name in text.split(",")]
+        if wrong := [name for name in names if not _INTERFACE.fullmatch(name)]:
+            seen = _("{names} cannot be a network interface", names=format_names(wrong))
+            yield warn(assign, seen, _("List the interfaces with ip -br address. Names differ between hosts."))
+            continue
         if every and there is not None:
             names = [name for name in names if name not in there]
         if there is None or context.is_for_this_machine is False:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, replace_span, unknown, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, note, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Heredoc, Remark, ShellCommand, ShellScript, ShellWord, TextFix
 from envcheck.core.lint.wrappers import program_name
 from envcheck.core.messages import _, ngettext, verbatim
@@ -34,7 +34,9 @@ def _make_place(script: ShellScript, start: int, end: int) -> ShellWord:
 
 def _is_inert(script: ShellScript, offset: int) -> bool:
     """Whether the place is in a comment, or in the text of a heredoc."""
-    there = script.block.map_to_file(offset)
+    raw, there = script.block.raw, script.block.map_to_file(offset)
+    if raw[raw.rfind(b"\n", 0, offset) + 1 : offset].lstrip()[:1] == b"#":
+        return True
     return any(start <= there < end for start, end, _unused in script.comments) or any(
         each.start <= there < each.end for command in script.commands for each in command.heredocs
     )
@@ -109,7 +111,7 @@ def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | Non
     remove = TextFix(((place.start, place.end, ""),))
     if not after and match.end() >= len(script.block.raw):
         seen = _("the last line ends with a backslash: text appended later becomes part of the command")
-        return warn(place, seen, _("Remove the backslash."), remove)
+        return note(place, seen, _("Remove the backslash."), remove)
     following = _find_next_code(script.block.raw[match.end(4) :]) if after.startswith(b"#") else after
     if after.startswith(b"#"):
         cut = following.startswith(b"-")
@@ -129,7 +131,8 @@ def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | Non
         )
         return fail(place, seen, _("Remove the empty line."), TextFix(((*_find_group_span(script, match, 2), ""),)))
     if match[2]:
-        return warn(place, _("the backslash before an empty line has no effect"), _("Remove it."), remove)
+        seen = _("the backslash before an empty line has no effect")
+        return note(place, seen, _("Remove it."), remove)
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option
@@ -381,7 +380,7 @@ def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
                 )
                 fix = TextFix(((entry.value_start, entry.value_end, fixed),))
                 build = note if row is None or reads else warn
-                yield replace(build(place, seen, _("Write {fixed}.", fixed=fixed)), fix=fix)
+                yield build(place, seen, _("Write {fixed}.", fixed=fixed), fix)
 
 
 _NUMERIC_PARSERS = re.compile("OmegaConf|Hydra|pydantic")

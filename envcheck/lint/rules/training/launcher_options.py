@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, find_last_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, join, verbatim
@@ -138,12 +138,11 @@ def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
 def find_deprecated_launcher(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         if job.at is not None and job.at.text == "torch.distributed.launch":
-            yield warn(
-                job.at,
-                _("torch.distributed.launch is deprecated and passes --local-rank to the program"),
-                verbatim("torchrun"),
-                None,
-            )
+            if job.find_launcher_option("use_env") is not None:
+                yield note(job.at, _("torch.distributed.launch is deprecated"), verbatim("torchrun"))
+                continue
+            seen = _("torch.distributed.launch is deprecated and passes --local-rank to the program")
+            yield warn(job.at, seen, verbatim("torchrun"))
 
 
 def find_too_few_cards(context: LintContext) -> Iterator[Remark]:

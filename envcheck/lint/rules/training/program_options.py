@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill, join, verbatim
@@ -208,7 +208,7 @@ def find_repeated_options(context: LintContext) -> Iterator[Remark]:
 def _remark_repeated(job: TrainingJob, kit: ProgramOptions | None, before: GivenOption, given: GivenOption) -> Remark:
     texts = [[word.text for word in each.values] for each in (before, given)]
     if texts[0] == texts[1]:
-        return warn(
+        return note(
             _make_option_place(given),
             _("--{name} is given twice with the same value", name=given.name),
             _("Remove one of them."),
