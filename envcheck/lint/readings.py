@@ -78,7 +78,9 @@ def _describe_unknown_program(job: TrainingJob, kit: ProgramOptions | None) -> R
 
 
 def _read_config(context: LintContext, config: ConfigBlock) -> Reading:
-    row = find_config_program(config)
+    job = None if config.file else context.reader
+    row = find_started_program(job.command.words, job.command.environment) if job is not None else None
+    row = row or find_config_program(config)
     if row is None:
         return Reading(config.block.kind, "", "", "", (_("keys, because no known program reads them"),))
     kit = find_config_options(context, config)

@@ -162,7 +162,7 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
             continue
         kit = find_config_options(context, config) if config.family and id(config) not in started else None
         foreign, unlisted = _list_foreign_keys(config), []
-        if foreign:
+        if foreign and context.reader is None:  # else the first line says what is not checked
             yield _remark_foreign_keys(foreign)
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has_option(entry.name) or entry.name in _ALWAYS or not entry.name:

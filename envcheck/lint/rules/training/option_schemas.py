@@ -141,7 +141,9 @@ def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOpt
 
 
 def _find_reading_job(context: LintContext, config: ConfigBlock) -> TrainingJob | None:
-    """The job with a known command that names this file, which its script writes."""
+    """The job with a known command that names this file, of the script that writes it or of another file."""
+    if context.reader is not None and not config.file and find_command(context.reader)[0]:
+        return context.reader
     name = config.file.rpartition("/")[2]
     return next(
         (
