@@ -84,7 +84,8 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
     elif node is not None:
         _gather_entries(config, node, text)
     names = {entry.name for entry in config.entries if not entry.path} or set(_KEY.findall(text[:LIMIT]))
-    config.family = "compose" if _is_compose_file(config) else _find_family(names)
+    is_manifest = {"apiVersion", "kind"} <= names
+    config.family = "compose" if _is_compose_file(config) else "kubernetes" if is_manifest else _find_family(names)
     return config
 
 

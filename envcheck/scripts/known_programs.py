@@ -97,6 +97,7 @@ PROGRAMS = (
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
     KnownProgram("a program with Hydra", "Hydra", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
+    KnownProgram("Kubernetes", "YAML", families=("kubernetes",), unchecked_keys=(KEYS,)),
 )  # fmt: skip
 # Commands among whose words the program of a training can be.
 _STARTERS = CARRIERS | {words[0] for launcher in LAUNCHERS for words in launcher.words} | {"ray", "trl", "xtuner"}

@@ -134,8 +134,22 @@ def _list_owners(variable: str) -> list[str]:
     ]
 
 
+def _find_lost_variables(context: LintContext) -> Iterator[Remark]:
+    """Find trainings that sudo starts without the variables that the script exports."""
+    for job in context.jobs:
+        texts = job.command.list_texts()
+        if texts[:1] != ["sudo"] or any(re.match(r"-\w*E|--preserve-env", text) for text in texts[1:6]):
+            continue
+        exported = {assign.name for script, assign in list_environment(context) if script is job.script}
+        given = {text.partition("=")[0] for text in texts[1:]}
+        if lost := sorted(name for name in exported & set(job.command.environment) - given if name.isupper()):
+            seen = _("sudo does not pass on {names}", names=format_names(lost[:5]))
+            yield warn(job.command.words[0], seen, _("Run the whole script as that user, or write sudo -E."))
+
+
 def find_foreign_variables(context: LintContext) -> Iterator[Remark]:
-    """Find variables of another vendor, except in scripts that serve several vendors."""
+    """Find variables of another vendor, except in scripts that serve several vendors, and those that sudo removes."""
+    yield from _find_lost_variables(context)
     if not context.device or context.device == "cpu":
         return
     told: set[tuple[int, str]] = set()

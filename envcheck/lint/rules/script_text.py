@@ -185,6 +185,10 @@ def _follows_program(before: bytes) -> bool:
 
 
 def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
+    if context.source.raw.startswith(b"\xef\xbb\xbf#!"):
+        seen = _("the file begins with a byte order mark: the system does not recognise its first line")
+        place = ShellWord("", 0, 3)
+        yield fail(place, seen, _("Save the file as UTF-8 without a byte order mark."), replace_span(place, ""))
     for script in context.scripts:
         text = script.block.raw.decode("utf-8", "replace")
         if text.isascii():

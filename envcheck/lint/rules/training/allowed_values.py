@@ -62,8 +62,24 @@ def _load_file() -> AllowedValuesFile:
     return load_own_record(AllowedValuesFile, name_tables.FOLDER / "legal.toml")
 
 
+# Options with one path in all trainers.
+_ONE_PATH = ("model", "model_name_or_path", "output_dir", "cache_dir", "load", "save", "tokenizer_name_or_path")
+
+
+def _judge_split_path(job: TrainingJob) -> Iterator[Remark]:
+    """Find a path with blanks without quotes: the program reads it as several values."""
+    for given in job.options:
+        texts = [word.known_text or "" for word in given.values]
+        if given.python_name in _ONE_PATH and not given.key and len(texts) > 1 and all(texts) and "/" in texts[0]:
+            seen = _("--{name} takes one value, but {count} follow it", name=given.name, count=len(texts))
+            yield fail(given.values[1], seen, _("Put a path that contains blanks in quotes."))
+
+
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
+    for job in context.jobs:
+        if job.is_training:
+            yield from _judge_split_path(job)
     yield from find_rejected_values(context)
     for job in context.jobs:
         kit = find_program_options(context, job)

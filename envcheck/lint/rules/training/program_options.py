@@ -13,7 +13,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill, join, verbatim
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_program_options
-from envcheck.scripts.programs import find_command
+from envcheck.scripts.programs import find_command, find_packages, find_switch
 from launch.rendering import dialects, option_schema
 
 _REPEATED = re.compile(
@@ -300,8 +300,36 @@ _PAIRS = (
 )
 
 
+# Of LLaMA-Factory: option, and the values of another option that it needs.  Source: hparams/parser.py.
+_NEEDS = (
+    ("quantization_bit", "finetuning_type", ("lora", "oft")),
+    ("predict_with_generate", "stage", ("sft",)),
+    ("neat_packing", "stage", ("sft",)),
+    ("train_on_prompt", "stage", ("sft",)),
+    ("mask_history", "stage", ("sft",)),
+    ("adapter_name_or_path", "finetuning_type", ("lora", "oft")),
+)
+
+
+def _judge_needs(job: TrainingJob) -> Iterator[Remark]:
+    for name, other, values in _NEEDS:
+        given, needed = job.find_option(name), job.find_option(other)
+        if given is None or not _is_on(given) or needed is None or needed.value is None or needed.value in values:
+            continue
+        seen = _(
+            "{option} needs {other} {values}, not {value}: the program exits",
+            option=name,
+            other=other,
+            values=join(_(" or "), values),
+            value=needed.value,
+        )
+        yield fail(_make_option_place(given), seen, _("Remove one of them, or change its value."))
+
+
 def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
+        if "llamafactory" in _list_packages(context, job) and not find_switch(job):
+            yield from _judge_needs(job)
         for one, other, says in _PAIRS:
             a, b = job.find_option(one), job.find_option(other)
             if a is None or b is None or not (_is_on(a) and _is_on(b)):
@@ -313,6 +341,11 @@ def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
                 says,
                 _("Keep either {a} or {b}.", a=_write_option(a, one), b=_write_option(b, other)),
             )
+
+
+def _list_packages(context: LintContext, job: TrainingJob) -> set[str]:
+    kit = find_program_options(context, job)
+    return {*find_packages(job), *(each.package for each in kit.known if kit)} if kit else {*find_packages(job)}
 
 
 def _is_on(given: GivenOption) -> bool:
