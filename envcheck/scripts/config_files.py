@@ -239,9 +239,11 @@ def _parse_heredoc(kind: str, block: SourceBlock, heredoc: Heredoc, name: str) -
     raw = block.raw[heredoc.own[0] : heredoc.own[1]].decode("utf-8", "replace")
     if not config.error or heredoc.literal or "$" not in raw:
         return config
-    texts = (_VARIABLE.sub(UNKNOWN, each) for each in (raw, _APPENDED.sub("", raw)))
-    tried = (parse_config(_make_heredoc_block(kind, block, replace(heredoc, text=text)), name) for text in texts)
-    return next((each for each in tried if not each.error), config)
+    for text in (raw, _APPENDED.sub("", raw)):
+        if not parse_config(SourceBlock(kind, _VARIABLE.sub("0", text).encode(), ((0, 0),))).error:
+            unknown = replace(heredoc, text=_VARIABLE.sub(UNKNOWN, text))
+            return parse_config(_make_heredoc_block(kind, block, unknown), name)
+    return config
 
 
 def _make_heredoc_block(kind: str, block: SourceBlock, heredoc: Heredoc) -> SourceBlock:
