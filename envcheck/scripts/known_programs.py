@@ -95,7 +95,7 @@ PROGRAMS = (
     ),
     KnownProgram("accelerate", "PyYAML", families=("accelerate",), unchecked_keys=(KEYS,)),
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
-    KnownProgram("a program with Hydra", "Hydra", families=("hydra",), unchecked_keys=(KEYS,)),
+    KnownProgram("Hydra", "OmegaConf", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
     KnownProgram("Kubernetes", "YAML", families=("kubernetes",), unchecked_keys=(KEYS,)),
 )  # fmt: skip

@@ -51,6 +51,12 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
     if hidden and heads and hidden % heads and read("kv_channels") is None:
         reason = _("hidden_size {hidden} is not divisible by num_attention_heads {heads}", hidden=hidden, heads=heads)
         yield Refusal(("hidden_size", "num_attention_heads"), "model", reason, is_default_decisive=True)
+    groups = _read_number("num_query_groups", read) if read("group_query_attention") is not None else 0
+    if heads > groups > 0 and heads % groups:
+        reason = _(
+            "num_attention_heads {heads} is not divisible by num_query_groups {groups}", heads=heads, groups=groups
+        )
+        yield Refusal(("num_query_groups", "num_attention_heads"), "model", reason)
     layers, stages = _read_number(LAYERS, read), _read_number(STAGES, read)
     length, ranks = _read_number("seq_length", read), _read_number("context_parallel_size", read)
     if ranks > 1 and length % (2 * ranks) and read("context_parallel_algo") is None:

@@ -249,9 +249,22 @@ def _is_within_quotes(text: str, at: int) -> bool:
     return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 
 
+# [ without a blank after it, at the start of a command.
+_GLUED_TEST = re.compile(rb"(?m)^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[{1,2}[$\"'-][^\s;]*)[ \t]")
+
+
+def _find_glued_tests(script: ShellScript) -> Iterator[Remark]:
+    for match in _GLUED_TEST.finditer(script.block.raw):
+        if not _is_inert(script, match.start(1)):
+            place = _make_place(script, *match.span(1))
+            seen = _("no blank follows [: bash runs a command {name}", name=match[1].decode("utf-8", "replace")[:40])
+            yield fail(place, seen, _("Put a blank after [, and one before ]."))
+
+
 def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
     """Report syntax errors: bash -n decides; the grammar alone only gives UNKNOWN."""
     for script in context.scripts:
+        yield from _find_glued_tests(script)
         if script.cut:
             yield unknown(
                 _make_place(script, 0, 1),

@@ -66,9 +66,16 @@ def _load_file() -> AllowedValuesFile:
 _ONE_PATH = ("model", "model_name_or_path", "output_dir", "cache_dir", "load", "save", "tokenizer_name_or_path")
 
 
-def _judge_split_path(job: TrainingJob) -> Iterator[Remark]:
-    """Find a path with blanks without quotes: the program reads it as several values."""
+_LITERAL = re.compile(r"""'\$(?:\{\w+\}|\w+)(?:/[^'$]*)?'|["']~/[^"'$]*["']""")
+
+
+def _judge_quotes(job: TrainingJob) -> Iterator[Remark]:
+    """Find values that quotes change: a path with blanks without them, a variable or ~ in them."""
     for given in job.options:
+        for word in given.values if not given.key else ():
+            if _LITERAL.fullmatch(word.raw):
+                seen = _("the quotes keep {text} as it is: the program receives these characters", text=word.text[:40])
+                yield fail(word, seen, _("Write it in double quotes, and ~ outside of quotes."))
         texts = [word.known_text or "" for word in given.values]
         if given.python_name in _ONE_PATH and not given.key and len(texts) > 1 and all(texts) and "/" in texts[0]:
             seen = _("--{name} takes one value, but {count} follow it", name=given.name, count=len(texts))
@@ -79,7 +86,7 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
     for job in context.jobs:
         if job.is_training:
-            yield from _judge_split_path(job)
+            yield from _judge_quotes(job)
     yield from find_rejected_values(context)
     for job in context.jobs:
         kit = find_program_options(context, job)

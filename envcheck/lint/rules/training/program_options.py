@@ -311,6 +311,22 @@ _NEEDS = (
 )
 
 
+# And options that exclude each other.  Source: hparams/data_args.py, transformers' Trainer.
+_EXCLUDING = (("val_size", "eval_dataset"), ("streaming", "max_samples"), ("mask_history", "train_on_prompt"))
+
+
+def _judge_exclusions(job: TrainingJob) -> Iterator[Remark]:
+    for one, other in _EXCLUDING:
+        found = [given for name in (one, other) if (given := job.find_option(name)) is not None and _is_on(given)]
+        if len(found) == 2:
+            seen = _("{one} and {other} are both set: the program exits", one=one, other=other)
+            yield fail(_make_option_place(max(found, key=lambda each: each.start)), seen, _("Keep only one of them."))
+    streaming = job.find_option("streaming")
+    if streaming is not None and _is_on(streaming) and job.find_option("max_steps") is None and not job.open:
+        seen = _("streaming needs max_steps: the data have no length, and the program exits")
+        yield fail(_make_option_place(streaming), seen, _("Set max_steps."))
+
+
 def _judge_needs(job: TrainingJob) -> Iterator[Remark]:
     for name, other, values in _NEEDS:
         given, needed = job.find_option(name), job.find_option(other)
@@ -330,6 +346,7 @@ def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         if "llamafactory" in _list_packages(context, job) and not find_switch(job):
             yield from _judge_needs(job)
+            yield from _judge_exclusions(job)
         for one, other, says in _PAIRS:
             a, b = job.find_option(one), job.find_option(other)
             if a is None or b is None or not (_is_on(a) and _is_on(b)):
