@@ -12,25 +12,30 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from envcheck.core.errors import EnvcheckError
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
-from envcheck.lint import linter
-from envcheck.scripts import source_file
+from envcheck.lint import files
+from envcheck.lint.linter import LintResult
 
-SUFFIXES = (".sh", ".yaml", ".yml", ".json")
+SUFFIXES = (".sh", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
 Failure = tuple[str, str, int]  # rule, message, line
 
 
-def list_failures(path: str) -> tuple[str, list[Failure]]:
-    """Return the FAIL findings of one file, judged without a machine's facts."""
-    try:
-        file = source_file.read_source(path)
-    except EnvcheckError:  # too large, or no text
-        return path, []
-    result = linter.lint_source(file, TargetMachine(folder=Path(path).parent), others=False)
+def list_failures(folder: str) -> list[tuple[str, list[Failure]]]:
+    """Return the FAIL findings of each file of a folder, judged together and without a machine's facts."""
+    listed = files.list_files(_list_examples(Path(folder)))
+    results = [(each.name, each.result) for each in files.lint_files(listed, TargetMachine(), others=False).results]
+    return [(name, _describe_failures(result) if result is not None else []) for name, result in results]
+
+
+def _describe_failures(result: LintResult) -> list[Failure]:
     failed = (remark for remark in result.remarks if remark.severity is Status.FAIL)
-    return path, [(each.rule, str(each.seen), file.find_position(each.start)[0]) for each in failed]
+    return [(each.rule, str(each.seen), result.source.find_position(each.start)[0]) for each in failed]
+
+
+def _list_examples(folder: Path) -> list[str]:
+    paths = (path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and path.is_file())
+    return [str(path) for path in paths if not _is_hidden(path.relative_to(folder))]
 
 
 def _is_hidden(path: Path) -> bool:
@@ -39,19 +44,13 @@ def _is_hidden(path: Path) -> bool:
 
 
 def main(folders: list[str]) -> None:
-    paths = [
-        str(path)
-        for folder in folders
-        for path in sorted(Path(folder).rglob("*"))
-        if path.suffix in SUFFIXES and path.is_file() and not _is_hidden(path.relative_to(folder))
-    ]
     with multiprocessing.Pool() as pool:
-        found = pool.map(list_failures, paths, chunksize=8)
+        found = [each for listed in pool.imap(list_failures, folders) for each in listed]
     for path, failures in found:
         for rule, seen, line in failures:
             print(f"{path}:{line} {rule}: {seen[:160]}")
     rules = Counter(rule for _path, failures in found for rule, _seen, _line in failures)
-    print(f"{len(paths)} files, {sum(bool(failures) for _path, failures in found)} with FAIL: {dict(rules)}")
+    print(f"{len(found)} files, {sum(bool(failures) for _path, failures in found)} with FAIL: {dict(rules)}")
 
 
 if __name__ == "__main__":

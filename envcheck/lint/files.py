@@ -11,6 +11,7 @@ from envcheck.core.errors import EnvcheckError, UsageError, describe_os_error
 from envcheck.core.facts import Facts
 from envcheck.core.lint.script_model import CONFIG_SUFFIXES
 from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.local_files import is_folder
 from envcheck.core.messages import _
 from envcheck.lint.linter import LintResult, exit_code, lint_source
@@ -94,14 +95,22 @@ def lint_files(
     kind: str = "",
     others: bool = True,
 ) -> LintRun:
-    """Lint the files one after the other; the facts of the machine are collected once for all of them."""
-    share = _collect_once(machine)
-    results, skipped = [], 0
-    for file in files:
-        if file.found and _is_data_set(file.name):
-            skipped += 1
-            continue
-        each = _lint_one(file, replace(machine, gather=share), device, kind, others)
+    """Lint the scripts and then the configurations, each as the first script runs it that names it; the facts of the
+    machine are collected once for all of them."""
+    shared = replace(machine, gather=_collect_once(machine))
+    kept = [file for file in files if not (file.found and _is_data_set(file.name))]
+    unread: tuple[TrainingJob | None, str] = (None, device)
+    readers: dict[Path, tuple[TrainingJob | None, str]] = {}
+    done: dict[str, FileResult] = {}
+    for file in sorted(kept, key=lambda each: each.name.lower().endswith(CONFIG_SUFFIXES)):
+        job, by = readers.get(Path(file.name).absolute(), unread)
+        done[file.name] = each = _lint_one(file, shared, by, kind, others, job)
+        if each.result is not None:
+            for path, reader in each.result.readers.items():
+                readers.setdefault(path.absolute(), (reader, each.result.device or device))
+    results, skipped = [], len(files) - len(kept)
+    for file in kept:
+        each = done[file.name]
         if file.found and each.result is not None and not (each.result.read and each.result.known):
             skipped += 1
         else:
@@ -118,13 +127,15 @@ def _omit_linted(file: FileResult, linted: Set[Path]) -> FileResult:
     return replace(file, result=replace(file.result, used_files=left))
 
 
-def _lint_one(file: ListedFile, machine: TargetMachine, device: str, kind: str, others: bool) -> FileResult:
+def _lint_one(
+    file: ListedFile, machine: TargetMachine, device: str, kind: str, others: bool, reader: TrainingJob | None
+) -> FileResult:
     folder = Path(file.name).absolute().parent if file.name != "-" else None
     try:
         if file.error is not None:
             raise file.error
         source = source_file.read_source(file.name)
-        return FileResult(file.name, lint_source(source, replace(machine, folder=folder), device, kind, others))
+        return FileResult(file.name, lint_source(source, replace(machine, folder=folder), device, kind, others, reader))
     except EnvcheckError as err:
         return FileResult(file.name, error=err)
 

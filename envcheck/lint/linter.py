@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.reading import Reading
 from envcheck.core.lint.script_model import UNKNOWN, Remark, SourceBlock, SourceFile
 from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, verbatim
 from envcheck.core.model import Status
 from envcheck.job.definition import Job
@@ -19,7 +20,7 @@ from envcheck.lint.context import shell_checkers
 from envcheck.lint.readings import is_uncertain, list_readings
 from envcheck.lint.rule_table import RULES
 from envcheck.lint.script_job import describe_recipe, resolve_script_job
-from envcheck.scripts.companion_config import list_config_words
+from envcheck.scripts.companion_config import is_program_config, list_config_words
 from envcheck.scripts.jobs.read_context import read_context
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
@@ -33,8 +34,8 @@ class LintResult:
     """`read`: number of scripts and configurations, `known` of them belong to a known program.
 
     `waived`: remarks that the file waives; `used_files`: paths of configurations that it uses, which are linted
-    separately; `job`: the recipe's job from which envcheck generated the script; `readings`: what its parts were read
-    as.
+    separately; `readers`: what reads them; `job`: the recipe's job from which envcheck generated the script;
+    `readings`: what its parts were read as.
     """
 
     source: SourceFile
@@ -45,20 +46,26 @@ class LintResult:
     shellcheck: bool = False
     known: int = 0
     used_files: tuple[str, ...] = ()
+    readers: Mapping[Path, TrainingJob] = field(default_factory=dict)
     job: Job | None = None
     jobs_left_out: int = 0
     readings: tuple[Reading, ...] = ()
 
 
 def lint_source(
-    file: SourceFile, machine: TargetMachine | None = None, device: str = "auto", kind: str = "", others: bool = True
+    file: SourceFile,
+    machine: TargetMachine | None = None,
+    device: str = "auto",
+    kind: str = "",
+    others: bool = True,
+    reader: TrainingJob | None = None,
 ) -> LintResult:
-    """Lint one source; `others`: run bash and shellcheck too, if installed.
+    """Lint one source; `others`: run bash and shellcheck too, if installed; `reader`: a job that reads this file.
 
     Without the shell grammar, a script is UNKNOWN.
     """
     try:
-        made = read_context(file, machine or TargetMachine(), device, kind)
+        made = read_context(file, machine or TargetMachine(), device, kind, reader)
     except ModuleNotFoundError as err:
         if not (err.name or "").startswith(GRAMMAR):
             raise
@@ -82,6 +89,7 @@ def lint_source(
     found = sorted(_drop_duplicates(found), key=lambda remark: (remark.start, -remark.severity, remark.rule))[:MOST]
     says = sum(map(_has_content, [*(each.block for each in made.scripts), *(each.block for each in made.configs)]))
     known = len(made.scripts) + sum(bool(config.family) for config in made.configs)
+    readers = _find_readers(made)
     images = int(bool(made.described))  # a Dockerfile without RUN has no script
     waivers = _read_waivers(made)
     waived = [remark for remark in found if _is_waived(file, remark, waivers)]
@@ -93,22 +101,29 @@ def lint_source(
         made.device,
         others and shell_checkers.find_shellcheck() is not None,
         known or images,
-        tuple(_list_used_files(made)),
+        tuple(map(_shorten_path, readers)),
+        {path: reader for path, reader in readers.items() if reader is not None},
         job,
         made.jobs_left_out,
         list_readings(made),
     )
 
 
-def _list_used_files(context: LintContext) -> Iterable[str]:
-    """Return the paths of the existing configurations that jobs name, as one can type them here."""
-    words = [(word, job.command.cwd) for job in context.jobs for word in list_config_words(job)]
-    words += [(job.lender, job.command.cwd) for job in context.jobs if job.lender is not None]
-    paths = [context.machine.find_file(word.text, cwd) for word, cwd in words]
-    here = Path.cwd()
-    return dict.fromkeys(
-        str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths if path is not None
-    )
+def _find_readers(context: LintContext) -> dict[Path, TrainingJob | None]:
+    """Return the existing files that jobs name, each with the first job of which it is the configuration."""
+    words = [(word, job) for job in context.jobs for word in list_config_words(job)]
+    words += [(job.lender, job) for job in context.jobs if job.lender is not None]
+    found: dict[Path, TrainingJob | None] = {}
+    for word, job in words:
+        path = context.machine.find_file(word.text, job.command.cwd)
+        if path is not None:
+            found.setdefault(path, job if is_program_config(job, word) else None)
+    return found
+
+
+def _shorten_path(path: Path) -> str:
+    """The path as one can type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _has_content(block: SourceBlock) -> bool:

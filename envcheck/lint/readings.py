@@ -27,6 +27,7 @@ from envcheck.scripts.known_programs import (
 )
 
 LEAST_NAMES = 2  # of a common parser's options, by which the parser of an unknown program is recognised
+_COMMON = frozenset(("lr", "learning_rate", "weight_decay", "device"))  # options that programs of any kind have
 _OVERRIDE = re.compile(r"[+~]{0,2}[\w.@/]+=")
 
 
@@ -77,7 +78,9 @@ def _describe_unknown_program(job: TrainingJob, kit: ProgramOptions | None) -> R
 
 
 def _read_config(context: LintContext, config: ConfigBlock) -> Reading:
-    row = find_config_program(config)
+    job = None if config.file else context.reader
+    row = find_started_program(job.command.words, job.command.environment) if job is not None else None
+    row = row or find_config_program(config)
     if row is None:
         return Reading(config.block.kind, "", "", "", (_("keys, because no known program reads them"),))
     kit = find_config_options(context, config)
@@ -98,7 +101,9 @@ def _fill_parts(parts: Iterable[str], name: str) -> tuple[Message, ...]:
 def find_dialect(job: TrainingJob) -> str:
     """Return the common parser whose options an unknown program has; "" if they are too few to tell."""
     names = {given.python_name for given in job.options}
-    scores = {dialect: len(names & known) for dialect, known in load_dialects().items()}
+    scores = {dialect: len(names & known) for dialect, known in load_dialects().items() if names & known - _COMMON}
+    if not scores:
+        return ""
     best = max(scores, key=lambda dialect: scores[dialect])
     return best if scores[best] >= LEAST_NAMES else ""
 

@@ -34,6 +34,7 @@ from envcheck.lint.rules.training import (
     allowed_values,
     backend,
     config_keys,
+    deepspeed_config,
     hyperparameters,
     launcher_options,
     master_address,
@@ -166,7 +167,7 @@ JUDGES: dict[str, Judge] = {
     "config.unknown": config_keys.find_unknown_keys,
     "config.kind": value_types.find_wrong_value_types,
     "config.tag": value_types.find_python_tags,
-    "config.deepspeed": config_keys.find_wrong_deepspeed_values,
+    "config.deepspeed": deepspeed_config.find_wrong_deepspeed_values,
     "config.number": config_keys.find_numbers_read_as_text,
     "config.template": config_keys.find_wrong_template,
 }

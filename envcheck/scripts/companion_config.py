@@ -18,6 +18,7 @@ from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, _
 from envcheck.scripts import config_files
+from envcheck.scripts.known_programs import find_started_program
 from envcheck.scripts.parse_options import read_config_options
 
 FILE_OPTIONS = (*config_files.OPTIONS_OF_PROGRAM, "deepspeed", "deepspeed_config")
@@ -64,6 +65,14 @@ def list_config_words(job: TrainingJob) -> Iterator[ShellWord]:
             and option.values[0].text.endswith(CONFIG_SUFFIXES)
         ):
             yield option.values[0]
+
+
+def is_program_config(job: TrainingJob, word: ShellWord) -> bool:
+    """Return whether a file has the options of a known program: not those of DeepSpeed or of a launcher."""
+    if find_started_program(job.command.words, job.command.environment) is None:
+        return False
+    named = [option for option in (*job.own, *job.options, *job.lent) if word in option.values]
+    return not named or (named[0] in job.options and named[0].python_name in config_files.OPTIONS_OF_PROGRAM)
 
 
 def is_word_of_command(job: TrainingJob, word: ShellWord) -> bool:

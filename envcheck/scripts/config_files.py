@@ -41,19 +41,25 @@ FAMILIES = (
         | {"use_fused_rms_norm", "use_fused_rope", "use_flash_attention", "tokenizer_name_or_path", "continue_training"}
         | {"rl_algorithm", "actor_model_name_or_path", "reward_model_name_or_path", "use_fused_head_and_loss_fn"},
     ),
-    ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio"}),
+    ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio", "model"}),
+    ("hydra", {"defaults", "hydra"}),
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"}),
     ("accelerate", {"compute_environment", "distributed_type", "main_training_function"}),
     ("axolotl", {"base_model", "adapter", "sequence_len", "micro_batch_size", "dataset_prepared_path", "lora_r"}),
     ("torchtune", {"checkpointer", "tokenizer", "metric_logger", "enable_activation_checkpointing"}),
     ("verl", {"actor_rollout_ref", "custom_reward_function", "critic", "reward_model"}),
 )
+# What composes a configuration of others' keys: it decides, unless the program itself is recognised by more keys.
+_COMPOSED = "hydra"
 # Words that other programs have as keys, too: one of them alone is no sign.
 _COMMON = frozenset(
     ["template", "adapter", "tokenizer", "critic", "reward_model", "base_model", "train_dataset", "checkpointer"]
-).union(["micro_batch_size", "model_class", "init_config"])
+).union(["micro_batch_size", "model_class", "init_config", "train_type", "model", "defaults", "dist_config"])
 # They read files of any name by OmegaConf.load.
 _YAML_READERS = frozenset(["torchtune"])
+
+
+_KEY = re.compile(r"""(?m)^[ \t{,-]*["']?([A-Za-z_]\w*)["']?[ \t]*:""")  # of a text that cannot be parsed
 
 
 def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
@@ -77,8 +83,9 @@ def parse_config(block: SourceBlock, file: str = "") -> ConfigBlock:
         config.error, config.error_at = wrong.words, (block.map_to_file(at), block.map_to_file(at) + 1)
     elif node is not None:
         _gather_entries(config, node, text)
-    names = {entry.name for entry in config.entries if not entry.path}
-    config.family = "compose" if _is_compose_file(config) else _find_family(names)
+    names = {entry.name for entry in config.entries if not entry.path} or set(_KEY.findall(text[:LIMIT]))
+    is_manifest = {"apiVersion", "kind"} <= names
+    config.family = "compose" if _is_compose_file(config) else "kubernetes" if is_manifest else _find_family(names)
     return config
 
 
@@ -90,8 +97,11 @@ def _is_read_as_yaml(node: Any) -> bool:
 
 def _find_family(names: set[str]) -> str:
     """The kind of configuration by its keys; "" if they are of none, or too common."""
-    count, family = max((len(names & signs), family) for family, signs in FAMILIES)
-    return family if count > 1 or (count and not names & dict(FAMILIES)[family] <= _COMMON) else ""
+    found = ((names & signs, family) for family, signs in FAMILIES)
+    count, own, _is_composed, family = max(
+        (len(signs), len(signs - _COMMON), family == _COMPOSED, family) for signs, family in found
+    )
+    return family if own or count > 1 else ""
 
 
 def _is_compose_file(config: ConfigBlock) -> bool:
@@ -212,8 +222,28 @@ def read_heredoc_configs(source: SourceFile, script: ShellScript) -> list[Config
             if not suffix or len(found) > 20:
                 continue
             kind = "json" if suffix[1] == "json" else "yaml"
-            found.append(parse_config(_make_heredoc_block(kind, script.block, heredoc), name))
+            config = _parse_heredoc(kind, script.block, heredoc, name)
+            if not (config.error and any(each.text.lstrip("0123456789")[:2] == ">>" for each in command.redirects)):
+                found.append(config)  # an appended text is a part of a file
     return found
+
+
+# A variable after a value: it may be empty, or begin with a comma.
+_APPENDED = re.compile(r"""(?<=["'\w\]}])\$(?:\{[^{}\n]*\}|\w+)(?=[ \t]*(?:,|$))""", re.MULTILINE)
+_VARIABLE = re.compile(r"\$(?:\{[^{}\n]*\}|\w+|\([^()\n]*\))")
+
+
+def _parse_heredoc(kind: str, block: SourceBlock, heredoc: Heredoc, name: str) -> ConfigBlock:
+    """The configuration with the values of variables; with unknown ones where it can be parsed only so."""
+    config = parse_config(_make_heredoc_block(kind, block, heredoc), name)
+    raw = block.raw[heredoc.own[0] : heredoc.own[1]].decode("utf-8", "replace")
+    if not config.error or heredoc.literal or "$" not in raw:
+        return config
+    for text in (raw, _APPENDED.sub("", raw)):
+        if not parse_config(SourceBlock(kind, _VARIABLE.sub("0", text).encode(), ((0, 0),))).error:
+            unknown = replace(heredoc, text=_VARIABLE.sub(UNKNOWN, text))
+            return parse_config(_make_heredoc_block(kind, block, unknown), name)
+    return config
 
 
 def _make_heredoc_block(kind: str, block: SourceBlock, heredoc: Heredoc) -> SourceBlock:

@@ -16,6 +16,8 @@ _FLAGS = re.compile(
     "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
     "--sig-proxy|-q|-[itdP]+"
 )
+_IMAGE_NAME = re.compile("(?i)image|img")  # in the name of a variable
+_IMAGE = re.compile(r"[\w.-]+(?:/[\w./-]+)?[:@]\S+|[\w.-]+/\S+")  # and not a command: of a registry, or with a tag
 _CARD = re.compile(rf"/dev/({'|'.join(list_device_node_names())})\d+")
 _CARDS = re.compile("|".join(list_device_node_names()))
 
@@ -31,7 +33,7 @@ def find_containers(commands: Iterable[tuple[ShellScript, ShellCommand]]) -> Ite
 
 
 def _read_container(command: ShellCommand, words: tuple[ShellWord, ...]) -> ScriptContainer:
-    options, takes = [], ""
+    options, takes, unread = [], "", False
     for word in words:
         if takes:
             options.append((takes, word))
@@ -44,7 +46,13 @@ def _read_container(command: ShellCommand, words: tuple[ShellWord, ...]) -> Scri
                 options.append((name, word))
             else:
                 takes = name
-        elif not word.many:
+        elif word.many:  # options, or the image
+            unread = True
+            if _IMAGE_NAME.search(word.raw):
+                break
+        elif unread and not _IMAGE.fullmatch(word.text):
+            break
+        else:
             return ScriptContainer(command, word, tuple(options))
     return ScriptContainer(command, None, tuple(options))
 

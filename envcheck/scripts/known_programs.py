@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envcheck.core.lint.script_model import ConfigBlock, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import strip_wrappers
 from envcheck.core.messages import mark
 from envcheck.scripts.launchers import CARRIERS, LAUNCHERS
@@ -64,9 +65,9 @@ PROGRAMS = (
     KnownProgram(
         "ms-swift", f"PyYAML, {_HF}", r"swift [\w-]+", r"(?:^|[/.])swift[/.]cli[/.]\w+(?:\.py)?$", ("swift",)
     ),
-    KnownProgram("ERNIEKit", _PADDLE, r"erniekit \w+"),
-    KnownProgram("PaddleFormers", _PADDLE, r"paddleformers-cli \w+"),
     KnownProgram("ERNIEKit or PaddleFormers", _PADDLE, families=("paddle",)),
+    KnownProgram("ERNIEKit", _PADDLE, r"erniekit \w+", families=("paddle",)),
+    KnownProgram("PaddleFormers", _PADDLE, r"paddleformers-cli \w+", families=("paddle",)),
     KnownProgram("PaddleNLP", f"JSON, {_PADDLE}", families=("paddlenlp",), unchecked_keys=(KEYS,)),
     KnownProgram(
         "verl", "Hydra", file=r"^(?:verl|recipe)(?:\.\w+){1,8}$|(?:^|/)verl/trainer/\w+\.py$", families=("verl",),
@@ -94,7 +95,9 @@ PROGRAMS = (
     ),
     KnownProgram("accelerate", "PyYAML", families=("accelerate",), unchecked_keys=(KEYS,)),
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
+    KnownProgram("Hydra", "OmegaConf", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
+    KnownProgram("Kubernetes", "YAML", families=("kubernetes",), unchecked_keys=(KEYS,)),
 )  # fmt: skip
 # Commands among whose words the program of a training can be.
 _STARTERS = CARRIERS | {words[0] for launcher in LAUNCHERS for words in launcher.words} | {"ray", "trl", "xtuner"}
@@ -132,6 +135,12 @@ def is_on(environment: Mapping[str, ShellWord], name: str) -> bool:
     """Return whether a variable is on, or may be: an unknown value is no proof of the contrary."""
     word = environment.get(name)
     return word is not None and (not word.is_known or word.text.lower() in _ON)
+
+
+def find_family_read(job: TrainingJob) -> str:
+    """Return the kind of configuration that the program of a job reads; "" if it is unknown."""
+    row = find_started_program(job.command.words, job.command.environment)
+    return row.families[0] if row is not None and row.families else ""
 
 
 def find_config_program(config: ConfigBlock) -> KnownProgram | None:

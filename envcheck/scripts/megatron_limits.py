@@ -51,7 +51,21 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
     if hidden and heads and hidden % heads and read("kv_channels") is None:
         reason = _("hidden_size {hidden} is not divisible by num_attention_heads {heads}", hidden=hidden, heads=heads)
         yield Refusal(("hidden_size", "num_attention_heads"), "model", reason, is_default_decisive=True)
+    groups = _read_number("num_query_groups", read) if read("group_query_attention") is not None else 0
+    if heads > groups > 0 and heads % groups:
+        reason = _(
+            "num_attention_heads {heads} is not divisible by num_query_groups {groups}", heads=heads, groups=groups
+        )
+        yield Refusal(("num_query_groups", "num_attention_heads"), "model", reason)
     layers, stages = _read_number(LAYERS, read), _read_number(STAGES, read)
+    length, ranks = _read_number("seq_length", read), _read_number("context_parallel_size", read)
+    if ranks > 1 and length % (2 * ranks) and read("context_parallel_algo") is None:
+        reason = _("seq_length {length} is not divisible by 2 x context_parallel_size {cp}", length=length, cp=ranks)
+        yield Refusal(("context_parallel_size", "seq_length"), "model", reason)
+    chunked = next((name for name in (CHUNK, "num_virtual_stages_per_pipeline_rank") if read(name) is not None), "")
+    if chunked and read(STAGES) in (None, "1"):
+        reason = _("{option} needs more than one pipeline stage", option=chunked)
+        yield Refusal((chunked, STAGES), "vpp", reason, is_default_decisive=read(STAGES) is None)
     if not layers or not stages or any(read(name) is not None for name in _UNEVEN):
         return
     if layers % stages:

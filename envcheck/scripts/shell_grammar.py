@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BEHIND = re.compile(rb"(?m)(<<-?[ \t]*(['\"]?)[A-Za-z_]\w*\2[^\n#'\"]{0,200})&(?=[ \t]*$)")  # cat <<X &
+_LAST_CONTINUED = re.compile(rb"(?<!\\)\\\n(?=[ \t]*(?:\n|\Z))")  # a backslash before an empty line continues nothing
 _BRACKETS = re.compile(rb"[][(){}]")
 _NEWLINE = re.compile(rb"(?<!\\)\n")
 _TRIES, _LARGE = 4, 1 << 18  # bytes; the longest launch script seen has 40 kB
@@ -28,6 +29,9 @@ def parse_shell(raw: bytes) -> Node:
     found = parser.parse(whole).root_node
     if found.has_error and _BEHIND.search(whole):  # unknown to the grammar; each byte keeps its place
         whole = _BEHIND.sub(lambda match: match[1] + b" ", whole)
+        found = parser.parse(whole).root_node
+    if found.has_error and _LAST_CONTINUED.search(whole):
+        whole = _LAST_CONTINUED.sub(b" \n", whole)
         found = parser.parse(whole).root_node
     for _ in range(_TRIES if len(whole) < _LARGE else 0):
         if not (ends := list(_find_missed_ends(found, whole))):

@@ -115,18 +115,21 @@ class ShellState:
         self._changed.add(name)
 
     def merge_states(self, others: list[ShellState]) -> None:
-        """Set the state to what holds after each of the branches; values that differ are unknown."""
-        first = others[0]
-        names = {name for each in others for name in each.values}
-        merged: dict[str, ShellValue] = {}
-        for name in names:
+        """Set the state, which is one of the branches, to what holds after each; values that differ are unknown."""
+        own, first = self.values, others[0]
+        changed: set[str] = set()
+        for each in others:
+            if each is not self:
+                changed |= {name for name, value in each.values.items() if own.get(name) is not value}
+                changed |= own.keys() - each.values.keys()
+        for name in changed:
             found = [each.values.get(name) for each in others]
             given = next(value for value in found if value is not None)
             same = all(value is not None and are_equal(value, given) for value in found)
-            merged[name] = given if same else given.unknown
-        self._environment, self._changed = LayeredEnvironment({}), set(names)
-        self.values = merged
-        self.exported = set().union(*(each.exported for each in others))
+            own[name] = given if same else given.unknown
+        exported = set().union(*(each.exported for each in others))
+        self._changed |= changed | (exported - self.exported)
+        self.exported = exported
         self.shell = set.intersection(*(each.shell for each in others))
         arguments = {None if each.arguments is None else tuple(w.text for w in each.arguments) for each in others}
         self.arguments = first.arguments if len(arguments) == 1 else None

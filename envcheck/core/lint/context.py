@@ -22,8 +22,9 @@ class LintContext:
 
     `containers` are those of docker run, followed by those of compose files and Dockerfiles, which are also in
     `described`: no command starts them.  `steps` are the scripts of a Dockerfile's RUN instructions, also in `scripts`.
-    `recipe` is set for a script that envcheck wrote.  `launching` are sourced files that start a training, which is not
-    in `jobs`; `unread` are sourced files that were not read.
+    `reader` is the job of another file that reads this configuration.  `recipe` is set for a script that envcheck
+    wrote.  `launching` are sourced files that start a training, which is not in `jobs`; `unread` are sourced files that
+    were not read.
     """
 
     source: SourceFile
@@ -37,6 +38,7 @@ class LintContext:
     steps: tuple[ShellScript, ...] = ()
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
+    reader: TrainingJob | None = None
     recipe: ScriptRecipe | None = None
     launching: tuple[ShellWord, ...] = ()
     unread: tuple[ShellWord, ...] = ()

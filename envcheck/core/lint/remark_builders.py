@@ -64,9 +64,9 @@ def unknown_here(at: TextSpan, seen: Message, do: Message) -> Remark:
     return replace(unknown(at, seen, do), of_host=True)
 
 
-def note(at: TextSpan, seen: Message, do: Message) -> Remark:
+def note(at: TextSpan, seen: Message, do: Message, fix: TextFix | None = None) -> Remark:
     """Return an INFO remark: advice that does not count."""
-    return _make_remark(Status.OK, at, seen, do, None)
+    return _make_remark(Status.OK, at, seen, do, fix)
 
 
 def warn_or_fail(sure: bool, at: TextSpan, seen: Message, do: Message, fix: TextFix | None = None) -> Remark:

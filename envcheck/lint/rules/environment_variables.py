@@ -134,8 +134,22 @@ def _list_owners(variable: str) -> list[str]:
     ]
 
 
+def _find_lost_variables(context: LintContext) -> Iterator[Remark]:
+    """Find trainings that sudo starts without the variables that the script exports."""
+    for job in context.jobs:
+        texts = job.command.list_texts()
+        if texts[:1] != ["sudo"] or any(re.match(r"-\w*E|--preserve-env", text) for text in texts[1:6]):
+            continue
+        exported = {assign.name for script, assign in list_environment(context) if script is job.script}
+        given = {text.partition("=")[0] for text in texts[1:]}
+        if lost := sorted(name for name in exported & set(job.command.environment) - given if name.isupper()):
+            seen = _("sudo does not pass on {names}", names=format_names(lost[:5]))
+            yield warn(job.command.words[0], seen, _("Run the whole script as that user, or write sudo -E."))
+
+
 def find_foreign_variables(context: LintContext) -> Iterator[Remark]:
-    """Find variables of another vendor, except in scripts that serve several vendors."""
+    """Find variables of another vendor, except in scripts that serve several vendors, and those that sudo removes."""
+    yield from _find_lost_variables(context)
     if not context.device or context.device == "cpu":
         return
     told: set[tuple[int, str]] = set()
@@ -428,6 +442,9 @@ def _is_debugging(context: LintContext) -> bool:
     return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _unused, a in list_environment(context))
 
 
+_INTERFACE = re.compile(r"(?!x+$|your)[!-.0-~]{1,15}", re.IGNORECASE)  # Linux: at most 15 characters, none blank
+
+
 def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
     """Compare *_SOCKET_IFNAME with the machine's interfaces; prefixes and exclusions follow NCCL's rules.
 
@@ -442,6 +459,10 @@ def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
         if text.startswith("^") or assign.word.soft:
             continue
         names = [name.lstrip("=") for name in text.split(",")]
+        if wrong := [name for name in names if not _INTERFACE.fullmatch(name)]:
+            seen = _("{names} cannot be a network interface", names=format_names(wrong))
+            yield warn(assign, seen, _("List the interfaces with ip -br address. Names differ between hosts."))
+            continue
         if every and there is not None:
             names = [name for name in names if name not in there]
         if there is None or context.is_for_this_machine is False:

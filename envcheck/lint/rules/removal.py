@@ -120,15 +120,11 @@ def find_unchecked_cd(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         if not script.block.is_script:
             continue
-        for number, command in enumerate(script.commands):
-            later = script.commands[number + 1 :]
+        last = max((n for n, each in enumerate(script.commands) if program_name(each) in REMOVERS), default=0)
+        for command in script.commands[:last]:
             if "errexit" in command.shell or command.guarded or command.function:
                 continue
-            if (
-                program_name(command) == "cd"
-                and len(command.words) > 1
-                and any(program_name(each) in REMOVERS for each in later)
-            ):
+            if program_name(command) == "cd" and len(command.words) > 1:
                 words = _("if this cd fails, the rm below deletes files in another directory")
                 yield warn(command, words, _("Write cd ... || exit 1, or set -e."))
                 break

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, replace_span, unknown, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import fail, note, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Heredoc, Remark, ShellCommand, ShellScript, ShellWord, TextFix
 from envcheck.core.lint.wrappers import program_name
 from envcheck.core.messages import _, ngettext, verbatim
@@ -34,7 +34,9 @@ def _make_place(script: ShellScript, start: int, end: int) -> ShellWord:
 
 def _is_inert(script: ShellScript, offset: int) -> bool:
     """Whether the place is in a comment, or in the text of a heredoc."""
-    there = script.block.map_to_file(offset)
+    raw, there = script.block.raw, script.block.map_to_file(offset)
+    if raw[raw.rfind(b"\n", 0, offset) + 1 : offset].lstrip()[:1] == b"#":
+        return True
     return any(start <= there < end for start, end, _unused in script.comments) or any(
         each.start <= there < each.end for command in script.commands for each in command.heredocs
     )
@@ -109,7 +111,7 @@ def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | Non
     remove = TextFix(((place.start, place.end, ""),))
     if not after and match.end() >= len(script.block.raw):
         seen = _("the last line ends with a backslash: text appended later becomes part of the command")
-        return warn(place, seen, _("Remove the backslash."), remove)
+        return note(place, seen, _("Remove the backslash."), remove)
     following = _find_next_code(script.block.raw[match.end(4) :]) if after.startswith(b"#") else after
     if after.startswith(b"#"):
         cut = following.startswith(b"-")
@@ -129,7 +131,8 @@ def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | Non
         )
         return fail(place, seen, _("Remove the empty line."), TextFix(((*_find_group_span(script, match, 2), ""),)))
     if match[2]:
-        return warn(place, _("the backslash before an empty line has no effect"), _("Remove it."), remove)
+        seen = _("the backslash before an empty line has no effect")
+        return note(place, seen, _("Remove it."), remove)
     return None
 
 
@@ -182,6 +185,10 @@ def _follows_program(before: bytes) -> bool:
 
 
 def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
+    if context.source.raw.startswith(b"\xef\xbb\xbf#!"):
+        seen = _("the file begins with a byte order mark: the system does not recognise its first line")
+        place = ShellWord("", 0, 3)
+        yield fail(place, seen, _("Save the file as UTF-8 without a byte order mark."), replace_span(place, ""))
     for script in context.scripts:
         text = script.block.raw.decode("utf-8", "replace")
         if text.isascii():
@@ -242,9 +249,22 @@ def _is_within_quotes(text: str, at: int) -> bool:
     return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 
 
+# [ without a blank after it, at the start of a command.
+_GLUED_TEST = re.compile(rb"(?m)^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[{1,2}[$\"'-][^\s;]*)[ \t]")
+
+
+def _find_glued_tests(script: ShellScript) -> Iterator[Remark]:
+    for match in _GLUED_TEST.finditer(script.block.raw):
+        if not _is_inert(script, match.start(1)):
+            place = _make_place(script, *match.span(1))
+            seen = _("no blank follows [: bash runs a command {name}", name=match[1].decode("utf-8", "replace")[:40])
+            yield fail(place, seen, _("Put a blank after [, and one before ]."))
+
+
 def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
     """Report syntax errors: bash -n decides; the grammar alone only gives UNKNOWN."""
     for script in context.scripts:
+        yield from _find_glued_tests(script)
         if script.cut:
             yield unknown(
                 _make_place(script, 0, 1),

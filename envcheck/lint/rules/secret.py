@@ -22,6 +22,8 @@ _PLACEHOLDER = re.compile(
 )
 
 
+_SECRET_VALUE = re.compile(r"(?=.*\d).{6}|.{16}")  # not a word: tokenizers have options that end with token, too
+
 # Programs that take a secret as an argument, or after a short option: (program, words before it, the option).
 _HANDED = (
     (("wandb", "login"), ""),
@@ -68,7 +70,7 @@ def find_secrets(context: LintContext) -> Iterator[Remark]:
                 option = re.fullmatch(r"--?([\w-]+)", before)
                 named = option and _SECRET_NAME.search(option[1].replace("-", "_")) and not word.text.startswith("-")
                 if (
-                    (named and word.is_known and len(word.text) > 5 and not _PLACEHOLDER.search(word.text))
+                    (named and word.is_known and _SECRET_VALUE.search(word.text) and not _PLACEHOLDER.search(word.text))
                     or _SECRET_SHAPE.search(word.text)
                     or re.search(r"://[^/\s:@]+:[^/\s:@]{3,}@", word.text)
                     or re.search(r"(?i)^authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$", word.text)

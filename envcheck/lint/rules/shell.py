@@ -91,12 +91,12 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
             continue
         if (
             len(words) > 1
-            and words[1].text[:1] == "="
-            and words[1].text[:2] != "=="
+            and words[1].raw[:1] == "="
+            and words[1].raw[:2] != "=="
             and re.fullmatch(r"[A-Za-z_]\w*", words[0].text)
             and words[0].raw == words[0].text
         ):
-            if words[0].text in ("test", "[", "expr", "export"):
+            if words[0].text in ("test", "[", "expr"):
                 continue
             sure = script.block.is_script or any(
                 each is not command and is_shell_command(each.name) for each in script.commands
@@ -120,20 +120,27 @@ def _is_other_language(raw: bytes) -> bool:
     return _OTHER_LANGUAGE.search(raw) is not None or len(re.findall(rb"(?m)^[^\S\n]*\w+ = ", raw)) > 1
 
 
-_EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")
+_EXPORTED = re.compile(
+    rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)(?:=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)|([ \t]+=[ \t]*))"
+)
 
 
 def find_spaced_export(context: LintContext) -> Iterator[Remark]:
     """Find `export A= "b"`: A is empty, and b is read as another name."""
     for script in context.scripts:
         for match in _EXPORTED.finditer(script.block.raw):
-            start, end = script.block.map_to_file(match.start(2)), script.block.map_to_file(match.end(2))
+            start, end = (script.block.map_to_file(at) for at in match.span(2 if match[3] is None else 3))
             if any(start_ <= start < end_ for start_, end_, _unused in script.comments) or _is_in_heredoc(
                 script, start
             ):
                 continue
             name = match[1].decode()
             place = ShellWord("", script.block.map_to_file(match.start(1)), end)
+            if match[3] is not None:
+                seen = _("a space precedes = after export {name}: bash reads = as another name", name=name)
+                fix = TextFix(((start, end, "="),))
+                yield fail(place, seen, _("Write {name}=... without spaces.", name=name), fix)
+                continue
             seen = _(
                 "a space follows {name}=: the variable is empty, and the next word is read as another variable's name",
                 name=name,

@@ -21,11 +21,18 @@ _RANGES = {
 }
 
 
+_NUMBER = re.compile("-?(?:[0-9]+|0x[0-9a-fA-F]+)")
+
+
 def find_values_out_of_range(context: LintContext) -> Iterator[Remark]:
     """Find values outside of what the reader of a variable accepts: it ignores them, or exits."""
     for _unused, assign in list_environment(context):
         vendor, limits = _RANGES.get(assign.name, ("", None))
-        if limits is not None and re.fullmatch(r"-?[0-9]{1,18}", assign.word.known_text or ""):
+        text = (assign.word.known_text or "").strip()
+        if limits is not None and text and not _NUMBER.fullmatch(text):
+            seen = _("{name}={value} is not a number", name=assign.name, value=text[:40])
+            yield fail(assign, seen, _("Use a value in this range: {source}.", source=limits.source))
+        elif limits is not None and re.fullmatch(r"-?[0-9]{1,18}", assign.word.known_text or ""):
             yield from _check_range(context, assign, vendor, limits)
 
 

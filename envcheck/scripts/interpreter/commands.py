@@ -70,8 +70,11 @@ def _read_heredoc(walk: ShellWalk, node: Node, file: ShellWord | None) -> list[H
     found = []
     for child in node.named_children:
         if child.type == "heredoc_body":
-            own = (child.start_byte, child.end_byte)
+            line = walk.block.raw.rfind(b"\n", 0, child.start_byte) + 1
+            indent = walk.block.raw[line : child.start_byte].decode()  # not part of the node
+            own = (line, child.end_byte)
             text = read_text(child) if literal else walk.make_reader(walk.script.uses).read_value(child)[0]
+            text = indent + text
             places = walk.block.map_to_file(own[0]), walk.block.map_to_file(own[1])
             found.append(Heredoc(*places, own, file, literal, text))
     return found
@@ -111,6 +114,7 @@ def record_command(
     )
     walk.script.uses += uses
     if words:
+        walk.effort.commands += 1
         walk.script.commands.append(made)
         apply_builtin(walk, made)
         walk_nested_shell(walk, made)

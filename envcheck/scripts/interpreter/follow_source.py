@@ -27,7 +27,7 @@ def follow_source(walk: ShellWalk, command: ShellCommand) -> bool:
         walk.script.sourced += [SourcedFile(word) for word in words[:1] if is_needed]
         return False
     block = SourceBlock("bash", raw, ((0, words[0].start),))
-    inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
+    inner = walk.open_nested(block, walk.state)
     arguments, before = walk.state.arguments, dict(walk.state.values)
     walk.state.arguments = words[1:] or arguments
     outer = walk.state.surroundings

@@ -23,7 +23,7 @@ def walk_nested_shell(walk: ShellWalk, command: ShellCommand) -> None:
         return
     word, login = command.words[number], "l" in command.words[number - 1].text
     block = walk.block.extract_block(word.start + 1, word.raw[1:-1].encode())
-    inner = ShellWalk(block, _add_container_variables(walk.state.copy(), command), walk.handlers, walk.nested + 1)
+    inner = walk.open_nested(block, _add_container_variables(walk.state.copy(), command))
     for each in inner.walk_block().commands:
         piped = each.pipeline != 0
         made = replace(
@@ -86,8 +86,8 @@ def walk_eval(walk: ShellWalk, command: ShellCommand) -> None:
     block = SourceBlock("bash", text.encode(), ((0, words[0].start),))
     if as_written:
         block = walk.block.extract_block(words[0].start + 1, raw[1:-1].encode())
-    inner = ShellWalk(block, walk.state, walk.handlers, walk.nested + 1)
-    inner.bodies = dict(walk.bodies)
+    inner = walk.open_nested(block, walk.state)
+    inner.bodies, inner.called = dict(walk.bodies), set(walk.bodies)  # those that are never called are visited outside
     place = None if as_written else (words[0].start, words[-1].end)
     found = inner.walk_block().commands
     for each in found:

@@ -38,19 +38,31 @@ class WalkPlace:
     functions: tuple[str, ...] = ()  # functions that were entered, the outermost first
 
 
+@dataclass
+class WalkEffort:
+    """What was read so far, of a block and of all texts that its commands pass to a shell."""
+
+    commands: int = 0
+    calls: int = 0
+
+
 class ShellWalk:
     """`state` is that of the previous block if both are parts of one session; `handlers` by node type."""
 
-    def __init__(
-        self, block: SourceBlock, state: ShellState, handlers: Mapping[str, NodeHandler], nested: int = 0
-    ) -> None:
+    def __init__(self, block: SourceBlock, state: ShellState, handlers: Mapping[str, NodeHandler]) -> None:
         self.script, self.state, self.block = ShellScript(block), state, block
-        self.handlers, self.nested = handlers, nested
+        self.handlers, self.nested, self.effort = handlers, 0, WalkEffort()
         self.place = WalkPlace()
         self.depth = -1
         self.bodies: dict[str, Node] = {}
         self.called: set[str] = set()
-        self.calls = self.pipelines = 0
+        self.pipelines = 0
+
+    def open_nested(self, block: SourceBlock, state: ShellState) -> ShellWalk:
+        """Return the walk of a text that a command passes to a shell; it shares the effort."""
+        inner = ShellWalk(block, state, self.handlers)
+        inner.nested, inner.effort = self.nested + 1, self.effort
+        return inner
 
     def walk_block(self) -> ShellScript:
         """Interpret the block, functions that are never called included, and return its script."""
@@ -81,7 +93,7 @@ class ShellWalk:
 
     def visit_node(self, node: Node) -> None:
         """Call the handler of a node's type; without one, visit its children."""
-        if self.depth + 1 > DEPTH or len(self.script.commands) >= COMMANDS:
+        if self.depth + 1 > DEPTH or self.effort.commands >= COMMANDS:
             self.script.cut = True
             return
         self.depth += 1
@@ -138,9 +150,9 @@ class ShellWalk:
 
     def enter_function(self, name: str, arguments: tuple[ShellWord, ...] | None) -> None:
         """Visit the body of a function with its arguments; None: it is never called in this block."""
-        self.calls += 1
+        self.effort.calls += 1
         self.called.add(name)
-        if self.calls > CALLS or len(self.place.functions) >= CALLS_DEEP:
+        if self.effort.calls > CALLS or len(self.place.functions) >= CALLS_DEEP:
             return
         kept, self.state.arguments = self.state.arguments, arguments
         inside, branch = (*self.place.functions, name), self.place.branch or arguments is None

@@ -16,6 +16,7 @@ from envcheck.scripts import config_files, source_file
 from envcheck.scripts.companion_config import attach_companion_config
 from envcheck.scripts.docker_commands import find_containers
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
+from envcheck.scripts.known_programs import find_family_read
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.pip_commands import find_pip_installs
 from envcheck.scripts.shell_state import ShellSurroundings
@@ -29,21 +30,29 @@ _CLEAR = 3  # times more signs of one vendor than of the next, and a document is
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 
 
-def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto", kind: str = "") -> LintContext:
+def read_context(
+    file: SourceFile,
+    machine: TargetMachine,
+    device: str = "auto",
+    kind: str = "",
+    reader: TrainingJob | None = None,
+) -> LintContext:
     """Return the context of a file.
 
     `device` is the vendor, "auto" to detect it from file and machine; `kind` the file kind, "" to detect it from name
-    and text.
+    and text; `reader` is the job of another file that reads this configuration.
     """
     blocks = source_file.split_blocks(file, kind)
     path = _locate_script(file, blocks, machine)
     walked = walker.walk_blocks(blocks, ShellSurroundings(machine.variables, machine.find_file, path, path))
     read: list[ConfigBlock] = [config_files.parse_config(block) for block in blocks if block.kind in ("yaml", "json")]
+    if reader is not None and len(read) == 1:
+        read[0].family = find_family_read(reader) or read[0].family
     for script in walked:
         read += config_files.read_heredoc_configs(file, script)
     document = source_file.detect_kind(file, kind) == "document"
     if document:  # keys of other programs: only those of a training
-        read = [config for config in read if config.family]
+        read = [config for config in read if config.family and not config.error]
     builds = [dockerfiles.read_dockerfile(block) for block in blocks if block.kind == "dockerfile"]
     services = [compose.read_services(config.block) for config in read if config.family == "compose"]
     scripts = (*walked, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each))
@@ -65,6 +74,7 @@ def read_context(file: SourceFile, machine: TargetMachine, device: str = "auto",
         tuple(step for each in builds for step in each.steps),
         tuple(find_pip_installs(scripts)),
         jobs[:MOST_JOBS],
+        reader=reader if len(read) == 1 else None,
         launching=tuple(each.word for each in sourced if each.script is not None and _starts_training(each.script)),
         unread=tuple(word for script in scripts for word in _list_unread(script)),
         jobs_left_out=max(0, len(jobs) - MOST_JOBS),

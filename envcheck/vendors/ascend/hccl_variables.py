@@ -19,5 +19,6 @@ RANGES = {
     "HCCL_RDMA_TC": VariableRange(0, 255, REFERENCE, step=4),
     "HCCL_RDMA_SL": VariableRange(0, 7, REFERENCE),
     "HCCL_RDMA_QPS_PER_CONNECTION": VariableRange(1, 32, REFERENCE),
+    "HCCL_WHITELIST_DISABLE": VariableRange(0, 1, REFERENCE),
     "HCCL_BUFFSIZE": VariableRange(1, INT_MAX, REFERENCE, "MB"),
 }

@@ -186,3 +186,39 @@ def test_facts_are_collected_once(folder: Path) -> None:
     files.lint_files(files.list_files(map(str, texts)), TargetMachine(gather, live=True), others=False)
 
     assert asked == [1]
+
+
+@pytest.mark.parametrize("order", [("run.sh", "conf.yaml"), ("conf.yaml", "run.sh")])
+def test_a_script_says_what_reads_a_configuration(tmp_path: Path, order: tuple[str, str]) -> None:
+    """A configuration with keys of no known program is judged as the command reads it that another file has."""
+    (tmp_path / "run.sh").write_text("#!/bin/bash\npaddleformers-cli train conf.yaml\n")
+    (tmp_path / "conf.yaml").write_text("model_name_or_path: a/b\noutput_dir: o\nfine_tunning: lora\n")
+    alone = run_lint(str(tmp_path / "conf.yaml"), "--json")
+    found = json.loads(run_lint(*(str(tmp_path / name) for name in order), "--json").stdout)["files"]
+    judged = found[order.index("conf.yaml")]
+
+    assert json.loads(alone.stdout)["readings"][0]["program"] is None
+    assert judged["readings"][0]["program"] == "PaddleFormers"
+    assert [each["rule"] for each in judged["findings"]] == ["config.unknown"]
+
+
+def test_a_script_says_in_which_mode_a_configuration_is_read(tmp_path: Path) -> None:
+    """A variable of the script decides which options the program has; the first line says what is not checked."""
+    (tmp_path / "run.sh").write_text("#!/bin/bash\nexport USE_MCA=1\nllamafactory-cli train conf.yaml\n")
+    (tmp_path / "conf.yaml").write_text("stage: sft\nfinetuning_type: full\ntensor_model_parallel_size: 2\n")
+    found = json.loads(run_lint(str(tmp_path), "--json").stdout)["files"]
+    judged = next(each for each in found if each["file"].endswith("conf.yaml"))
+
+    assert judged["readings"][0]["program"] == "LLaMA-Factory with mcore_adapter"
+    assert judged["findings"] == []
+
+
+def test_a_checkout_declares_its_options(tmp_path: Path) -> None:
+    """Keys and values that the sources around a file name are those of a fork; others stay unknown."""
+    sources = tmp_path / "src" / "llamafactory" / "hparams"
+    sources.mkdir(parents=True)
+    (sources / "args.py").write_text("stage: Literal['sft', 'vote']\nvote_weight: float = 0.1\n")
+    (tmp_path / "conf.yaml").write_text("stage: vote\nfinetuning_type: lora\nvote_weight: 1.0\nballot_box: 1\n")
+    found = json.loads(run_lint(str(tmp_path / "conf.yaml"), "--json").stdout)["findings"]
+
+    assert [(each["rule"], each["severity"], each["line"]) for each in found] == [("config.unknown", "UNKNOWN", 4)]

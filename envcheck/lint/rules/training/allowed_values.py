@@ -16,7 +16,7 @@ from envcheck.core.messages import Message, _, fill
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.megatron_options import find_rejected_values
-from envcheck.lint.rules.training.option_schemas import find_program_options
+from envcheck.lint.rules.training.option_schemas import find_checkout_words, find_program_options
 from envcheck.scripts import programs
 from launch.rendering import option_schema
 
@@ -62,8 +62,31 @@ def _load_file() -> AllowedValuesFile:
     return load_own_record(AllowedValuesFile, name_tables.FOLDER / "legal.toml")
 
 
+# Options with one path in all trainers.
+_ONE_PATH = ("model", "model_name_or_path", "output_dir", "cache_dir", "load", "save", "tokenizer_name_or_path")
+
+
+_LITERAL = re.compile(r"""'\$(?:\{\w+\}|\w+)(?:/[^'$]*)?'|["']~/[^"'$]*["']""")
+
+
+def _judge_quotes(job: TrainingJob) -> Iterator[Remark]:
+    """Find values that quotes change: a path with blanks without them, a variable or ~ in them."""
+    for given in job.options:
+        for word in given.values if not given.key else ():
+            if _LITERAL.fullmatch(word.raw):
+                seen = _("the quotes keep {text} as it is: the program receives these characters", text=word.text[:40])
+                yield fail(word, seen, _("Write it in double quotes, and ~ outside of quotes."))
+        texts = [word.known_text or "" for word in given.values]
+        if given.python_name in _ONE_PATH and not given.key and len(texts) > 1 and all(texts) and "/" in texts[0]:
+            seen = _("--{name} takes one value, but {count} follow it", name=given.name, count=len(texts))
+            yield fail(given.values[1], seen, _("Put a path that contains blanks in quotes."))
+
+
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
+    for job in context.jobs:
+        if job.is_training:
+            yield from _judge_quotes(job)
     yield from find_rejected_values(context)
     for job in context.jobs:
         kit = find_program_options(context, job)
@@ -75,6 +98,8 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
             found = [
                 row for tool in having for row in load_rows() if tool in row.tools and given.python_name in row.names
             ]
+            if any(given.value in find_checkout_words(context.machine.folder, tool) for tool in tools):
+                continue
             if {tool for row in found for tool in row.tools} >= set(having):
                 yield from _judge_value(job, given, found)
 

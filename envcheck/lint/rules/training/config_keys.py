@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import GivenOption, locate_option
 from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
-from envcheck.core.messages import Message, _
+from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
+from envcheck.core.messages import Message, _, join
 from envcheck.lint.context import name_tables
-from envcheck.lint.rules.training.option_schemas import find_config_options
+from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_config_options
 from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
 from envcheck.scripts.companion_config import find_broken_configs
+from envcheck.scripts.config_files import find_json_problem
 from envcheck.scripts.known_programs import find_config_program
+from envcheck.vendors import VENDORS
+from launch.catalogue.schedulers import kubernetes_names
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
 _ALWAYS = frozenset(
@@ -32,7 +33,8 @@ _ALWAYS = frozenset(
 )
 
 
-def _make_key_place(entry: ConfigEntry) -> ShellWord:
+def make_key_place(entry: ConfigEntry) -> ShellWord:
+    """Return the place of a key."""
     return ShellWord("", entry.start, entry.end)
 
 
@@ -80,6 +82,31 @@ def _suggest_for_second_colon(line: str, before: str) -> Message:
     return _INDENT
 
 
+# Marks of a text from which a program makes the configuration; in JSON, a bare word in capitals is replaced by sed.
+_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\w+\}")
+_PLACEHOLDER = re.compile(r"[:,\[]\s*(?!TRUE|FALSE|NULL|NONE|NAN)[A-Z][A-Z0-9_]{2,}\s*[,\]}\n]")
+# JSON files that trainers read by Python's json, whatever their keys.
+_READ_BY_PYTHON = re.compile(r"(?:^|[/_-])(?:dataset_info|config|ds|deepspeed|zero\d?|rank_?table|hccl)[^/]*\.json$")
+
+
+def _find_doubt(config: ConfigBlock, source: SourceFile) -> Message | None:
+    """Why a text that the parser rejects may yet be right; None if nothing suggests it."""
+    text = config.block.raw.decode("utf-8", "replace")
+    line = source.read_line(source.find_position(config.error_at[0])[0])
+    is_text = config.family in ("", "kubernetes")  # Helm's templates are manifests
+    searched, is_json = text if is_text else f"{line}\n", config.block.kind == "json"
+    if _TEMPLATE.search(searched) or (is_json and _PLACEHOLDER.search(searched)):
+        return _("it is a template")
+    if not is_json:
+        return None
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and not any(find_json_problem(line) for line in lines):
+        return _("it is JSON Lines, which only some programs read")
+    if not config.family and not _READ_BY_PYTHON.search(config.file or source.name):
+        return _("no known program reads it, and some accept comments or more")
+    return None
+
+
 def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
         if config.error:
@@ -90,7 +117,9 @@ def find_unreadable_configs(context: LintContext) -> Iterator[Remark]:
                 )
             else:
                 seen = _("cannot parse the configuration: {error}", error=config.error)
-                yield fail(place, seen, _suggest_correction(config, context.source))
+                do = _suggest_correction(config, context.source)
+                doubt = _find_doubt(config, context.source)
+                yield unknown(place, join(": ", (seen, doubt)), do) if doubt else fail(place, seen, do)
     told: set[str] = set()
     for job in context.jobs:
         for named in find_broken_configs(job, context.configs, context.machine.find_file):
@@ -116,7 +145,7 @@ def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
         for entry in config.doubled:
             if parser:
                 seen = _("{name} appears twice: {parser} rejects the file", name=entry.name, parser=parser)
-                yield fail(_make_key_place(entry), seen, _("Keep only the intended one."))
+                yield fail(make_key_place(entry), seen, _("Keep only the intended one."))
                 continue
             first = next((e for e in config.entries if (e.path, e.name) == (entry.path, entry.name)), entry)
             if first.values == entry.values and entry.kind != "map":
@@ -125,7 +154,7 @@ def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
                 seen = _(
                     "{name} appears twice: the last value applies, and some parsers reject the file", name=entry.name
                 )
-            yield warn(_make_key_place(entry), seen, _("Keep only the intended one."))
+            yield warn(make_key_place(entry), seen, _("Keep only the intended one."))
 
 
 def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
@@ -135,23 +164,22 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
             yield from _READERS[config.family](config)
             continue
         kit = find_config_options(context, config) if config.family and id(config) not in started else None
-        foreign = _list_foreign_keys(config)
-        if foreign:
+        foreign, unlisted, searches = _list_foreign_keys(config), [], 0
+        if foreign and context.reader is None:  # else the first line says what is not checked
             yield _remark_foreign_keys(foreign)
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has_option(entry.name) or entry.name in _ALWAYS or not entry.name:
                 continue
             if entry in foreign:
                 continue
-            meant = (
-                find_new_name(entry.name, kit)
-                or _find_longer_key(entry.name, kit.names)
-                or find_similar_name(entry.name, kit.names, 0.85)
-            )
-            fix = replace_span(_make_key_place(entry), meant) if meant else None
-            if kit.complete and config.family == "llamafactory":
+            searches += 1
+            meant = _find_meant_key(entry.name, kit) if searches <= MOST_SEARCHES else ""
+            fix = replace_span(make_key_place(entry), meant) if meant else None
+            if kit.complete and config.family == "llamafactory" and not (meant or kit.is_certain):
+                unlisted.append(entry)
+            elif kit.complete and config.family == "llamafactory":
                 yield fail(
-                    _make_key_place(entry),
+                    make_key_place(entry),
                     _(
                         "{program} has no key {name} in {package} {versions}: it rejects the file",
                         program=kit.title,
@@ -164,15 +192,24 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
                 )
             elif meant:
                 yield warn(
-                    _make_key_place(entry),
+                    make_key_place(entry),
                     _("{program} does not list a key {name}", program=kit.title, name=entry.name),
                     _("Did you mean {meant}?", meant=meant),
                     fix,
                 )
             elif _rejects_unknown_keys(config) and entry.name != _VARIABLES:
-                yield unknown(_make_key_place(entry), *describe_unlisted_option(kit, entry.name))
+                yield unknown(make_key_place(entry), *describe_unlisted_option(kit, entry.name))
+        if kit and unlisted:
+            names = join(", ", [entry.name for entry in unlisted[:MOST_NAMES]])
+            yield unknown(make_key_place(unlisted[0]), *describe_unlisted_option(kit, names))
 
 
+def _find_meant_key(name: str, kit: ProgramOptions) -> str:
+    return find_new_name(name, kit) or _find_longer_key(name, kit.names) or find_similar_name(name, kit.names, 0.85)
+
+
+MOST_SEARCHES = 200  # unknown keys of a file for which a similar one is searched
+MOST_NAMES = 5  # of keys or options in one remark
 _VARIABLES = "ENV"  # ms-swift's command line sets these variables, and passes on all other keys as options
 
 
@@ -210,7 +247,7 @@ def _remark_foreign_keys(foreign: list[ConfigEntry]) -> Remark:
     reader = max(found, key=lambda name: len(found[name]))
     place = (found[reader] or foreign)[0]
     return unknown(
-        _make_key_place(place),
+        make_key_place(place),
         _("{count} keys of {reader} were not checked", count=len(foreign), reader=reader),
         _("Compare them with the documentation of {reader}.", reader=reader),
     )
@@ -231,10 +268,10 @@ def _judge_deepspeed_keys(config: ConfigBlock) -> Iterator[Remark]:
         meant = find_similar_name(entry.name, names, 0.85)
         if meant:
             yield fail(
-                _make_key_place(entry),
+                make_key_place(entry),
                 _("DeepSpeed does not read {name}: it has no effect", name=entry.name),
                 _("Did you mean {meant}?", meant=meant),
-                replace_span(_make_key_place(entry), meant),
+                replace_span(make_key_place(entry), meant),
             )
 
 
@@ -246,82 +283,34 @@ def _judge_compose_keys(config: ConfigBlock) -> Iterator[Remark]:
         if meant and not entry.name.startswith("x-"):
             seen = _("compose services have no key {name}: compose rejects the file", name=entry.name)
             yield fail(
-                _make_key_place(entry),
+                make_key_place(entry),
                 seen,
                 _("Did you mean {meant}?", meant=meant),
-                replace_span(_make_key_place(entry), meant),
+                replace_span(make_key_place(entry), meant),
             )
 
 
-_READERS = {"deepspeed": _judge_deepspeed_keys, "compose": _judge_compose_keys}
+_REQUEST = re.compile(rb"""(?m)^[ \t]*["']?([a-z0-9.-]+\.[a-z]+/[\w.-]+)["']?[ \t]*:[ \t]*["']?\d{1,4}["']?[ \t\r]*$""")
 
 
-def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
-    for config in context.configs:
-        if config.family != "deepspeed":
-            continue
-        found = {(*entry.path, entry.name): entry for entry in config.entries}
-        stage = found.get(("zero_optimization", "stage"))
-        if stage is not None and stage.values and stage.values[0] not in ("0", "1", "2", "3", UNKNOWN):
-            yield fail(
-                _make_key_place(stage),
-                _("ZeRO has no stage {values}", values=stage.values[0][:20]),
-                _("Use 0, 1, 2 or 3."),
-            )
-        halves = [found.get((name, "enabled")) for name in ("fp16", "bf16")]
-        if all(each is not None and each.values == ("true",) for each in halves) and halves[1]:
-            yield fail(
-                _make_key_place(halves[1]),
-                _("fp16 and bf16 are both enabled: DeepSpeed rejects this"),
-                _("Keep one of them, or use auto."),
-            )
-        total, micro, rounds = (
-            _read_number(found.get((name,)))
-            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-        )
-        if total and micro and total % (micro * (rounds or 1)):
-            entry = found[("train_batch_size",)]
-            yield fail(
-                _make_key_place(entry),
-                _(
-                    "train_batch_size {total} is not a multiple of {micro} x {rounds}: DeepSpeed rejects it",
-                    total=total,
-                    micro=micro,
-                    rounds=rounds or 1,
-                ),
-                _("micro batch size x accumulation steps x devices"),
-            )
-        device = found.get(("zero_optimization", "offload_param", "device"))
-        param = found.get(("zero_optimization", "offload_param"))
-        if param is not None and not (device is not None and device.values[:1] == ("none",)):
-            yield from _judge_param_offload(stage, _make_key_place(param))
-    yield from _judge_accelerate_offload(context)
+def _judge_requested_resources(config: ConfigBlock) -> Iterator[Remark]:
+    """Find misspelt resources of cards: no node has them, and the pod stays pending."""
+    known = frozenset(names.resource for vendor in VENDORS if (names := kubernetes_names(vendor)) and names.resource)
+    for match in _REQUEST.finditer(config.block.raw):
+        name = match[1].decode()
+        meant = find_similar_name(name, known, 0.9)
+        if name not in known and meant and re.sub(r"\d", "", name) != re.sub(r"\d", "", meant):
+            start, end = (config.block.map_to_file(at) for at in match.span(1))
+            place = ShellWord(name, start, end)
+            seen = _("no node offers the resource {name}: the pod stays pending", name=name)
+            yield fail(place, seen, _("Did you mean {meant}?", meant=meant), replace_span(place, meant))
 
 
-def _judge_accelerate_offload(context: LintContext) -> Iterator[Remark]:
-    """The same for accelerate, in its file and among its options."""
-    for config in context.configs:
-        found = {entry.name: entry for entry in config.entries if entry.path == ("deepspeed_config",)}
-        device = found.get("offload_param_device")
-        if config.family == "accelerate" and device is not None and device.values[:1] not in ((), ("none",)):
-            yield from _judge_param_offload(found.get("zero_stage"), _make_key_place(device))
-    for job in context.jobs:
-        stage, given = job.find_launcher_option("zero_stage"), job.find_launcher_option("offload_param_device")
-        if job.launcher.name == "accelerate" and given is not None and given.value not in (None, "none"):
-            yield from _judge_param_offload(stage, locate_option(given))
-
-
-def _judge_param_offload(stage: ConfigEntry | GivenOption | None, place: ShellWord) -> Iterator[Remark]:
-    """Stages 0 to 2 keep the parameters on each card, and ignore the setting."""
-    values = [value if isinstance(value, str) else value.text for value in stage.values] if stage is not None else []
-    if values[:1] and values[0] in ("0", "1", "2"):
-        yield warn(
-            place, _("only ZeRO stage 3 offloads parameters"), _("Use stage 3, or remove the parameter offload.")
-        )
-
-
-def _read_number(entry: ConfigEntry | None) -> int | None:
-    return int(entry.values[0]) if entry and entry.values and re.fullmatch(r"\d{1,9}", entry.values[0]) else None
+_READERS = {
+    "deepspeed": _judge_deepspeed_keys,
+    "compose": _judge_compose_keys,
+    "kubernetes": _judge_requested_resources,
+}
 
 
 def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
@@ -348,7 +337,7 @@ def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:
                 )
                 fix = TextFix(((entry.value_start, entry.value_end, fixed),))
                 build = note if row is None or reads else warn
-                yield replace(build(place, seen, _("Write {fixed}.", fixed=fixed)), fix=fix)
+                yield build(place, seen, _("Write {fixed}.", fixed=fixed), fix)
 
 
 _NUMERIC_PARSERS = re.compile("OmegaConf|Hydra|pydantic")

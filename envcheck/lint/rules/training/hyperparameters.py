@@ -37,7 +37,9 @@ def find_long_warmup(context: LintContext) -> Iterator[Remark]:
                 steps=steps,
                 reached=reached,
             )
-            yield fail(
+            decay = read_whole_number(job.find_option("lr_decay_iters", "lr_decay_steps"))
+            yield warn_or_fail(
+                decay is None or decay <= first,  # Megatron rejects only a warm-up that is longer than the decay
                 locate_option(warm),
                 seen,
                 _("Use 1 to 10 % of the steps, for example {steps}.", steps=max(1, steps // 20) if steps > 1 else 0),
@@ -88,6 +90,8 @@ def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
         if best is not None and best.is_enabled and not job.open and never:
             yield from _judge_best_without_evaluation(job, best)
             continue
+        if "llamafactory" in find_packages(job) and not job.open and not find_switch(job):
+            yield from _judge_evaluation_without_data(job, how)
         if not (job.find_option("train_dataset_path") or job.find_option("train_dataset_type")):
             continue
         do, how = job.find_option("do_eval"), job.find_option("evaluation_strategy", "eval_strategy")
@@ -104,6 +108,15 @@ def find_half_set_evaluation(context: LintContext) -> Iterator[Remark]:
                 _("evaluation data are set, but do_eval is not"),
                 _("Set do_eval, or remove the evaluation data."),
             )
+
+
+def _judge_evaluation_without_data(job: TrainingJob, how: GivenOption | None) -> Iterator[Remark]:
+    """transformers' Trainer exits if there is a strategy, but no data."""
+    size = job.find_option("val_size")
+    has_data = job.find_option("eval_dataset") is not None or (size is not None and parse_float(size.value) != 0)
+    if how is not None and how.value in ("steps", "epoch") and not has_data:
+        seen = _("an evaluation strategy is set, but neither val_size nor eval_dataset: the trainer exits")
+        yield fail(locate_option(how), seen, _("Set one of them, or remove the strategy."))
 
 
 def _judge_best_without_evaluation(job: TrainingJob, best: GivenOption) -> Iterator[Remark]:
@@ -240,8 +253,28 @@ def _split_values(given: GivenOption | None) -> list[str]:
 _NO_TRAINING = re.compile(r"(?:^|/)(?:inference|evaluat\w{1,4}|generat\w{1,4}|convert\w{0,20}|chat)\w{0,20}\.py$")
 
 
+_VERL_MAIN = "verl.trainer.main_ppo"
+_VERL_BATCH, _VERL_MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
+
+
+def _judge_verl_batches(context: LintContext) -> Iterator[Remark]:
+    """verl exits if the batch is smaller than the mini batch of the update.  Source: verl/workers/config/actor.py."""
+    for _script, command in context.find_commands():
+        parts = [(word, *word.text.partition("=")[::2]) for word in command.words]
+        found = {name: (word, value) for word, name, value in parts if name in (_VERL_BATCH, _VERL_MINI)}
+        texts = command.list_texts()
+        if len(found) < 2 or _VERL_MAIN not in texts or any("use_dynamic_bsz=True" in text for text in texts):
+            continue
+        (word, total), (_unused, mini) = found[_VERL_BATCH], found[_VERL_MINI]
+        if total.isdecimal() and mini.isdecimal() and int(total) < int(mini):
+            seen = _("{name} {total} is smaller than {other} {mini}: current releases of verl exit", name=_VERL_BATCH,
+                     total=total, other=_VERL_MINI, mini=mini)  # fmt: skip
+            yield warn(word, seen, _("Use a multiple of {mini}.", mini=mini))
+
+
 def find_indivisible_batch(context: LintContext) -> Iterator[Remark]:
     """Find global batch sizes that are not a multiple of micro batch size × data parallel degree (Megatron)."""
+    yield from _judge_verl_batches(context)
     for job in context.jobs:
         given, micro = job.find_option("global_batch_size"), job.find_option("micro_batch_size")
         total, small = read_whole_number(given), read_whole_number(micro)

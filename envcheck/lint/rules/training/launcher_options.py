@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, find_last_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, replace_span, unknown, warn
-from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
+from envcheck.core.lint.script_model import Remark, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, join, verbatim
+from envcheck.lint.rules.training.option_schemas import find_program_options
 from envcheck.scripts.vendor_words import PLUGIN_OPTIONS
 from envcheck.vendors import VENDORS
 
@@ -115,8 +116,20 @@ _LAUNCH_ONLY = frozenset(
 )
 
 
+_OF_ENGINE = re.compile(r"--(gpus|ipc|shm-size|privileged|rm|network|runtime|volume|ulimit)(=|$)")
+
+
 def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
-    """Find options of the launcher that follow the program, which then receives them."""
+    """Find options of a launcher or an engine that follow the program or image, which then receives them, and those of
+    Slurm after its head."""
+    for script in context.scripts:
+        yield from _find_late_directives(script)
+    for container in context.containers:
+        words = [word for word in container.command.words if container.image and word.start > container.image.start]
+        if words and container.image and not container.service and (found := _OF_ENGINE.match(words[0].text)):
+            option, image = f"--{found[1]}", container.image.text[:60]
+            seen = _("{option} comes after the image {image}, so its command receives it", option=option, image=image)
+            yield fail(words[0], seen, _("Put it before the image."))
     for job in context.jobs:
         if not job.launcher.program or job.launcher.name == "python" or job.program is None:
             continue
@@ -135,15 +148,26 @@ def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
                 )
 
 
+def _find_late_directives(script: ShellScript) -> Iterator[Remark]:
+    """The #SBATCH lines after the first command, which Slurm ignores."""
+    if not script.block.is_script or b"#SBATCH" not in script.block.raw:
+        return
+    starts = [*(each.start for each in script.commands), *(each.start for each in script.assigns)]
+    first = min(starts, default=None)
+    for start, end, text in script.comments:
+        if first is not None and start > first and re.match(r"#SBATCH\s+-", text):
+            seen = _("Slurm reads #SBATCH lines only before the first command: it ignores this one")
+            yield warn(ShellWord(text, start, end), seen, _("Move it to the top of the script."))
+
+
 def find_deprecated_launcher(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         if job.at is not None and job.at.text == "torch.distributed.launch":
-            yield warn(
-                job.at,
-                _("torch.distributed.launch is deprecated and passes --local-rank to the program"),
-                verbatim("torchrun"),
-                None,
-            )
+            if job.find_launcher_option("use_env") is not None:
+                yield note(job.at, _("torch.distributed.launch is deprecated"), verbatim("torchrun"))
+                continue
+            seen = _("torch.distributed.launch is deprecated and passes --local-rank to the program")
+            yield warn(job.at, seen, verbatim("torchrun"))
 
 
 def find_too_few_cards(context: LintContext) -> Iterator[Remark]:
@@ -206,9 +230,24 @@ def find_wrong_device(context: LintContext) -> Iterator[Remark]:
             )
 
 
+def _judge_single_process(context: LintContext, job: TrainingJob) -> Iterator[Remark]:
+    """LLaMA-Factory's program exits without a launcher on several devices, and with DeepSpeed.  Source: parser.py."""
+    kit = find_program_options(context, job)
+    if kit is None or kit.known[0].package != "llamafactory" or not job.is_training:
+        return
+    env = job.command.environment
+    devices = next((w for n, w in env.items() if n.endswith("_VISIBLE_DEVICES") and "," in (w.known_text or "")), None)
+    if devices is not None or job.find_option("deepspeed") is not None:
+        what = _("several visible devices") if devices is not None else verbatim("DeepSpeed")
+        seen = _("the program starts without a launcher, but with {what}: it exits", what=what)
+        yield fail(job.program or job, seen, _("Start it with llamafactory-cli or torchrun."))
+
+
 def find_missing_force_torchrun(context: LintContext) -> Iterator[Remark]:
     """Find DeepSpeed in LLaMA-Factory on one device, which starts without torchrun and exits."""
     for job in context.jobs:
+        if job.launcher.name == "python" and "LOCAL_RANK" not in job.command.environment:
+            yield from _judge_single_process(context, job)
         if job.launcher.name != "llamafactory-cli" or job.verb != "train" or job.find_option("deepspeed") is None:
             continue
         env = job.command.environment

@@ -204,6 +204,10 @@ def find_foreign_master(context: LintContext) -> Iterator[Remark]:
 
 def find_wrong_ports(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
+        address = job.find_launch_value("master")
+        if address is not None and "://" in (address.known_text or ""):
+            seen = _("{address} is a URL, not a host name or address", address=address.text[:60])
+            yield fail(address, seen, _("Write the host without the part before //."))
         word = job.find_launch_value("port") or job.find_launch_value("master")
         if word is None or not word.is_known:
             continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.script_model import ConfigBlock
@@ -21,21 +23,34 @@ _ALWAYS = frozenset(("help", "h", "local_rank", "local-rank", "config"))
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """The option lists that may apply; `version` is the installed one, if known."""
+    """The option lists that may apply; `version` is the installed one, if known.
+
+    `declared` are the words in the sources of the checkout that the file lies in: a fork has options of its own.
+    """
 
     known: tuple[OptionSchema, ...]
     version: str | None
+    declared: frozenset[str] = frozenset()
 
     @property
     def complete(self) -> bool:
         return all(each.complete for each in self.known)
 
     @property
+    def is_certain(self) -> bool:
+        """Whether the version is known, or the lists are those of several versions."""
+        return self.version is not None or len({each.versions for each in self.known}) > 1
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset().union(*(each.names for each in self.known))
 
     def has_option(self, name: str) -> bool:
-        return name.replace("-", "_") in _ALWAYS or any(each.has_option(name) for each in self.known)
+        return (
+            name.replace("-", "_") in _ALWAYS
+            or any(each.has_option(name) for each in self.known)
+            or name in self.declared
+        )
 
     def expand_abbreviation(self, name: str) -> list[str]:
         """Return the names with this prefix: the parsers accept an unambiguous abbreviation."""
@@ -66,7 +81,32 @@ def find_program_options(context: LintContext, job: TrainingJob) -> ProgramOptio
         if version
         else found
     )
-    return ProgramOptions(tuple(fitting), version) if fitting else None
+    declared = find_checkout_words(context.machine.folder, found[0].package)
+    return ProgramOptions(tuple(fitting), version, declared) if fitting else None
+
+
+# Where the checkouts of a package declare their options.
+_SOURCES = {"llamafactory": ("src/llamafactory/hparams",), "ms-swift": ("swift/arguments", "swift/llm/argument")}
+_LEVELS = 8  # folders above a file that are searched
+_LARGEST = 1 << 20  # bytes of the sources
+
+
+@lru_cache(64)
+def find_checkout_words(folder: Path | None, package: str) -> frozenset[str]:
+    """Return the words of the sources that declare a package's options, of the checkout around a folder."""
+    around = [folder.absolute(), *folder.absolute().parents][:_LEVELS] if folder is not None else []
+    found: set[str] = set()
+    size = 0
+    try:
+        places = [above / name for above in around for name in _SOURCES.get(package, ()) if (above / name).is_dir()]
+        for path in sorted(places[0].rglob("*.py")) if places else ():
+            size += path.stat().st_size
+            if size > _LARGEST:
+                break
+            found.update(re.findall(r"[A-Za-z_]\w+", path.read_text(encoding="utf-8", errors="replace")))
+    except OSError:
+        return frozenset()
+    return frozenset(found)
 
 
 # Programs that read a configuration of a family; the file does not name the one that it is for.
@@ -93,11 +133,17 @@ def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOpt
         return find_program_options(context, job)
     programs = _list_swift_programs(config) if config.family == "swift" else FAMILY_PROGRAMS.get(config.family, ())
     found = tuple(each for each in option_schema.load_schemas() if each.program in programs)
-    return ProgramOptions(found, find_installed_version(context, found[0].package)) if found else None
+    if not found:
+        return None
+    package = found[0].package
+    declared = find_checkout_words(context.machine.folder, package)
+    return ProgramOptions(found, find_installed_version(context, package), declared)
 
 
 def _find_reading_job(context: LintContext, config: ConfigBlock) -> TrainingJob | None:
-    """The job with a known command that names this file, which its script writes."""
+    """The job with a known command that names this file, of the script that writes it or of another file."""
+    if context.reader is not None and not config.file and find_command(context.reader)[0]:
+        return context.reader
     name = config.file.rpartition("/")[2]
     return next(
         (

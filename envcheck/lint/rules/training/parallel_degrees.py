@@ -155,6 +155,14 @@ def _read_option(job: TrainingJob, name: str) -> str | None:
     return None if given is None else given.value or ""
 
 
+# Options that say themselves which layers the stages have.
+_OWN_STAGES = (
+    "noop_layers", "num_layer_list", "pipeline_num_transformer_layers", "pipeline_model_parallel_layout",
+    "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers",
+)  # fmt: skip
+_UNEVEN_HEADS = "unaligned_linear"  # MindSpeed splits heads that the degree does not divide
+
+
 def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
     yield from find_rejected_shapes(context)
     for job in context.jobs:
@@ -172,7 +180,7 @@ def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
                 split=split,
             )
             yield fail(locate_option(ep), seen, _("Use a divisor of {experts}.", experts=model.moe.experts))
-        if tp is not None and degree and degree > 1:
+        if tp is not None and degree and degree > 1 and job.find_option(_UNEVEN_HEADS) is None:
             for count, what in ((model.heads, _("attention heads")), (model.kv_heads, _("key/value heads"))):
                 if count % degree and degree % count:
                     fits = [
@@ -204,7 +212,14 @@ def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
                 ),
                 _("Use at most {layers}.", layers=model.layers),
             )
-        elif pp is not None and stages and stages > 1 and model.layers % stages and not needs_even_stages(job):
+        elif (
+            pp is not None
+            and stages
+            and stages > 1
+            and model.layers % stages
+            and not needs_even_stages(job)
+            and job.find_option(*_OWN_STAGES) is None
+        ):
             yield warn(
                 locate_option(pp),
                 _(

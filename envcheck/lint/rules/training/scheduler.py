@@ -28,6 +28,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
         if job.is_training and (impossible := explain_invalid_processes(job)):
             yield fail(job.find_launch_value("processes") or job, impossible, _("Use one process for each device."))
             continue
+        yield from _compare_tasks(job)
         given = _count_requested_cards(job)
         if given and job.is_training and (job.processes_per_node or 0) > given:
             seen = _(
@@ -53,6 +54,37 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
                 seen,
                 _("Use at most {cards}, or pass more devices to the container.", cards=cards),
             )
+
+
+_TASKS, _NODES = (re.compile(rf"(?:{words})[= ]?(\d{{1,4}})(?=\s|$)") for words in ("--ntasks-per-node", "--nodes|-N"))
+_SHARING = ("torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed")
+
+
+def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
+    """Compare the tasks that srun starts with a launcher that starts the processes of its node itself."""
+    if job.command.name != "srun" or job.launcher.name not in _SHARING or not job.is_training:
+        return
+    words = " ".join(job.command.list_texts()[:30])
+    head = " ".join(text for _unused, _unused, text in job.script.comments if text.startswith("#SBATCH"))
+    if re.search(r"\s(?:-n|--ntasks|-N|--nodes)[= \d]", words):
+        return
+    tasks = _TASKS.findall(words) or _TASKS.findall(head)
+    if tasks and int(tasks[-1]) > 1 and (job.processes_per_node or 0) > 1:
+        seen = _(
+            "Slurm starts {tasks} launchers on each node, and each of them starts {processes} processes",
+            tasks=int(tasks[-1]),
+            processes=job.processes_per_node,
+        )
+        yield fail(job.find_launch_value("processes") or job, seen, _("Set --ntasks-per-node=1."))
+    nodes = _NODES.findall(head)
+    place = job.find_launch_value("nodes")
+    if nodes and place is not None and place.known_text and job.node_count and job.node_count != int(nodes[-1]):
+        seen = _(
+            "Slurm starts the launcher on {nodes} nodes, but it waits for {count}",
+            nodes=int(nodes[-1]),
+            count=job.node_count,
+        )
+        yield fail(place, seen, _("Write the same number, or $SLURM_NNODES."))
 
 
 def _count_requested_cards(job: TrainingJob) -> int | None:

@@ -1,0 +1,127 @@
+"""Rules about DeepSpeed's configuration: values that it rejects, and those that contradict the trainer's options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, locate_option, parse_float
+from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _
+from envcheck.lint.rules.training.config_keys import make_key_place
+from envcheck.scripts.companion_config import read_companion_config
+
+
+def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
+        if config.family != "deepspeed":
+            continue
+        found = {(*entry.path, entry.name): entry for entry in config.entries}
+        stage = found.get(("zero_optimization", "stage"))
+        if stage is not None and stage.values and stage.values[0] not in ("0", "1", "2", "3", UNKNOWN):
+            yield fail(
+                make_key_place(stage),
+                _("ZeRO has no stage {values}", values=stage.values[0][:20]),
+                _("Use 0, 1, 2 or 3."),
+            )
+        halves = [found.get((name, "enabled")) for name in ("fp16", "bf16")]
+        if all(each is not None and each.values == ("true",) for each in halves) and halves[1]:
+            yield fail(
+                make_key_place(halves[1]),
+                _("fp16 and bf16 are both enabled: DeepSpeed rejects this"),
+                _("Keep one of them, or use auto."),
+            )
+        total, micro, rounds = (
+            _read_number(found.get((name,)))
+            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+        )
+        if total and micro and total % (micro * (rounds or 1)):
+            entry = found[("train_batch_size",)]
+            yield fail(
+                make_key_place(entry),
+                _(
+                    "train_batch_size {total} is not a multiple of {micro} x {rounds}: DeepSpeed rejects it",
+                    total=total,
+                    micro=micro,
+                    rounds=rounds or 1,
+                ),
+                _("micro batch size x accumulation steps x devices"),
+            )
+        device = found.get(("zero_optimization", "offload_param", "device"))
+        param = found.get(("zero_optimization", "offload_param"))
+        if param is not None and not (device is not None and device.values[:1] == ("none",)):
+            yield from _judge_param_offload(stage, make_key_place(param))
+    yield from _judge_accelerate_offload(context)
+    for job in context.jobs:
+        yield from _compare_with_options(context, job)
+
+
+def _judge_accelerate_offload(context: LintContext) -> Iterator[Remark]:
+    """The same for accelerate, in its file and among its options."""
+    for config in context.configs:
+        found = {entry.name: entry for entry in config.entries if entry.path == ("deepspeed_config",)}
+        device = found.get("offload_param_device")
+        if config.family == "accelerate" and device is not None and device.values[:1] not in ((), ("none",)):
+            yield from _judge_param_offload(found.get("zero_stage"), make_key_place(device))
+    for job in context.jobs:
+        stage, given = job.find_launcher_option("zero_stage"), job.find_launcher_option("offload_param_device")
+        if job.launcher.name == "accelerate" and given is not None and given.value not in (None, "none"):
+            yield from _judge_param_offload(stage, locate_option(given))
+
+
+def _judge_param_offload(stage: ConfigEntry | GivenOption | None, place: ShellWord) -> Iterator[Remark]:
+    """Stages 0 to 2 keep the parameters on each card, and ignore the setting."""
+    values = [value if isinstance(value, str) else value.text for value in stage.values] if stage is not None else []
+    if values[:1] and values[0] in ("0", "1", "2"):
+        yield warn(
+            place, _("only ZeRO stage 3 offloads parameters"), _("Use stage 3, or remove the parameter offload.")
+        )
+
+
+# Of transformers' Trainer: key of DeepSpeed → option.  Source: integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
+_SAME = (
+    (("train_micro_batch_size_per_gpu",), "per_device_train_batch_size"),
+    (("gradient_accumulation_steps",), "gradient_accumulation_steps"),
+    (("gradient_clipping",), "max_grad_norm"),
+    (("optimizer", "params", "lr"), "learning_rate"),
+)
+
+
+def _compare_with_options(context: LintContext, job: TrainingJob) -> Iterator[Remark]:
+    """Find options of the Trainer that its DeepSpeed configuration contradicts: it exits."""
+    given = job.find_option("deepspeed")
+    word = given.values[0] if given is not None and len(given.values) == 1 else None
+    config = _find_config(context, job, word) if word is not None else None
+    if config is None:
+        return
+    found = {(*entry.path, entry.name): entry for entry in config.entries}
+    for path, name in _SAME:
+        entry, option = found.get(path), job.find_option(name)
+        if entry is None or option is None or len(entry.values) != 1:
+            continue
+        theirs, ours = parse_float(entry.values[0]), parse_float(option.value)
+        if theirs is None or ours is None or theirs == ours:
+            continue
+        seen = _(
+            "{option} is {ours:g}, but {key} in {file} is {theirs:g}: the trainer exits",
+            option=name,
+            ours=ours,
+            key=".".join(path),
+            file=word.text.rpartition("/")[2] if word is not None else "",
+            theirs=theirs,
+        )
+        yield fail(locate_option(option), seen, _('Write "auto" in the file: the trainer then fills in the option.'))
+
+
+def _find_config(context: LintContext, job: TrainingJob, word: ShellWord) -> ConfigBlock | None:
+    """The configuration that the script writes, or the file beside it."""
+    name = word.text.rpartition("/")[2]
+    written = next((each for each in context.configs if name and each.file.rpartition("/")[2] == name), None)
+    return written or read_companion_config(word, job.command.cwd, context.machine)
+
+
+def _read_number(entry: ConfigEntry | None) -> int | None:
+    return int(entry.values[0]) if entry and entry.values and re.fullmatch(r"\d{1,9}", entry.values[0]) else None
