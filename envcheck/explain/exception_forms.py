@@ -139,10 +139,11 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
     own = _list_own_frames(raised)
-    around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
+    related = [*map(raised_place.relate_frame, raised.frames)]
+    around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(related[-3:])}"
     whole = "\n".join(
         (
-            *map(raised_place.relate_frame, raised.frames),
+            *related,
             *(source for source in raised.sources if "backward(" in source),
         )
     )
@@ -155,7 +156,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})
-        taken = CONDITIONS[form](FittingForm(text, own, values, groups)) if form in CONDITIONS else groups
+        taken = CONDITIONS[form](FittingForm(text, own, raised.sources[: len(own)], values, groups)) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken
     return _load_form(_UNKNOWN), {}

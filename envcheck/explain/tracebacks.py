@@ -17,6 +17,7 @@ from envcheck.explain.exceptions.message_lines import (
 )
 from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.log_text import sanitize_line
+from envcheck.explain.processes.line_prefix import drop_count
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
@@ -56,7 +57,7 @@ class TracebackReader:
         if self._read > MAX_LINES and not self._end:
             self.open = False
             return None
-        text = self._strip_prefix(sanitize_line(raw[:1024]))
+        text = self._strip_prefix(drop_count(sanitize_line(raw[:1024])))
         if self._end:
             return self._collect_detail(text)
         if text is not None and self._headline:

@@ -17,6 +17,10 @@ _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
+# A function that checks settings or makes something of them.
+_CHECKING = re.compile(r"__init__|valid|check|parse|arg|config|setup|build|create|get_|load|main|make|prepare|init")
+_DIVIDING = re.compile(r"\b\w{0,10}divi(?:de|sible)\(([^,()]{2,80}), ?([^,()]{2,80})\)")
+CALLS = 4  # innermost ones that tell what a size is of
 # A method of a class, not the making of one: `Own.compute_loss`.
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
@@ -28,11 +32,12 @@ OF_NAMES = ("removed_name", "added_name", "bounded_name", "hidden_package")
 class FittingForm:
     """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns.
 
-    `frames` do not have the innermost ones that only pass on what another process raised.
+    `frames` do not have the innermost ones that only pass on what another process raised; `sources` are their lines.
     """
 
     text: str
     frames: tuple[str, ...]
+    sources: tuple[str, ...]
     values: Values
     groups: Values
 
@@ -47,6 +52,29 @@ class FittingForm:
 
 # Returns the values of the form, None if it does not apply.
 Condition = Callable[[FittingForm], Values | None]
+
+
+def _is_setting(fit: FittingForm) -> Values | None:
+    """The value that an assertion misses is a setting: of an object, or an argument of a function that checks or makes.
+
+    What torch itself asserts is none.
+    """
+    function = fit.frames[-1].rpartition(", in ")[2] if fit.frames else ""
+    is_setting = fit.package != "torch" and (fit.groups["owner"] or _CHECKING.search(function))
+    return fit.groups if is_setting else None
+
+
+def _is_called_with(word: str, fit: FittingForm) -> Values | None:
+    """The innermost calls have this word in their functions or source lines."""
+    called = (*fit.sources[-CALLS:], *(frame.rpartition(", in ")[2] for frame in fit.frames[-CALLS:]))
+    return fit.groups if any(word in one.lower() for one in called) else None
+
+
+def _name_divided(fit: FittingForm) -> Values:
+    """Name the two sizes if a call shows them: `divide(config.num_heads, world_size)`."""
+    found = next(filter(None, map(_DIVIDING.search, reversed(fit.sources))), None)
+    names = (one.strip().rpartition(".")[2] for one in found.groups()) if found else ()
+    return {**fit.groups, "divided": " / ".join(names)}
 
 
 def _is_in_library(fit: FittingForm) -> Values | None:
@@ -178,6 +206,10 @@ CONDITIONS: Mapping[str, Condition] = {
     "removed_name": partial(_find_change, _REMOVED),
     "added_name": partial(_find_change, _ADDED),
     "bounded_name": partial(_find_change, _BOUNDED),
+    "unset_setting": _is_setting,
+    "vocabulary_degree": partial(_is_called_with, "vocab"),
+    "expert_degree": partial(_is_called_with, "expert"),
+    "numbers_not_divisible": _name_divided,
     "missing_column": _misses_column,
     "missing_key": _misses_key,
 }

@@ -24,6 +24,7 @@ _PASSING = re.compile(
     r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
+_ATTRIBUTE = ", in __getattr__"
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -56,8 +57,15 @@ def find_telling_frame(frames: Sequence[str]) -> int:
 
 
 def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:
-    """Return how many frames are left without the innermost ones that only pass on what another process raised."""
+    """Return how many frames are left without the innermost ones that only pass on what another process raised.
+
+    A class's own look-up of an attribute that it does not have is left out as well.
+    """
     count = len(frames)
+    while count > 1 and frames[count - 1].endswith(_ATTRIBUTE):
+        count -= 1
+    if count < len(frames):
+        return count
     if not count or not sources or not _RAISES.match(sources[-1]):
         return count
     while count and _PASSING.search(frames[count - 1]):
@@ -101,13 +109,15 @@ def shorten_place(frame: str) -> str:
 
 
 def relate_frame(frame: str) -> str:
-    """Return a frame without the folders above its package, `/torch/optim/adam.py:7, in step`.
+    """Return a frame without the folders above its package, `/site-packages/torch/optim/adam.py:7, in step`.
 
     Of the user's own code, whose folders may have any name, only the function is left: `in step`.
     """
-    path, _unused, function = frame.partition(", in ")
+    path, _unused, function = frame.replace("\\", "/").partition(", in ")
+    if found := _INSTALLED.search(path):
+        return f"{path[found.start() :]}, in {function}"
     package = find_package(frame)
-    folders, _unused, inside = path.replace("\\", "/").rpartition(f"/{package}/")
+    folders, _unused, inside = path.rpartition(f"/{package}/")
     return f"/{package}/{inside}, in {function}" if package and folders else f"in {function}"
 
 

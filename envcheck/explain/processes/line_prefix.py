@@ -11,6 +11,13 @@ _AHEAD = re.compile(
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
     r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,6}"
 )
+# Ray prints a line of many workers once: `KeyError: 'x' [repeated 43x across cluster]`.
+_COUNTED = re.compile(r" {1,4}\[repeated \d{1,9}x across (?:the )?cluster\].{0,200}$")
+
+
+def drop_count(line: str) -> str:
+    """Return the line without Ray's count of the workers that print it."""
+    return _COUNTED.sub("", line) if "[repeated " in line else line
 
 
 def find_own_text(line: str) -> str | None:
