@@ -156,7 +156,8 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})
-        taken = CONDITIONS[form](FittingForm(text, own, raised.sources[: len(own)], values, groups)) if form in CONDITIONS else groups
+        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups)
+        taken = CONDITIONS[form](fit) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken
     return _load_form(_UNKNOWN), {}
