@@ -18,7 +18,8 @@ _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
 # A function that checks settings or makes something of them.
-_CHECKING = re.compile(r"__init__|valid|check|parse|arg|config|setup|build|create|get_|load|main|make|prepare|init")
+_CHECKING = re.compile(r"__init__|valid|check|parse|arg|config|setup|build|create|load|main|prepare")
+_CONFIGURATION = re.compile(r"(?:arg(?:ument)?s|conf(?:ig)?|cfg|opts?|hparams|params|FLAGS)\.$", re.IGNORECASE)
 _DIVIDING = re.compile(r"\b\w{0,10}divi(?:de|sible)\(([^,()]{2,80}), ?([^,()]{2,80})\)")
 CALLS = 4  # innermost ones that tell what a size is of
 # A method of a class, not the making of one: `Own.compute_loss`.
@@ -55,13 +56,13 @@ Condition = Callable[[FittingForm], Values | None]
 
 
 def _is_setting(fit: FittingForm) -> Values | None:
-    """The value that an assertion misses is a setting: of an object, or an argument of a function that checks or makes.
+    """The value that an assertion misses is a setting: of a configuration, or in a function that checks or makes.
 
     What torch itself asserts is none.
     """
-    function = fit.frames[-1].rpartition(", in ")[2] if fit.frames else ""
-    is_setting = fit.package != "torch" and (fit.groups["owner"] or _CHECKING.search(function))
-    return fit.groups if is_setting else None
+    owner, function = fit.groups["owner"], fit.frames[-1].rpartition(", in ")[2] if fit.frames else ""
+    is_checked = owner in ("", "self.") and _CHECKING.search(function)
+    return fit.groups if fit.package != "torch" and (is_checked or _CONFIGURATION.search(owner)) else None
 
 
 def _is_called_with(word: str, fit: FittingForm) -> Values | None:

@@ -28,7 +28,7 @@ _PADDLE = re.compile(rb"Container rank (?P<rank>\d{1,6}) status failed [^\n]{0,4
 # DeepSpeed ends the others and itself after the first; of several nodes, each line has the host before it.
 _DEEPSPEED = re.compile(
     rb"^\[[^\]\n]{10,40}\] \[ERROR\] \[launch\.py:\d{1,5}:sig\w{4,20}\] "
-    rb"\[[^\n]{0,6000}?'--local_rank=(?P<rank>\d{1,4})'[^\n]{0,12000}?\] exits with return code = (?P<code>-?\d{1,3})\b",
+    rb"\[[^\n]{0,6000}?'--local_rank=(?P<rank>\d{1,4})'[^\n]{0,9000}?\] exits with return code = (?P<code>-?\d{1,3})\b",
     re.MULTILINE,
 )
 _SRUN = re.compile(
