@@ -94,6 +94,22 @@ def test_count_of_workers() -> None:
     assert "no field images" in found.description
 
 
+@pytest.mark.parametrize(
+    ("last", "install"),
+    [
+        ("ImportError: cannot import name 'log' from 'torch.distributed.elastic.agent.server.api'", "torch<2.4"),
+        ("ImportError: cannot import name 'fully_shard' from 'torch.distributed.fsdp'", "torch>=2.6"),
+        ("AttributeError: module 'torch' has no attribute 'float8_e8m0fnu'", "torch>=2.7"),
+        ("AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "vllm<0.8"),
+    ],
+)
+def test_names_of_engines(last: str, install: str) -> None:
+    """Names that torch and vllm added or removed tell which release the program needs."""
+    found = explain_traceback(f"{SITE}/frob/engine.py", "x = y", last)
+
+    assert found.commands[0] == f"python3 -m pip install '{install}'"
+
+
 def test_copy_without_indentation() -> None:
     """A traceback that lost its indentation, as copies in issues do, is read all the same."""
     lines = ["Traceback (most recent call last):", 'File "/w/train.py", line 4, in <module>', "main()", "^^^^^^"]
