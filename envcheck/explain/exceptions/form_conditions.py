@@ -105,9 +105,10 @@ def _hides_package(fit: FittingForm) -> Values | None:
 
 
 def _is_of_one_package(fit: FittingForm) -> Values | None:
-    """The class and all code that led to the attribute are of one package, but for its start."""
-    packages = {raised_place.find_package(frame) for frame in fit.frames[1:]} or {""}
-    return fit.groups if packages == {raised_place.find_class_package(fit.groups["owner"])} else None
+    """The class and all code that led to the attribute are of one known package, but for its start."""
+    packages = {raised_place.find_package(frame) for frame in fit.frames[1:]}
+    package = raised_place.find_class_package(fit.groups["owner"])
+    return fit.groups if package and packages == {package} else None
 
 
 def _is_held_by_others(fit: FittingForm) -> Values | None:
