@@ -53,6 +53,8 @@ def _list_alternatives(name: str) -> list[str]:
         return [re.escape(model) for model in api_changes.list_model_types()]
     if name == "project_module":
         return raised_place.list_project_modules()
+    if name == "module_package":
+        return raised_place.list_renamed_modules()
     return codes.list_key_patterns(name)
 
 

@@ -136,10 +136,11 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
     own = _list_own_frames(raised)
-    around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(raised.frames[-3:])}"
+    related = [*map(raised_place.relate_frame, raised.frames)]
+    around = f"{values.get('source', '')}\n{values.get('place', '')}\n{' '.join(related[-3:])}"
     whole = "\n".join(
         (
-            *map(raised_place.relate_frame, raised.frames),
+            *related,
             *filter(_PHASE.search, raised.sources),
         )
     )
@@ -152,7 +153,8 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})
-        taken = CONDITIONS[form](FittingForm(text, own, values, groups)) if form in CONDITIONS else groups
+        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups)
+        taken = CONDITIONS[form](fit) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken
     return _load_form(_UNKNOWN), {}

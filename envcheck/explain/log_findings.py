@@ -141,8 +141,11 @@ class LogFindings:
         self.raised = [one for one in self.raised if not (one.is_handled and max(one.last, one.end) < last)]
 
     def _guess_exceptions(self) -> None:
-        """Take alarming lines in the form of an exception's line for one if the log has no whole traceback."""
-        if any(not one.is_cut and not one.is_handled for one in self.raised):
+        """Take alarming lines in the form of an exception's line for one if the log has no whole traceback.
+
+        One that only reports the failure of another process is none.
+        """
+        if any(not one.is_cut and not one.is_handled and not is_notice(one.text) for one in self.raised):
             return
         last = self.end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)  # number of the first of these lines

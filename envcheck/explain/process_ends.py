@@ -12,7 +12,7 @@ from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
-from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others
+from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others, place_local
 from envcheck.explain.processes.launcher_report import ReportedEnd, are_tasks_ranks
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
@@ -30,7 +30,7 @@ def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, Catalo
     """Return how each process ended, in the order of the logs, by its own log and by what its launcher reports."""
     reports = _select_reports(scans)
     found = [(scan, said) for scan, said in zip(scans, reports, strict=True) if scan.size]
-    ends = join_streams([end for scan, said in found for end in _list_ends_of_log(scan, entries, said)])
+    ends = place_local(join_streams([end for scan, said in found for end in _list_ends_of_log(scan, entries, said)]))
     for scan, said in zip(scans, reports, strict=True):
         ends = apply_reports(ends, scan.name, said)
     return tuple(leave_out_others(ends))
@@ -93,7 +93,10 @@ def _list_ends_of_log(
     scan: LogFindings, entries: Mapping[str, CatalogueEntry], reports: Sequence[ReportedEnd]
 ) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
-    ranks = sorted({one.rank for one in scan.raised if one.rank is not None})
+    printed = [one.rank for one in scan.raised]
+    if rank_names.find_rank(scan.name) is None:  # a log of several ranks
+        printed += [rank_names.find_prefix_rank(one.line.text) for one in known if one.entry.kind != "summary"]
+    ranks = sorted({rank for rank in printed if rank is not None})
     if len({*ranks, *(one.rank for one in reports)} if ranks else ()) < 2:
         yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
         return
@@ -110,11 +113,13 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
     text, line = _describe_end(known_line, raised)
     time = _find_time(known_line, raised)
     in_path = None if shared else rank_names.find_rank(scan.name)
+    # The number in the path is only that on the node where a launcher names the files so.
+    named = (peers.own, in_path) if in_path == rank_names.find_local_rank(scan.name) else (in_path, peers.own)
     last = scan.progress.last
     return ProcessEnd(
         log=scan.name,
         how=how,
-        rank=next((one for one in (rank, in_path, peers.own) if one is not None), None),
+        rank=next((one for one in (rank, *named) if one is not None), None),
         host=rank_names.find_host(scan.name),
         reason=text,
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
@@ -147,7 +152,8 @@ def _judge_end(
     if causes:
         is_signal = any(code.startswith(SIGNAL) for code in causes[0].entry.codes)
         return "signal" if is_signal else "error", causes[0], None
-    for peer, how in _PEER_ENDS:
+    # What the exception itself says of its peers counts more than other lines.
+    for peer, how in sorted(_PEER_ENDS, key=lambda one: entry is None or one[0] != entry.peer):
         if found := next((one for one in known if one.entry.peer == peer), None):
             return how, found, raised
     if raised:

@@ -17,6 +17,7 @@ from envcheck.explain.exceptions.message_lines import (
 )
 from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.log_text import sanitize_line
+from envcheck.explain.processes.line_prefix import drop_count
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 MAX_LINES = 600  # lines of one traceback; longer is none
@@ -24,9 +25,12 @@ MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
 _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
+# Of torchrun --tee, mpirun, and hosts of pdsh.
 _RANK = re.compile(
-    r"\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]", re.IGNORECASE
-)  # of torchrun --tee, mpirun
+    r"(?:[\w.-]{1,60}: ?)?\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]"
+    r"|(?=[\w.-]{0,59}\d)[\w.-]{1,60}: ?$",
+    re.IGNORECASE,
+)
 _FIGURES = re.compile(r"\d+")
 
 
@@ -56,7 +60,7 @@ class TracebackReader:
         if self._read > MAX_LINES and not self._end:
             self.open = False
             return None
-        text = self._strip_prefix(sanitize_line(raw[:1024]))
+        text = self._strip_prefix(drop_count(sanitize_line(raw[:1024])))
         if self._end:
             return self._collect_detail(text)
         if text is not None and self._headline:

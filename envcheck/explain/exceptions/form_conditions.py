@@ -17,6 +17,11 @@ _DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
+# A function that checks settings or makes something of them.
+_CHECKING = re.compile(r"__init__|valid|check|parse|arg|config|setup|build|create|load|main|prepare")
+_CONFIGURATION = re.compile(r"(?:arg(?:ument)?s|conf(?:ig)?|cfg|opts?|hparams|params|FLAGS)\.$", re.IGNORECASE)
+_DIVIDING = re.compile(r"\b\w{0,10}divi(?:de|sible)\(([^,()]{2,80}), ?([^,()]{2,80})\)")
+CALLS = 4  # innermost ones that tell what a size is of
 # A method of a class, not the making of one: `Own.compute_loss`.
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
@@ -35,11 +40,12 @@ _TRAINERS = re.compile(r"llama.?factory|llmtuner|swift", re.IGNORECASE)
 class FittingForm:
     """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns.
 
-    `frames` do not have the innermost ones that only pass on what another process raised.
+    `frames` do not have the innermost ones that only pass on what another process raised; `sources` are their lines.
     """
 
     text: str
     frames: tuple[str, ...]
+    sources: tuple[str, ...]
     values: Values
     groups: Values
 
@@ -54,6 +60,29 @@ class FittingForm:
 
 # Returns the values of the form, None if it does not apply.
 Condition = Callable[[FittingForm], Values | None]
+
+
+def _is_setting(fit: FittingForm) -> Values | None:
+    """The value that an assertion misses is a setting: of a configuration, or in a function that checks or makes.
+
+    What torch itself asserts is none.
+    """
+    owner, function = fit.groups["owner"], fit.frames[-1].rpartition(", in ")[2] if fit.frames else ""
+    is_checked = owner in ("", "self.") and _CHECKING.search(function)
+    return fit.groups if fit.package != "torch" and (is_checked or _CONFIGURATION.search(owner)) else None
+
+
+def _is_called_with(word: str, fit: FittingForm) -> Values | None:
+    """The innermost calls have this word in their functions or source lines."""
+    called = (*fit.sources[-CALLS:], *(frame.rpartition(", in ")[2] for frame in fit.frames[-CALLS:]))
+    return fit.groups if any(word in one.lower() for one in called) else None
+
+
+def _name_divided(fit: FittingForm) -> Values:
+    """Name the two sizes if a call shows them: `divide(config.num_heads, world_size)`."""
+    found = next(filter(None, map(_DIVIDING.search, reversed(fit.sources))), None)
+    names = (one.strip().rpartition(".")[2] for one in found.groups()) if found else ()
+    return {**fit.groups, "divided": " / ".join(names)}
 
 
 def _is_in_library(fit: FittingForm) -> Values | None:
@@ -92,9 +121,10 @@ def _is_mixed(fit: FittingForm) -> Values | None:
 
 
 def _is_of_one_package(fit: FittingForm) -> Values | None:
-    """The class and all code that led to the attribute are of one package, but for its start."""
-    packages = {raised_place.find_package(frame) for frame in fit.frames[1:]} or {""}
-    return fit.groups if packages == {raised_place.find_class_package(fit.groups["owner"])} else None
+    """The class and all code that led to the attribute are of one known package, but for its start."""
+    packages = {raised_place.find_package(frame) for frame in fit.frames[1:]}
+    package = raised_place.find_class_package(fit.groups["owner"])
+    return fit.groups if package and packages == {package} else None
 
 
 def _is_held_by_others(fit: FittingForm) -> Values | None:
@@ -230,6 +260,10 @@ CONDITIONS: Mapping[str, Condition] = {
     "removed_name": partial(_find_change, _REMOVED),
     "added_name": partial(_find_change, _ADDED),
     "bounded_name": partial(_find_change, _BOUNDED),
+    "unset_setting": _is_setting,
+    "vocabulary_degree": partial(_is_called_with, "vocab"),
+    "expert_degree": partial(_is_called_with, "expert"),
+    "numbers_not_divisible": _name_divided,
     "missing_column": _misses_column,
     "missing_key": _misses_key,
 }

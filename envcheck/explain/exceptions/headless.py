@@ -10,7 +10,7 @@ from itertools import takewhile
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.exceptions.message_lines import count_wanted, is_message_line, join_continuation, join_details
 from envcheck.explain.exceptions.notices import is_handled
-from envcheck.explain.processes.line_prefix import find_own_text
+from envcheck.explain.processes.line_prefix import drop_count, find_own_text
 from envcheck.explain.processes.rank_names import find_prefix_rank
 
 _LAST = re.compile(
@@ -85,6 +85,7 @@ def may_be_released(text: str) -> bool:
 
 
 def _strip_prefix(line: str) -> str:
+    line = drop_count(line)
     own = find_own_text(line)
     return line if own is None else own
 

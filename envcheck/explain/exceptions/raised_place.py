@@ -26,6 +26,7 @@ _PASSING = re.compile(
     r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
+_ATTRIBUTE = ", in __getattr__"
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -37,6 +38,11 @@ def _load_modules() -> Mapping[str, Any]:
 def list_project_modules() -> list[str]:
     """Return patterns of the modules that projects have beside their scripts, and that no package is meant by."""
     return list(_load_modules()["own"])
+
+
+def list_renamed_modules() -> list[str]:
+    """Return patterns of the modules whose package has another name in pip; longer ones first."""
+    return [re.escape(name) for name in sorted(_load_modules()["packages"], key=len, reverse=True)]
 
 
 @functools.cache
@@ -68,8 +74,15 @@ def find_telling_frame(frames: Sequence[str]) -> int:
 
 
 def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:
-    """Return how many frames are left without the innermost ones that only pass on what another process raised."""
+    """Return how many frames are left without the innermost ones that only pass on what another process raised.
+
+    A class's own look-up of an attribute that it does not have is left out as well.
+    """
     count = len(frames)
+    while count > 1 and frames[count - 1].endswith(_ATTRIBUTE):
+        count -= 1
+    if count < len(frames):
+        return count
     if not count or not sources or not _RAISES.match(sources[-1]):
         return count
     while count and _PASSING.search(frames[count - 1]):
@@ -113,13 +126,15 @@ def shorten_place(frame: str) -> str:
 
 
 def relate_frame(frame: str) -> str:
-    """Return a frame without the folders above its package, `/torch/optim/adam.py:7, in step`.
+    """Return a frame without the folders above its package, `/site-packages/torch/optim/adam.py:7, in step`.
 
     Of the user's own code, whose folders may have any name, only the function is left: `in step`.
     """
-    path, _unused, function = frame.partition(", in ")
+    path, _unused, function = frame.replace("\\", "/").partition(", in ")
+    if found := _INSTALLED.search(path) or _MODEL_CODE.search(path):
+        return f"{path[found.start() :]}, in {function}"
     package = find_package(frame)
-    folders, _unused, inside = path.replace("\\", "/").rpartition(f"/{package}/")
+    folders, _unused, inside = path.rpartition(f"/{package}/")
     return f"/{package}/{inside}, in {function}" if package and folders else f"in {function}"
 
 
@@ -135,8 +150,8 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
 
 def name_pip_package(module: str) -> str:
     """Return the name by which pip knows the package of a module."""
-    top = module.partition(".")[0]
-    return _load_modules()["packages"].get(top) or next(iter(list_fitting(top)), "")
+    top, named = module.partition(".")[0], _load_modules()["packages"]
+    return named.get(module) or named.get(top) or next(iter(list_fitting(top)), "")
 
 
 def find_class_package(name: str) -> str:

@@ -40,6 +40,25 @@ def _join_two(one: ProcessEnd, other: ProcessEnd) -> ProcessEnd:
     )
 
 
+def place_local(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
+    """Give the processes of a node their ranks in the job, if the lines of one of them tell its rank.
+
+    The paths of torchrun's logs have the number on the node.
+    """
+    local = [rank_names.find_local_rank(end.log) for end in ends]
+    folders = [end.log.rsplit("/", 2)[0] for end in ends]
+    ahead: dict[str, set[int]] = {}
+    for end, number, folder in zip(ends, local, folders, strict=True):
+        if end.rank is not None and number is not None and end.rank > number:
+            ahead.setdefault(folder, set()).add(end.rank - number)
+    return [
+        replace(end, rank=number + min(ahead[folder]))
+        if number is not None and end.rank == number and len(ahead.get(folder, ())) == 1
+        else end
+        for end, number, folder in zip(ends, local, folders, strict=True)
+    ]
+
+
 def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[ReportedEnd]) -> list[ProcessEnd]:
     """Add to the ends what the launcher with this log reports."""
     if not reports:

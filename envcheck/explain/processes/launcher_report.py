@@ -25,6 +25,12 @@ _TORCHRUN = re.compile(
 )
 _FIRST = b"(first observed failure)"
 _PADDLE = re.compile(rb"Container rank (?P<rank>\d{1,6}) status failed [^\n]{0,4000}?\bcode (?P<code>-?\d{1,3}) log\b")
+# DeepSpeed ends the others and itself after the first; of several nodes, each line has the host before it.
+_DEEPSPEED = re.compile(
+    rb"^\[[^\]\n]{10,40}\] \[ERROR\] \[launch\.py:\d{1,5}:sig\w{4,20}\] "
+    rb"\[[^\n]{0,6000}?'--local_rank=(?P<rank>\d{1,4})'[^\n]{0,9000}?\] exits with return code = (?P<code>-?\d{1,3})\b",
+    re.MULTILINE,
+)
 _SRUN = re.compile(
     rb"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<ranks>[\d,-]{1,200}): "
     rb"(?:Exited with exit code (?P<code>\d{1,3})|(?P<text>Killed|Segmentation fault|Aborted|Terminated|Bus error))"
@@ -60,7 +66,7 @@ def read_launcher_report(end: bytes) -> tuple[ReportedEnd, ...]:
     Tasks of srun are left out where a launcher on their node started the processes.
     """
     found: dict[int, ReportedEnd] = {}
-    for one in (*_read_torchrun(end), *_read_paddle(end), *_read_tasks(end)):
+    for one in (*_read_torchrun(end), *_read_paddle(end), *_read_deepspeed(end), *_read_tasks(end)):
         if len(found) < MOST and one.code:
             found.setdefault(one.rank, one)
     return tuple(found.values())
@@ -99,6 +105,11 @@ def _read_paddle(end: bytes) -> Iterator[ReportedEnd]:
     """The launcher names the lowest of the ranks that had failed when it looked, not the first."""
     for one in _PADDLE.finditer(end):
         yield ReportedEnd(int(one["rank"]), int(one["code"]))
+
+
+def _read_deepspeed(end: bytes) -> Iterator[ReportedEnd]:
+    for one in _DEEPSPEED.finditer(end):
+        yield ReportedEnd(int(one["rank"]), int(one["code"]), is_first=True)
 
 
 def _read_tasks(end: bytes) -> Iterator[ReportedEnd]:

@@ -6,11 +6,18 @@ import re
 
 # Ranks, times, levels, names of pods, units and programs.
 _AHEAD = re.compile(
-    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:-]{1,60}\)|[\w.-]{1,60} {1,8}\||\||(?:stdout|stderr) [FP]\b"
+    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:,-]{1,60}\)|[\w.-]{1,60} {1,8}\||\||(?:stdout|stderr) [FP]\b"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
     r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,6}"
 )
+# Ray prints a line of many workers once: `KeyError: 'x' [repeated 43x across cluster]`.
+_COUNTED = re.compile(r" {1,4}\[repeated \d{1,9}x across (?:the )?cluster\].{0,200}$")
+
+
+def drop_count(line: str) -> str:
+    """Return the line without Ray's count of the workers that print it."""
+    return _COUNTED.sub("", line) if "[repeated " in line else line
 
 
 def find_own_text(line: str) -> str | None:

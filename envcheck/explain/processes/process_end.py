@@ -63,7 +63,8 @@ def find_first_failure(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
     works = [end for end in ends if end.work is not None]
     if len(works) > 1:
         first, second = sorted(works, key=lambda end: end.work or 0)[:2]
-        return FirstFailedProcess(first) if first.work != second.work else None
+        if first.work != second.work:
+            return FirstFailedProcess(first)
     return _find_other_operation(ends) or _find_silent(ends)
 
 

@@ -13,13 +13,17 @@ _IN_PATH = re.compile(
     r"|worker[_-](\d{1,5})(?:\.|$)|(?<!slurm)[._-](\d{1,5})\.(?:log|out|err|txt)$",
     re.IGNORECASE,
 )
+# Ray names the output of a worker by its id, its job and its process: worker-6f..e1-01000000-5001.err.
+_OF_RAY = re.compile(r"(?:^|/)(?:python-core-)?(?:worker|driver)-[0-9a-f]{20,64}(?:-[0-9a-f]{8})?[-_]\d{1,8}\.\w{3}$")
 _LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
 _HOST = re.compile(
     r"(?:^|[/_.])((?:node|host|server|pod|worker)[-_]?[\w-]{0,40}?\d{1,5})(?=[/_.-](?:rank|worker|\d)|/|\.)", re.I
 )
-# torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:
+# torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:, and pdsh the
+# host: node-2: [rank9]:
 _PREFIX = re.compile(
-    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]", re.IGNORECASE
+    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank)|[\w.-]{1,60}: (?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]",
+    re.IGNORECASE,
 )
 _OWN = re.compile(
     r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
@@ -58,6 +62,8 @@ class PeerReport:
 
 def find_rank(name: str) -> int | None:
     """Return the rank in the name of a log."""
+    if _OF_RAY.search(name):
+        return None
     found = [int(part) for match in _IN_PATH.finditer(name) for part in match.groups() if part]
     return found[-1] if found else None  # folders above may have such names too
 
@@ -70,7 +76,7 @@ def find_local_rank(name: str) -> int | None:
 
 def find_host(name: str) -> str:
     """Return the host in the name of a log or its folders; "" for none."""
-    found = _HOST.findall(name)
+    found = [] if _OF_RAY.search(name) else _HOST.findall(name)
     return str(found[-1]) if found else ""
 
 
@@ -86,6 +92,8 @@ def read_peers(lines: Iterable[str]) -> PeerReport:
     named: dict[int, None] = {}
     waits, work = "", None
     for line in lines:
+        if own is None:
+            own = find_prefix_rank(line)
         if own is None and (found := _OWN.search(line)):
             own = next(int(part) for part in found.groups() if part)
         named |= dict.fromkeys(_list_named_ranks(line))

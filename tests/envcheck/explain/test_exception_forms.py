@@ -51,6 +51,65 @@ def test_versions_to_compare() -> None:
     assert "trl|transformers|accelerate|peft" in found.commands[0]
 
 
+@pytest.mark.parametrize(
+    ("call", "name", "said"),
+    [
+        (
+            "self.heads = divide(config.num_query_groups, world_size)",
+            "numbers_not_divisible",
+            "(num_query_groups / world_size)",
+        ),
+        ("size = divide(global_vocab_size, world_size)", "vocabulary_degree", "vocabulary of 30"),
+        ("n = divide(experts, expert_parallel_size)", "expert_degree", "expert parallel degree 4"),
+    ],
+)
+def test_call_that_divides(call: str, name: str, said: str) -> None:
+    """Where a function compares two numbers, the line that calls it tells of what they are."""
+    frames = ['  File "/w/megatron/core/a.py", line 9, in __init__', f"    {call}"]
+    frames += [
+        '  File "/w/megatron/core/utils.py", line 7, in divide',
+        "    ensure_divisibility(numerator, denominator)",
+    ]
+    frames += [
+        '  File "/w/megatron/core/utils.py", line 5, in ensure_divisibility',
+        "    assert numerator % denominator == 0",
+    ]
+    found = explain_lines("Traceback (most recent call last):", *frames, "AssertionError: 30 is not divisible by 4")
+
+    assert found.name == f"exceptions.{name}"
+    assert said in found.description
+
+
+def test_count_of_workers() -> None:
+    """Ray's count of the workers that print a line is no part of the exception."""
+    ahead, count = "(WorkerDict pid=17) ", " [repeated 7x across cluster]"
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/w/data.py", line 7, in load',
+        '    return sample["images"]',
+    ]
+    found = explain_lines(*(f"{ahead}{line}{count}" for line in (*lines, "KeyError: 'images'")))
+
+    assert found.name == "exceptions.missing_column"
+    assert "no field images" in found.description
+
+
+@pytest.mark.parametrize(
+    ("last", "install"),
+    [
+        ("ImportError: cannot import name 'log' from 'torch.distributed.elastic.agent.server.api'", "torch<2.4"),
+        ("ImportError: cannot import name 'fully_shard' from 'torch.distributed.fsdp'", "torch>=2.6"),
+        ("AttributeError: module 'torch' has no attribute 'float8_e8m0fnu'", "torch>=2.7"),
+        ("AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "vllm<0.8"),
+    ],
+)
+def test_names_of_engines(last: str, install: str) -> None:
+    """Names that torch and vllm added or removed tell which release the program needs."""
+    found = explain_traceback(f"{SITE}/frob/engine.py", "x = y", last)
+
+    assert found.commands[0] == f"python3 -m pip install '{install}'"
+
+
 def test_copy_without_indentation() -> None:
     """A traceback that lost its indentation, as copies in issues do, is read all the same."""
     lines = ["Traceback (most recent call last):", 'File "/w/train.py", line 4, in <module>', "main()", "^^^^^^"]
@@ -516,10 +575,10 @@ def test_folder_tells_no_phase(folder: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "related"),
     [
-        (f"{SITE}/torch/optim/adam.py:7, in step", "/torch/optim/adam.py:7, in step"),
+        (f"{SITE}/torch/optim/adam.py:7, in step", "/site-packages/torch/optim/adam.py:7, in step"),
+        ("/home/u/loss/megatron/core/utils.py:7, in divide", "/megatron/core/utils.py:7, in divide"),
         ("/home/u/loss/train.py:7, in main", "in main"),
-        ("/home/u/loss/site-packages/frob.py:7, in main", "in main"),
-        ("C:\\loss\\site-packages\\frob\\x.py:7, in f", "/frob/x.py:7, in f"),
+        ("C:\\loss\\site-packages\\frob\\x.py:7, in f", "/site-packages/frob/x.py:7, in f"),
     ],
 )
 def test_frame_within_its_package(frame: str, related: str) -> None:

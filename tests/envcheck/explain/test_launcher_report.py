@@ -342,3 +342,17 @@ def test_errors_of_the_pcie_bus_are_no_signal() -> None:
     line = "[7.5] pcieport 0000:00:02.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer"
 
     assert "host.bus_error" not in {one.name for one in explainer.diagnose([line])}
+
+
+def test_report_of_deepspeed(tmp_path: Path) -> None:
+    """DeepSpeed's launcher reports the first process that failed; of several nodes it does not know the rank."""
+    line = (
+        "[2026-11-21 15:01:40,300] [ERROR] [launch.py:325:sigkill_handler] ['python3', 't.py', '--local_rank=2'] exits"
+    )
+    line += " with return code = -9\n"
+    steps = {f"ranks/20261121150000_rank{at}.log": make_steps(5) for at in range(4)}
+    found = explainer.explain_files([write_folder(tmp_path, {"launcher.log": line, **steps})])
+
+    assert [(one.rank, one.code) for one in read_launcher_report(line.encode())] == [(2, -9)]
+    assert read_launcher_report(f"node-2: {line}".encode()) == ()
+    assert found.summary == "rank 2 failed first (10:00:05, SIGKILL, last step 5)"

@@ -320,3 +320,84 @@ def test_kill_before_another_error(lines: list[str], first: str, links: dict[str
 
     assert found[0].name == first
     assert {name: linked.get(name) for name in links} == links
+
+
+def test_folders_of_torchrun_on_two_nodes(tmp_path: Path) -> None:
+    """The number of torchrun's folder is that on the node; what the lines say of their rank counts more."""
+    logs = {f"node-{at // 2}/attempt_0/{at % 2}/stderr.log": make_watchdog_timeout(at, 44) for at in range(4)}
+    logs["node-1/attempt_0/0/stderr.log"] = [f"[rank2]: {line}" for line in KEY_ERROR]
+    found = explain_folder(tmp_path, logs)
+
+    assert found.summary.startswith("rank 2 on node-1 failed first (15:09:34, KeyError: 'images' at data.py:7)")
+    assert "ranks 0-1 and 3 waited for it and timed out at 15:39:34" in found.summary
+
+
+def test_silent_rank_among_equal_works(tmp_path: Path) -> None:
+    """Where all that tell of their last work completed the same, the rank without an end was missing."""
+    logs = {f"rank{at}.log": [*STEPS[:30], *make_watchdog_timeout(at, 44)] for at in (0, 1, 3)}
+    found = explain_folder(tmp_path, {**logs, "rank2.log": STEPS[:28]})
+
+    assert found.summary.startswith("rank 2 was missing first")
+    assert "ranks 0-1 and 3 waited for it" in found.summary
+
+
+def test_peers_that_lost_a_process_did_not_wait(tmp_path: Path) -> None:
+    """An exception that a peer is gone is one of a stopped process, also next to lines on refused connections."""
+    lost = [
+        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2006, "
+        "remote process exited or there was a network error, NCCL version 2.21.5",
+        "Last error:",
+        "socketPollConnect: connect returned Connection refused",
+    ]
+    lost = ["Traceback (most recent call last):", '  File "/w/train.py", line 8, in main', "    step()", *lost]
+    found = explain_folder(tmp_path, {"rank_0.log": [*STEPS[:30], *lost], "rank_1.log": [*STEPS[:30], *KEY_ERROR]})
+
+    assert found.summary.startswith("rank 1 failed first")
+    assert found.summary.endswith("rank 0 stopped after it")
+
+
+def test_output_files_of_ray(tmp_path: Path) -> None:
+    """The last number in the name of a worker's file is its process: neither a rank nor a host."""
+    names = [f"logs/worker-{'ab' * 14}-01000000-{5000 + at}.err" for at in range(2)]
+    found = explain_folder(tmp_path, {names[0]: STEPS[:30], names[1]: KEY_ERROR})
+
+    assert [(end.rank, end.host) for end in found.ends] == [(None, ""), (None, "")]
+    assert "5001.err failed first" in found.summary
+
+
+def test_one_log_of_pdsh(tmp_path: Path) -> None:
+    """pdsh puts the host before each line: the ranks behind it are told apart, and those that waited are named."""
+    lines = [f"node-2: [rank9]: {line}" for line in KEY_ERROR]
+    lines += [f"node-1: {line}" for at in (0, 1) for line in make_watchdog_timeout(at, 44)]
+    found = explain_folder(tmp_path, {"job.log": [*(f"node-1: {line}" for line in STEPS[:30]), *lines]})
+
+    assert found.summary.startswith("rank 9 failed first")
+    assert "ranks 0-1 waited for it and timed out at 15:39:34" in found.summary
+    assert found.diagnoses[0].name == "exceptions.missing_column"
+
+
+def test_rank_by_other_ranks_of_the_node(tmp_path: Path) -> None:
+    """A log whose lines do not tell its rank, in a folder of torchrun's with logs of which they do."""
+    logs = {f"node1/attempt_0/{at}/stderr.log": make_watchdog_timeout(4 + at, 44) for at in range(3)}
+    found = explain_folder(tmp_path, {**logs, "node1/attempt_0/3/stderr.log": KEY_ERROR})
+
+    assert found.summary.startswith("rank 7 on node1 failed first")
+
+
+def test_exception_of_a_worker_of_ray(tmp_path: Path) -> None:
+    """The driver's whole traceback only reports that the worker died; the worker's own exception says why."""
+    ahead = "(WorkerDict pid=5002, ip=10.0.0.2)"
+    lines = [
+        f"{ahead} Unhandled error: ray::WorkerDict.update_actor()",
+        f'{ahead}   File "/w/data.py", line 7, in load',
+    ]
+    lines += [
+        f'{ahead}     return sample["images"]',
+        f"{ahead} KeyError: 'images'",
+        "Traceback (most recent call last):",
+    ]
+    lines += ['  File "/w/main.py", line 30, in main', "    ray.get(refs)"]
+    lines += ["ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."]
+    found = explain_folder(tmp_path, {"driver.log": lines})
+
+    assert found.diagnoses[0].name == "exceptions.missing_column"
