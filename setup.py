@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent
 PACKAGES = ("envcheck", "installers", "launch")  # those with tables
 LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
 PROGRAMS = "launch/programs/"  # each prints its docstring as its help
+PRINTING = "envcheck/"  # commands and checks print docstrings of their functions, and own checks are written against it
 
 
 class BuildWithGeneratedFiles(build_py):
@@ -32,18 +33,21 @@ class BuildWithGeneratedFiles(build_py):
                 packed = Path(self.build_lib) / name / table_pack.NAME
                 packed.write_bytes(table_pack.pack_tables(ROOT, tables, tomli.loads))
             for path in Path(self.build_lib).rglob("*.py"):
-                if PROGRAMS not in path.as_posix():
-                    path.write_text(blank_inner_text(path.read_text(encoding="utf-8")), encoding="utf-8")
+                name = path.relative_to(self.build_lib).as_posix()
+                if not name.startswith(PROGRAMS):
+                    text = blank_inner_text(path.read_text(encoding="utf-8"), name.startswith(PRINTING))
+                    path.write_text(text, encoding="utf-8")
 
 
-def blank_inner_text(source: str) -> str:
-    """Return the code without its comments and the docstrings of its module and its private functions, which are for
-    readers of the repository; each line keeps its number."""
+def blank_inner_text(source: str, prints: bool) -> str:
+    """Return the code without its comments and docstrings, which are for readers of the repository; each line keeps its
+    number.  Those of classes stay, and of public functions where something prints them."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Module | ast.FunctionDef):
             continue
-        is_printed = isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name.endswith("__"))
+        is_public = isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name.endswith("__"))
+        is_printed = prints and is_public
         if not is_printed and ast.get_docstring(node) is not None:
             text = node.body[0]
             end = text.end_lineno or text.lineno

@@ -39,7 +39,7 @@ class _Kind:
 
 
 def test_only_inner_text_is_left_out() -> None:
-    built = BLANK(SOURCE)
+    built = BLANK(SOURCE, True)
 
     assert [each in built for each in ("Of the module", "Printed", "One line", "Of a class", "Only this")] == [
         False, True, False, True, False,
@@ -48,11 +48,17 @@ def test_only_inner_text_is_left_out() -> None:
     assert built.split("\n").index("    return a, text") == SOURCE.split("\n").index("    return a, text  # same")
 
 
+def test_docstrings_of_packages_that_print_none() -> None:
+    built = BLANK(SOURCE, False)
+
+    assert ("Printed" in built, "Of a class" in built) == (False, True)
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").glob("*.py")), ids=lambda path: path.name)
 def test_the_code_is_the_same(path: Path) -> None:
     """The same statements at the same lines, so that a traceback leads to the repository's source."""
     source = path.read_text(encoding="utf-8")
-    was, built = (list(ast.walk(ast.parse(text))) for text in (source, BLANK(source)))
+    was, built = (list(ast.walk(ast.parse(text))) for text in (source, BLANK(source, True)))
 
     assert [(type(node), getattr(node, "lineno", 0)) for node in was] == [
         (type(node), getattr(node, "lineno", 0)) for node in built
