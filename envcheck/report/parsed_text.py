@@ -134,11 +134,11 @@ def _render_detail(detail: Mapping[str, Any]) -> Iterator[str]:
     """Yield single values, then a table for each list of records: blocks, cards, samples."""
     shown = {key: value for key, value in detail.items() if key not in _SAID_ELSEWHERE}
     tables = [found for value in shown.values() if (found := _list_records(value))]
-    repeated = {key for records in tables for record in records for key in record}
-    single = {key: value for key, value in shown.items() if key not in repeated and not _list_records(value)}
+    single = {key: value for key, value in shown.items() if not _list_records(value)}
     pairs = [list(pair) for pair in _list_values(single)]
+    pairs = [pair for pair in pairs if not any(_is_in_each(pair, records) for records in tables)]
     yield from _render_table(pairs, [])
-    units = dict(zip(detail.get("columns", ()), detail.get("units", ()), strict=False))
+    units = {key: unit for key, unit in zip(detail.get("columns", ()), detail.get("units", ()), strict=False) if unit}
     for number, records in enumerate(tables):
         yield from [""] if number or pairs else []
         yield from _render_records(
@@ -146,11 +146,16 @@ def _render_detail(detail: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def _is_in_each(pair: Sequence[str], records: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether each record has the value, so that it need not stand above them."""
+    return all(record.get(pair[0]) == pair[1] for record in records)
+
+
 def _render_records(records: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield a row for each record; where that is too wide, or there is only one, a line for each value."""
     heads = list(dict.fromkeys(key for record in records for key in record))
     lines = list(_render_table([[record.get(head, "") for head in heads] for record in records], heads))
-    if len(records) > 1 and max(map(display_width, lines)) <= WIDTH_LIMIT:
+    if len(records) > 1 and max(map(display_width, lines), default=0) <= WIDTH_LIMIT:
         yield from lines
         return
     for number, record in enumerate(records[:ROWS_LIMIT]):

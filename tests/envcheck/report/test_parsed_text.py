@@ -90,3 +90,15 @@ def test_records_that_are_too_wide_are_lists() -> None:
 
 def test_a_text_of_no_known_tool() -> None:
     assert not render_text(read_recording("xpu_smi/unknown/intel_stats.txt")).startswith(":")
+
+
+def test_a_value_above_records_is_left_out_only_if_each_has_it() -> None:
+    def render(detail: dict[str, object]) -> list[list[str]]:
+        return [line.split() for line in render_document(Document("npu-smi", "board", detail=detail))][1:]
+
+    blocks = [{"npu": 7, "chip": 0}, {"npu": 7, "chip": 1}]
+
+    assert render({"npu": 7, "blocks": blocks})[0] == ["npu", "chip"]
+    assert ["chip", "5"] in render({"chip": 5, "blocks": blocks})
+    assert render({"blocks": [{}, {}]}) == []
+    assert ["a", "b"] in render({"columns": ["a"], "units": [None], "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]})
