@@ -75,7 +75,8 @@ class Framework:
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
     `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
-    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
+    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `casts_shards`: FSDP gathers weights
+    as they are, and autocast casts them.  `watches_inputs`: it uses the first
     FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
     micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
     not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
@@ -128,6 +129,7 @@ class Framework:
     overlap_gradients: bool
     watches_inputs: bool
     accumulates_whole: bool
+    casts_shards: bool
     pipelined_shards: bool
     in_place: bool
     loads_whole: bool

@@ -171,7 +171,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     working = (mark("gathered layers"), p.gathered_layer)
     start = (*state_terms(forward), *held, working, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    first: tuple[ModelStates, Terms] = forward, without_layer(p)
+    first: tuple[ModelStates, Terms] = forward, (*without_layer(p), (copies[0], p.copies_rest))
     last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept), ("checkpoints", p.layer_checkpoint))
     if job.sharding in ("zero1", "zero2"):
         unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launch.memory import offloaded
+from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import bytes_per_parameter
@@ -30,10 +31,11 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     if job.sharding == "fsdp" and job.layout.pp > 1 and job.framework.pipelined_shards:
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
-        each = bytes_per_parameter(job.quant) if job.quant else C
-        root = 0.0 if shards_edges(job) else C * (holding.embedding + holding.head)
+        width = gathered_width(job)
+        each = bytes_per_parameter(job.quant) if job.quant else width
+        root = 0.0 if shards_edges(job) else width * (holding.embedding + holding.head)
         blocks = each * (job.framework.units if units is None else units) * block
-        return min(C * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
+        return min(width * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
     return 0.0
 
 
@@ -87,8 +89,8 @@ def last_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float)
     own = sharded_gradient_width(job) * root
     several = (job.grad_accum or 1) > 1
     if not f.fully_shard:
-        earlier = C * root * (several and f.accumulates_whole)
-        return C * root * (3 if holding.head else 4) - own + earlier
+        earlier = several and f.accumulates_whole
+        return gathered_width(job) * root * ((3 if holding.head else 4) + earlier) - own
     reducing = f.reduce_width * root + C * head + own * several
     return max(reducing, C * root * (2 if holding.head else 4) + f.reduce_width * block - own)
 
@@ -119,13 +121,13 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     width = job.framework.reduce_width * job.framework.fully_shard
     if shards_edges(job):
         return C * block + width * max(block, head)
-    return C * (block + head) + width * block
+    return gathered_width(job) * (block + head) + width * block
 
 
 def flat_gradient_bytes(job: PlannedJob, block: float) -> float:
-    """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block, 2 per entry."""
+    """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block."""
     joins = job.sharding == "fsdp" and job.trains_all and not job.framework.fully_shard
-    return C * block if joins and not (job.layout.pp > 1 and job.framework.pipelined_shards) else 0.0
+    return gathered_width(job) * block if joins and not (job.layout.pp > 1 and job.framework.pipelined_shards) else 0.0
 
 
 def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
@@ -164,7 +166,7 @@ def unfinished_share(job: PlannedJob, holding: ParameterShare) -> float:
 
 
 def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
-    """Return the bytes of unsharded gradients between micro batches, 2 N.
+    """Return the bytes of unsharded gradients between micro batches, 2 N, or 4 N if they are not in 16 bit.
 
     FSDP does not reduce before the last one (no_sync in the trainers of accelerate and Fabric).  Offloaded parameters
     have their gradients on the host.
@@ -172,7 +174,7 @@ def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> floa
     whole = (
         job.trains_all and "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
     )
-    return C * holding.total if whole else 0.0
+    return gathered_width(job) * holding.total if whole else 0.0
 
 
 def checkpoint_save_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:

@@ -57,6 +57,7 @@ class StageParts:
     moved: float = 0.0
     copies: float = 0.0
     copies_backward: float = 0.0
+    copies_rest: float = 0.0
     adapter_gradients: float = 0.0
     flattened: float = 0.0
     unpacked_head: float = 0.0
@@ -190,7 +191,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         adapter_activations.autocast_copy_bytes(job, few) / max(1, mine),
         count_recomputed_layers(job, mine),
     )  # of one layer
-    copies, copies_backward = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
+    copies, copies_backward, copies_later = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
+    copied = autocast.layer_copy_bytes(job, holding, max(1, mine))
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
@@ -207,7 +209,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working * wide + cast * bool(again),
+        working=block_set.working * wide + (cast + copied) * bool(again),
         gradient=wide
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
@@ -247,6 +249,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         copies=copies + cast * again,
         flattened=sharding_buffers.flattened_bytes(job, trained),
         copies_backward=copies_backward,
+        copies_rest=max(0.0, copies_later - copied) * (job.sharding == "fsdp"),
         adapter_gradients=0.0 if job.trains_all else gradients / optimizer_shards(job),
         pinned=offloaded.pinned_gradient_bytes(job),
         moved=offloaded.moved_gradient_bytes(job),

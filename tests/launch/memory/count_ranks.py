@@ -4,7 +4,8 @@
 
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
 {...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
-"prefetch": entries, "units": whether adapters are FSDP units of their own, "offload": ["optimizer", "params"]}.
+"prefetch": entries, "units": whether adapters are FSDP units of their own, "cast": whether autocast alone casts FSDP's
+weights, "offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
@@ -182,7 +183,8 @@ class SecondFsdpTrainer(Trainer):
 class FirstFsdpTrainer(Trainer):
     """FullyShardedDataParallel: shards in the type of the model, computes and reduces in bf16, as accelerate does.
 
-    `units`: adapters are units of their own, as PEFT's policy makes them, with flat parameters alone.
+    `units`: adapters are units of their own, as PEFT's policy makes them, with flat parameters alone.  `cast`: shards
+    are gathered as they are, and autocast casts them.
     """
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
@@ -191,7 +193,7 @@ class FirstFsdpTrainer(Trainer):
         wrapped = FullyShardedDataParallel(
             model,
             auto_wrap_policy=choose_units(model, case["units"]),
-            mixed_precision=MixedPrecision(LOW, LOW, LOW),
+            mixed_precision=None if case["cast"] else MixedPrecision(LOW, LOW, LOW),
             device_id=torch.device("cpu"),
             use_orig_params=not case["units"],
             limit_all_gathers=True,

@@ -34,7 +34,7 @@ LLAMA = {
 PLAIN = {
     "type": "llama", "config": LLAMA, "batch": 1, "tokens": 128, "recompute": False, "accumulate": 1, "ranks": 2,
     "bucket": 1_000_000, "subgroup": 10**9, "live": 1_000_000, "weight": 2, "offload": [],
-    "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False,
+    "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False, "cast": False,
 }  # fmt: skip
 # FSDP2 as torchtitan configures it, with the modules of transformers and torch's foreach AdamW.
 FULLY_SHARD = replace(
@@ -50,6 +50,7 @@ TIED = {
 
 # transformers 5 recomputes inside the unit of FSDP, not around it as transformers 4 did.
 INSIDE = replace(GENERIC, watches_inputs=False)
+CAST = replace(INSIDE, casts_shards=True)
 
 CASES: dict[str, dict[str, Any]] = {
     "ddp": {},
@@ -99,6 +100,9 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, four ranks": {"ranks": 4},
     "zero2, four ranks": {"ranks": 4},
     "zero3, four ranks": {"ranks": 4},
+    "fsdp1, autocast alone": {"weight": 4, "cast": True},
+    "fsdp1, autocast alone, recomputed": {"weight": 4, "cast": True, "recompute": True},
+    "fsdp1, autocast alone, two micro batches": {"weight": 4, "cast": True, "accumulate": 2},
     "fsdp1, large vocabulary": LARGE,
     "fsdp1, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
     "fsdp1, large vocabulary, tied": TIED,
@@ -107,7 +111,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp2, units for embedding and head": {**LARGE, "edges": True},
 }
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
-REAL += ("fsdp1, large vocabulary", "fsdp2, units for embedding and head")
+REAL += ("fsdp1, autocast alone", "fsdp1, large vocabulary", "fsdp2, units for embedding and head")
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
@@ -193,7 +197,7 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
     lean, wide = Precision(2, 2, 0, 4), Precision(4, 4, 0, 8)
     return PlannedJob(
         model=model_config.parse_model(config, "counted", "config.json"),
-        framework=sized if zero else choose_units(case) if kind == "fsdp2" else INSIDE,
+        framework=sized if zero else choose_units(case) if kind == "fsdp2" else CAST if case["cast"] else INSIDE,
         device=A100, memory_gib=80, layout=ParallelLayout(cards=case["ranks"]),
         precision=Precision() if zero else wide if case["weight"] == 4 else lean,
         sharding={"ddp": "none", "fsdp1": "fsdp", "fsdp2": "fsdp"}.get(kind, kind),

@@ -368,6 +368,22 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
 
 
+def test_autocast_alone_gathers_fp32() -> None:
+    """FSDP without MixedPrecision: fp32 gathered weights and gradients, fp32 checkpoints, copies of kept layers."""
+    wide = Precision(4, 4, 0, 8)
+    given = make_job(
+        "llama-2-7b", sharding="fsdp", layout=ParallelLayout(cards=8), precision=wide, recompute=Recompute("full")
+    )
+    cast = replace(given, framework=replace(given.framework, casts_shards=True))
+    whole, parts = (build_stage_parts(job, 0) for job in (given, cast))
+    again = build_stage_parts(replace(cast, recompute=Recompute("none")), 0)
+
+    assert parts.gathered == 2 * whole.gathered
+    assert parts.flat_gradient == 2 * whole.flat_gradient
+    assert dict(parts.kept)["checkpoints"] == 2 * dict(whole.kept)["checkpoints"]
+    assert again.copies_backward > 1.9 * given.model.params > parts.copies_backward + whole.copies_backward
+
+
 def test_units_of_embedding_and_head() -> None:
     """With units of their own embedding and head are gathered and reduced alone; torchtitan keeps the head gathered."""
     titan = KNOWN["torchtitan"]
