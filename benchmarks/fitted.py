@@ -81,7 +81,7 @@ MECHANISMS = (
     *(
         Fitted(f"{name}.{field}", without, ("torchtitan",))
         for name in ("torchtitan", "torchtitan-2024")
-        for field, without in (("pipelined_shards", False), ("selective", "generic"))
+        for field, without in (("pipelined_shards", False), ("selective", "generic"), ("parallel_loss", 0.0))
     ),
     Fitted("unsloth.in_place", False, ("unsloth-context",)),
     Fitted("unsloth.quantised_inputs", True, ("unsloth-context",)),
@@ -93,6 +93,7 @@ MECHANISMS = (
     Fitted("*.edge_units", (), ("torchtune",)),
     Fitted("xtuner.fused", 10.0, ("xtuner",)),
     Fitted("xtuner.fused_head", 1.0, ("xtuner",)),
+    *(Fitted(f"atorch.{name}", False, ("atorch",)) for name in ("casts_shards", "caches_keys")),
 )
 
 

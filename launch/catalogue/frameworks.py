@@ -85,7 +85,7 @@ class Framework:
     quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
     embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
     16-bit weights.  `compiled_loss`: bytes of the loss where the model is compiled, if that compiles the loss as well;
-    else 0.
+    `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -140,6 +140,7 @@ class Framework:
     unties: bool
     autocast: bool
     compiled_loss: float
+    parallel_loss: float
     unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]

@@ -286,6 +286,16 @@ def test_vocabulary_parallel_loss() -> None:
     assert loss.loss_bytes(asked) == 6 * 1000 * 103424 / 2
 
 
+def test_torchs_parallel_loss() -> None:
+    """torch's loss_parallel has four fp32 tensors in its backward pass, of a slice of the vocabulary each."""
+    given = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="fsdp", layout=ParallelLayout(cards=8))
+    plain = replace(given, fused_loss=False)
+    divided = replace(plain, layout=ParallelLayout(tp=8, cards=8))
+
+    assert loss.loss_bytes(divided) == 16 * plain.model.vocab / 8 * plain.tokens
+    assert loss.loss_bytes(plain) == 12 * plain.model.vocab * plain.tokens
+
+
 def test_chunked_loss_is_far_smaller() -> None:
     """Liger computes the logits of tokens x h/V at a time."""
     asked = make_job("qwen2.5-7b", framework=GENERIC, precision=Precision())
