@@ -76,11 +76,11 @@ class Framework:
     `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `casts_shards`: FSDP gathers weights
-    as they are, and autocast casts them.  `watches_inputs`: it uses the first
-    FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
-    micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
-    not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
-    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_inputs`: products of a
+    as they are, and autocast casts them.  `adapter_units`: the factors of adapters are units of FSDP. `watches_inputs`:
+    it uses the first FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline,
+    unsharded between micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers
+    that the stages do not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention
+    (Ulysses). `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_inputs`: products of a
     4-bit matrix keep their input; `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a
     quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
     embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
@@ -130,6 +130,7 @@ class Framework:
     watches_inputs: bool
     accumulates_whole: bool
     casts_shards: bool
+    adapter_units: bool
     pipelined_shards: bool
     in_place: bool
     loads_whole: bool

@@ -49,7 +49,20 @@ def prefetches_units(job: PlannedJob) -> bool:
 
 def has_adapter_units(job: PlannedJob) -> bool:
     """Whether each factor of an adapter is a unit of the first FSDP, as by PEFT's policy (fsdp_auto_wrap_policy)."""
-    return prefetches_units(job) and not job.trains_all
+    return prefetches_units(job) and not job.trains_all and job.framework.adapter_units
+
+
+def mixes_units(job: PlannedJob) -> bool:
+    """Whether units of the first FSDP have frozen weights and adapters: then also the frozen ones have gradients.
+
+    A unit has one flat parameter and one flat gradient (torch/distributed/fsdp/_flat_param.py).
+    """
+    return prefetches_units(job) and not job.trains_all and not job.framework.adapter_units and not job.quant
+
+
+def frozen_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
+    """Return the bytes of a card's gradients of the frozen weights in mixed units: of the layers."""
+    return sharded_gradient_width(job) * (holding.dense + holding.experts) * mixes_units(job)
 
 
 def shards_edges(job: PlannedJob) -> bool:
@@ -115,9 +128,9 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce), which it
     holds until the next reduction: of a head with a unit of its own until the last block is done.
     """
-    if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
+    if not reduces_blocks(job):
         return 0.0
-    head = holding.head or holding.embedding
+    head = (holding.head or holding.embedding) * job.trains_all
     width = job.framework.reduce_width * job.framework.fully_shard
     if shards_edges(job):
         return C * block + width * max(block, head)
@@ -126,15 +139,20 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
 
 def flat_gradient_bytes(job: PlannedJob, block: float) -> float:
     """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block."""
-    joins = job.sharding == "fsdp" and job.trains_all and not job.framework.fully_shard
-    return gathered_width(job) * block if joins and not (job.layout.pp > 1 and job.framework.pipelined_shards) else 0.0
+    return gathered_width(job) * block if reduces_blocks(job) and not job.framework.fully_shard else 0.0
+
+
+def reduces_blocks(job: PlannedJob) -> bool:
+    """Whether FSDP has and reduces gradients of whole blocks, one after the other."""
+    keeps_whole = job.layout.pp > 1 and job.framework.pipelined_shards
+    return job.sharding == "fsdp" and not keeps_whole and (job.trains_all or mixes_units(job))
 
 
 def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of sharded gradients that are not there when FSDP reduces one block before the first."""
     if job.sharding != "fsdp":
         return 0.0
-    root = holding.embedding + holding.head
+    root = (holding.embedding + holding.head) * (not mixes_units(job))
     return job.precision.gradient * (2 * block + root) / job.layout.dense_shards
 
 
@@ -171,10 +189,9 @@ def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> floa
     FSDP does not reduce before the last one (no_sync in the trainers of accelerate and Fabric).  Offloaded parameters
     have their gradients on the host.
     """
-    whole = (
-        job.trains_all and "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
-    )
-    return gathered_width(job) * holding.total if whole else 0.0
+    whole = "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
+    layers = (holding.dense + holding.experts) * mixes_units(job)
+    return gathered_width(job) * (holding.total if job.trains_all else layers) if whole else 0.0
 
 
 def checkpoint_save_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
@@ -195,7 +212,7 @@ def held_input_bytes(job: PlannedJob, inputs: float) -> float:
     See _register_post_backward_reshard_only_hook; measured as exactly one more set of checkpoints for Llama-3-8B and
     Llama-2-70B with LoRA (tables of fms-acceleration), but not without FSDP.
     """
-    watched = job.sharding == "fsdp" and not job.trains_all and job.framework.watches_inputs
+    watched = job.sharding == "fsdp" and not job.trains_all and job.framework.watches_inputs and not mixes_units(job)
     return inputs if watched else 0.0
 
 

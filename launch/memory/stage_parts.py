@@ -176,6 +176,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
         scratch /= optimizer_shards(job)
         kept = frozen_base_states(job, holding) + few_states + more_states
+        kept += ModelStates(gradients=sharding_buffers.frozen_gradient_bytes(job, holding))
     if job.reference:
         kept += states.frozen_states(job, holding.total)
     gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
@@ -194,7 +195,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     copies, copies_backward, copies_later = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
     copied = autocast.layer_copy_bytes(job, holding, max(1, mine))
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
-    block += holding.experts / max(1, job.model.layers)
+    block += holding.experts / max(1, job.model.layers) + few / max(1, mine) * sharding_buffers.mixes_units(job)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
     return StageParts(
         states=kept,

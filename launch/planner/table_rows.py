@@ -41,6 +41,7 @@ HALF = ("fp16", "float16", "half")
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
+    "adapter_units": (),
 }  # fmt: skip
 UNKNOWN = ("", "unspecified")  # cells that leave an input open
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1

@@ -394,6 +394,23 @@ def test_autocast_alone_gathers_fp32() -> None:
     assert again.copies_backward > 1.9 * given.model.params > parts.copies_backward + whole.copies_backward
 
 
+def test_units_that_mix_adapters_and_frozen_weights() -> None:
+    """Under FSDP1 frozen weights of mixed units have gradients and keep inputs; a loop of one's own may have them."""
+    layout = ParallelLayout(cards=8)
+    given = make_job("llama-2-7b", framework=GENERIC, method="lora", adapter=Adapter(8), sharding="fsdp", layout=layout)
+    mixed = replace(given, framework=replace(given.framework, adapter_units=False))
+    whole, parts = (build_stage_parts(job, 0) for job in (given, mixed))
+    layers = given.model.params - 2 * given.model.vocab * given.model.hidden
+    loop = replace(given, framework=KNOWN["loop"], open_inputs=frozenset(("adapter_units",)))
+
+    assert parts.states.gradients == pytest.approx(given.precision.gradient * layers / 8, rel=1e-3)
+    assert whole.states.gradients == whole.unit_gradients == whole.flat_gradient == 0
+    assert parts.unit_gradients == parts.flat_gradient > 0
+    assert activations.keeps_inputs(mixed) and not activations.keeps_inputs(given)
+    assert [one.name for one, _others in open_inputs.list_alternatives(loop)] == ["adapter_units"]
+    assert not list(open_inputs.list_alternatives(replace(loop, framework=KNOWN["generic"])))
+
+
 def test_units_of_embedding_and_head() -> None:
     """With units of their own embedding and head are gathered and reduced alone; torchtitan keeps the head gathered."""
     titan = KNOWN["torchtitan"]
