@@ -91,6 +91,7 @@ MECHANISMS = (
     Fitted("loop.loss", 12.0, ("universal-trainer",)),
     Fitted("loop.autocast", True, ("universal-trainer",)),
     Fitted("*.edge_units", (), ("torchtune",)),
+    Fitted("megatron-2024.loss", 6.0, ("flagperf-megatron",)),
     Fitted("xtuner.fused", 10.0, ("xtuner",)),
     Fitted("xtuner.fused_head", 1.0, ("xtuner",)),
     *(Fitted(f"atorch.{name}", False, ("atorch",)) for name in ("casts_shards", "caches_keys")),
