@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from launch.memory import offloaded
 from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
@@ -21,8 +23,8 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     together come in one buffer, from which each is copied; it stays until the last of them is used (DeepSpeed,
     partition_parameters.py, AllGatherCoalescedHandle): 2 per entry of the bucket for prefetching, but not at the loss,
     where all are in use.  The root unit is embedding and head, where they have no units of their own.  Quantised blocks
-    are gathered as stored.  Inside a pipeline weights stay unsharded until the last micro batch, with gradients in fp32
-    (FSDP2's unsharded_accumulated_grad).
+    are gathered as stored.  SHARD_GRAD_OP keeps all from the forward to the backward pass.  Inside a pipeline weights
+    stay unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
     """
     if job.sharding == "zero3":
         live = max(job.framework.gathered, float(job.model.largest_tensor))
@@ -33,10 +35,19 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     if job.sharding == "fsdp":
         width = gathered_width(job)
         each = bytes_per_parameter(job.quant) if job.quant else width
-        root = 0.0 if shards_edges(job) else width * (holding.embedding + holding.head)
+        edges = holding.embedding + holding.head
+        if job.framework.keeps_weights:
+            return each * (holding.total - edges) + width * edges + accumulated_gradient_bytes(job, holding)
+        root = 0.0 if shards_edges(job) else width * edges
         blocks = each * (job.framework.units if units is None else units) * block
         return min(width * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
     return 0.0
+
+
+def released_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of gathered weights that SHARD_GRAD_OP has released at the last blocks."""
+    plain = replace(job, framework=replace(job.framework, keeps_weights=False))
+    return unsharded_bytes(job, holding, block) - unsharded_bytes(plain, holding, block)
 
 
 def prefetches_units(job: PlannedJob) -> bool:

@@ -47,6 +47,7 @@ class StageParts:
     flat_gradient: float = 0.0
     accumulated: float = 0.0
     gathered_layer: float = 0.0
+    released: float = 0.0
     gathered_first: float = 0.0
     gathered_last: float = 0.0
     gathered_loss: float = 0.0
@@ -217,6 +218,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         loss=losses.loss_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
         gathered_layer=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if own_units else None),
+        released=sharding_buffers.released_bytes(job, holding, block),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
         subgroup=sharding_buffers.subgroup_bytes(job, trained),

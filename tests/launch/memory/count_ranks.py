@@ -5,7 +5,7 @@
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
 {...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
 "prefetch": entries, "units": whether adapters are FSDP units of their own, "cast": whether autocast alone casts FSDP's
-weights, "offload": ["optimizer", "params"]}.
+weights, "whole_weights": whether FSDP1 keeps them (SHARD_GRAD_OP), "offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
@@ -188,12 +188,13 @@ class FirstFsdpTrainer(Trainer):
     """
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
-        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
 
         wrapped = FullyShardedDataParallel(
             model,
             auto_wrap_policy=choose_units(model, case["units"]),
             mixed_precision=None if case["cast"] else MixedPrecision(LOW, LOW, LOW),
+            sharding_strategy=ShardingStrategy.SHARD_GRAD_OP if case.get("whole_weights") else None,
             device_id=torch.device("cpu"),
             use_orig_params=not case["units"],
             limit_all_gathers=True,

@@ -104,6 +104,9 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, four ranks": {"ranks": 4},
     "zero2, four ranks": {"ranks": 4},
     "zero3, four ranks": {"ranks": 4},
+    "fsdp1, gradients sharded": {"weight": 4, "whole_weights": True},
+    "fsdp1, gradients sharded, recomputed": {"weight": 4, "whole_weights": True, "recompute": True},
+    "fsdp1, gradients sharded, two micro batches": {"weight": 4, "whole_weights": True, "accumulate": 2},
     "fsdp1, autocast alone": {"weight": 4, "cast": True},
     "fsdp1, autocast alone, recomputed": {"weight": 4, "cast": True, "recompute": True},
     "fsdp1, autocast alone, two micro batches": {"weight": 4, "cast": True, "accumulate": 2},
@@ -117,6 +120,7 @@ CASES: dict[str, dict[str, Any]] = {
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
 REAL += (
     "fsdp1, autocast alone",
+    "fsdp1, gradients sharded",
     "fsdp1, lora, mixed units",
     "fsdp1, large vocabulary",
     "fsdp2, units for embedding and head",
@@ -221,6 +225,8 @@ def choose_units(case: dict[str, Any]) -> Framework:
     if case["kind"] == "fsdp2":
         return replace(FULLY_SHARD, edge_units=("full",)) if case.get("edges") else FULLY_SHARD
     mixed = case["kind"] == "fsdp1" and case["rank"] and not case["units"]
+    if case.get("whole_weights"):
+        return replace(INSIDE, keeps_weights=True)
     return CAST if case["cast"] else MIXED if mixed else INSIDE
 
 
