@@ -181,6 +181,17 @@ def test_an_open_input_can_leave_the_verdict_open() -> None:
     assert not verdict.does_fit(asked) and verdict.does_fit(settled)
 
 
+@pytest.mark.parametrize(("recompute", "expected"), [("", "unknown"), ("none", "does-not-fit"), ("full", "fits")])
+def test_an_open_input_can_make_a_job_fit(recompute: str, expected: str) -> None:
+    """What fits only with recompute is undecided if the row does not mention it, and names the input."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "8", "tp": "1", "pp": "1", "sharding": "fsdp"}
+    row |= {"framework": "torchtitan", "seq_len": "8192", "micro_batch": "2", "device": "H100-80G"}
+    answer = job_table.predict_row({**row, "recompute": recompute})
+
+    assert answer["predicted_verdict"] == expected
+    assert ("(--recompute)" in f"{answer['note']}") == (expected == "unknown")
+
+
 def test_a_missing_framework_is_named() -> None:
     """The note of a row without a framework says that its bounds are wide because of that."""
     row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "seq_len": "2048", "micro_batch": "1"}
