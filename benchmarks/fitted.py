@@ -84,7 +84,7 @@ MECHANISMS = (
     *(
         Fitted(f"{name}.{field}", without, ("torchtitan",))
         for name in ("torchtitan", "torchtitan-2024")
-        for field, without in (("pipelined_shards", False), ("selective", "generic"))
+        for field, without in (("pipelined_shards", False), ("selective", "generic"), ("parallel_loss", 0.0))
     ),
     Fitted("unsloth.in_place", False, ("unsloth-context",)),
     Fitted("unsloth.quantised_inputs", True, ("unsloth-context",)),
@@ -94,8 +94,10 @@ MECHANISMS = (
     Fitted("loop.loss", 12.0, ("universal-trainer",)),
     Fitted("loop.autocast", True, ("universal-trainer",)),
     Fitted("*.edge_units", (), ("torchtune",)),
+    Fitted("megatron-2024.loss", 6.0, ("flagperf-megatron",)),
     Fitted("xtuner.fused", 10.0, ("xtuner",)),
     Fitted("xtuner.fused_head", 1.0, ("xtuner",)),
+    *(Fitted(f"atorch.{name}", False, ("atorch",)) for name in ("casts_shards", "caches_keys")),
 )
 
 

@@ -75,16 +75,19 @@ class Framework:
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
     `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
-    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `watches_inputs`: it uses the first
-    FSDP, whose hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between
-    micro batches.  `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do
-    not divide.  `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).
-    `keeps_graph`: the graph of a step lives until the logits of the next.  `quantised_inputs`: products of a
-    4-bit matrix keep their input; `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a
-    quantised base is packed, too.  `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and
-    embedding are two parameters in every model.  `autocast`: it computes the loss in fp32 under autocast, also with
-    16-bit weights.  `compiled_loss`, `compiled_fused`: bytes of the loss where the model is compiled, if that compiles
-    the loss as well; else 0.  `prepares`: it calls PEFT's preparation of a quantised base itself, or never.
+    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `casts_shards`: FSDP gathers weights
+    as they are, and autocast casts them.  `adapter_units`: the factors of adapters are units of FSDP.  `keeps_weights`:
+    FSDP gathers weights once for the forward and the backward pass.  `watches_inputs`: it uses the first FSDP, whose
+    hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between micro batches.
+    `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do not divide.
+    `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).  `keeps_graph`: the graph
+    of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
+    `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a quantised base is packed, too.
+    `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two parameters in every
+    model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.  `compiled_loss`,
+    `compiled_fused`: bytes of the loss where the model is compiled, if that compiles the loss as well;
+    `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.  `prepares`: it calls PEFT's preparation
+    of a quantised base itself, or never.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -128,6 +131,9 @@ class Framework:
     overlap_gradients: bool
     watches_inputs: bool
     accumulates_whole: bool
+    casts_shards: bool
+    adapter_units: bool
+    keeps_weights: bool
     pipelined_shards: bool
     in_place: bool
     loads_whole: bool
@@ -139,6 +145,7 @@ class Framework:
     autocast: bool
     compiled_loss: float
     compiled_fused: float
+    parallel_loss: float
     unpacked: float
     fused_adapters: bool
     fused_step: tuple[str, ...]

@@ -13,6 +13,7 @@ from launch.memory.autocast import casts_weights
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import is_lifted
 from launch.memory.saved_activations import C, SavedActivations
+from launch.memory.sharding_buffers import mixes_units
 
 
 def norm_copy_bytes(job: PlannedJob) -> float:
@@ -24,8 +25,8 @@ def norm_copy_bytes(job: PlannedJob) -> float:
 
 
 def keeps_inputs(job: PlannedJob) -> bool:
-    """Whether products keep their inputs: for trained operands; with Paddle also for frozen ones."""
-    return job.trains_all or job.kernels.frozen_inputs
+    """Whether products keep their inputs: for trained operands; with Paddle and in mixed units also for frozen ones."""
+    return job.trains_all or job.kernels.frozen_inputs or mixes_units(job)
 
 
 def norm_activations(job: PlannedJob, count: int, outputs: int = 1) -> SavedActivations:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from launch.memory import adapters
 from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C, SavedActivations
+from launch.memory.sharding_buffers import mixes_units
 
 
 def attention_adapters(job: PlannedJob) -> SavedActivations:
@@ -45,8 +46,10 @@ def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
 def _input_bytes(job: PlannedJob) -> tuple[Callable[[int], float], float]:
     """Return bytes per element: what so many modules keep of a common input, and what the output projection keeps.
 
-    The output of a flash kernel is kept anyway.
+    The output of a flash kernel is kept anyway, and in mixed units every input, by the frozen product.
     """
+    if mixes_units(job):
+        return lambda modules: 0.0, 0.0
     if not adapters.share_inputs(job):
         return lambda modules: job.kernels.adapter_input * modules, job.kernels.adapter_input
     return lambda modules: min(C, job.kernels.adapter_input), 0.0 if job.flash else min(C, job.kernels.adapter_input)

@@ -16,8 +16,10 @@ from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
 # Regimes, by what a job has: whole layers on one card, of which the tensors alone are read, or more; on several cards;
-# parts moved, routed or cached on one card; parts divided, moved or cached on several; assumed settings.
-TENSORS, CARD, PLAIN, UNEVEN, COMPLEX, ASSUMED = REGIMES = ("tensors", "card", "plain", "uneven", "complex", "assumed")
+# a mixture of experts; parts divided over several cards, tensors alone or more; on one card parts that are moved or
+# gaps that are read; assumed settings.
+REGIMES = ("tensors", "card", "plain", "experts", "divided", "complex", "moved", "assumed")
+TENSORS, CARD, PLAIN, EXPERTS, DIVIDED, COMPLEX, MOVED, ASSUMED = REGIMES
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -51,22 +53,22 @@ def find_regime(job: PlannedJob) -> str:
     """Return the regime of the job; no reading is of a training that computes in fp32."""
     if not job.is_complete or job.precision.compute > C:
         return ASSUMED
-    several = job.layout.cards > 1
+    if job.model.moe:
+        return EXPERTS
+    several, tensors = job.layout.cards > 1, job.meter == "allocated"
     if is_divided(job) or reads_gaps(job):
-        return COMPLEX if several else UNEVEN
-    if several:
-        return PLAIN
-    return TENSORS if job.meter == "allocated" else CARD
+        return MOVED if not several else DIVIDED if tensors else COMPLEX
+    return PLAIN if several else TENSORS if tensors else CARD
 
 
 def is_divided(job: PlannedJob) -> bool:
-    """Whether a model is divided within its replica, its weights are sharded by DeepSpeed, parts are moved, or experts.
+    """Whether a model is divided within its replica, its weights are sharded by DeepSpeed, or parts are moved.
 
-    Stages, buffers, transfers and routing differ between frameworks and versions more than the states of a whole model.
+    Stages, buffers and transfers differ between frameworks and versions more than the states of a whole model; routing
+    differs more than those.
     """
     x = job.layout
-    sharded = job.sharding in ("dist_opt", "zero3")
-    return sharded or max(x.tp, x.pp, x.ep) > 1 or job.model.moe is not None or bool(job.offload)
+    return job.sharding in ("dist_opt", "zero3") or max(x.tp, x.pp) > 1 or bool(job.offload)
 
 
 def reads_gaps(job: PlannedJob) -> bool:

@@ -43,7 +43,8 @@ def loss_bytes(job: PlannedJob) -> float:
         head = f.fused_head * C * vocab * job.model.hidden * job.trains_all
         each = f.compiled_fused if job.compiled and f.compiled_fused else f.fused
         return each * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
-    whole = f.compiled_loss if job.compiled and f.compiled_loss else f.loss
+    divided = f.parallel_loss if job.layout.tp > 1 else 0.0
+    whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
     plain = f.loss_half if takes_half_logits(job) else whole
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

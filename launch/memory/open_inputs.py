@@ -9,18 +9,16 @@ from envcheck.core.messages import Message, _
 from launch.memory.adapter_activations import keeps_quantised_inputs
 from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.quantised import is_lifted
+from launch.memory.sharding_buffers import mixes_units
 from launch.memory.states import steps_by_lists
 
 NAMES = (
     "grad_accum", "fused_loss", "lora_targets", "optimizer", "expandable_segments", "buckets", "offload_share",
     "replicas", "attention", "autocast", "quantised_inputs", "use_cache", "mixed_precision", "preparation",
-    "recompute",
+    "recompute", "adapter_units",
 )  # fmt: skip
-OF_TABLES = (
-    "replicas",
-    "mixed_precision",
-    "recompute",
-)  # a plan knows its cards and precision, and names what it assumes
+# A plan knows its cards and precision, and names what it assumes.
+OF_TABLES = ("replicas", "mixed_precision", "recompute")
 USUAL_REPLICAS = 8
 
 
@@ -98,13 +96,22 @@ def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
 
 
+def _has_own_loop(job: PlannedJob) -> bool:
+    return job.framework.is_library or not job.framework.autocast or not job.framework_known
+
+
+def _mix_units(job: PlannedJob) -> tuple[PlannedJob, ...]:
+    """Units of layers alone, where a loop of one's own wraps a model with adapters in the first FSDP."""
+    mixed = replace(job, framework=replace(job.framework, adapter_units=False))
+    return (mixed,) if _has_own_loop(job) and mixes_units(mixed) else ()
+
+
 def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """Keys and values of all layers, where a loop of one's own has recompute of its own around transformers' model.
 
     llama-recipes did so until it passed use_cache=False (its pull request 165: 4 GB of LLaMA 7B).
     """
-    own = job.framework.is_library or not job.framework.autocast or not job.framework_known
-    if not own or job.recompute.kind == "none" or not job.framework.kernels.as_published:
+    if not _has_own_loop(job) or job.recompute.kind == "none" or not job.framework.kernels.as_published:
         return ()
     return (replace(job, framework=replace(job.framework, caches_keys=True)),)
 
@@ -160,6 +167,7 @@ INPUTS = {
             "prepare_model_for_kbit_training",
             _leave_out_preparation,
         ),
+        OpenInput("adapter_units", _("units of FSDP"), "fsdp_auto_wrap_policy (peft.utils.other)", _mix_units),
         OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )
 }

@@ -171,19 +171,25 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     working = (mark("gathered layers"), p.gathered_layer)
     start = (*state_terms(forward), *held, working, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    first: tuple[ModelStates, Terms] = forward, without_layer(p)
+    first: tuple[ModelStates, Terms] = forward, (*without_layer(p), (copies[0], p.copies_rest))
     last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept), ("checkpoints", p.layer_checkpoint))
     if job.sharding in ("zero1", "zero2"):
         unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)
         last = replace(now, gradients=forward.gradients + p.partition), (*unfinished, moved)
         moved = (moved[0], 0.0)
+    # At the last blocks SHARD_GRAD_OP has released the weights of the others.
+    moments = ((*first, 0.0),) if p.accumulated else ((*first, 0.0), (*last, p.released))
     reductions = (
         (*state_terms(kept), *held, (mark("communication buckets"), p.buckets + p.flattened), *activations, *moment)
-        for kept, activations in ((first,) if p.accumulated else (first, last))
+        for kept, activations, released in moments
         for moment in (
-            (working, *layer, (mark("unit gradients"), p.unit_gradients - p.flat_gradient)),
             (
-                (mark("gathered layers"), p.gathered),
+                (mark("gathered layers"), p.gathered_layer - released),
+                *layer,
+                (mark("unit gradients"), p.unit_gradients - p.flat_gradient),
+            ),
+            (
+                (mark("gathered layers"), p.gathered - released),
                 (mark("layer gradients"), p.first_norm),
                 (mark("unit gradients"), p.unit_gradients + p.flat_gradient),
                 moved,

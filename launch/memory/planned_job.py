@@ -29,6 +29,7 @@ class ParallelLayout:
     """Degrees of parallelism: tensor, pipeline, virtual pipeline chunks, expert, expert tensor, context.
 
     `cards` is the total of all nodes; `layer_split`: layers are spread over cards without pipelining (device_map).
+    `shard_group`: the ranks that share weights, optimizer states and gradients, the others repeat them (HSDP); 0: all.
     """
 
     tp: int = 1
@@ -39,6 +40,7 @@ class ParallelLayout:
     cp: int = 1
     cards: int = 1
     layer_split: bool = False
+    shard_group: int = 0
 
     @cached_property
     def expert_tp(self) -> int:
@@ -55,12 +57,14 @@ class ParallelLayout:
     @cached_property
     def dense_shards(self) -> int:
         """Ranks that share dense optimizer states, including context-parallel ranks."""
-        return max(1, self.cards // (self.tp * self.pp)) if not self.layer_split else 1
+        ranks = max(1, self.cards // (self.tp * self.pp)) if not self.layer_split else 1
+        return min(ranks, self.shard_group or ranks)
 
     @cached_property
     def expert_shards(self) -> int:
         """Ranks that share the optimizer states of experts."""
-        return max(1, self.cards // (self.pp * self.ep * self.expert_tp)) if not self.layer_split else 1
+        ranks = max(1, self.cards // (self.pp * self.ep * self.expert_tp)) if not self.layer_split else 1
+        return min(ranks, self.shard_group or ranks)
 
 
 @dataclass(frozen=True)

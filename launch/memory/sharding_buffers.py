@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from launch.memory import offloaded
+from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import bytes_per_parameter
@@ -20,8 +23,8 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     together come in one buffer, from which each is copied; it stays until the last of them is used (DeepSpeed,
     partition_parameters.py, AllGatherCoalescedHandle): 2 per entry of the bucket for prefetching, but not at the loss,
     where all are in use.  The root unit is embedding and head, where they have no units of their own.  Quantised blocks
-    are gathered as stored.  Inside a pipeline weights stay unsharded until the last micro batch, with gradients in fp32
-    (FSDP2's unsharded_accumulated_grad).
+    are gathered as stored.  SHARD_GRAD_OP keeps all from the forward to the backward pass.  Inside a pipeline weights
+    stay unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
     """
     if job.sharding == "zero3":
         live = max(job.framework.gathered, float(job.model.largest_tensor))
@@ -30,11 +33,21 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     if job.sharding == "fsdp" and job.layout.pp > 1 and job.framework.pipelined_shards:
         return (C + 4.0 * job.trains_all) * holding.total
     if job.sharding == "fsdp":
-        each = bytes_per_parameter(job.quant) if job.quant else C
-        root = 0.0 if shards_edges(job) else C * (holding.embedding + holding.head)
+        width = gathered_width(job)
+        each = bytes_per_parameter(job.quant) if job.quant else width
+        edges = holding.embedding + holding.head
+        if job.framework.keeps_weights:
+            return each * (holding.total - edges) + width * edges + accumulated_gradient_bytes(job, holding)
+        root = 0.0 if shards_edges(job) else width * edges
         blocks = each * (job.framework.units if units is None else units) * block
-        return min(C * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
+        return min(width * holding.total, blocks + root) + accumulated_gradient_bytes(job, holding)
     return 0.0
+
+
+def released_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of gathered weights that SHARD_GRAD_OP has released at the last blocks."""
+    plain = replace(job, framework=replace(job.framework, keeps_weights=False))
+    return unsharded_bytes(job, holding, block) - unsharded_bytes(plain, holding, block)
 
 
 def prefetches_units(job: PlannedJob) -> bool:
@@ -47,7 +60,20 @@ def prefetches_units(job: PlannedJob) -> bool:
 
 def has_adapter_units(job: PlannedJob) -> bool:
     """Whether each factor of an adapter is a unit of the first FSDP, as by PEFT's policy (fsdp_auto_wrap_policy)."""
-    return prefetches_units(job) and not job.trains_all
+    return prefetches_units(job) and not job.trains_all and job.framework.adapter_units
+
+
+def mixes_units(job: PlannedJob) -> bool:
+    """Whether units of the first FSDP have frozen weights and adapters: then also the frozen ones have gradients.
+
+    A unit has one flat parameter and one flat gradient (torch/distributed/fsdp/_flat_param.py).
+    """
+    return prefetches_units(job) and not job.trains_all and not job.framework.adapter_units and not job.quant
+
+
+def frozen_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
+    """Return the bytes of a card's gradients of the frozen weights in mixed units: of the layers."""
+    return sharded_gradient_width(job) * (holding.dense + holding.experts) * mixes_units(job)
 
 
 def shards_edges(job: PlannedJob) -> bool:
@@ -87,8 +113,8 @@ def last_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float)
     own = sharded_gradient_width(job) * root
     several = (job.grad_accum or 1) > 1
     if not f.fully_shard:
-        earlier = C * root * (several and f.accumulates_whole)
-        return C * root * (3 if holding.head else 4) - own + earlier
+        earlier = several and f.accumulates_whole
+        return gathered_width(job) * root * ((3 if holding.head else 4) + earlier) - own
     reducing = f.reduce_width * root + C * head + own * several
     return max(reducing, C * root * (2 if holding.head else 4) + f.reduce_width * block - own)
 
@@ -113,26 +139,31 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce), which it
     holds until the next reduction: of a head with a unit of its own until the last block is done.
     """
-    if job.sharding != "fsdp" or not job.trains_all or (job.layout.pp > 1 and job.framework.pipelined_shards):
+    if not reduces_blocks(job):
         return 0.0
-    head = holding.head or holding.embedding
+    head = (holding.head or holding.embedding) * job.trains_all
     width = job.framework.reduce_width * job.framework.fully_shard
     if shards_edges(job):
         return C * block + width * max(block, head)
-    return C * (block + head) + width * block
+    return gathered_width(job) * (block + head) + width * block
 
 
 def flat_gradient_bytes(job: PlannedJob, block: float) -> float:
-    """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block, 2 per entry."""
-    joins = job.sharding == "fsdp" and job.trains_all and not job.framework.fully_shard
-    return C * block if joins and not (job.layout.pp > 1 and job.framework.pipelined_shards) else 0.0
+    """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block."""
+    return gathered_width(job) * block if reduces_blocks(job) and not job.framework.fully_shard else 0.0
+
+
+def reduces_blocks(job: PlannedJob) -> bool:
+    """Whether FSDP has and reduces gradients of whole blocks, one after the other."""
+    keeps_whole = job.layout.pp > 1 and job.framework.pipelined_shards
+    return job.sharding == "fsdp" and not keeps_whole and (job.trains_all or mixes_units(job))
 
 
 def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of sharded gradients that are not there when FSDP reduces one block before the first."""
     if job.sharding != "fsdp":
         return 0.0
-    root = holding.embedding + holding.head
+    root = (holding.embedding + holding.head) * (not mixes_units(job))
     return job.precision.gradient * (2 * block + root) / job.layout.dense_shards
 
 
@@ -164,15 +195,14 @@ def unfinished_share(job: PlannedJob, holding: ParameterShare) -> float:
 
 
 def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
-    """Return the bytes of unsharded gradients between micro batches, 2 N.
+    """Return the bytes of unsharded gradients between micro batches, 2 N, or 4 N if they are not in 16 bit.
 
     FSDP does not reduce before the last one (no_sync in the trainers of accelerate and Fabric).  Offloaded parameters
     have their gradients on the host.
     """
-    whole = (
-        job.trains_all and "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
-    )
-    return C * holding.total if whole else 0.0
+    whole = "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
+    layers = (holding.dense + holding.experts) * mixes_units(job)
+    return gathered_width(job) * (holding.total if job.trains_all else layers) if whole else 0.0
 
 
 def checkpoint_save_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
@@ -193,7 +223,7 @@ def held_input_bytes(job: PlannedJob, inputs: float) -> float:
     See _register_post_backward_reshard_only_hook; measured as exactly one more set of checkpoints for Llama-3-8B and
     Llama-2-70B with LoRA (tables of fms-acceleration), but not without FSDP.
     """
-    watched = job.sharding == "fsdp" and not job.trains_all and job.framework.watches_inputs
+    watched = job.sharding == "fsdp" and not job.trains_all and job.framework.watches_inputs and not mixes_units(job)
     return inputs if watched else 0.0
 
 

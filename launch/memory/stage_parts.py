@@ -47,6 +47,7 @@ class StageParts:
     flat_gradient: float = 0.0
     accumulated: float = 0.0
     gathered_layer: float = 0.0
+    released: float = 0.0
     gathered_first: float = 0.0
     gathered_last: float = 0.0
     gathered_loss: float = 0.0
@@ -57,6 +58,7 @@ class StageParts:
     moved: float = 0.0
     copies: float = 0.0
     copies_backward: float = 0.0
+    copies_rest: float = 0.0
     adapter_gradients: float = 0.0
     flattened: float = 0.0
     unpacked_head: float = 0.0
@@ -175,6 +177,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
         scratch /= optimizer_shards(job)
         kept = frozen_base_states(job, holding) + few_states + more_states
+        kept += ModelStates(gradients=sharding_buffers.frozen_gradient_bytes(job, holding))
     if job.reference:
         kept += states.frozen_states(job, holding.total)
     gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
@@ -190,9 +193,10 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         adapter_activations.autocast_copy_bytes(job, few) / max(1, mine),
         count_recomputed_layers(job, mine),
     )  # of one layer
-    copies, copies_backward = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
+    copies, copies_backward, copies_later = autocast.weight_copy_bytes(job, holding, again / max(1, mine))
+    copied = autocast.layer_copy_bytes(job, holding, max(1, mine))
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
-    block += holding.experts / max(1, job.model.layers)
+    block += holding.experts / max(1, job.model.layers) + few / max(1, mine) * sharding_buffers.mixes_units(job)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
     return StageParts(
         states=kept,
@@ -207,13 +211,14 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working * wide + cast * bool(again),
+        working=block_set.working * wide + (cast + copied) * bool(again),
         gradient=wide
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
         loss=losses.loss_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
         gathered_layer=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if own_units else None),
+        released=sharding_buffers.released_bytes(job, holding, block),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
         subgroup=sharding_buffers.subgroup_bytes(job, trained),
@@ -247,6 +252,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         copies=copies + cast * again,
         flattened=sharding_buffers.flattened_bytes(job, trained),
         copies_backward=copies_backward,
+        copies_rest=max(0.0, copies_later - copied) * (job.sharding == "fsdp"),
         adapter_gradients=0.0 if job.trains_all else gradients / optimizer_shards(job),
         pinned=offloaded.pinned_gradient_bytes(job),
         moved=offloaded.moved_gradient_bytes(job),

@@ -41,7 +41,7 @@ HALF = ("fp16", "float16", "half")
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
-    "mixed_precision": (), "preparation": (),
+    "mixed_precision": (), "preparation": (), "adapter_units": (),
 }  # fmt: skip
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")
@@ -85,6 +85,8 @@ def find_row_framework(row: Row) -> Framework:
     is asked for (torch/optim/optimizer.py, _default_to_fused_or_foreach).
     """
     found = frameworks.find_framework(row.get("framework") or "")
+    if found and "grad" in (row.get("sharding") or "").lower():
+        found = replace(found, keeps_weights=True)
     if found and "fsdp2" in (row.get("sharding") or "").lower():
         return replace(use_fsdp2(found), step=found.step * ("foreach" in (row.get("optimizer") or "").lower()))
     if found:
@@ -158,11 +160,16 @@ def parse_precision(row: Row, f: Framework) -> Precision:
     return Precision(weight, gradient, master, moment_bytes(row.get("optimizer") or "adamw", weight, master))
 
 
+def repeats_shards(row: Row) -> bool:
+    """Whether FSDP shards within a node and repeats that on each (HYBRID_SHARD)."""
+    return any(word in (row.get("sharding") or "").lower() for word in ("hsdp", "hybrid"))
+
+
 def parse_sharding(row: Row) -> str:
     """Return none, dist_opt, zero1, zero2, zero3 or fsdp."""
     text = (row.get("sharding") or "none").lower()
-    if "fsdp" in text or "hsdp" in text:
-        return "zero2" if "grad" in text else "fsdp"
+    if "fsdp" in text or repeats_shards(row):
+        return "fsdp"
     stage = re.search(r"(?:zero|stage)-?_?([0-3])", text)
     if not stage:
         return "dist_opt" if "dist" in text else "none"
@@ -293,6 +300,8 @@ def build_row_job(row: Row) -> PlannedJob:
     device = devices.find_device(row.get("device") or "")
     away = parse_offload(row)
     model, laid = untie_model(row_models.find_row_model(row), f), parse_layout(row)
+    if repeats_shards(row):
+        laid = replace(laid, shard_group=max(1, device.cards_per_node // (laid.tp * laid.pp)))
     if laid.pp > model.layers:
         raise UsageError(
             _("pp {pp} exceeds the layers of {name}", pp=laid.pp, name=model.name),

@@ -160,6 +160,12 @@ def find_excess(job: PlannedJob, need: float, usable: float) -> OpenSpread | Non
     return most if most and most.high > usable else None
 
 
+def find_relief(job: PlannedJob, need: float, usable: float) -> OpenSpread | None:
+    """Return the input that was not given with the least need, if that is available."""
+    least = min(list_spreads(job, need), key=lambda one: one.low, default=None)
+    return least if least and least.low <= usable else None
+
+
 def find_peak(job: PlannedJob) -> float:
     """Return the peak of tensors of the fullest card, bytes."""
     return max(p.total for stage in list_stages(job) for p in phases.list_phases(job, stage))
@@ -251,10 +257,10 @@ def saves_before_sharding(job: PlannedJob) -> bool:
 def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> str:
     """Return the verdict: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
 
-    UNTOLD as well if it fits as planned, and does not for another value of an input that was not given.
+    UNTOLD as well if another value of an input that was not given decides otherwise.
     """
     if low > usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job):
-        return NOT
+        return UNTOLD if find_relief(job, deciding.total, usable) else NOT
     if high > usable or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
         return UNTOLD
     return FITS
@@ -310,14 +316,16 @@ def describe_doubt(plan: LaunchPlan) -> Message:
     job, where = plan.job, describe_place(plan)
     if saves_before_sharding(job):
         return _("PEFT copies modules to save before sharding; published attempts ran out of memory")
-    if plan.high <= plan.usable and (spread := find_excess(job, plan.deciding.total, plan.usable)):
+    excess = find_excess(job, plan.deciding.total, plan.usable) if plan.high <= plan.usable else None
+    relief = find_relief(job, plan.deciding.total, plan.usable) if plan.low > plan.usable else None
+    if spread := excess or relief:
         return _(
             "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, but {high_gib:.1f} GiB with another value of: "
             "{what} ({settings})",
             where=where,
             need_gib=plan.need_gib,
             usable_gib=plan.usable / GIB,
-            high_gib=spread.high / GIB,
+            high_gib=(spread.high if excess else spread.low) / GIB,
             what=spread.what,
             settings=join(", ", spread.settings.split(", ")),
         )

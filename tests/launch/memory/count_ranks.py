@@ -4,7 +4,8 @@
 
 Each rank writes FOLDER/RANK.json, a list with one entry for each case.  A case is {"kind": a key of KINDS, "config":
 {...}, "batch": 1, "tokens": 128, "recompute": false, "rank": 0 for full training, "accumulate": 1, "bucket": entries,
-"prefetch": entries, "units": whether adapters are FSDP units of their own, "offload": ["optimizer", "params"]}.
+"prefetch": entries, "units": whether adapters are FSDP units of their own, "cast": whether autocast alone casts FSDP's
+weights, "whole_weights": whether FSDP1 keeps them (SHARD_GRAD_OP), "offload": ["optimizer", "params"]}.
 The bytes are those of live storages after and at the peak of each phase of the second step, when moments exist.
 """
 
@@ -182,16 +183,18 @@ class SecondFsdpTrainer(Trainer):
 class FirstFsdpTrainer(Trainer):
     """FullyShardedDataParallel: shards in the type of the model, computes and reduces in bf16, as accelerate does.
 
-    `units`: adapters are units of their own, as PEFT's policy makes them, with flat parameters alone.
+    `units`: adapters are units of their own, as PEFT's policy makes them, with flat parameters alone.  `cast`: shards
+    are gathered as they are, and autocast casts them.
     """
 
     def __init__(self, model: Any, case: dict[str, Any]) -> None:
-        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
 
         wrapped = FullyShardedDataParallel(
             model,
             auto_wrap_policy=choose_units(model, case["units"]),
-            mixed_precision=MixedPrecision(LOW, LOW, LOW),
+            mixed_precision=None if case["cast"] else MixedPrecision(LOW, LOW, LOW),
+            sharding_strategy=ShardingStrategy.SHARD_GRAD_OP if case.get("whole_weights") else None,
             device_id=torch.device("cpu"),
             use_orig_params=not case["units"],
             limit_all_gathers=True,

@@ -34,7 +34,7 @@ LLAMA = {
 PLAIN = {
     "type": "llama", "config": LLAMA, "batch": 1, "tokens": 128, "recompute": False, "accumulate": 1, "ranks": 2,
     "bucket": 1_000_000, "subgroup": 10**9, "live": 1_000_000, "weight": 2, "offload": [],
-    "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False,
+    "rank": 0, "targets": "all-linear", "prefetch": 50_000, "units": False, "cast": False,
 }  # fmt: skip
 # FSDP2 as torchtitan configures it, with the modules of transformers and torch's foreach AdamW.
 FULLY_SHARD = replace(
@@ -50,6 +50,8 @@ TIED = {
 
 # transformers 5 recomputes inside the unit of FSDP, not around it as transformers 4 did.
 INSIDE = replace(GENERIC, watches_inputs=False)
+CAST = replace(INSIDE, casts_shards=True)
+MIXED = replace(INSIDE, adapter_units=False)
 
 CASES: dict[str, dict[str, Any]] = {
     "ddp": {},
@@ -78,6 +80,9 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp1, lora, own units, recomputed": {"weight": 4, "rank": 8, "units": True, "recompute": True},
     "fsdp1, lora, own units, 16-bit base": {"rank": 8, "units": True},
     "fsdp1, lora, own units, 16-bit base, recomputed": {"rank": 8, "units": True, "recompute": True},
+    "fsdp1, lora, mixed units": {"weight": 4, "rank": 8},
+    "fsdp1, lora, mixed units, recomputed": {"weight": 4, "rank": 8, "recompute": True},
+    "fsdp1, lora, mixed units, two micro batches": {"weight": 4, "rank": 8, "recompute": True, "accumulate": 2},
     "fsdp2, lora": {"weight": 4, "rank": 8},
     "zero2, lora": {"rank": 8},
     "zero2, lora, recomputed": {"rank": 8, "recompute": True},
@@ -99,6 +104,12 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, four ranks": {"ranks": 4},
     "zero2, four ranks": {"ranks": 4},
     "zero3, four ranks": {"ranks": 4},
+    "fsdp1, gradients sharded": {"weight": 4, "whole_weights": True},
+    "fsdp1, gradients sharded, recomputed": {"weight": 4, "whole_weights": True, "recompute": True},
+    "fsdp1, gradients sharded, two micro batches": {"weight": 4, "whole_weights": True, "accumulate": 2},
+    "fsdp1, autocast alone": {"weight": 4, "cast": True},
+    "fsdp1, autocast alone, recomputed": {"weight": 4, "cast": True, "recompute": True},
+    "fsdp1, autocast alone, two micro batches": {"weight": 4, "cast": True, "accumulate": 2},
     "fsdp1, large vocabulary": LARGE,
     "fsdp1, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
     "fsdp1, large vocabulary, tied": TIED,
@@ -107,7 +118,13 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp2, units for embedding and head": {**LARGE, "edges": True},
 }
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
-REAL += ("fsdp1, large vocabulary", "fsdp2, units for embedding and head")
+REAL += (
+    "fsdp1, autocast alone",
+    "fsdp1, gradients sharded",
+    "fsdp1, lora, mixed units",
+    "fsdp1, large vocabulary",
+    "fsdp2, units for embedding and head",
+)
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
@@ -193,7 +210,7 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
     lean, wide = Precision(2, 2, 0, 4), Precision(4, 4, 0, 8)
     return PlannedJob(
         model=model_config.parse_model(config, "counted", "config.json"),
-        framework=sized if zero else choose_units(case) if kind == "fsdp2" else INSIDE,
+        framework=sized if zero else choose_units(case),
         device=A100, memory_gib=80, layout=ParallelLayout(cards=case["ranks"]),
         precision=Precision() if zero else wide if case["weight"] == 4 else lean,
         sharding={"ddp": "none", "fsdp1": "fsdp", "fsdp2": "fsdp"}.get(kind, kind),
@@ -204,8 +221,13 @@ def make_job(case: dict[str, Any]) -> PlannedJob:
 
 
 def choose_units(case: dict[str, Any]) -> Framework:
-    """Return FSDP2 with the units of the case."""
-    return replace(FULLY_SHARD, edge_units=("full",)) if case.get("edges") else FULLY_SHARD
+    """Return FSDP2 with the units of the case, or how the case uses FSDP1."""
+    if case["kind"] == "fsdp2":
+        return replace(FULLY_SHARD, edge_units=("full",)) if case.get("edges") else FULLY_SHARD
+    mixed = case["kind"] == "fsdp1" and case["rank"] and not case["units"]
+    if case.get("whole_weights"):
+        return replace(INSIDE, keeps_weights=True)
+    return CAST if case["cast"] else MIXED if mixed else INSIDE
 
 
 def compare_phases(case: dict[str, Any], counted: dict[str, Any]) -> dict[str, tuple[float, float]]:

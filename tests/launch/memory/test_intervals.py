@@ -28,7 +28,7 @@ def test_factors_are_plausible() -> None:
     found = intervals.load_residuals()
     for name, one in found.items():
         assert 0.5 < one.low <= 1 <= one.high <= one.limit < 3, name
-        assert one.readings > 50 and one.sources > 3
+        assert one.readings >= 20 and one.sources >= 3
         assert 0.9 <= one.inside <= 1 and one.inside <= one.obeyed, name
     assert set(found) == set(intervals.REGIMES)
 
@@ -40,8 +40,9 @@ def test_known_settings_have_the_narrower_bounds() -> None:
 
     assert intervals.find_residuals(given) == found["plain"]
     assert intervals.find_residuals(make_job(framework="torchtitan")) == found["assumed"]
-    widths = [found[name].high - found[name].low for name in intervals.REGIMES]
-    assert widths == sorted(widths) and widths[0] < 0.15
+    widths = {name: one.high - one.low for name, one in found.items() if name != intervals.EXPERTS}
+    assert widths[intervals.TENSORS] == min(widths.values()) < 0.15
+    assert widths[intervals.ASSUMED] == max(widths.values())
 
 
 def test_tensors_of_one_card_have_the_narrowest_bounds() -> None:
@@ -65,12 +66,14 @@ def test_tensors_of_one_card_have_the_narrowest_bounds() -> None:
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "tensors"),
         ({"sharding": "zero3"}, "complex"),
         ({"sharding": "none", "tp": "8"}, "complex"),
+        ({"sharding": "none", "tp": "8", "metric": "max_allocated"}, "divided"),
         ({"offload": "params"}, "complex"),
-        ({"model": "mixtral-8x7b"}, "complex"),
+        ({"cards": "1", "sharding": "none", "offload": "optimizer"}, "moved"),
+        ({"model": "mixtral-8x7b"}, "experts"),
         ({"seq_kind": "longest_sample"}, "complex"),
+        ({"seq_kind": "longest_sample", "cards": "1", "sharding": "none"}, "moved"),
         ({"seq_kind": "longest_sample", "metric": "max_allocated"}, "plain"),
-        ({"cards": "1", "sharding": "none", "seq_kind": "longest_sample"}, "uneven"),
-        ({"cards": "1", "sharding": "none", "offload": "activations"}, "uneven"),
+        ({"cards": "1", "sharding": "none", "offload": "activations"}, "moved"),
         ({"framework": ""}, "assumed"),
         ({"framework": "somebody's own"}, "assumed"),
     ],
@@ -176,6 +179,17 @@ def test_an_open_input_can_leave_the_verdict_open() -> None:
     assert answer.verdict == "unknown" and "micro-batches per step (--grad-accum)" in f"{answer.reason}"
     assert verdict.evaluate_job(settled).verdict == "fits"
     assert not verdict.does_fit(asked) and verdict.does_fit(settled)
+
+
+@pytest.mark.parametrize(("recompute", "expected"), [("", "unknown"), ("none", "does-not-fit"), ("full", "fits")])
+def test_an_open_input_can_make_a_job_fit(recompute: str, expected: str) -> None:
+    """What fits only with recompute is undecided if the row does not mention it, and names the input."""
+    row = {"model": "llama-3-8b", "method": "full", "cards": "8", "tp": "1", "pp": "1", "sharding": "fsdp"}
+    row |= {"framework": "torchtitan", "seq_len": "8192", "micro_batch": "2", "device": "H100-80G"}
+    answer = job_table.predict_row({**row, "recompute": recompute})
+
+    assert answer["predicted_verdict"] == expected
+    assert ("(--recompute)" in f"{answer['note']}") == (expected == "unknown")
 
 
 def test_a_missing_framework_is_named() -> None:

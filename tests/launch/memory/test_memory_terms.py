@@ -280,10 +280,22 @@ def test_gradients_come_and_go() -> None:
 
 
 def test_vocabulary_parallel_loss() -> None:
-    """Megatron's loss needs 6 bytes per token and entry of its share of the vocabulary."""
+    """Megatron's loss needs 6 bytes per token and entry of its share of the vocabulary, before core 0.8 10 bytes."""
     asked = make_job("0.3b", tp=2, framework=MEGATRON, fused_loss=False, seq_len=1000)
+    older = frameworks.find_framework("Megatron-LM core 0.6")
 
     assert loss.loss_bytes(asked) == 6 * 1000 * 103424 / 2
+    assert older and loss.loss_bytes(replace(asked, framework=older)) == 10 * 1000 * 103424 / 2
+
+
+def test_torchs_parallel_loss() -> None:
+    """torch's loss_parallel has four fp32 tensors in its backward pass, of a slice of the vocabulary each."""
+    given = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="fsdp", layout=ParallelLayout(cards=8))
+    plain = replace(given, fused_loss=False)
+    divided = replace(plain, layout=ParallelLayout(tp=8, cards=8))
+
+    assert loss.loss_bytes(divided) == 16 * plain.model.vocab / 8 * plain.tokens
+    assert loss.loss_bytes(plain) == 12 * plain.model.vocab * plain.tokens
 
 
 def test_chunked_loss_is_far_smaller() -> None:
@@ -366,6 +378,39 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     assert build_stage_parts(tied, 0).last_reduction == pytest.approx(4 * 2 * edge - own * edge)
     assert build_stage_parts(second, 0).last_reduction == pytest.approx(4 * 2 * edge + 2 * edge)
     assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
+
+
+def test_autocast_alone_gathers_fp32() -> None:
+    """FSDP without MixedPrecision: fp32 gathered weights and gradients, fp32 checkpoints, copies of kept layers."""
+    wide = Precision(4, 4, 0, 8)
+    given = make_job(
+        "llama-2-7b", sharding="fsdp", layout=ParallelLayout(cards=8), precision=wide, recompute=Recompute("full")
+    )
+    cast = replace(given, framework=replace(given.framework, casts_shards=True))
+    whole, parts = (build_stage_parts(job, 0) for job in (given, cast))
+    again = build_stage_parts(replace(cast, recompute=Recompute("none")), 0)
+
+    assert parts.gathered == 2 * whole.gathered
+    assert parts.flat_gradient == 2 * whole.flat_gradient
+    assert dict(parts.kept)["checkpoints"] == 2 * dict(whole.kept)["checkpoints"]
+    assert again.copies_backward > 1.9 * given.model.params > parts.copies_backward + whole.copies_backward
+
+
+def test_units_that_mix_adapters_and_frozen_weights() -> None:
+    """Under FSDP1 frozen weights of mixed units have gradients and keep inputs; a loop of one's own may have them."""
+    layout = ParallelLayout(cards=8)
+    given = make_job("llama-2-7b", framework=GENERIC, method="lora", adapter=Adapter(8), sharding="fsdp", layout=layout)
+    mixed = replace(given, framework=replace(given.framework, adapter_units=False))
+    whole, parts = (build_stage_parts(job, 0) for job in (given, mixed))
+    layers = given.model.params - 2 * given.model.vocab * given.model.hidden
+    loop = replace(given, framework=KNOWN["loop"], open_inputs=frozenset(("adapter_units",)))
+
+    assert parts.states.gradients == pytest.approx(given.precision.gradient * layers / 8, rel=1e-3)
+    assert whole.states.gradients == whole.unit_gradients == whole.flat_gradient == 0
+    assert parts.unit_gradients == parts.flat_gradient > 0
+    assert activations.keeps_inputs(mixed) and not activations.keeps_inputs(given)
+    assert [one.name for one, _others in open_inputs.list_alternatives(loop)] == ["adapter_units"]
+    assert not list(open_inputs.list_alternatives(replace(loop, framework=KNOWN["generic"])))
 
 
 def test_units_of_embedding_and_head() -> None:

@@ -17,6 +17,7 @@ from envcheck.core.errors import UsageError
 from launch import planner
 from launch.catalogue import frameworks
 from launch.memory import open_inputs
+from launch.memory.stage_parts import build_stage_parts
 from launch.planner import job_table, option_words, row_words, table_rows
 
 BASE = {
@@ -298,6 +299,20 @@ def test_second_fsdp_reduces_every_micro_batch() -> None:
     }
 
     assert whole["fsdp"] > 10 and whole["fsdp2"] < 2
+
+
+def test_strategies_of_the_first_fsdp() -> None:
+    """SHARD_GRAD_OP has all weights in the backward pass; HYBRID_SHARD shards within a node."""
+    cells = {"framework": "trl", "model": "llama-2-7b", "recompute": "full", "cards": "16", "device": "A100"}
+    ways = ("fsdp", "fsdp (SHARD_GRAD_OP)", "hsdp", "fsdp HYBRID_SHARD")
+    jobs = [table_rows.build_row_job({**BASE, **cells, "tp": "1", "pp": "1", "sharding": way}) for way in ways]
+    whole, grads, hybrid, same = (build_stage_parts(job, 0) for job in jobs)
+
+    assert grads.gathered == pytest.approx(2 * jobs[0].model.params, rel=1e-3) and grads.gathered > 4 * whole.gathered
+    assert grads.gathered - grads.released == whole.gathered and whole.released == 0
+    assert grads.states == whole.states
+    assert hybrid.states == same.states and hybrid.states.moments == 2 * whole.states.moments
+    assert not [text for way in ways for text in row_words.list_unknown_words({**BASE, "sharding": way})]
 
 
 def test_buckets_of_a_deepspeed_configuration() -> None:
