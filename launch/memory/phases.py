@@ -72,8 +72,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     loading = constant if job.sharding == "none" else ((own[0], own[1] - p.pinned),)
     fused_step = steps_in_backward(job.optimizer, job.framework.fused_step) and job.trains_all
     if fused_step:
-        largest = job.model.head.total * job.precision.gradient / job.layout.tp
-        now, step = replace(now, gradients=largest), replace(step, gradients=largest)
+        now, step = (replace(states, gradients=largest_gradient_bytes(job)) for states in (now, step))
     if job.sharding == "zero1" and job.trains_all and not takes_one_batch(job):
         own_partition = step.gradients / job.layout.dense_shards
         step = replace(step, gradients=0.0 if offloaded.steps_on_host(job) else own_partition)
@@ -250,7 +249,15 @@ def framework_buffer_bytes(job: PlannedJob) -> float:
 
 def bytes_after_step(job: PlannedJob, p: StageParts) -> float:
     """Return the bytes on the card after an optimizer step: states, attention masks, workspace."""
-    return resident_states(job, p.states, stepping=True).total + attention_mask_bytes(job) + meter.workspace_bytes(job)
+    kept = resident_states(job, p.states, stepping=True)
+    if steps_in_backward(job.optimizer, job.framework.fused_step) and job.trains_all:
+        kept = replace(kept, gradients=largest_gradient_bytes(job))
+    return kept.total + attention_mask_bytes(job) + meter.workspace_bytes(job)
+
+
+def largest_gradient_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the largest gradient, the head's: all there is where the backward pass steps."""
+    return job.model.head.total * job.precision.gradient / job.layout.tp
 
 
 def loading_states(job: PlannedJob, p: StageParts) -> ModelStates:

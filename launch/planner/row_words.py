@@ -37,7 +37,7 @@ OPTIMIZERS = frozenset({
     "adam", "adamw", "adam8bit", "adamw8bit", "adamw4bit", "adafactor", "lion", "muon", "sgd", "galore", "8bit", "4bit",
     "32bit", "bnb", "paged", "torch", "fused", "foreach", *VENDORS, "apex", "deepspeed", "cpu", "dist", "bf16", "low",
     "precision", "moments",
-    "per", "parameter", "layerwise", "in", "backward", "bwd", "lomo", "adalomo", "anyprecision",
+    "per", "parameter", "layerwise", "backward", "bwd", "lomo", "adalomo", "anyprecision",
 })  # fmt: skip
 MEGATRON_MODULES = "core_attn|moe_act|moe|layernorm|mlp|mla_up_proj|shared_experts"
 UNSAID = ("", "unspecified")  # cells that leave an input open
@@ -80,7 +80,9 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     ),
     "modules_to_save": Vocabulary(frozenset({*SAVED, "none"}), apart=r"[+,;\s]+"),
     "quant": Vocabulary(frozenset({*NONE, *QUANTISED, *QUANTS, *QUANTS.values()})),
-    "optimizer": Vocabulary(OPTIMIZERS, apart=r"[-_+() ]+"),
+    "optimizer": Vocabulary(
+        OPTIMIZERS, r"in[-_ ](backward|bwd)", r"[-_+() ]+(?!backward|bwd)|(?<!\bin)(?<!_in)[-_+() ]+"
+    ),
     "weight_dtype": _TYPE,
     "grad_dtype": _TYPE,
     "master_weights": _FLAG,

@@ -565,6 +565,7 @@ def test_steps_of_optimizers(optimizer: str, temporaries: int, gradients: int) -
 
     assert bool(step["step temporaries"]) == temporaries
     assert (step["gradients"] == 2 * job.model.params) == gradients
+    assert phases.bytes_after_step(job, build_stage_parts(job, 0)) <= max(p.total for p in phases.list_phases(job, 0))
     settled = [one.name for one, _others in open_inputs.list_alternatives(replace(job, open_inputs={"optimizer"}))]
     assert settled == ["optimizer"] * temporaries
 

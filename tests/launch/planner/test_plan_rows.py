@@ -92,6 +92,14 @@ def test_every_unknown_word_is_named(key: str) -> None:
     assert f"{key} '{UNKNOWN[key]}' is unknown" in answer["note"]
 
 
+def test_words_of_several_words() -> None:
+    """`in` is part of an optimizer's name only before what it stands for."""
+    odd = {name: [*row_words.list_unknown_words({**BASE, "optimizer": name})] for name in
+           ("adamw_in_backward", "AdamW in bwd", "adamw backward", "adamw in", "adamw_in_frob")}  # fmt: skip
+
+    assert [name for name, texts in odd.items() if texts] == ["adamw in", "adamw_in_frob"]
+
+
 def test_known_words_are_not_named() -> None:
     """Words of frameworks and checkpoints are known; targets select the smallest set of modules."""
     assert not [*row_words.list_unknown_words({**BASE, **KNOWN})]
