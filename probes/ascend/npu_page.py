@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from envcheck.core.model import Document
@@ -58,7 +58,7 @@ class OutputPage:
         """The text in lower case, for a cheap test before a case-insensitive pattern."""
         return self.body.lower()
 
-    @property
+    @cached_property
     def query_type(self) -> str:
         """The TYPE of `npu-smi info -t TYPE`; empty without one."""
         found = re.search(r"\s-t\s+([\w-]+)", self.command) if self.command.startswith("npu-smi") else None
@@ -104,11 +104,16 @@ def _names_tool(text: str) -> bool:
 
 def parse_pair(line: str, sign: str) -> tuple[str, str] | None:
     """Return the key and the value of a line, or None if there is no key before the sign; `//` after it is a URL."""
-    key, found, value = line.partition(sign)
-    key = key.strip()
-    if not found or not _KEY.fullmatch(key) or value.startswith(("//", "::")):
-        return None
-    return key, value.strip()
+    before, found, value = line.partition(sign)
+    key = _read_key(before) if found else ""
+    return (key, value.strip()) if key and not value.startswith(("//", "::")) else None
+
+
+@lru_cache(maxsize=2048)  # many answers have the same keys
+def _read_key(text: str) -> str:
+    """Return the key that a text with blanks around it is, or ""."""
+    key = text.strip()
+    return key if _KEY.fullmatch(key) else ""
 
 
 def split_by_command(text: str) -> list[OutputPage]:

@@ -94,6 +94,11 @@ def complete_device(values: Mapping[str, Any], position: int) -> Device:
     return build_device(values if values.get("index") is not None else {**values, "index": position})
 
 
+def find_reader(name: str) -> Callable[[str | None], Any]:
+    """Return the function that reads the cells of this field of Device; of another field, their texts."""
+    return _READ.get(name, _parse_text)
+
+
 def is_field(name: str) -> bool:
     """Return whether Device has such a field."""
     return name in _READ
