@@ -128,7 +128,9 @@ class PartSplitter:
         plain: set[str] = set()  # lines that begin nothing, wherever they are
         for at in self._find_marked_lines(lines):
             line = lines[at]
-            if at < done or (line in plain and (line[:3] != TITLE_RULE or not find_title(lines, at))):
+            if at < done:
+                continue
+            if line in plain and at != run_end - 1 and (line[:3] != TITLE_RULE or not find_title(lines, at)):
                 continue
             if done < run_end <= at:  # an output whose lines have a prefix ends with it
                 parts[-1].lines += lines[done:run_end]

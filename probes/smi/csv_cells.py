@@ -63,7 +63,7 @@ def rate_cell(name: str, cell: str) -> CellRating:
     return CellRating.HIDDEN if cell_words.is_hidden(cell) else CellRating.ODD
 
 
-class _Lookup(dict[str, Any]):
+class CellLookup(dict[str, Any]):
     """The results of a function by its argument, which is one of many equal cells."""
 
     def __init__(self, find: Callable[[str], Any]) -> None:
@@ -81,10 +81,10 @@ class CsvColumn:
 
     def __init__(self, name: str) -> None:
         self.name, self.field = name, FIELDS.get(name, "")
-        self.ratings = _Lookup(lambda cell: rate_cell(name, cell))
-        self.texts = _Lookup(lambda cell: cell if self.ratings[cell] in READABLE else None)
+        self.ratings = CellLookup(lambda cell: rate_cell(name, cell))
+        self.texts = CellLookup(lambda cell: cell if self.ratings[cell] in READABLE else None)
         read = find_reader(self.field)
-        self.values = _Lookup(lambda cell: read(self.texts[cell]))
+        self.values = CellLookup(lambda cell: read(self.texts[cell]))
 
 
 def is_row(columns: Sequence[CsvColumn], cells: Sequence[str]) -> bool:

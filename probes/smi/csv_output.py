@@ -23,13 +23,15 @@ _UNIT = re.compile(r"\s{0,8}\[[^\[\]]{0,12}\]$")
 _NAME = re.compile(r"[A-Za-z][\w.]{0,90}(?:\s*\[[^\[\]]{0,12}\])?$")
 _COMMAND = re.compile(r"--query-[a-z-]{2,24}[= ]\s?[\"']?([A-Za-z][\w.]*(?:\s?,\s?[\w.]+)*)")
 SAMPLES_LIMIT = 4000  # last samples of a loop that are parts of the session
+_HEAD_BEGINS = frozenset(("", '"', *"abcdefghijklmnopqrstuvwxyz"))
 _PATIENCE = 3  # other lines between the command and its output (sudo's prompt, a banner), and between two rows
 _ROW = "row"  # the field of a remark on a row with missing cells
 
 
 @dataclass(frozen=True)
 class _CsvSheet:
-    """The rows below `fields`, which have their units; `unread` are lines that are rows with missing cells."""
+    """The rows below `fields`, which have their units; `unread` are lines that are rows with missing cells, `flawed`
+    those with an unreadable one."""
 
     fields: tuple[str, ...]
     rows: tuple[CsvRow, ...]
@@ -38,6 +40,7 @@ class _CsvSheet:
     unread: tuple[tuple[int, str], ...] = ()
     of_processes: bool = False
     columns: tuple[CsvColumn, ...] = ()
+    flawed: frozenset[int] = frozenset()
 
     @property
     def places(self) -> dict[str, int]:
@@ -112,12 +115,10 @@ def _make_process(sheet: _CsvSheet, row: CsvRow) -> Process:
 def _remark_cells(paste: PastedOutput, sheet: _CsvSheet) -> Iterator[CellRemark]:
     """Yield the cells without a readable value, with the field of Device or Process, else that of the query."""
     mapped = PROCESS if "pid" in sheet.places else FIELDS
-    texts = [column.texts for column in sheet.columns]
     for row in sheet.rows:
-        for at, (cell, own) in enumerate(zip(row.cells, texts, strict=False)):
-            if own[cell] is None:
-                name = sheet.columns[at].name
-                field = mapped.get(name, FIELDS.get(name, name))
+        for column, cell in zip(sheet.columns, row.cells, strict=False) if row.at in sheet.flawed else ():
+            if column.texts[cell] is None:
+                field = mapped.get(column.name, FIELDS.get(column.name, column.name))
                 yield CellRemark(paste.numbers[row.at], "memory_mib" if field == "memory" else field, cell)
 
 
@@ -167,7 +168,7 @@ def _is_precise_field(field: str) -> bool:
 
 
 def _may_be_head(line: str) -> bool:
-    return line[:1].strip() in ("", '"', *"abcdefghijklmnopqrstuvwxyz")
+    return line[:1].strip() in _HEAD_BEGINS
 
 
 def _read_with_head(lines: tuple[str, ...]) -> _CsvSheet | None:
@@ -217,7 +218,9 @@ def _read_rows(lines: Sequence[str], start: int, fields: tuple[str, ...], *, hea
             cut = 1 < len(cells) < len(fields) and csv_cells.begins_row(columns, cells) and bool(lines[at - 1].strip())
     empty = headed and not rows and not _is_known_field(fields[-1])
     unread = [each for each in unread if rows and rows[0].at < each[0] < rows[-1].at]
-    return _CsvSheet(fields, tuple(rows), headed, bool(cut and rows) or empty, tuple(unread), columns=columns)
+    is_cut = bool(cut and rows) or empty
+    flawed = _find_flawed(columns, rows)
+    return _CsvSheet(fields, tuple(rows), headed, is_cut, tuple(unread), columns=columns, flawed=flawed)
 
 
 def _ends_sheet(line: str, cells: tuple[str, ...]) -> bool:
@@ -226,6 +229,15 @@ def _ends_sheet(line: str, cells: tuple[str, ...]) -> bool:
 
 def _make_columns(fields: Sequence[str]) -> tuple[CsvColumn, ...]:
     return tuple(CsvColumn(_strip_unit(field)) for field in fields)
+
+
+def _find_flawed(columns: Sequence[CsvColumn], rows: Sequence[CsvRow]) -> frozenset[int]:
+    """Return the lines of the rows with an unreadable cell; of most columns, no cell is one."""
+    cells = ({*own} for own in zip(*(row.cells for row in rows), strict=True))
+    flaws = [{cell for cell in own if each.texts[cell] is None} for each, own in zip(columns, cells, strict=False)]
+    if not any(flaws):
+        return frozenset()
+    return frozenset(row.at for row in rows if any(map(set.__contains__, flaws, row.cells)))
 
 
 def _join_name_cells(row: tuple[str, ...], columns: Sequence[CsvColumn]) -> tuple[str, ...]:
@@ -247,5 +259,6 @@ def _guess_sheet(lines: tuple[str, ...]) -> _CsvSheet | None:
     fields = csv_guess.guess_fields(rows) if rows else None
     if not fields:
         return None
-    are_processes = csv_guess.are_processes(rows)
-    return _CsvSheet(fields, tuple(rows), of_processes=are_processes, columns=_make_columns(fields))
+    columns, are_processes = _make_columns(fields), csv_guess.are_processes(rows)
+    flawed = _find_flawed(columns, rows)
+    return _CsvSheet(fields, tuple(rows), of_processes=are_processes, columns=columns, flawed=flawed)
