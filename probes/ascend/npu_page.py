@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
 from envcheck.core.model import Document
 from envcheck.core.tool_text import LINE_LIMIT
@@ -143,9 +142,14 @@ def split_by_command(text: str) -> list[OutputPage]:
 
 def _drop_double_spacing(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the lines without the blank ones if a paste put one between any two: they separate nothing."""
-    full = [at for at, (_, line) in enumerate(lines) if line.strip()]
-    is_spaced = len(full) > 3 and all(after - before > 1 for before, after in pairwise(full))
-    return [lines[at] for at in full] if is_spaced else lines
+    was_full = False
+    for _number, line in lines:
+        is_full = bool(line.strip())
+        if is_full and was_full:
+            return lines
+        was_full = is_full
+    full = [each for each in lines if each[1].strip()]
+    return full if len(full) > 3 else lines
 
 
 def _read_loop(line: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from probes.smi.pasted_output import SmiTool
 
 TOOL = "nvidia-smi"
 _PROGRAMS = r"nvidia-smi(?:\.exe)?"
-_NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
+NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
 
 FORMS = OutputForms(
     programs=_PROGRAMS,
@@ -45,4 +45,4 @@ def parse(text: str) -> Document:
     """Return the parsed text, with or without surrounding text; kind "unknown" if there is no output. Never raises."""
     from probes.smi.output_kinds import parse_output  # a text of another tool needs the forms alone
 
-    return parse_output(_NAMES, text)
+    return parse_output(NAMES, text)
