@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Device, Process, build_device
@@ -18,6 +19,7 @@ def _parse_switch(cell: str | None) -> bool | None:
     return _SWITCH.get((cell or "").strip().lower())
 
 
+@lru_cache(maxsize=4096)  # as the numbers
 def _parse_text(cell: str | None) -> str | None:
     value = cell_value(cell)
     return None if value is None or cell_words.is_hidden(value) else value
