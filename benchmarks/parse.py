@@ -115,8 +115,11 @@ def draw_rows(size: int, row: str) -> str:
 
 
 def repeat_sources(size: int) -> str:
-    """Return the sources of this repository, again and again."""
-    source = "".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "envcheck").rglob("*.py")))
+    """Return the lines of this repository's sources, again and again; mixed, as its parts differ."""
+    files = sorted((ROOT / "envcheck").rglob("*.py"))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines(keepends=True)]
+    random.Random(0).shuffle(lines)
+    source = "".join(lines)
     return (source * (size // len(source) + 1))[:size]
 
 
