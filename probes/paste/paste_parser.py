@@ -154,7 +154,7 @@ def note_left_out(document: Document, count: int) -> Document:
 
 def _rank_tool(forms: OutputForms, text: str) -> tuple[bool, ...]:
     """Return the key to sort tools by: with a hint in the text, then those whose formats others have."""
-    return not forms.hint_pattern.search(text), bool(forms.follows), not forms.shared
+    return not forms.has_hint(text), bool(forms.follows), not forms.shared
 
 
 def _parse_parts(
@@ -224,7 +224,8 @@ def _choose_tool(part: TextPart, parsers: Mapping[str, ToolParser], usual: str) 
     if len(part.tools) == 1:
         return part.tools[0]
     candidates = part.tools or (usual,)
-    hinted = [name for name in candidates if parsers[name].forms.hint_pattern.search(part.text)]
+    text = part.text
+    hinted = [name for name in candidates if parsers[name].forms.has_hint(text)]
     if len(hinted) == 1:
         return hinted[0]
     return usual if usual in candidates else _prefer_original(candidates, parsers)

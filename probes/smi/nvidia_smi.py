@@ -37,7 +37,7 @@ FORMS = OutputForms(
         ),
     ),
     shared=SHARED_FORMS,
-    hints=r"NVIDIA|GeForce|Tesla|Quadro|GPU 0: (?:[AHLTVB]\d{1,3}|RTX)|nvlink",
+    hints=("NVIDIA", "GeForce", "Tesla", "Quadro", r"GPU 0: (?:[AHLTVB]\d{1,3}|RTX)", "nvlink"),
 )
 
 

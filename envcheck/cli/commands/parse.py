@@ -125,7 +125,7 @@ def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
 
 def _add_field_names(text: str, fields: str, tool: str | None, parsers: dict[str, ToolParser]) -> str:
     """Return the text below the command that would have printed it."""
-    hinted = [name for name, parser in parsers.items() if parser.forms.hint_pattern.search(text)]
+    hinted = [name for name, parser in parsers.items() if parser.forms.has_hint(text)]
     program = tool or next(iter(hinted), "nvidia-smi")
     return f"$ {program} --query-gpu={''.join(fields.split())} --format=csv,noheader\n{text}"
 

@@ -14,7 +14,6 @@ from tests.probes.paste.test_linear_time import TOOLS, count_calls
 MOST = {
     "its own tables": 10,
     "rules": 30,
-    "messages": 75,
     "answers of -t": 40,
     "answers of -l": 60,
     "rows of CSV": 100,
