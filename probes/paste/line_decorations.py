@@ -159,8 +159,10 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
-    full = list(islice(dict.fromkeys(filter(str.strip, lines)), 2))  # a message twice has no other line
-    return _strip_common(lines, _PREFIX if len(full) > 1 else _CERTAIN, least=len(full))
+    full = filter(str.strip, lines)
+    first = next(full, "")
+    others = any(line != first for line in full)  # a message twice has no other line
+    return _strip_common(lines, _PREFIX if others else _CERTAIN, least=2 if others else min(1, len(first)))
 
 
 def _strip_prefixed_tables(lines: list[str]) -> list[str]:
@@ -179,6 +181,8 @@ def _strip_prefixed_tables(lines: list[str]) -> list[str]:
 def _strip_common(lines: list[str], pattern: re.Pattern[str], least: int = 2) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
     prefixes, enough = _match_sample(lines, pattern, least)
+    if not prefixes:
+        return lines
     for shapes in (map(_prefix_shape, prefixes), (cut for prefix in prefixes for cut in _list_cuts(prefix, pattern))):
         counts = _count_begins(shapes)
         shape = max(counts, key=lambda one: (counts[one], len(one)), default="")

@@ -99,6 +99,12 @@ def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix
     return next((prefix for prefix in list_prefixes(line) if begins_output(line[prefix.length :])), None)
 
 
+def find_host_prefix(line: str) -> LinePrefix | None:
+    """Return the prefix of a line that begins with a host, or None."""
+    first = next(list_prefixes(line), None) if _HOST.match(line) else None
+    return first if first and first.host else None
+
+
 def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
     """Remove the prefix from the line at `at` and those below it, as far as they have it, or are blank where they may.
 
