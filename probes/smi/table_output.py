@@ -30,6 +30,10 @@ _VERSION = r"\s*(?::\s*)?v?(\d[\w.]*)"
 _WARNING = re.compile(r"(?m)^[ \t]*WARNING:[ \t]*(\S.*)$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
 _TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
+_EDITED = re.compile(  # a row without its inner bars
+    r"\|\s*(?P<index>\d{1,3})\s+(?P<name>[A-Za-z][^|]{1,60}?)\s+(?P<memory_used_mib>\d{1,9}\s?MiB)\s*/"
+    r"\s*(?P<memory_total_mib>\d{1,9}\s?MiB)(?:\s+(?P<utilization_percent>\d{1,3}\s?%))?\s*\|?$"
+)
 _DIGIT = re.compile(r"\d")
 _MEMORY = re.compile(r"\d\s?Mi?B\s*/")
 _READINGS = 3  # values with their forms that only a device's second row has
@@ -148,7 +152,7 @@ def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, las
     row = line.text
     form = _classify_row(row, last)
     if form.is_rule:
-        reading.in_head = reading.in_head and "=" not in row
+        reading.in_head = reading.in_head and "=" not in row and not reading.process_head
         reading.after_rule = True
         return
     if form.title is not None:
@@ -213,6 +217,9 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine,
     head = reading.layout or _make_layout(tuple(reading.head), paste.tool.name)
     reading.layout = head
     if len(form.shapes) == 1 and not reading.head:
+        if found := _EDITED.match(line.text):
+            reading.devices.append((found.groupdict(), device_cells.read_values(found.groupdict())))
+            return None
         return _read_process_row(reading, paste, line, form)
     if _begins_device(reading, head, form):
         if len(form.shapes) < len(head.rows[0]):
