@@ -215,12 +215,17 @@ class PartSplitter:
         """Return the prefix of a line; of one that begins an output as it is, only a mark of a table, or a host."""
         if is_start and line.lstrip()[:1] == "|":
             return None
-        prefix = find_prefix(line, self._begins_output)
+        prefix = find_prefix(line, self.begins_output)
         is_needed = not is_start or "|" in line or (prefix and prefix.host and len(prefix.parts) == 1)
         return prefix if is_needed else None
 
-    def _begins_output(self, line: str) -> bool:
-        return bool(self._match_command(line) or self._match_start(line))
+    def begins_output(self, line: str) -> bool:
+        """Return whether the line is a command, or the first one of an output."""
+        return self.is_command(line) or bool(self._match_start(line))
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line is a command."""
+        return bool(self._match_command(line))
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
