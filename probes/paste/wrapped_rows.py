@@ -27,7 +27,7 @@ _BORDER_REST = re.compile(r"[-=+|]+\s*")
 _NUMBER = re.compile(r"\d+")
 _BORDER_ENDS = ("--", "-+", "-|", "==", "=+", "=|")
 _BEGIN = re.compile(r"(\s*)(\|?\s*\S+)")
-_KEY = re.compile(r"\s*[A-Za-z][\w ()%/.-]{0,60}?(?::\s|\s+[:=]\s)")
+_KEY = re.compile(r"\s*(?:[A-Za-z][\w ()%/.#-]{0,60}?(?::\s|\s+[:=]\s)|:\s)")
 _SENTENCE = re.compile(r"(?:.*?\b[a-z]{2,}\b){4}")
 _SENTENCE_ENDS = (".", "!", ":", ";", ")", ",")
 _NO_PIECES = ("|", "+", "#", "$", "<", ">", "-", "=", ":")  # of sentences
@@ -246,13 +246,18 @@ class RowJoiner:
         likely = full | {at - 1 for at in range(block.start + 1, block.stop) if self._lines[at][:2] == "--"}
         done = 0
         for at in sorted(likely - used):
-            end = max(at, done) + 1
+            end = at + 1
             while at >= done and end < block.stop and end - at < _MOST_PIECES and self._goes_on(at, end, width, full):
                 end += 1
-            if at >= done and end > at + 1:
+            if end > at + 1 and self._is_output(at, at + 2, width):
                 is_cut = width in self._proven
                 yield WrappedLine(at, end, self._join(at, end, width if is_cut else 0))
                 done = end
+
+    def _is_output(self, first: int, end: int, width: int) -> bool:
+        """Return whether a line is of an output: a message, a key with its value, a command; prose stays as it is."""
+        line = self._lines[first]
+        return bool(_KEY.match(line) or self._begins_output(line) or self._is_command(self._join(first, end, width)))
 
     def _goes_on(self, first: int, at: int, width: int, full: Collection[int]) -> bool:
         """Return whether the line at `at` goes on with the words of those above it."""
