@@ -24,6 +24,7 @@ from probes.smi.pasted_output import PastedOutput, TableLine, cell_value, extrac
 
 ROW_LIMIT, ROWS_LIMIT = 400, 20_000  # larger than any real table, small enough for the patterns to be fast
 _HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b(?!.{0,80}\bInstances\b)")  # nor "GPU Name ID Instances"
+_SECTION_HEAD = re.compile(r"\|\s*GPU\s+GI\s+CI\b")  # of processes, or of MIG devices
 _SECOND_HEAD = re.compile(r"\|\s*Fan\b")
 _FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
 _VERSION = r"\s*(?::\s*)?v?(\d[\w.]*)"
@@ -74,7 +75,8 @@ def parse_table(paste: PastedOutput) -> Document | None:
             reading.after_rule = False
         elif len(line.text) <= ROW_LIMIT:
             _read_row(reading, paste, line, last=at == len(rows) - 1)
-    return _make_document(paste, reading, rows) if reading.devices or reading.banners or reading.head else None
+    is_read = reading.devices or reading.banners or reading.head or reading.processes or reading.mig
+    return _make_document(paste, reading, rows) if is_read else None
 
 
 def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
@@ -85,7 +87,7 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
     named = any(_FIRST.match(row) and table_cells.BUS_ID.search(row) for row in sight)
     whole = paste.tool.accepts_fragments or any(_MEMORY.search(row) or has_readings(row) for row in sight)
-    return (named and whole) or any(map(_HEAD.match, sight))
+    return (named and whole) or any(map(_HEAD.match, sight)) or any(map(_SECTION_HEAD.match, sight))
 
 
 def has_readings(row: str) -> bool:

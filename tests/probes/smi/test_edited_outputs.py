@@ -79,6 +79,43 @@ def test_a_full_query_that_ends_early_is_truncated(last: str) -> None:
     assert nvidia_smi.parse(above + title + "\n".join(below.split("\n")[:2]) + "\n").truncated
 
 
+PROCESSES = SIMULATED.partition("\n\n")[2]
+INSTANCES = """\
++-----------------------------------------------------------------------------+
+| MIG devices:                                                                |
++------------------+----------------------+-----------+-----------------------+
+| GPU  GI  CI  MIG |         Memory-Usage |        Vol|         Shared        |
+|      ID  ID  Dev |           BAR1-Usage | SM     Unc| CE  ENC  DEC  OFA  JPG|
+|                  |                      |        ECC|                       |
+|==================+======================+===========+=======================|
+|  0    7   0   0  |      6MiB /  4864MiB | 14      0 |  1   0    0    0    0 |
+|                  |      0MiB /  8191MiB |           |                       |
++------------------+----------------------+-----------+-----------------------+
+"""
+
+
+@pytest.mark.parametrize(("table", "processes"), [(PROCESSES, 1), (INSTANCES, 0)], ids=["processes", "instances"])
+def test_a_lower_table_alone_has_no_devices(table: str, processes: int) -> None:
+    """The table of the devices above it was left out."""
+    found = parse_paste(table, TOOLS)
+
+    assert (found.tool, found.kind, found.truncated, found.devices) == ("nvidia-smi", "table", True, ())
+    assert len(found.processes) == processes
+
+
+def test_whole_numbers_of_a_cut_cell_count() -> None:
+    """The last one may be cut, and a pair is whole together."""
+    text = (DATA / "npu_smi/info/910b_sparse_ids.txt").read_text(encoding="utf-8")
+    lines = text.split("\n")
+    at = max(at for at, line in enumerate(lines) if "0000:" in line)
+    whole = parse_paste(text, TOOLS).devices[-1]
+
+    found = parse_paste("\n".join([*lines[:at], lines[at][:72]]), TOOLS).devices[-1]
+
+    assert found.utilization_percent == whole.utilization_percent is not None
+    assert (found.bus_id, found.memory_used_mib, found.ddr_used_mib) == (whole.bus_id, None, None)
+
+
 MATRIX = """\
 $ mx-smi topo -m
 Device link type matrix
