@@ -120,10 +120,12 @@ class RowJoiner:
         """Yield the rows of tables whose borders were wrapped."""
         lines, widths = self._lines, self._widths
         at, widest = 0, max(widths)
-        width, total = self._find_first_border()
+        width = total = 0
         while at < len(lines) - 1:
             line = lines[at]
             end = at + 1
+            if at == 0 or not lines[at - 1].strip():  # no row is wrapped like those above a gap
+                width, total = self._find_first_border(at)
             sign = line.lstrip()[:1]
             if sign in ("+", "|", "-", "=") and _BORDER.fullmatch(line):
                 end = self._find_end_of_border(at)
@@ -137,12 +139,14 @@ class RowJoiner:
                 yield WrappedLine(at, end, self._join(at, end, width or widest, total))
             at = end
 
-    def _find_first_border(self) -> tuple[int, int]:
-        """Return the width of the first piece of the first border, and of the whole border; zeros if not wrapped."""
-        likely = (at for at, line in enumerate(self._lines) if "---" in line and _BORDER.fullmatch(line))
-        first = next(likely, 0)
-        end = self._find_end_of_border(first) if self._lines else 0
-        return (self._widths[first], sum(self._widths[first:end])) if end > first + 1 else (0, 0)
+    def _find_first_border(self, at: int) -> tuple[int, int]:
+        """Return the width of the first piece of the first border below, and of the whole one; zeros if not wrapped."""
+        while at < len(self._lines) and (line := self._lines[at]).strip():
+            if "---" in line and _BORDER.fullmatch(line):
+                end = self._find_end_of_border(at)
+                return (self._widths[at], sum(self._widths[at:end])) if end > at + 1 else (0, 0)
+            at += 1
+        return 0, 0
 
     def _find_end_of_border(self, at: int) -> int:
         """Return the index behind the last piece of a border: a cut leaves no corner on both of its sides."""

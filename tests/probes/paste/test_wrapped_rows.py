@@ -159,3 +159,13 @@ def test_pairs_of_lines_stay(lines: list[str]) -> None:
     found = RowJoiner(lines, SPLITTER.begins_output, SPLITTER.is_command).find_lines()
 
     assert found == []
+
+
+def test_rows_beyond_a_gap_are_of_another_table() -> None:
+    """The width of a wrapped border counts for the rows of its own block of lines, above and below it."""
+    wrapped = ["-" * 60, "-" * 40, f"| a{' ' * 57}|", f"{' ' * 20}b |", "-" * 60, "-" * 40]
+    others = [f"| {at} | 0000:3{at}:00.0 | P800 |" for at in range(3)]
+    joined = ["-" * 100, f"| a{' ' * 57}|{' ' * 20}b |", "-" * 100]
+
+    assert join([*wrapped, "", *others]) == [*joined, "", *others]
+    assert join([*others, "", *wrapped]) == [*others, "", *joined]
