@@ -57,7 +57,10 @@ def parse_paste(
     """
     splitter = splitter or make_splitter(parsers)
     text = "" if text.isspace() else text
-    hosts = [join_wrapped_lines(_strip_host(each)) for each in separate_hosts(join_folded_rows(text))]
+    hosts = [
+        join_wrapped_lines(_strip_host(each), splitter.begins_output, splitter.is_command)
+        for each in separate_hosts(join_folded_rows(text))
+    ]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers

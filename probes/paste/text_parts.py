@@ -236,13 +236,18 @@ class PartSplitter:
         """Return the prefix of a line; of one that begins an output as it is, only a mark of a table, or a host."""
         if is_start and "|" not in line:
             prefix = find_host_prefix(line)
-            return prefix if prefix and self._begins_output(line[prefix.length :]) else None
+            return prefix if prefix and self.begins_output(line[prefix.length :]) else None
         if is_start and line.lstrip()[:1] == "|":
             return None
-        return find_prefix(line, self._begins_output)
+        return find_prefix(line, self.begins_output)
 
-    def _begins_output(self, line: str) -> bool:
+    def begins_output(self, line: str) -> bool:
+        """Return whether the line is a command, or the first one of an output."""
         return any(self._read_begin(line))
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line is a command."""
+        return any(map(line.__contains__, self._program_words)) and bool(self._match_command(line))
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
