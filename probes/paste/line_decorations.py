@@ -53,7 +53,7 @@ _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{
 _COMMENT_SIGNS = tuple(re.compile(rf"{sign}[ \t]{{0,8}}[|+]") for sign in ("#", "/", ";", r"\*", "%", "- ", "-\t"))
 _LINE_BREAKS = (re.compile(r"(?m)\\[ \t]{0,8}$"), re.compile(r"(?m)<[Bb][Rr] ?/?>[ \t]{0,8}$"))
 _BOXES = "│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪"
-_LOOKALIKES = str.maketrans(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_LOOKALIKES = tuple(zip(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ", strict=True))
 _BOX = re.compile(f"[{_BOXES}]")
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
@@ -83,7 +83,7 @@ def strip_decorations(text: str) -> str:
 
             text = html.unescape(text)
     if not text.isascii():
-        text = text.translate(_LOOKALIKES) if _BOX.search(text) else text.replace("\u00a0", " ")
+        text = _replace_lookalikes(text) if _BOX.search(text) else text.replace("\u00a0", " ")
     if "\\" in text or "<" in text:
         for line_break in _LINE_BREAKS:
             text = line_break.sub("", text)
@@ -256,6 +256,13 @@ def _strip_lost_escapes(text: str) -> str:
     return _LOST_ESCAPES.sub("", text) if _ESCAPE_REST.search(text) else text
 
 
+def _replace_lookalikes(text: str) -> str:
+    """Return the text with the ASCII of these characters: few are in a text, and each is found sooner than any."""
+    for lookalike, sign in _LOOKALIKES:
+        text = text.replace(lookalike, sign)
+    return text
+
+
 def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
     """Return the tool's output from pasted text.
 
@@ -264,7 +271,7 @@ def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
     """
     text = _strip_lost_escapes(strip_escapes(text[:INPUT_LIMIT]))
     if not text.isascii():
-        text = text.translate(_LOOKALIKES).replace("\ufeff", "")
+        text = _replace_lookalikes(text).replace("\ufeff", "")
     text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
     if ">" in text:
         text = _QUOTES.sub("", text)

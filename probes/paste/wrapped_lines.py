@@ -53,8 +53,9 @@ class _CsvRow:
             return is_full(line, below, self.width, len(line))
         end = line[-len(self.unit) :]
         lacks_unit = bool(self.unit) and end != self.unit and f"{end}{below.rstrip()}".endswith(self.unit)
-        is_wide = len(line) >= self.width or is_full(line, below, self.width, len(line))
-        return is_wide and (0 < commas < self.commas or lacks_unit)
+        if not (0 < commas < self.commas or lacks_unit):
+            return False
+        return len(line) >= self.width or is_full(line, below, self.width, len(line))
 
     def may_have(self, commas: int, piece: str, width: int) -> bool:
         """Return whether a row with so many commas may have this piece, too: a name may have commas of its own, and a

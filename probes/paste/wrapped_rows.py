@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 LEAST_WIDTH, MOST_WIDTH = 40, 240  # of a terminal
 _USUAL_WIDTHS = (80, 100, 120)
@@ -25,7 +27,8 @@ _TAIL = 80  # characters that tell a sentence
 _BORDER = re.compile(r"[ \t]*[+|=-][-=+|]{39,}\s*")
 _BORDER_REST = re.compile(r"[-=+|]+\s*")
 _NUMBER = re.compile(r"\d+")
-_BORDER_ENDS = ("--", "-+", "-|", "==", "=+", "=|")
+_BORDER_SIGNS = frozenset("+|-=")
+_BORDER_ENDS = frozenset(("--", "-+", "-|", "==", "=+", "=|"))
 _BEGIN = re.compile(r"(\s*)(\|?\s*\S+)")
 _KEY = re.compile(r"\s*(?:[A-Za-z][\w ()%/.#-]{0,60}?(?::\s|\s+[:=]\s)|:\s)")
 _SENTENCE = re.compile(r"(?:.*?\b[a-z]{2,}\b){4}")
@@ -42,10 +45,22 @@ class WrappedLine:
     text: str
 
 
+class _TableLine(NamedTuple):
+    """The sign that begins a border or a row, whether the line is a border, and whether it is a row without its end."""
+
+    sign: str
+    is_border: bool
+    is_open: bool
+
+
 def is_full(line: str, below: str, width: int, own: int) -> bool:
     """Return whether no word of the line below, with the blank behind it, fits behind a line that is `own` wide."""
-    if own >= width or own + len(below) + 1 < width or not (rest := below.lstrip()):
+    if own >= width or own + len(below) + 1 < width:
         return own == width
+    if 0 < (at := below.find(" ")) < width - own - 1 and "\t" not in below:  # the usual case
+        return False
+    if not (rest := below.lstrip()):
+        return False
     word = below[: len(below) - len(rest)] + rest.split(None, 1)[0]
     gap = 0 if word[0].isspace() or line[-1:].isspace() else 1
     end = own + gap + len(word) + (len(word) < len(below))
@@ -75,77 +90,89 @@ class RowJoiner:
     ) -> None:
         self._lines, self._begins_output, self._is_command = lines, begins_output, is_command
         self._proven = {*_USUAL_WIDTHS}
-        self._widths = [len(line.expandtabs()) if "\t" in line else len(line) for line in lines]
+        distinct = dict.fromkeys(lines)  # most lines of a watch log are equal
+        self._widths = list(map(len, lines))
+        if tabbed := {line for line in distinct if "\t" in line}:
+            self._widths = [len(line.expandtabs()) if line in tabbed else len(line) for line in lines]
+        self._blanks = {line for line in distinct if not line or line.isspace()}
+        self._table_lines = {line: _read_table_line(line) for line in distinct if line.lstrip()[:1] in _BORDER_SIGNS}
+        self._has_options = any(map(_begins_option, self._table_lines))
 
     def find_lines(self) -> list[WrappedLine]:
         """Return the wrapped lines in order."""
         if max(self._widths, default=0) < LEAST_WIDTH:
             return []
-        found = list(self._find_tables())
+        gaps = [at for at, line in enumerate(self._lines) if line in self._blanks]
+        found = list(self._find_tables(gaps))
         used = {at for each in found for at in range(each.first, each.end)}
-        for block in self._list_blocks(used):
+        for block in self._list_blocks(sorted({*gaps, *used}) if used else gaps):
             width = max(self._widths[block.start : block.stop])
             if LEAST_WIDTH <= width <= MOST_WIDTH:
                 full = self._list_full(block, width)
                 rows = self._find_rows(block, width, full)
-                found += [*rows, *self._find_sentences(block, width, full, rows)]
+                found += rows
+                if full or self._has_options:
+                    found += self._find_sentences(block, width, full, rows)
         return sorted(found, key=lambda each: each.first)
 
-    def _list_blocks(self, used: Collection[int]) -> Iterator[range]:
-        """Yield the runs of lines that are not blank and not part of a wrapped line."""
-        ends = [at for at, line in enumerate(self._lines) if at in used or not line or line.isspace()]
+    def _list_blocks(self, ends: Sequence[int]) -> Iterator[range]:
+        """Yield the runs of several lines between these ones."""
         for above, end in pairwise([-1, *ends, len(self._lines)]):
             if end - above > 2:
                 yield range(above + 1, end)
 
     def _list_full(self, block: range, width: int) -> set[int]:
-        """Return the indices of lines behind which no word of the line below fits."""
-        least, widths, lines = width - _WORD, self._widths, self._lines
-        likely = [at for at in range(block.start, block.stop - 1) if widths[at] > least]
-        likely = [at for at in likely if lines[at][-1] not in "|+-=" or not self._is_whole_row(at)]
-        return {at for at in likely if widths[at] == width or self._is_full(at, width)}
+        """Return the indices of lines behind which no word of the line below fits.
 
-    def _is_whole_row(self, at: int) -> bool:
-        """Return whether a line is a border or a row that ends, with another one below it."""
-        line = self._lines[at]
-        return line[-2:] in _BORDER_ENDS or (
-            line[-1] == "|" and self._lines[at + 1].lstrip()[:1] in ("|", "+", "-", "=")
-        )
+        Those of a border or a row that ends, with another one below it, are none.
+        """
+        least, widths, lines, rows = width - _WORD, self._widths, self._lines, self._table_lines
+        likely = [at for at in range(block.start, block.stop - 1) if widths[at] > least]
+        likely = [at for at in likely if lines[at][-2:] not in _BORDER_ENDS]
+        likely = [at for at in likely if lines[at][-1] != "|" or lines[at + 1] not in rows]
+        return {
+            at
+            for at in likely
+            if widths[at] == width or (widths[at] + widths[at + 1] + 1 >= width and self._is_full(at, width))
+        }
 
     def _is_full(self, at: int, width: int) -> bool:
         """Return whether no word of the line below fits behind the line."""
         return is_full(self._lines[at], self._lines[at + 1], width, self._widths[at])
 
-    def _find_tables(self) -> Iterator[WrappedLine]:
-        """Yield the rows of tables whose borders were wrapped."""
-        lines, widths = self._lines, self._widths
-        at, widest = 0, max(widths)
-        width = total = 0
-        while at < len(lines) - 1:
-            line = lines[at]
-            end = at + 1
-            if at == 0 or not lines[at - 1].strip():  # no row is wrapped like those above a gap
-                width, total = self._find_first_border(at)
-            sign = line.lstrip()[:1]
-            if sign in ("+", "|", "-", "=") and _BORDER.fullmatch(line):
+    def _find_tables(self, gaps: Sequence[int]) -> Iterator[WrappedLine]:
+        """Yield the rows of tables whose borders were wrapped; no row is wrapped like those above a gap."""
+        widest, signed = max(self._widths), self._table_lines.keys()
+        for block in self._list_blocks(gaps) if signed else ():
+            if not signed.isdisjoint(self._lines[block.start : block.stop]):
+                yield from self._find_table_rows(block, widest)
+
+    def _find_table_rows(self, block: range, widest: int) -> Iterator[WrappedLine]:
+        lines, widths, table_lines = self._lines, self._widths, self._table_lines
+        at = block.start
+        width, total = self._find_first_border(block)
+        while at < block.stop - 1:
+            line, end = lines[at], at + 1
+            sign, is_border, is_open = table_lines[line] if line in table_lines else _NO_TABLE_LINE
+            if is_border:
                 end = self._find_end_of_border(at)
                 width, total = (widths[at], sum(widths[at:end])) if end > at + 1 else (0, 0)
                 self._proven.add(width)
-            elif total and sign in ("|", "."):
+            elif total and (sign == "|" or line.lstrip()[:1] == "."):
                 end = self._find_end_of_row(at, width, total)
-            elif sign == "|" and self._ends_row(end) and self._is_full(at, widest):
+            elif is_open and self._ends_row(end) and self._is_full(at, widest):
                 end += 1
             if end > at + 1:
                 yield WrappedLine(at, end, self._join(at, end, width or widest, total))
             at = end
 
-    def _find_first_border(self, at: int) -> tuple[int, int]:
-        """Return the width of the first piece of the first border below, and of the whole one; zeros if not wrapped."""
-        while at < len(self._lines) and (line := self._lines[at]).strip():
-            if "---" in line and _BORDER.fullmatch(line):
+    def _find_first_border(self, block: range) -> tuple[int, int]:
+        """Return the width of the first piece of the first border, and of the whole one; zeros if not wrapped."""
+        for at in block:
+            line = self._lines[at]
+            if "---" in line and line in self._table_lines and self._table_lines[line].is_border:
                 end = self._find_end_of_border(at)
                 return (self._widths[at], sum(self._widths[at:end])) if end > at + 1 else (0, 0)
-            at += 1
         return 0, 0
 
     def _find_end_of_border(self, at: int) -> int:
@@ -180,8 +207,9 @@ class RowJoiner:
         """Return the wrapped rows of a block of lines: those of a table without borders, or whose borders are short."""
         if not _LEAST_ROWS <= len(full) <= _SHARE * len(block):
             return []
-        widest = [at for at in full if self._widths[at] == width]
-        cut, soft = (self._select_rows(list(self._split_rows(block, {*each}))) for each in (widest, full))
+        widest = {at for at in full if self._widths[at] == width}
+        cut = self._select_rows(list(self._split_rows(block, widest)))
+        soft = cut if len(widest) == len(full) else self._select_rows(list(self._split_rows(block, full)))
         if len(cut) < len(soft) or not self._is_cut_at_column(cut, width):
             return [WrappedLine(*row, self._join(*row, 0)) for row in soft]
         self._proven |= {width} if cut else set()
@@ -190,7 +218,7 @@ class RowJoiner:
     def _select_rows(self, rows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the wrapped rows: several ones in a row with as many pieces, the head above them, and their like."""
         rows = [row for row in rows if not self._is_border(row[0])]
-        counts = list(map(self._count_pieces, rows))
+        counts = [_count_pieces(tuple(self._lines[slice(*row)])) if row[1] > row[0] + 1 else 1 for row in rows]
         proven: set[int] = set()
         for count, group in groupby(range(len(rows)), counts.__getitem__):
             places = list(group)
@@ -221,20 +249,9 @@ class RowJoiner:
             yield first, end
             first = end
 
-    def _count_pieces(self, row: tuple[int, int]) -> int:
-        """Return the number of pieces of a row, 0 if one of them begins like a row."""
-        first, end = row
-        if end == first + 1:
-            return 1
-        line, pieces = self._lines[first], self._lines[first + 1 : end]
-        begin = _name_begin(line)
-        if len(pieces) >= _MOST_PIECES or line.lstrip()[:1] == "<" or _KEY.match(line):
-            return 0
-        is_other = any(_name_begin(piece) == begin or _KEY.match(piece) for piece in pieces)
-        return 0 if is_other else end - first
-
     def _is_border(self, at: int) -> bool:
-        return _BORDER_REST.fullmatch(self._lines[at].strip()) is not None
+        line = self._lines[at]
+        return line in self._table_lines and _BORDER_REST.fullmatch(line.strip()) is not None
 
     def _is_cut_at_column(self, rows: Sequence[tuple[int, int]], width: int) -> bool:
         """Return whether the lines were cut at the column: a word that follows another one was not."""
@@ -247,7 +264,8 @@ class RowJoiner:
     ) -> Iterator[WrappedLine]:
         """Yield the wrapped sentences, values and commands of a block of lines beside its wrapped rows."""
         used = {at for row in rows for at in range(row.first, row.end)}
-        likely = full | {at - 1 for at in range(block.start + 1, block.stop) if self._lines[at][:2] == "--"}
+        below = range(block.start + 1, block.stop) if self._has_options else ()
+        likely = full | {at - 1 for at in below if _begins_option(self._lines[at])}
         done = 0
         for at in sorted(likely - used):
             end = at + 1
@@ -266,13 +284,13 @@ class RowJoiner:
     def _goes_on(self, first: int, at: int, width: int, full: Collection[int]) -> bool:
         """Return whether the line at `at` goes on with the words of those above it."""
         above, below = self._lines[at - 1], self._lines[at]
-        if below[:2] == "--" and below[2:3].isalpha() and self._is_command(above):
+        if _begins_option(below) and self._is_command(above):
             return True
         sign, width_above = above.lstrip()[:1], self._widths[at - 1]
         if sign in ("|", "+") or below.lstrip()[:1] in _NO_PIECES or at - 1 not in full:
             return False
         is_cut = width_above == width and width in self._proven
-        if _name_begin(below) == _name_begin(above) or not (is_cut or width_above < width or above[-1] == " "):
+        if not (is_cut or width_above < width or above[-1] == " ") or _name_begin(below) == _name_begin(above):
             return False
         if (is_cut or above[-1] == " ") and self._is_command(self._join(first, at + 1, width)):
             is_cut_word = is_cut and above[-1].isalnum() and below[0].islower()
@@ -306,6 +324,30 @@ class RowJoiner:
         return joined
 
 
+_NO_TABLE_LINE = _TableLine("", is_border=False, is_open=False)
+
+
+def _read_table_line(line: str) -> _TableLine:
+    text = line.strip()
+    return _TableLine(text[0], _BORDER.fullmatch(line) is not None, text[0] == "|" != text[-1])
+
+
+def _begins_option(line: str) -> bool:
+    return line[:2] == "--" and line[2:3].isalpha()
+
+
+@lru_cache(maxsize=4096)
+def _count_pieces(lines: tuple[str, ...]) -> int:
+    """Return the number of pieces of a row, 0 if one of them begins like a row."""
+    line, *pieces = lines
+    begin = _name_begin(line)
+    if len(pieces) >= _MOST_PIECES or line.lstrip()[:1] == "<" or _KEY.match(line):
+        return 0
+    is_other = any(_name_begin(piece) == begin or _KEY.match(piece) for piece in pieces)
+    return 0 if is_other else len(lines)
+
+
+@lru_cache(maxsize=4096)
 def _name_begin(line: str) -> tuple[str, str]:
     """Return the blanks and the first word of a line, with zeros for its numbers."""
     found = _BEGIN.match(line)
