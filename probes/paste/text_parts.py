@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -22,7 +24,7 @@ from probes.paste.host_marks import (
     read_watch_head,
     split_one_line_title,
 )
-from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, make_marks
+from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, fold_digits, make_marks
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
 from probes.paste.prefixed_runs import LinePrefix, find_host_prefix, find_prefix, strip_above, strip_run
@@ -67,6 +69,8 @@ _ROW_NUMBERS = {
     "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
 }
 _ROW_LIMIT = 300  # characters of such a row
+_QUANTITY = re.compile(r"\{\d*,?\d*\}|0-9")  # of a pattern
+_LITERAL_DIGIT = re.compile(r"\d")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
@@ -92,6 +96,14 @@ class TextPart:
         return "\n".join(self.lines)
 
 
+class _LineForm(NamedTuple):
+    """Whether a line may be a command, what it begins, and the positions of the patterns that its numbers decide."""
+
+    has_program: bool
+    start: tuple[tuple[str, ...], FirstLine] | None
+    asked: Sequence[int]
+
+
 class PartSplitter:
     """Splits texts by the forms of these tools."""
 
@@ -105,8 +117,10 @@ class PartSplitter:
         marks = [(first.words, first.begins) for first in self._firsts]
         self._index = MarkIndex([*marks, (self._program_words, ())])
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
+        self._needs_numbers = [bool(_LITERAL_DIGIT.search(_QUANTITY.sub("", each.pattern))) for each in self._firsts]
+        self._find_form = lru_cache(maxsize=4096)(self._read_form)  # most lines of a watch log differ by digits alone
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
-        self._tools = tuple(forms)
+        self._tools = tuple((f"p{at}", tool) for at, tool in enumerate(forms))
         self._program = re.compile("|".join(own.programs for own in forms.values()))
         self._marks = _make_marks([*self._starts], [*forms.values()])
         self._command = re.compile(
@@ -190,8 +204,12 @@ class PartSplitter:
         lines = text.split("\n")
         for at in reversed(self._find_marked_lines(lines)):
             line = lines[at]
-            marks = self._index.find_marked(line)
-            if self._match_start(line, marks) or (self._has_program(marks) and self._command.fullmatch(line)):
+            form = self._find_form(fold_digits(line))
+            if (
+                form.start
+                or self._match_start(line, form.asked)
+                or (form.has_program and self._command.fullmatch(line))
+            ):
                 first = at
                 while at - first < _PREAMBLE and first > 0 and _is_preamble(lines[first - 1], line):
                     first -= 1
@@ -207,24 +225,35 @@ class PartSplitter:
     ) -> tuple[tuple[re.Match[str], str] | None, tuple[tuple[str, ...], FirstLine] | None]:
         """Return what a line begins: the match of a command and the host that its prompt names, or else the tools and
         the form of an output."""
-        marks = self._index.find_marked(line)
-        command = self._match_command(line) if self._has_program(marks) else None
-        return command, None if command or not marks else self._match_start(line, marks)
+        form = self._find_form(fold_digits(line))
+        command = self._match_command(line) if form.has_program else None
+        return command, None if command else form.start or self._match_start(line, form.asked)
 
-    def _has_program(self, marks: Sequence[int]) -> bool:
-        return marks[-1:] == [len(self._firsts)]
+    def _read_form(self, folded: bytes) -> _LineForm:
+        """Return what lines with these words begin where no number of them decides it, else the patterns to ask."""
+        marks = self._index.find_marked(folded)
+        has_program = marks[-1:] == [len(self._firsts)]
+        line = folded.decode("utf-8", "surrogatepass")
+        asked: list[int] = []
+        for at in marks[:-1] if has_program else marks:
+            if not self._needs_numbers[at]:
+                start = self._match_start(line, [at])
+                if start and not asked:
+                    return _LineForm(has_program, start, ())
+                if not start:
+                    continue
+            asked.append(at)
+        return _LineForm(has_program, None, asked)
 
-    def _match_start(self, line: str, marks: Iterable[int]) -> tuple[tuple[str, ...], FirstLine] | None:
+    def _match_start(self, line: str, positions: Sequence[int]) -> tuple[tuple[str, ...], FirstLine] | None:
         """Return the tools and the form of a line that begins an output; a pattern may try each blank before the line
         twice."""
-        if line[:1].isspace():
+        if positions and line[:1].isspace():
             blanks = len(line) - len(line.lstrip())
             if blanks == len(line):
                 return None
             line = line[max(0, blanks - _INDENT_LIMIT) :]
-        for at in marks:
-            if at == len(self._firsts):
-                break
+        for at in positions:
             pattern = self._patterns[at]
             if pattern is None:
                 pattern = self._patterns[at] = re.compile(self._firsts[at].pattern)
@@ -260,7 +289,7 @@ class PartSplitter:
         return found, watched[1] if watched else found["host"] or found["other"] or ""
 
     def _begin_command(self, found: re.Match[str], host: str, at: int) -> TextPart:
-        tool = next(tool for at, tool in enumerate(self._tools) if found[f"p{at}"])
+        tool = next(tool for name, tool in self._tools if found[name])
         command = " ".join(found["command"].split()).rstrip(";")
         host = find_remote_host(found["through"] or "") or host
         return TextPart(tools=(tool,), command=command, host=host, first=at)

@@ -57,7 +57,7 @@ def is_full(line: str, below: str, width: int, own: int) -> bool:
     """Return whether no word of the line below, with the blank behind it, fits behind a line that is `own` wide."""
     if own >= width or own + len(below) + 1 < width:
         return own == width
-    if 0 < (at := below.find(" ")) < width - own - 1 and "\t" not in below:  # the usual case
+    if 0 < below.find(" ") < width - own - 1 and "\t" not in below:  # the usual case
         return False
     if not (rest := below.lstrip()):
         return False
@@ -153,7 +153,7 @@ class RowJoiner:
         width, total = self._find_first_border(block)
         while at < block.stop - 1:
             line, end = lines[at], at + 1
-            sign, is_border, is_open = table_lines[line] if line in table_lines else _NO_TABLE_LINE
+            sign, is_border, is_open = table_lines.get(line, _NO_TABLE_LINE)
             if is_border:
                 end = self._find_end_of_border(at)
                 width, total = (widths[at], sum(widths[at:end])) if end > at + 1 else (0, 0)
