@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from probes.paste.line_decorations import PREFIX_PARTS, TIME
 
@@ -33,8 +33,7 @@ _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
 _IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
 
 
-@dataclass(frozen=True)
-class LinePrefix:
+class LinePrefix(NamedTuple):
     """The prefix of a line: its parts, each with whether it is a name, and its host, "" where it has none."""
 
     parts: tuple[tuple[str, bool], ...]

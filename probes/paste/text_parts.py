@@ -74,7 +74,7 @@ _LITERAL_DIGIT = re.compile(r"\d")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
-@dataclass
+@dataclass(slots=True)
 class TextPart:
     """One output with the line of its command.
 
