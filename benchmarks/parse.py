@@ -5,6 +5,7 @@ python -m benchmarks.parse [MB ..., else 2 and 10] [KIND ..., else all]
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import re
@@ -64,7 +65,25 @@ KINDS = {
     "coloured tables": lambda size: draw_tables(size * 9 // 10, TABLE).replace("\n", "\x1b[0m\n\x1b[32m"),
     "numbers without a header": lambda size: draw_tables(size, ROWS),
     "one line": lambda size: "x" * size,
+    "rules": lambda size: "=====\nabc\n---\n" * (size // 14),
+    "rows of a query": lambda size: draw_rows(size, QUERIED),
+    "rows of 200 columns": lambda size: draw_rows(size, ", ".join("___" for _ in range(200))),
+    "answers of -L": lambda size: draw_rows(
+        size, "GPU _: NVIDIA A100-SXM4-80GB (UUID: GPU-________-0000-1111-2222-____________)"
+    ),
+    "answers of -l": lambda size: draw_rows(size, "NPU ID : _\nProduct Name : IT21\nChip Count : 1\n"),
+    "commands and answers": lambda size: draw_rows(size, "[root@node_ ~]# nvidia-smi -i ______\nNo devices were found"),
+    "messages of hosts": lambda size: draw_rows(
+        size, "node__: GPU _: NVIDIA A10 (UUID: GPU-________-0000)\nnode__: NPU ID : _"
+    ),
+    "nested XML": lambda size: "<nvidia_smi_log>\n" + "<a>\n" * (size // 9) + "</a>\n" * (size // 9),
+    "characters of all kinds": lambda size: "".join(
+        random.Random(0).choices([*map(chr, range(32, 0x3000)), "\n"], k=size)
+    ),
 }
+QUERIED = (
+    "_, NVIDIA A100-SXM4-80GB, GPU-________-0000-1111-2222-____________, 535.104.05, __, __ %, 81920 MiB, ____ MiB"
+)
 _VALUES = re.compile(r"(?<= )\d{2,3}(?= ?[CW%]\b| |$)|(?<=[ >])\d{1,5}(?= ?MiB)", re.MULTILINE)
 
 
@@ -88,9 +107,19 @@ def draw_lines(size: int, least: int, most: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def draw_rows(size: int, row: str) -> str:
+    """Return copies of these lines, with a drawn digit for each underscore."""
+    drawn = random.Random(0)
+    rows = (re.sub("_", lambda _: str(drawn.randrange(10)), row) for _ in range(size // (len(row) + 1)))
+    return "\n".join(rows) + "\n"
+
+
 def repeat_sources(size: int) -> str:
-    """Return the sources of this repository, again and again."""
-    source = "".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "envcheck").rglob("*.py")))
+    """Return the lines of this repository's sources, again and again; mixed, as its parts differ."""
+    files = sorted((ROOT / "envcheck").rglob("*.py"))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines(keepends=True)]
+    random.Random(0).shuffle(lines)
+    source = "".join(lines)
     return (source * (size // len(source) + 1))[:size]
 
 
@@ -104,10 +133,16 @@ def measure_kinds(size: int, names: Sequence[str]) -> Iterator[tuple[str, str, s
         compiled["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"  # as an installed program is
         run_program(program, compiled)
         for name in names:
-            file.write_text(KINDS[name](size), encoding="utf-8")
+            write = multiprocessing.Process(target=write_text, args=(file, name, size))  # its memory is not a parser's
+            write.start()
+            write.join()
             took, peak = run_program(program, compiled)
             grep, _peak = run_program(["grep", "-c", "NVIDIA", str(file)], compiled)
             yield name, f"{took:.2f} s", f"{size / took / 1e6:.1f} MB/s", f"{peak >> 10} MiB", f"{grep:.2f} s"
+
+
+def write_text(file: Path, name: str, size: int) -> None:
+    file.write_text(KINDS[name](size), encoding="utf-8")
 
 
 def run_program(argv: list[str], environment: dict[str, str]) -> tuple[float, int]:

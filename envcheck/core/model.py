@@ -118,12 +118,14 @@ class Device:
 
 def build_device(values: Mapping[str, Any]) -> Device:
     """Return the device with these values: `__init__` of a frozen class takes three times as long."""
+    own = _NO_VALUES.copy()  # shares the keys of all devices, as attributes do
+    own.update(values)
     device = object.__new__(Device)
-    vars(device).update(_NO_VALUES, **values)
+    object.__setattr__(device, "__dict__", own)
     return device
 
 
-_NO_VALUES: Mapping[str, Any] = vars(Device())
+_NO_VALUES: dict[str, Any] = vars(Device())
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,13 @@ class Document:
     host: str = ""
     remarks: tuple[CellRemark, ...] = ()
     parts: tuple[Document, ...] = ()
+
+
+def replace_values(document: Document, **values: Any) -> Document:
+    """Return the document with other values, like `dataclasses.replace` in a fifth of the time."""
+    changed = object.__new__(Document)
+    object.__setattr__(changed, "__dict__", {**vars(document), **values})
+    return changed
 
 
 class RemedyKind(str, enum.Enum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from envcheck.core.model import Device, Process, build_device
@@ -174,6 +174,12 @@ class ColumnLayout:
                 break
             values |= found.groupdict()
         return {key: value for key, value in values.items() if value}
+
+    def read_cut_cell(self, cells: Sequence[str]) -> Values:
+        """Return the numbers in the last one of a row's cells that are whole: those of a pair are whole together."""
+        words = cells[-1].partition("/")[0].split()[:-1]
+        names = self.cells[len(cells) - 1].groupindex if len(cells) <= len(self.cells) else ()
+        return dict(zip(names, words, strict=False)) if all(map(str.isdecimal, words)) else {}
 
     def _rejoin_cells(self, cells: tuple[str, ...]) -> tuple[str, ...]:
         """Join cells that were split inside a process name, which can contain bars."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Document
@@ -93,13 +94,19 @@ def _find_kind(page: OutputPage, entries: list[FieldLine]) -> str | None:
     keys = "\n".join(entry.key for entry in entries[:200])
     if not keys:
         return None
-    matched = next((name for name, like in _SIGNATURES if re.search(like, keys, re.IGNORECASE | re.MULTILINE)), None)
+    matched = _match_signature(keys)
     named = {"current-fault-event": "fault-event"}.get(page.query_type, page.query_type)
     if named and matched is None and npu_errors.read_error(page) is not None:
         return None
     return named if named and (named in _TYPES or matched in ("fields", None)) and matched != "list" else matched
 
 
+@lru_cache(maxsize=512)  # the answers of a watch log have the same keys
+def _match_signature(keys: str) -> str | None:
+    return next((name for name, like in _SIGNATURES if re.search(like, keys, re.IGNORECASE | re.MULTILINE)), None)
+
+
+@lru_cache(maxsize=4096)
 def _parse_value(key: str, text: str) -> Value:
     """Return numbers as numbers; versions, hexadecimal ids and names as text."""
     if text in _NIL:

@@ -236,8 +236,9 @@ def _keep_unread_row(seen: _InfoTableState, row: TableRow) -> None:
     if not row.closed or (short and seen.work is None):
         seen.truncated = True
         if seen.pending is not None and seen.bottom and seen.begun == seen.rules:
+            values = {} if row.closed else seen.bottom.read_cut_cell(row.cells)
             cells = row.cells if row.closed else row.cells[:-1]  # the last cell may be cut
-            seen.pending = seen.pending | seen.bottom.read_cut_row(row._replace(cells=cells))
+            seen.pending = seen.pending | values | seen.bottom.read_cut_row(row._replace(cells=cells))
         elif seen.top and (values := seen.top.read_cut_row(row)):
             _close_pending(seen)
             seen.partial.append(values)

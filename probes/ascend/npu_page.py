@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
 
 from envcheck.core.model import Document
 from envcheck.core.tool_text import LINE_LIMIT
@@ -58,7 +57,7 @@ class OutputPage:
         """The text in lower case, for a cheap test before a case-insensitive pattern."""
         return self.body.lower()
 
-    @property
+    @cached_property
     def query_type(self) -> str:
         """The TYPE of `npu-smi info -t TYPE`; empty without one."""
         found = re.search(r"\s-t\s+([\w-]+)", self.command) if self.command.startswith("npu-smi") else None
@@ -104,11 +103,16 @@ def _names_tool(text: str) -> bool:
 
 def parse_pair(line: str, sign: str) -> tuple[str, str] | None:
     """Return the key and the value of a line, or None if there is no key before the sign; `//` after it is a URL."""
-    key, found, value = line.partition(sign)
-    key = key.strip()
-    if not found or not _KEY.fullmatch(key) or value.startswith(("//", "::")):
-        return None
-    return key, value.strip()
+    before, found, value = line.partition(sign)
+    key = _read_key(before) if found else ""
+    return (key, value.strip()) if key and not value.startswith(("//", "::")) else None
+
+
+@lru_cache(maxsize=2048)  # many answers have the same keys
+def _read_key(text: str) -> str:
+    """Return the key that a text with blanks around it is, or ""."""
+    key = text.strip()
+    return key if _KEY.fullmatch(key) else ""
 
 
 def split_by_command(text: str) -> list[OutputPage]:
@@ -138,9 +142,14 @@ def split_by_command(text: str) -> list[OutputPage]:
 
 def _drop_double_spacing(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the lines without the blank ones if a paste put one between any two: they separate nothing."""
-    full = [at for at, (_, line) in enumerate(lines) if line.strip()]
-    is_spaced = len(full) > 3 and all(after - before > 1 for before, after in pairwise(full))
-    return [lines[at] for at in full] if is_spaced else lines
+    was_full = False
+    for _number, line in lines:
+        is_full = bool(line.strip())
+        if is_full and was_full:
+            return lines
+        was_full = is_full
+    full = [each for each in lines if each[1].strip()]
+    return full if len(full) > 3 else lines
 
 
 def _read_loop(line: str) -> tuple[int, ...]:

@@ -156,7 +156,7 @@ FORMS = OutputForms(
             restart=follows_blank,
         ),  # below a table, or alone
     ),
-    hints=r"Ascend|davinci|hccn|\bNPU\b|Chip ID",
+    hints=("Ascend", "davinci", "hccn", r"NPU(?<=\bNPU)\b", "Chip ID"),
 )
 
 

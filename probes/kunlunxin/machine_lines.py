@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from envcheck.core.model import CellRemark, Device, Document
 from probes.smi import cell_words, device_cells
@@ -71,14 +72,14 @@ def parse_machine_lines(paste: PastedOutput) -> Document | None:
     )
 
 
-def _read_masked_words(line: str, below: tuple[str, ...]) -> list[str]:
+def _read_masked_words(line: str, below: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a line whose bus id is masked or blank, also behind a time; nothing for another line."""
     if len(line) > LINE_LIMIT or not any(map(_MODEL.search, (line, *below[:1]))):
-        return []
+        return ()
     begin = _split_words(line)[:2]  # a rule of a table is one word
     starts = [at for at, word in enumerate(begin) if cell_words.is_unprinted(word) or _NUMBER.fullmatch(word)]
-    words = _read_words(line, below) if starts and len(begin) > 1 else []
-    return next((words[start:] for start in starts if _name_words(words[start:])), [])
+    words = _read_words(line, below) if starts and len(begin) > 1 else ()
+    return next((words[start:] for start in starts if _name_words(words[start:])), ())
 
 
 def _name_words(words: Sequence[str]) -> dict[str, str | None] | None:
@@ -112,7 +113,7 @@ def _name_places(words: Sequence[str]) -> dict[str, str | None]:
     return cells
 
 
-def _read_words(line: str, following: tuple[str, ...]) -> list[str]:
+def _read_words(line: str, following: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a line; a line that is too short goes on in the following ones, up to the next bus id."""
     for piece in following:
         if len(_split_words(line)) >= FIELDS or not piece.strip() or len(piece) > LINE_LIMIT or _begins_line(piece):
@@ -129,9 +130,10 @@ def _begins_line(piece: str) -> bool:
     return any(map(_BUS_WORD.fullmatch, _split_words(piece[:_PREFIX_LIMIT])[:2]))
 
 
-def _split_words(line: str) -> list[str]:
+@lru_cache(maxsize=64)  # a line is also one below others
+def _split_words(line: str) -> tuple[str, ...]:
     line = line.strip(" \t'`>:|#")
-    return [found[1] if found[1] is not None else found[2] for found in _WORD.finditer(line)]
+    return tuple(named or word for named, word in _WORD.findall(line))
 
 
 def _make_device(named: dict[str, str | None], position: int) -> Device:

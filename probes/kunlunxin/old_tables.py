@@ -16,10 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from envcheck.core.model import Device, Document, Process
 from probes.kunlunxin import old_columns
+from probes.paste.host_marks import HostText
+from probes.paste.wrapped_lines import join_wrapped_lines
 from probes.smi import device_cells
 from probes.smi.pasted_output import PastedOutput, cell_value, extract_table_lines
 
@@ -50,7 +51,7 @@ def parse_old_tables(paste: PastedOutput) -> Document | None:
     """Return the document of kind `table`, or None if there are no such tables."""
     if "XPU-SMI" in paste.text or not ("|" in paste.text or "Runtime Version" in paste.text):
         return None
-    lines = unwrap_lines(paste.lines)
+    lines = join_wrapped_lines(HostText("", [*paste.lines], paste.numbers)).lines
     tables = _read_rows([line.text for line in extract_table_lines(lines)[:ROWS_LIMIT]])
     versions = {found[1].lower(): found[2] for found in reversed([*_VERSION.finditer(paste.text)])}
     if (
@@ -129,36 +130,6 @@ def _read_process(head: list[str], cells: list[str], above: Sequence[Process]) -
         device = above[0].device
     shown = {"pid": named.get("pid"), "name": named.get("command"), "memory": named.get("memory")}
     return (device_cells.make_process(shown, device),)
-
-
-def unwrap_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines, with those joined that a terminal wrapped: the rules show its width.
-
-    -------------------------------        a rule of 45 hyphens, wrapped at 31
-    --------------
-    | DevID |   PCI Addr   | Model
-    |  INODE   |
-    """
-    rules = [line.strip() for line in lines if line.strip() and not line.strip().strip("-")]
-    width = max(map(len, rules), default=0)
-    rest = next((len(b) for a, b in pairwise(lines) if _is_wrapped_rule(a, b, width)), 0)
-    if not rest or width < 40:
-        return list(lines)
-    out: list[str] = []
-    is_open = False
-    for line in lines:
-        is_piece = line[:1] == " " and line.rstrip().endswith("|") and out[-1:] and out[-1].startswith("|")
-        if ((is_open and line.strip()) or is_piece) and len(out[-1]) < ROW_LIMIT:
-            out[-1] += line
-        else:
-            out.append(line)
-        is_open = len(line) == width
-    return out
-
-
-def _is_wrapped_rule(line: str, following: str, width: int) -> bool:
-    """Return whether a rule of the full width goes on in a shorter one."""
-    return len(line) == width and 0 < len(following) < width and not (line + following).strip("-")
 
 
 def _is_closed(lines: Sequence[str]) -> bool:

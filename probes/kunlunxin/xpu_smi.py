@@ -79,7 +79,7 @@ FORMS = OutputForms(
             repeats=True,
         ),
     ),
-    hints=r"KUNLUNXIN|P800|\bXPU|\b(?:R[234]|K[12])00\b",
+    hints=("KUNLUNXIN", "P800", r"XPU(?<=\bXPU)", r"R(?<=\bR)[234]00\b", r"K(?<=\bK)[12]00\b"),
     follows="nvidia-smi",
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 LEAST_LENGTH = 240  # characters of a line that may hold a table: no row of a table is longer
 _BORDER = re.compile(r"(?<![^\s|+])[+|](?:[-=]{3,}[+|]){1,16}(?=\s|[|+]|$)|(?<![^\s|])-{20,}(?=\s|[|]|$)")
+_LISTED = re.compile(r"(?<=\)) +(?=(?:GPU \d{1,4}: |MIG \d)\S.{1,140}?\(UUID: )")
 _LEAST_BORDERS = 3  # above and below the head, and at the end
 
 
@@ -24,7 +25,10 @@ def expand_collapsed_rows(lines: list[str]) -> list[str]:
 
 
 def _expand_line(line: str) -> Iterator[str]:
-    """Yield the pieces of a line: borders, the rows between them, and the text around the table."""
+    """Yield the pieces of a line: borders, the rows between them, and the text around the table; rows of a list."""
+    if "(UUID:" in line:
+        yield from _LISTED.split(line)
+        return
     borders = list(_BORDER.finditer(line)) if line.count("---") >= _LEAST_BORDERS else []
     if len(borders) < _LEAST_BORDERS:
         yield line

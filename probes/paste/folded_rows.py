@@ -8,12 +8,16 @@ node1: | 0     910B3               | OK            | 93.3      a log or a mail f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
-_LEAST_WIDTH, _MOST_WIDTH = 40, 240  # characters of a line
+from probes.paste.wrapped_rows import LEAST_WIDTH, MOST_WIDTH, is_full
+
 _SAMPLE = 500  # lines in which a border shows the prefix
-_BORDER = re.compile(r"([^|+\n]{1,60}?)[+|][-=+|]{8,}")
+_LONGEST = 60  # characters of a prefix
+_BORDER = re.compile(rf"([^|+\n]{{1,{_LONGEST}}}?)[+|][-=+|]{{8,}}")
+_BARE_BORDER = re.compile(r"[+|=-][-=+|]{8,}\s*$")
+_DIGIT = re.compile(r"\d+")
 _DIGITS = r"\d{1,40}"
 _PARTS = re.compile(r"(\d+)| +")
 _SHARE = 0.9  # of the joined rows that must have the prefix
@@ -21,10 +25,22 @@ _SHARE = 0.9  # of the joined rows that must have the prefix
 
 def _compile_prefix(prefix: str) -> re.Pattern[str]:
     """Return the pattern of a prefix with other numbers in it, which may be aligned by blanks."""
+    if prefix.isspace():
+        return re.compile(rf"{prefix}(?=\S|$)")
     parts = [part for part in _PARTS.split(prefix.rstrip(" ")) if part]
     return re.compile(
         "".join(rf" {{0,80}}{_DIGITS}" if part.isdigit() else f" {{0,80}}{re.escape(part)}" for part in parts)
     )
+
+
+def _find_prefix(lines: Sequence[str]) -> str:
+    """Return what is before the borders, or alone above each where they were too long for the rest of the line."""
+    if found := next(filter(None, map(_BORDER.match, lines)), None):
+        return found[1] if found[1].strip() else ""
+    above = [line for line, below in pairwise(lines) if _BARE_BORDER.match(below) and not _BARE_BORDER.match(line)]
+    shapes = {_DIGIT.sub("0", line) for line in above}
+    is_prefix = len(above) > 1 and len(shapes) == 1 and len(above[0]) <= _LONGEST
+    return above[0] if is_prefix and above[0].lstrip()[:1] not in ("|", "+") else ""
 
 
 def join_folded_rows(text: str) -> str:
@@ -32,19 +48,20 @@ def join_folded_rows(text: str) -> str:
     if "---" not in text and "===" not in text:
         return text
     lines = text.split("\n")
-    prefix = next((found[1] for line in islice(lines, _SAMPLE) if (found := _BORDER.match(line))), "")
+    prefix = _find_prefix(lines[:_SAMPLE])
     width = max(map(len, lines))
-    if not prefix.strip() or not _LEAST_WIDTH <= width <= _MOST_WIDTH:
+    if not prefix or not LEAST_WIDTH <= width <= MOST_WIDTH:
         return text
     begin = _compile_prefix(prefix)
     rows: list[str] = []
-    is_open = False
+    above = ""
     for line in lines:
-        if is_open and line and not begin.match(line):
-            rows[-1] += line
+        if line and above and not begin.match(line) and is_full(above, line, width, len(above)):
+            rows[-1] += line if len(above) == width or above[-1].isspace() else f" {line}"
+            above = line
         else:
             rows.append(line)
-        is_open = len(line) == width and bool(begin.match(rows[-1]))
+            above = line if begin.match(line) else ""
     full = list(filter(str.strip, rows))
     are_rows = len(rows) < len(lines) and sum(map(bool, map(begin.match, full))) >= _SHARE * len(full)
     return "\n".join(rows) if are_rows else text
@@ -56,11 +73,12 @@ def join_folded_lines(lines: Iterable[str], goes_on: Callable[[str, str], object
     given = list(lines)
     width = max(map(len, given), default=0)
     joined: list[str] = []
-    is_full = False
+    above = ""
     for line in given:
-        if is_full and line.strip() and goes_on(joined[-1], line):
+        is_open = width >= LEAST_WIDTH and (len(above) == width or above[-1:].isspace())
+        if is_open and line.strip() and is_full(above, line, width, len(above)) and goes_on(joined[-1], line):
             joined[-1] += line
         else:
             joined.append(line)
-        is_full = len(line) == width >= _LEAST_WIDTH
+        above = line
     return joined

@@ -53,7 +53,7 @@ _COMMENTED_ROW = re.compile(r"[ \t]{0,80}(#{1,3}|//+|;+|\*|--(?=[ \t])|%+)[ \t]{
 _COMMENT_SIGNS = tuple(re.compile(rf"{sign}[ \t]{{0,8}}[|+]") for sign in ("#", "/", ";", r"\*", "%", "- ", "-\t"))
 _LINE_BREAKS = (re.compile(r"(?m)\\[ \t]{0,8}$"), re.compile(r"(?m)<[Bb][Rr] ?/?>[ \t]{0,8}$"))
 _BOXES = "│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪"
-_LOOKALIKES = str.maketrans(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_LOOKALIKES = tuple(zip(f"{_BOXES}：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ", strict=True))
 _BOX = re.compile(f"[{_BOXES}]")
 _LOST_ESCAPES = re.compile(
     r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
@@ -83,7 +83,7 @@ def strip_decorations(text: str) -> str:
 
             text = html.unescape(text)
     if not text.isascii():
-        text = text.translate(_LOOKALIKES) if _BOX.search(text) else text.replace("\u00a0", " ")
+        text = _replace_lookalikes(text) if _BOX.search(text) else text.replace("\u00a0", " ")
     if "\\" in text or "<" in text:
         for line_break in _LINE_BREAKS:
             text = line_break.sub("", text)
@@ -159,8 +159,10 @@ def _strip_numbers(lines: list[str]) -> list[str]:
 
 
 def _strip_prefixes(lines: list[str]) -> list[str]:
-    full = list(islice(dict.fromkeys(filter(str.strip, lines)), 2))  # a message twice has no other line
-    return _strip_common(lines, _PREFIX if len(full) > 1 else _CERTAIN, least=len(full))
+    full = filter(str.strip, lines)
+    first = next(full, "")
+    others = any(line != first for line in full)  # a message twice has no other line
+    return _strip_common(lines, _PREFIX if others else _CERTAIN, least=2 if others else min(1, len(first)))
 
 
 def _strip_prefixed_tables(lines: list[str]) -> list[str]:
@@ -179,6 +181,8 @@ def _strip_prefixed_tables(lines: list[str]) -> list[str]:
 def _strip_common(lines: list[str], pattern: re.Pattern[str], least: int = 2) -> list[str]:
     """Return the lines without the prefix that most have, numbers in it aside; some may go on with a further one."""
     prefixes, enough = _match_sample(lines, pattern, least)
+    if not prefixes:
+        return lines
     for shapes in (map(_prefix_shape, prefixes), (cut for prefix in prefixes for cut in _list_cuts(prefix, pattern))):
         counts = _count_begins(shapes)
         shape = max(counts, key=lambda one: (counts[one], len(one)), default="")
@@ -252,6 +256,13 @@ def _strip_lost_escapes(text: str) -> str:
     return _LOST_ESCAPES.sub("", text) if _ESCAPE_REST.search(text) else text
 
 
+def _replace_lookalikes(text: str) -> str:
+    """Return the text with the ASCII of these characters: few are in a text, and each is found sooner than any."""
+    for lookalike, sign in _LOOKALIKES:
+        text = text.replace(lookalike, sign)
+    return text
+
+
 def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
     """Return the tool's output from pasted text.
 
@@ -260,7 +271,7 @@ def clean_characters(text: str, line_limit: int = LINE_LIMIT) -> str:
     """
     text = _strip_lost_escapes(strip_escapes(text[:INPUT_LIMIT]))
     if not text.isascii():
-        text = text.translate(_LOOKALIKES).replace("\ufeff", "")
+        text = _replace_lookalikes(text).replace("\ufeff", "")
     text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
     if ">" in text:
         text = _QUOTES.sub("", text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 _SHORTEST = 3  # characters of the words with which a line may begin
 # Behind a host, a level, a number, a time, a stream, a service.
@@ -32,18 +31,19 @@ def make_marks(
     words: Iterable[str], begins: Iterable[str], ends: Iterable[str] = (), pairs: Iterable[tuple[str, str]] = ()
 ) -> LineMarks:
     """Return the marks; a word that contains another one marks no further lines."""
-    folded = {_fold_digits(word) for word in words}
-    both = {(_fold_digits(word), _fold_digits(other)) for word, other in pairs}
+    folded = {fold_digits(word) for word in words}
+    both = {(fold_digits(word), fold_digits(other)) for word, other in pairs}
     needed = [word for word in folded if not any(other in word for other in folded - {word})]
-    heads = {_fold_digits(begin) for begin in begins}
+    heads = {fold_digits(begin) for begin in begins}
     if any(len(head) < _SHORTEST for head in heads):
         raise ValueError(f"a begin has fewer than {_SHORTEST} characters")
     return LineMarks(
-        tuple(sorted(needed)), tuple(sorted(both)), tuple(sorted(heads)), frozenset(map(_fold_digits, ends))
+        tuple(sorted(needed)), tuple(sorted(both)), tuple(sorted(heads)), frozenset(map(fold_digits, ends))
     )
 
 
-def _fold_digits(text: str) -> bytes:
+def fold_digits(text: str) -> bytes:
+    """Return the text with zeros for its digits."""
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
 
 
@@ -56,16 +56,13 @@ class MarkIndex:
         self._unmarked = [at for at, (words, begins) in enumerate(groups) if not (words or begins)]
         for at, (words, begins) in enumerate(groups):
             for word in words:
-                self._words.setdefault(_fold_digits(word), []).append(at)
-            for begin in map(_fold_digits, begins):
+                self._words.setdefault(fold_digits(word), []).append(at)
+            for begin in map(fold_digits, begins):
                 self._begins.setdefault(begin[:_SHORTEST], []).append((begin, at))
-        self._find = lru_cache(maxsize=4096)(self._find_folded)  # most lines of a watch log differ by digits alone
 
-    def find_marked(self, line: str) -> list[int]:
-        """Return the positions of the groups of which the line has a mark, or which have none, in order."""
-        return self._find(_fold_digits(line))
-
-    def _find_folded(self, folded: bytes) -> list[int]:
+    def find_marked(self, folded: bytes) -> list[int]:
+        """Return the positions of the groups of which a line with zeros for its digits has a mark, or which have none,
+        in order."""
         text = folded.lstrip(_BEFORE)
         found = [*self._unmarked]
         found += [at for begin, at in self._begins.get(text[:_SHORTEST], ()) if text.startswith(begin)]
@@ -77,7 +74,7 @@ class MarkIndex:
 
 def find_marked_lines(lines: Sequence[str], marks: LineMarks) -> list[int]:
     """Return the indices of the lines that have a mark, in order; digits in a mark stand for any digits."""
-    folded = _fold_digits("\n".join(lines)).split(b"\n")
+    folded = fold_digits("\n".join(lines)).split(b"\n")
     distinct = list(dict.fromkeys(folded))
     marked = set(_find_begins(distinct, marks))
     text = b"\n" + b"\n".join(distinct) + b"\n"

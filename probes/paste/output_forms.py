@@ -55,19 +55,22 @@ class OutputForms:
     """The lines with which the outputs of one vendor's tools begin.
 
     `programs` matches the names of the programs in a command line, and each match contains one of `program_words`.
-    `own` are first lines that only these tools print, `shared` those that similar tools print as well.  `hints` matches
-    words that tell this tool's output from a similar tool's.  `follows` is the tool whose formats this one has: without
-    any hint, the text is of that tool.
+    `own` are first lines that only these tools print, `shared` those that similar tools print as well.  `hints` are
+    patterns of words that tell this tool's output from a similar tool's; one that begins with a letter is found ten
+    times as fast.  `follows` is the tool whose formats this one has: without any hint, the text is of that tool.
     """
 
     programs: str
     own: tuple[FirstLine, ...]
     shared: tuple[FirstLine, ...] = ()
-    hints: str = r"(?!)"
+    hints: tuple[str, ...] = ()
     follows: str = ""
     program_words: tuple[str, ...] = ()
 
     @cached_property
-    def hint_pattern(self) -> re.Pattern[str]:
-        """The pattern of the hints."""
-        return re.compile(self.hints)
+    def _hint_patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(map(re.compile, self.hints))
+
+    def has_hint(self, text: str) -> bool:
+        """Return whether one of the hints is in the text."""
+        return any(pattern.search(text) for pattern in self._hint_patterns)

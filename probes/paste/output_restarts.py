@@ -65,7 +65,14 @@ class LinesAbove:
 
     def find_last_full_line(self) -> str:
         """Return the last line that is not blank, or ""."""
+        if len(self._lines) > self._first and self._lines[-1].strip():
+            return self._lines[-1]
         return next(filter(str.strip, islice(reversed(self._lines), len(self._lines) - self._first)), "")
+
+    def ends_with_blank(self) -> bool:
+        """Return whether the last line is blank, and another one is not."""
+        is_blank = len(self._lines) > self._first and not self._lines[-1].strip()
+        return is_blank and bool(self.find_first_full_line())
 
 
 Restart = Callable[[LinesAbove, str, Sequence[str]], bool]
@@ -75,7 +82,12 @@ def any_rule(*rules: Restart) -> Restart:
     """Return the rule of which one of these is enough."""
 
     def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-        return any(rule(above, line, below) for rule in rules)
+        found = False
+        for rule in rules:  # a generator for each row takes longer than most rules
+            found = rule(above, line, below)
+            if found:
+                break
+        return found
 
     return restart
 
@@ -84,7 +96,12 @@ def all_rules(*rules: Restart) -> Restart:
     """Return the rule that needs all of these."""
 
     def restart(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
-        return all(rule(above, line, below) for rule in rules)
+        found = True
+        for rule in rules:
+            found = rule(above, line, below)
+            if not found:
+                break
+        return found
 
     return restart
 
@@ -216,21 +233,20 @@ def follows_gap(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
 
     In a text with a blank line behind each one, it tells nothing.
     """
-    full = above.list_full_lines()
-    return len(full) > 1 and full[-1] - full[-2] == 1 and follows_blank(above, line, below)
+    full = above.list_full_lines() if above.ends_with_blank() else ()
+    return len(full) > 1 and full[-1] - full[-2] == 1
 
 
 def follows_gap_and_rule(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether a gap is above the rule that is above the line: the rule begins a table, and ends none."""
-    full = above.list_full_lines()
-    is_ruled = len(full) > 2 and above.find_last_full_line().lstrip()[:2] in ("+-", "+=")
-    return is_ruled and full[-1] - full[-2] > 1 and full[-2] - full[-3] == 1
+    is_ruled = above.find_last_full_line().lstrip()[:2] in ("+-", "+=")
+    full = above.list_full_lines() if is_ruled else ()
+    return len(full) > 2 and full[-1] - full[-2] > 1 and full[-2] - full[-3] == 1
 
 
 def follows_blank(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     """Return whether a blank line is between the line and the output."""
-    full = above.list_full_lines()
-    return bool(full) and len(above.cut(full[-1], full[-1] + 2)) > 1
+    return above.ends_with_blank()
 
 
 def repeats_begin(above: LinesAbove, line: str, below: Sequence[str]) -> bool:

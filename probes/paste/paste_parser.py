@@ -12,7 +12,7 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any
 
-from envcheck.core.model import CellRemark, Document
+from envcheck.core.model import CellRemark, Document, replace_values
 from probes.paste.folded_rows import join_folded_rows
 from probes.paste.host_marks import HostText, separate_hosts
 from probes.paste.line_decorations import strip_decorations
@@ -57,7 +57,10 @@ def parse_paste(
     """
     splitter = splitter or make_splitter(parsers)
     text = "" if text.isspace() else text
-    hosts = [join_wrapped_lines(_strip_host(each)) for each in separate_hosts(join_folded_rows(text))]
+    hosts = [
+        join_wrapped_lines(_strip_host(each), splitter.begins_output, splitter.is_command)
+        for each in separate_hosts(join_folded_rows(text))
+    ]
     parts = [(part, each) for each in hosts for part in splitter.split_lines(each.lines, each.host)]
     text = "\n".join(hosts[0].lines if len(hosts) == 1 else [line for each in hosts for line in each.lines])
     numbers = [number for each in hosts for number in each.numbers] if len(hosts) > 1 else hosts[0].numbers
@@ -97,12 +100,14 @@ def _strip_host(given: HostText) -> HostText:
 
 def _number_remarks(document: Document, numbers: Sequence[int], first: int = 0) -> Document:
     """Return the document with the text's line numbers; `first` is the index of the document's first line."""
+    if not document.remarks and not document.parts:
+        return document
     remarks = (
         replace(each, line=numbers[at]) if each.line and (at := first + each.line - 1) < len(numbers) else each
         for each in document.remarks
     )
     parts = tuple(_number_remarks(part, numbers, first) for part in document.parts)
-    return replace(document, remarks=tuple(remarks), parts=parts) if document.remarks or parts else document
+    return replace_values(document, remarks=tuple(remarks), parts=parts)
 
 
 def _parse_whole(text: str, begun: Sequence[TextPart], parsers: Mapping[str, ToolParser], tool: str | None) -> Document:
@@ -152,7 +157,7 @@ def note_left_out(document: Document, count: int) -> Document:
 
 def _rank_tool(forms: OutputForms, text: str) -> tuple[bool, ...]:
     """Return the key to sort tools by: with a hint in the text, then those whose formats others have."""
-    return not forms.hint_pattern.search(text), bool(forms.follows), not forms.shared
+    return not forms.has_hint(text), bool(forms.follows), not forms.shared
 
 
 def _parse_parts(
@@ -179,7 +184,7 @@ def _parse_parts(
         before = choice
         document = _number_remarks(document, source.numbers, part.first)
         samples = document.parts or (document,)
-        read += [(part, replace(each, command=part.command, host=part.host)) for each in samples]
+        read += [(part, replace_values(each, command=part.command, host=part.host)) for each in samples]
     return read
 
 
@@ -222,7 +227,8 @@ def _choose_tool(part: TextPart, parsers: Mapping[str, ToolParser], usual: str) 
     if len(part.tools) == 1:
         return part.tools[0]
     candidates = part.tools or (usual,)
-    hinted = [name for name in candidates if parsers[name].forms.hint_pattern.search(part.text)]
+    text = part.text
+    hinted = [name for name in candidates if parsers[name].forms.has_hint(text)]
     if len(hinted) == 1:
         return hinted[0]
     return usual if usual in candidates else _prefer_original(candidates, parsers)
@@ -302,4 +308,6 @@ def describe_part(command: str, document: Document) -> dict[str, Any]:
     if document.topology is not None:
         entry["devices"] = list(document.topology.devices)
     blocks = document.detail.get("blocks") or [{}]
-    return entry | {"fields": blocks[0].get("fields", {}), **document.detail}
+    entry["fields"] = blocks[0].get("fields", {})
+    entry.update(document.detail)
+    return entry

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
+from typing import NamedTuple
 
 from probes.paste.line_decorations import PREFIX_PARTS, TIME
 
@@ -33,8 +33,7 @@ _QUOTE_END = re.compile(r"(?:\\n)?['\"][,;)\\ \t]{0,4}$")
 _IS_HOST = re.compile(r"[^\W\d]*[\d.-][\w.-]*")  # a name with a digit, a dot or a dash: a word may be a title
 
 
-@dataclass(frozen=True)
-class LinePrefix:
+class LinePrefix(NamedTuple):
     """The prefix of a line: its parts, each with whether it is a name, and its host, "" where it has none."""
 
     parts: tuple[tuple[str, bool], ...]
@@ -46,16 +45,16 @@ class LinePrefix:
         """Whether a blank line has the prefix, too: that of a diff, which also begins the borders of tables."""
         return self.parts[0][0].lstrip() == "+"
 
-    @cached_property
-    def source(self) -> str:
-        """The pattern of the prefixes of further lines, on first use: most prefixes have no output behind them."""
-        folded = (re.escape(text) if is_name else _fold_numbers(text) for text, is_name in self.parts)
-        return "".join(f"{part}[ \\t]?" for part in folded)
-
-    @cached_property
+    @property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern."""
-        return re.compile(self.source)
+        """The pattern of the prefixes of further lines, on first use: most prefixes have no output behind them."""
+        return _compile_parts(self.parts)
+
+
+@lru_cache(maxsize=512)
+def _compile_parts(parts: tuple[tuple[str, bool], ...]) -> re.Pattern[str]:
+    folded = (re.escape(text) if is_name else _fold_numbers(text) for text, is_name in parts)
+    return re.compile("".join(f"{part}[ \\t]?" for part in folded))
 
 
 def list_prefixes(line: str) -> Iterator[LinePrefix]:
@@ -96,7 +95,16 @@ def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix
     """Return the prefix of the line behind which an output begins, or None."""
     if not _MAY_HAVE_PREFIX.match(line):
         return None
-    return next((prefix for prefix in list_prefixes(line) if begins_output(line[prefix.length :])), None)
+    for prefix in list_prefixes(line):
+        if begins_output(line[prefix.length :]):
+            return prefix
+    return None
+
+
+def find_host_prefix(line: str) -> LinePrefix | None:
+    """Return the prefix of a line that begins with a host, or None."""
+    first = next(list_prefixes(line), None) if _HOST.match(line) else None
+    return first if first and first.host else None
 
 
 def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
@@ -104,17 +112,15 @@ def strip_run(lines: list[str], at: int, prefix: LinePrefix) -> int:
 
     Return the index of the line behind them.
     """
+    pattern = prefix.pattern
+    is_quoted = pattern.pattern.endswith(("'[ \\t]?", '"[ \\t]?'))
     for row in range(at, len(lines)):
-        found = prefix.pattern.match(lines[row])
+        found = pattern.match(lines[row])
         if not found and (lines[row].strip() or prefix.marks_all):
             return row
-        lines[row] = _strip_end(lines[row][found.end() :], prefix) if found else ""
+        rest = lines[row][found.end() :] if found else ""
+        lines[row] = _QUOTE_END.sub("", rest) if is_quoted else rest
     return len(lines)
-
-
-def _strip_end(rest: str, prefix: LinePrefix) -> str:
-    """Return the rest of a line without the quotation mark that ends it, where the prefix has one."""
-    return _QUOTE_END.sub("", rest) if prefix.source.endswith(("'[ \\t]?", '"[ \\t]?')) else rest
 
 
 def strip_above(lines: list[str], prefix: LinePrefix, most: int) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -22,10 +24,10 @@ from probes.paste.host_marks import (
     read_watch_head,
     split_one_line_title,
 )
-from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, make_marks
+from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, fold_digits, make_marks
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
-from probes.paste.prefixed_runs import LinePrefix, find_prefix, strip_above, strip_run
+from probes.paste.prefixed_runs import LinePrefix, find_host_prefix, find_prefix, strip_above, strip_run
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -67,10 +69,12 @@ _ROW_NUMBERS = {
     "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
 }
 _ROW_LIMIT = 300  # characters of such a row
+_QUANTITY = re.compile(r"\{\d*,?\d*\}|0-9")  # of a pattern
+_LITERAL_DIGIT = re.compile(r"\d")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
 
 
-@dataclass
+@dataclass(slots=True)
 class TextPart:
     """One output with the line of its command.
 
@@ -92,6 +96,14 @@ class TextPart:
         return "\n".join(self.lines)
 
 
+class _LineForm(NamedTuple):
+    """Whether a line may be a command, what it begins, and the positions of the patterns that its numbers decide."""
+
+    has_program: bool
+    start: tuple[tuple[str, ...], FirstLine] | None
+    asked: Sequence[int]
+
+
 class PartSplitter:
     """Splits texts by the forms of these tools."""
 
@@ -101,11 +113,14 @@ class PartSplitter:
             for first in (*own.own, *own.shared):
                 self._starts[first] = (*self._starts.get(first, ()), tool)
         self._firsts, self._printed_by = tuple(self._starts), tuple(self._starts.values())
-        self._index = MarkIndex([(first.words, first.begins) for first in self._firsts])
+        self._program_words = sorted({word for own in forms.values() for word in own.program_words or ("",)})
+        marks = [(first.words, first.begins) for first in self._firsts]
+        self._index = MarkIndex([*marks, (self._program_words, ())])
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
+        self._needs_numbers = [bool(_LITERAL_DIGIT.search(_QUANTITY.sub("", each.pattern))) for each in self._firsts]
+        self._find_form = lru_cache(maxsize=4096)(self._read_form)  # most lines of a watch log differ by digits alone
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
-        self._tools = tuple(forms)
-        self._program_words = {word for own in forms.values() for word in own.program_words or ("",)}
+        self._tools = tuple((f"p{at}", tool) for at, tool in enumerate(forms))
         self._program = re.compile("|".join(own.programs for own in forms.values()))
         self._marks = _make_marks([*self._starts], [*forms.values()])
         self._command = re.compile(
@@ -124,15 +139,19 @@ class PartSplitter:
         above_of: TextPart | None = None
         above = LinesAbove([])
         done = run_end = 0
+        plain: set[str] = set()  # lines that begin nothing, wherever they are
         for at in self._find_marked_lines(lines):
+            line = lines[at]
             if at < done:
+                continue
+            if line in plain and at != run_end - 1 and (line[:3] != TITLE_RULE or not find_title(lines, at)):
                 continue
             if done < run_end <= at:  # an output whose lines have a prefix ends with it
                 parts[-1].lines += lines[done:run_end]
                 parts.append(TextPart(host=outer or prompt, first=run_end))
                 done = run_end
             parts[-1].lines += lines[done:at]
-            line, done = lines[at], at + 1
+            done = at + 1
             if len(parts) > PARTS_LIMIT:
                 del parts[PARTS_LIMIT // 2]
             if (line[:1] in TITLE_BEGINS or line[-2:] in TITLE_ENDS) and (title := find_title(lines, at)):
@@ -142,9 +161,9 @@ class PartSplitter:
             if "(stdout)" in line and (one_line := split_one_line_title(line)):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
-            command = self._match_command(line)
-            start = None if command else self._match_start(line)
-            if not command and (prefix := self._find_prefix(line, is_start=bool(start))):
+            command, start = self._read_begin(line)
+            prefix = None if command else self._find_prefix(line, is_start=bool(start))
+            if prefix:
                 run_end = strip_run(lines, at, prefix)
                 strip_above(parts[-1].lines, prefix, _PREAMBLE)
                 above_of = None  # its lines are others now
@@ -152,8 +171,7 @@ class PartSplitter:
                 if prefix.host not in ("", parts[-1].host):
                     taken = _take_preamble(parts[-1].lines, line)
                     parts.append(TextPart(taken, host=prefix.host, first=at - len(taken)))
-                command = self._match_command(line)
-                start = None if command else self._match_start(line)
+                command, start = self._read_begin(line)
             if command:
                 found, named = command
                 prompt = named or prompt
@@ -169,6 +187,8 @@ class PartSplitter:
             elif ("# " in line[:160] + " " or "$ " in line[:160] + " ") and (other := _OTHER_PROMPT.match(line)):
                 prompt = other[1]
                 parts.append(TextPart(host=outer or prompt, first=at))
+            elif not prefix and line is lines[at]:
+                plain.add(line)
             parts[-1].lines.append(line)
         if done < run_end:
             parts[-1].lines += lines[done:run_end]
@@ -184,7 +204,12 @@ class PartSplitter:
         lines = text.split("\n")
         for at in reversed(self._find_marked_lines(lines)):
             line = lines[at]
-            if self._match_start(line) or self._command.fullmatch(line):
+            form = self._find_form(fold_digits(line))
+            if (
+                form.start
+                or self._match_start(line, form.asked)
+                or (form.has_program and self._command.fullmatch(line))
+            ):
                 first = at
                 while at - first < _PREAMBLE and first > 0 and _is_preamble(lines[first - 1], line):
                     first -= 1
@@ -195,15 +220,40 @@ class PartSplitter:
         """Return the indices of the lines that may begin an output; of all lines if a form has no words."""
         return find_marked_lines(lines, self._marks) if self._marks else range(len(lines))
 
-    def _match_start(self, line: str) -> tuple[tuple[str, ...], FirstLine] | None:
+    def _read_begin(
+        self, line: str
+    ) -> tuple[tuple[re.Match[str], str] | None, tuple[tuple[str, ...], FirstLine] | None]:
+        """Return what a line begins: the match of a command and the host that its prompt names, or else the tools and
+        the form of an output."""
+        form = self._find_form(fold_digits(line))
+        command = self._match_command(line) if form.has_program else None
+        return command, None if command else form.start or self._match_start(line, form.asked)
+
+    def _read_form(self, folded: bytes) -> _LineForm:
+        """Return what lines with these words begin where no number of them decides it, else the patterns to ask."""
+        marks = self._index.find_marked(folded)
+        has_program = marks[-1:] == [len(self._firsts)]
+        line = folded.decode("utf-8", "surrogatepass")
+        asked: list[int] = []
+        for at in marks[:-1] if has_program else marks:
+            if not self._needs_numbers[at]:
+                start = self._match_start(line, [at])
+                if start and not asked:
+                    return _LineForm(has_program, start, ())
+                if not start:
+                    continue
+            asked.append(at)
+        return _LineForm(has_program, None, asked)
+
+    def _match_start(self, line: str, positions: Sequence[int]) -> tuple[tuple[str, ...], FirstLine] | None:
         """Return the tools and the form of a line that begins an output; a pattern may try each blank before the line
         twice."""
-        if line[:1].isspace():
+        if positions and line[:1].isspace():
             blanks = len(line) - len(line.lstrip())
             if blanks == len(line):
                 return None
             line = line[max(0, blanks - _INDENT_LIMIT) :]
-        for at in self._index.find_marked(line):
+        for at in positions:
             pattern = self._patterns[at]
             if pattern is None:
                 pattern = self._patterns[at] = re.compile(self._firsts[at].pattern)
@@ -213,18 +263,24 @@ class PartSplitter:
 
     def _find_prefix(self, line: str, *, is_start: bool) -> LinePrefix | None:
         """Return the prefix of a line; of one that begins an output as it is, only a mark of a table, or a host."""
+        if is_start and "|" not in line:
+            prefix = find_host_prefix(line)
+            return prefix if prefix and self.begins_output(line[prefix.length :]) else None
         if is_start and line.lstrip()[:1] == "|":
             return None
-        prefix = find_prefix(line, self._begins_output)
-        is_needed = not is_start or "|" in line or (prefix and prefix.host and len(prefix.parts) == 1)
-        return prefix if is_needed else None
+        return find_prefix(line, self.begins_output)
 
-    def _begins_output(self, line: str) -> bool:
-        return bool(self._match_command(line) or self._match_start(line))
+    def begins_output(self, line: str) -> bool:
+        """Return whether the line is a command, or the first one of an output."""
+        return any(self._read_begin(line))
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line is a command."""
+        return any(map(line.__contains__, self._program_words)) and bool(self._match_command(line))
 
     def _match_command(self, line: str) -> tuple[re.Match[str], str] | None:
         """Return the match of a command line, also one that `watch` shows, and the host that its prompt names."""
-        if not any(map(line.__contains__, self._program_words)) or not self._program.search(line):
+        if not self._program.search(line):
             return None
         watched = read_watch_head(line)
         found = self._command.fullmatch(watched[0] if watched else line)
@@ -233,7 +289,7 @@ class PartSplitter:
         return found, watched[1] if watched else found["host"] or found["other"] or ""
 
     def _begin_command(self, found: re.Match[str], host: str, at: int) -> TextPart:
-        tool = next(tool for at, tool in enumerate(self._tools) if found[f"p{at}"])
+        tool = next(tool for name, tool in self._tools if found[name])
         command = " ".join(found["command"].split()).rstrip(";")
         host = find_remote_host(found["through"] or "") or host
         return TextPart(tools=(tool,), command=command, host=host, first=at)

@@ -10,10 +10,12 @@ tal [MiB], utilization.gpu [%]
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from probes.paste.host_marks import HostText
+from probes.paste.wrapped_rows import RowJoiner, WrappedLine, is_full, join_pieces
 
 _LEAST_WIDTH = 40  # of a terminal
 _MOST_PIECES = 400  # of a line: a head of 6,570 characters at 40 columns has 165
@@ -27,6 +29,10 @@ _OPTION_END = re.compile(r"[a-z,]{1,20}[\"']?\s*")  # of `csv,noheader,nounits`
 _FORMAT_WORD = 20  # characters
 _HEAD_BEGIN = ' "abcdefghijklmnopqrstuvwxyz'
 _UNIT = re.compile(r"\[[^\[\],]{1,12}\]$")
+
+
+def _is_no(line: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,12 @@ class _CsvRow:
     def is_cut(self, line: str, commas: int, below: str) -> bool:
         """Return whether the row may go on in the line below it."""
         if self.is_width:
-            return len(line) == self.width
+            return is_full(line, below, self.width, len(line))
         end = line[-len(self.unit) :]
         lacks_unit = bool(self.unit) and end != self.unit and f"{end}{below.rstrip()}".endswith(self.unit)
-        return len(line) >= self.width and (0 < commas < self.commas or lacks_unit)
+        if not (0 < commas < self.commas or lacks_unit):
+            return False
+        return len(line) >= self.width or is_full(line, below, self.width, len(line))
 
     def may_have(self, commas: int, piece: str, width: int) -> bool:
         """Return whether a row with so many commas may have this piece, too: a name may have commas of its own, and a
@@ -56,22 +64,26 @@ class _CsvRow:
         return commas + own <= self.commas or (len(piece) < width and own < self.commas)
 
 
-def join_wrapped_lines(given: HostText) -> HostText:
+def join_wrapped_lines(
+    given: HostText, begins_output: Callable[[str], object] = _is_no, is_command: Callable[[str], object] = _is_no
+) -> HostText:
     """Return the lines with the pieces of each wrapped one joined; it has the number of its first piece."""
-    spans = _find_wrapped_lines(given.lines)
-    if not spans:
+    sheets = [WrappedLine(*span, join_pieces(given.lines[slice(*span)])) for span in _find_wrapped_lines(given.lines)]
+    joined = _join_lines(given, sheets)
+    return _join_lines(joined, RowJoiner(joined.lines, begins_output, is_command).find_lines())
+
+
+def _join_lines(given: HostText, wrapped: Sequence[WrappedLine]) -> HostText:
+    if not wrapped:
         return given
     lines: list[str] = []
     numbers: list[int] = []
     done = 0
-    for first, end in [*spans, (len(given.lines), len(given.lines))]:
-        lines += given.lines[done:first]
-        numbers += given.numbers[done:first]
-        if first < end:
-            lines.append("".join(given.lines[first:end]))
-            numbers.append(given.numbers[first])
-        done = end
-    return replace(given, lines=lines, numbers=numbers)
+    for each in wrapped:
+        lines += [*given.lines[done : each.first], each.text]
+        numbers += [*given.numbers[done : each.first], given.numbers[each.first]]
+        done = each.end
+    return replace(given, lines=lines + given.lines[done:], numbers=[*numbers, *given.numbers[done:]])
 
 
 def _find_wrapped_lines(lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -85,18 +97,21 @@ def _find_wrapped_lines(lines: Sequence[str]) -> list[tuple[int, int]]:
             continue
         if "," not in line or at < done or not _has_wide_line(lines, at) or not _begins_sheet(line):
             continue
+        width = max(map(len, takewhile(str.strip, lines[at : at + _MOST_PIECES])))
         if "--query-" in line:
-            done = _find_end_of_command(lines, at)
+            done = _find_end_of_command(lines, at, width)
             found = _QUERY.search("".join(lines[at:done]))
             commas, unit = found[1].count(",") if found else 0, ""
         else:
-            done = _find_end_of_head(lines, at)
+            done = _find_end_of_head(lines, at, width)
             head = "".join(lines[at:done])
             commas, unit = head.count(","), (_UNIT.search(head) or [""])[0].strip("[]")
         if done > at + 1:
             spans.append((at, done))
         if commas:
-            rows, done = _find_wrapped_rows(lines, done, _CsvRow(commas, unit, len(line), done > at + 1))
+            rows, done = _find_wrapped_rows(
+                lines, done, _CsvRow(commas, unit, width if done > at + 1 else len(line), done > at + 1)
+            )
             spans += rows
     return spans
 
@@ -120,21 +135,21 @@ def _begins_sheet(line: str) -> bool:
     return is_head or ("," in line and "--query-" in line)
 
 
-def _find_end_of_head(lines: Sequence[str], at: int) -> int:
+def _find_end_of_head(lines: Sequence[str], at: int, width: int) -> int:
     """Return the index behind the last piece of a head: what each piece adds are names, of which the last goes on."""
     end = at + 1
     last = lines[at].rpartition(",")[2]
-    while _may_go_on(lines, at, end) and _NAMES.fullmatch(f"{last}{lines[end]}".strip()):
+    while _may_go_on(lines, at, end, width) and _NAMES.fullmatch(f"{last}{lines[end]}".strip()):
         last = f"{last}{lines[end]}".rpartition(",")[2]
         end += 1
     return end
 
 
-def _find_end_of_command(lines: Sequence[str], at: int) -> int:
+def _find_end_of_command(lines: Sequence[str], at: int, width: int) -> int:
     """Return the index behind the last piece of a command, which goes on up to its format."""
     end = at + 1
     has_format = bool(_FORMAT.search(lines[at]))
-    while _may_go_on(lines, at, end) and ", " not in lines[end] and "--query-" not in lines[end]:
+    while _may_go_on(lines, at, end, width) and ", " not in lines[end] and "--query-" not in lines[end]:
         if has_format and not (_OPTION_END.fullmatch(lines[end]) or lines[end].lstrip().startswith("-")):
             break
         has_format = has_format or bool(_FORMAT.search(lines[end - 1][-_FORMAT_WORD:] + lines[end]))
@@ -142,11 +157,12 @@ def _find_end_of_command(lines: Sequence[str], at: int) -> int:
     return end if has_format else at + 1
 
 
-def _may_go_on(lines: Sequence[str], at: int, end: int) -> bool:
-    """Return whether the line at `at`, whose pieces end before `end`, may go on: all have the terminal's width."""
-    width = len(lines[at])
-    is_full = width >= _LEAST_WIDTH and len(lines[end - 1]) == width
-    return is_full and end < len(lines) and end - at < _MOST_PIECES and bool(lines[end].strip())
+def _may_go_on(lines: Sequence[str], at: int, end: int, width: int) -> bool:
+    """Return whether the line at `at`, whose pieces end before `end`, may go on: nothing more fits the width."""
+    if end >= len(lines) or end - at >= _MOST_PIECES or not lines[end].strip():
+        return False
+    above = lines[end - 1]
+    return width >= _LEAST_WIDTH and is_full(above, lines[end], width, len(above))
 
 
 def _find_wrapped_rows(lines: Sequence[str], first: int, row: _CsvRow) -> tuple[list[tuple[int, int]], int]:
@@ -160,7 +176,8 @@ def _find_wrapped_rows(lines: Sequence[str], first: int, row: _CsvRow) -> tuple[
             break
         end, commas = at + 1, lines[at].count(",")
         is_wrapped = row.is_cut(lines[at], commas, lines[end] if end < len(lines) else "")
-        while is_wrapped and _may_go_on(lines, at, end) and row.may_have(commas, lines[end], len(lines[at])):
+        width = row.width if row.is_width else len(lines[at])
+        while is_wrapped and _may_go_on(lines, at, end, width) and row.may_have(commas, lines[end], width):
             commas += lines[end].count(",")
             end += 1
         if commas < row.commas:
@@ -169,7 +186,7 @@ def _find_wrapped_rows(lines: Sequence[str], first: int, row: _CsvRow) -> tuple[
             continue
         if end > at + 1:
             spans.append((at, end))
-            row = replace(row, width=len(lines[at]), is_width=True)
+            row = replace(row, width=width, is_width=True)
         at = done = end
         others = 0
     return spans, done

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from probes.smi import cell_words
 from probes.smi.csv_fields import BRAND, FIELDS
+from probes.smi.device_cells import find_reader
 
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?(?:\s?[A-Za-z%/]{1,6})?|0x[0-9A-Fa-f]+")
 _SHAPES = {
@@ -19,6 +21,8 @@ _SHAPES = {
     "persistence": re.compile(r"(?:En|Dis)abled"),
     "name": re.compile(r"[^\s,].{0,119}"),
 }
+# No mask, failure or empty value has such a form.
+_CERTAIN = re.compile(r"\d+(?:\.\d+)?(?: (?:MiB|W|MHz|%))?|[A-Z]{3}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMERIC = {name for name in [*FIELDS.values(), "pid"] if name not in _SHAPES}
 _NUMERIC_GROUPS = ("memory", "power", "utilization", "clocks", "fan")
 
@@ -44,6 +48,8 @@ def rate_cell(name: str, cell: str) -> CellRating:
         form: re.Pattern[str] | None = _VALUE
     else:
         form = _SHAPES.get(kind)
+    if kind != "name" and form and _CERTAIN.fullmatch(cell) and form.fullmatch(cell):
+        return CellRating.VALUE
     if cell_words.is_absent(cell) or not (cell or form):
         return CellRating.ABSENT
     if not cell or cell_words.is_failure(cell) or cell_words.is_masked(cell):
@@ -57,21 +63,45 @@ def rate_cell(name: str, cell: str) -> CellRating:
     return CellRating.HIDDEN if cell_words.is_hidden(cell) else CellRating.ODD
 
 
-def is_row(names: Sequence[str], cells: Sequence[str]) -> bool:
+class CellLookup(dict[str, Any]):
+    """The results of a function by its argument, which is one of many equal cells."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, cell: str) -> Any:
+        found = self[cell] = self._find(cell)
+        return found
+
+
+class CsvColumn:
+    """What the cells of a field hold: their ratings, their texts, None for an unreadable one, and the values of
+    `field`, that of a device, "" if it has none."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.field = name, FIELDS.get(name, "")
+        self.ratings = CellLookup(lambda cell: rate_cell(name, cell))
+        self.texts = CellLookup(lambda cell: cell if self.ratings[cell] in READABLE else None)
+        read = find_reader(self.field)
+        self.values = CellLookup(lambda cell: read(self.texts[cell]))
+
+
+def is_row(columns: Sequence[CsvColumn], cells: Sequence[str]) -> bool:
     """Return whether the cells are those of a row: each is readable or hidden, or at least half of the others are
     values."""
-    if len(cells) != len(names) or not any(cells):
+    if len(cells) != len(columns) or not any(cells):
         return False
-    ratings = [rate_cell(name, cell) for name, cell in zip(names, cells, strict=True)]
+    ratings = [column.ratings[cell] for column, cell in zip(columns, cells, strict=True)]
     odd = ratings.count(CellRating.ODD)
-    return not odd or (len(names) > 1 and ratings.count(CellRating.VALUE) >= odd)
+    return not odd or (len(columns) > 1 and ratings.count(CellRating.VALUE) >= odd)
 
 
-def count_values(names: Sequence[str], cells: Sequence[str]) -> int:
+def count_values(columns: Sequence[CsvColumn], cells: Sequence[str]) -> int:
     """Return how many cells have values of their fields' forms."""
-    return sum(rate_cell(name, cell) == CellRating.VALUE for name, cell in zip(names, cells, strict=False))
+    return sum(column.ratings[cell] == CellRating.VALUE for column, cell in zip(columns, cells, strict=False))
 
 
-def begins_row(names: Sequence[str], cells: Sequence[str]) -> bool:
+def begins_row(columns: Sequence[CsvColumn], cells: Sequence[str]) -> bool:
     """Return whether a row begins with these cells, of which the last one may be cut."""
-    return all(rate_cell(name, cell) != CellRating.ODD for name, cell in zip(names, cells[:-1], strict=False))
+    return all(column.ratings[cell] != CellRating.ODD for column, cell in zip(columns, cells[:-1], strict=False))

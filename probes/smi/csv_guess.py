@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, filterfalse, pairwise, starmap
 
 from probes.smi import cell_words
+from probes.smi.csv_cells import CellLookup
 from probes.smi.csv_fields import BRAND
 from probes.smi.csv_samples import CsvRow
 
@@ -36,7 +38,8 @@ _ANSWERS = {"Enabled", "Disabled", "Default", "Active", "Yes", "No", "None", "Pr
 
 def select_rows(candidates: Sequence[CsvRow]) -> list[CsvRow]:
     """Return the rows of the most frequent width among those with a GPU value, and rows beside them with masks."""
-    speaking = [row for row in candidates if any(map(is_device_value, row.cells))]
+    speaks = CellLookup(is_device_value).__getitem__
+    speaking = [row for row in candidates if any(map(speaks, row.cells))]
     if not speaking:
         return []
     width = Counter(len(row.cells) for row in speaking).most_common(1)[0][0]
@@ -52,14 +55,13 @@ def select_rows(candidates: Sequence[CsvRow]) -> list[CsvRow]:
 
 def are_processes(rows: Sequence[CsvRow]) -> bool:
     """Return whether these are rows of processes: somewhere a program follows a number, and no device is named."""
-    return any(map(_is_process, rows)) and not any(BRAND.match(cell) for row in rows for cell in row.cells)
+    pairs = {pair for row in rows for pair in pairwise(row.cells)}
+    return any(starmap(_is_process, pairs)) and not any(BRAND.match(cell) for cell in {*chain.from_iterable(pairs)})
 
 
-def _is_process(row: CsvRow) -> bool:
-    return any(
-        _PID.match(number) and _PROGRAM.match(text) and text not in _ANSWERS and not cell_words.is_masked(text)
-        for number, text in zip(row.cells, row.cells[1:], strict=False)
-    )
+def _is_process(number: str, text: str) -> bool:
+    is_named = _PID.match(number) and _PROGRAM.match(text)
+    return bool(is_named) and text not in _ANSWERS and not cell_words.is_masked(text)
 
 
 def is_device_value(cell: str) -> bool:
@@ -69,9 +71,8 @@ def is_device_value(cell: str) -> bool:
 
 def guess_fields(rows: Sequence[CsvRow]) -> tuple[str, ...] | None:
     """Return the column names, '' for unknown ones; None if none is known."""
-    columns = [
-        [cell for cell in cells if not _is_blank(cell)] for cells in zip(*(row.cells for row in rows), strict=True)
-    ]
+    is_blank = CellLookup(_is_blank).__getitem__
+    columns = [[*filterfalse(is_blank, cells)] for cells in zip(*(row.cells for row in rows), strict=True)]
     names = [""] * len(columns)
     for field, look in _LOOKS.items():
         at = next(
@@ -86,7 +87,7 @@ def guess_fields(rows: Sequence[CsvRow]) -> tuple[str, ...] | None:
 
 def _looks_like(cells: Sequence[str], look: re.Pattern[str], count: int) -> bool:
     """Return whether the cells have this form; those of the rows left out, masks and empty values, are at most half."""
-    return 2 * len(cells) >= count > 0 and all(map(look.match, cells))
+    return 2 * len(cells) >= count > 0 and all(map(look.match, {*cells}))
 
 
 def _is_blank(cell: str) -> bool:
@@ -95,7 +96,7 @@ def _is_blank(cell: str) -> bool:
 
 def _is_counting(cells: Sequence[str]) -> bool:
     """Return whether the cells are 0, 1, 2 ... or a part of it, perhaps again and again: an index, not a percentage."""
-    if not cells or not all(re.fullmatch(r"\d{1,3}", cell) for cell in cells):
+    if not cells or not all(re.fullmatch(r"\d{1,3}", cell) for cell in {*cells}):
         return False
     runs: list[list[int]] = []
     for number in map(int, cells):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from probes.smi.csv_cells import CellRating, rate_cell
+from probes.smi.csv_cells import CellRating, CsvColumn
 
 _KEYS = ("index", "pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid")  # the first one with a value tells the device
 _TELLING = re.compile(r"[1-9A-FH-LN-OQ-TV-WYZa-wyz]")  # none in an identifier whose digits were replaced
@@ -20,8 +20,7 @@ _TIME = re.compile(r"\d{4}/\d\d/(\d\d) (\d\d):(\d\d):(\d\d(?:\.\d{1,6})?)")
 _GAP_S = 0.5  # between two samples; the rows of one are some milliseconds apart
 
 
-@dataclass(frozen=True)
-class CsvRow:
+class CsvRow(NamedTuple):
     """The cells of a line; `at` is the index of the line, `block` counts the header lines above it."""
 
     at: int
@@ -29,12 +28,16 @@ class CsvRow:
     cells: tuple[str, ...]
 
 
-def split_samples(names: Sequence[str], rows: Sequence[CsvRow]) -> list[list[CsvRow]]:
+def split_samples(columns: Sequence[CsvColumn], rows: Sequence[CsvRow]) -> list[list[CsvRow]]:
     """Return the rows of each sample, in order."""
+    names = [column.name for column in columns]
+    places = {name: at for at, name in enumerate(names)}
+    identifiers = [(places[key], columns[places[key]]) for key in _KEYS if key in places]
+    process = places.get("pid")
     samples: list[list[CsvRow]] = []
     seen: set[tuple[str, ...]] = set()
     for row in rows:
-        keys = list(_list_keys(names, row.cells))
+        keys = list(_list_keys(identifiers, row.cells, process))
         repeats = keys[0] in seen if keys else bool(samples) and _is_later(names, samples[-1][-1], row)
         if not samples or repeats or row.block != samples[-1][-1].block:
             samples.append([])
@@ -50,14 +53,14 @@ def choose_last_complete(samples: Sequence[list[CsvRow]]) -> int:
     return last - 1 if last > 0 and len(samples[last]) < len(samples[last - 1]) else last
 
 
-def _list_keys(names: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _list_keys(
+    identifiers: Sequence[tuple[int, CsvColumn]], cells: Sequence[str], process: int | None
+) -> Iterator[tuple[str, ...]]:
     """Yield what identifies the device of a row, or its process on that device."""
-    row = dict(zip(names, cells, strict=False))
-    process = (row["pid"],) if "pid" in row else ()
-    for key in _KEYS:
-        cell = row.get(key, "")
-        if cell and rate_cell(key, cell) == CellRating.VALUE and (key == "index" or _TELLING.search(cell)):
-            yield key, cell, *process
+    for at, column in identifiers:
+        cell = cells[at]
+        if cell and column.ratings[cell] == CellRating.VALUE and (column.name == "index" or _TELLING.search(cell)):
+            yield (column.name, cell) if process is None else (column.name, cell, cells[process])
 
 
 def _is_later(names: Sequence[str], before: CsvRow, row: CsvRow) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from envcheck.core.model import Device, Process, build_device
@@ -18,6 +19,7 @@ def _parse_switch(cell: str | None) -> bool | None:
     return _SWITCH.get((cell or "").strip().lower())
 
 
+@lru_cache(maxsize=4096)  # as the numbers
 def _parse_text(cell: str | None) -> str | None:
     value = cell_value(cell)
     return None if value is None or cell_words.is_hidden(value) else value
@@ -92,6 +94,11 @@ def read_values(cells: Mapping[str, str | None]) -> dict[str, Any]:
 def complete_device(values: Mapping[str, Any], position: int) -> Device:
     """Return the device with these values; without an index, with its position."""
     return build_device(values if values.get("index") is not None else {**values, "index": position})
+
+
+def find_reader(name: str) -> Callable[[str | None], Any]:
+    """Return the function that reads the cells of this field of Device; of another field, their texts."""
+    return _READ.get(name, _parse_text)
 
 
 def is_field(name: str) -> bool:

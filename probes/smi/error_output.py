@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import accumulate, islice
 
 from envcheck.core.model import Document, ToolError
-from probes.smi.error_phrases import PHRASES, ErrorPhrase
+from probes.smi.error_phrases import PHRASES, SIGNS, ErrorPhrase
 from probes.smi.pasted_output import PastedOutput, SmiTool
 
 SEARCHED = 256 << 10  # characters; an error is short, and so is the text around it
@@ -41,6 +41,9 @@ def is_nvml_result(line: str) -> bool:
 def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) -> ToolError | None:
     """Return the first known error message in the text, or None."""
     whole = paste.text[:SEARCHED]
+    text = "".join(whole.lower().split()).replace("’", "'")
+    if "\\" not in whole and not any(map(text.__contains__, SIGNS)):
+        return None
     lines = whole.split("\n")
     squeezed = ["".join(line.split()) for line in whole.lower().replace("’", "'").split("\n")]
     if "\\" in whole:
@@ -50,7 +53,7 @@ def find_error(paste: PastedOutput, phrases: tuple[ErrorPhrase, ...] = PHRASES) 
     if not _OURS.search(text):
         return None
     named = _compile_tool_name(paste.tool)
-    for phrase, wording in zip(phrases, _compile_wordings(phrases, paste.tool), strict=True):
+    for phrase, wording in zip(phrases, list_wordings(phrases, paste.tool), strict=True):
         for found in islice(wording.finditer(text), TRIES):
             first, last = (bisect_right(starts, at) - 1 for at in (found.start(), found.end() - 1))
             above = "".join(squeezed[max(0, first - 2) : first])
@@ -66,7 +69,7 @@ def _compile_tool_name(tool: SmiTool) -> re.Pattern[str]:
 
 
 @lru_cache
-def _compile_wordings(phrases: tuple[ErrorPhrase, ...], tool: SmiTool) -> tuple[re.Pattern[str], ...]:
+def list_wordings(phrases: tuple[ErrorPhrase, ...], tool: SmiTool) -> tuple[re.Pattern[str], ...]:
     """Return the patterns of the phrases with the names of the tool, once for all texts."""
     return tuple(re.compile(_wording_pattern(phrase, tool)) for phrase in phrases)
 

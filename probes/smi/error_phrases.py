@@ -22,6 +22,13 @@ class ErrorPhrase:
     source: str = ""
 
 
+# Each error message, without blanks, contains one of these; tested before the patterns.
+SIGNS = ("not", "n't", "found", "fail", "unableto", "nodevice", "nogpu", "noxpu", "nocuda", "nomig", "nomatching",
+         "nosuch", "permission", "root", "superuser", "sudo", "administrator", "elevated", "lost", "fallen", "reset",
+         "reboot", "issuewith", "initiali", "pending", "mismatch", "undefined", "blocked", "errorwhile", "loadthe",
+         "detected", "available", "inuse", "beingused", "busy", "primary", "unrecogni", "invalid", "unknown", "illegal",
+         "requires", "missing", "unsupported", "abnormal", "formaterror", "-h'", "in(", "theterm", "reconhecido",
+         "reconoce", "estpas", "istentweder", "命令", "没有", "权限", "拒绝")  # fmt: skip
 _INIT = r"failedto(?:properly)?(?:initialize|initialise|init|shutdown)(?:LIB):?"
 
 PHRASES = (

@@ -44,7 +44,7 @@ FORMS = OutputForms(
     ),
     shared=SHARED_FORMS,
     follows="nvidia-smi",
-    hints=r"Iluvatar|\bIX\b|\b[BM][IR]-?V?\d{2,3}|ixlink|ixml",
+    hints=("Iluvatar", r"IX(?<=\bIX)\b", r"B(?<=\bB)[IR]-?V?\d{2,3}", r"M(?<=\bM)[IR]-?V?\d{2,3}", "ixlink", "ixml"),
 )
 
 

@@ -15,7 +15,10 @@ from probes.smi.pasted_output import PastedOutput, extract_table_lines
 from probes.smi.table_output import ROW_LIMIT
 from probes.smi.word_alignment import list_words
 
-_GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
+_GPU = re.compile(
+    r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(|\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}"
+    r"(?:([^()\s]{1,90})\s{0,4}\)|(GPU(?:-[0-9a-f]{4,12}){5}(?<=-[0-9a-f]{12}))\s*$)"  # the bracket alone is lost
+)
 _GPU_START = re.compile(r"[\s>#]{0,8}GPU(?P<gap>\s{1,8})(?:(?P<index>\d{1,4}):)?")
 _NAME_LIMIT, _UUID_LIMIT = 160, 90  # characters, with a mask of the index before the name
 _OPEN = re.compile(
@@ -68,7 +71,11 @@ def _read_device_lines(lines: Sequence[str]) -> list[dict[str, str | None] | Non
     rows: list[dict[str, str | None] | None] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         found = _GPU.search(line)
-        cells = {"index": found[1], "name": found[2], "uuid": found[3]} if found else _read_damaged_line(line, below)
+        cells = (
+            {"index": found[1], "name": found[2], "uuid": found[3] or found[4]}
+            if found
+            else _read_damaged_line(line, below)
+        )
         rows.append(cells)
     return rows
 

@@ -10,7 +10,7 @@ from probes.smi.pasted_output import SmiTool
 
 TOOL = "nvidia-smi"
 _PROGRAMS = r"nvidia-smi(?:\.exe)?"
-_NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
+NAMES = SmiTool(TOOL, banner=r"NVIDIA-SMI", management=r"nvml|libnvidia-ml[\w.]{0,8}")
 
 FORMS = OutputForms(
     programs=_PROGRAMS,
@@ -37,7 +37,7 @@ FORMS = OutputForms(
         ),
     ),
     shared=SHARED_FORMS,
-    hints=r"NVIDIA|GeForce|Tesla|Quadro|GPU 0: (?:[AHLTVB]\d{1,3}|RTX)|nvlink",
+    hints=("NVIDIA", "GeForce", "Tesla", "Quadro", r"GPU 0: (?:[AHLTVB]\d{1,3}|RTX)", "nvlink"),
 )
 
 
@@ -45,4 +45,4 @@ def parse(text: str) -> Document:
     """Return the parsed text, with or without surrounding text; kind "unknown" if there is no output. Never raises."""
     from probes.smi.output_kinds import parse_output  # a text of another tool needs the forms alone
 
-    return parse_output(_NAMES, text)
+    return parse_output(NAMES, text)

@@ -18,6 +18,7 @@ from probes.smi.word_alignment import Column, align_words
 
 _MEMORY = re.compile(r"(?:\d{1,12}\s{0,8}[MKG]i?B|\[?N/A\]?|\d{1,12}\.\.\.|ERR!|Not Supported)$")
 _BARE = re.compile(r"(?:\d{1,12}(?:\s{0,8}[MKG]i?B)?|\[?N/A\]?)$")
+_PAIR = re.compile(r"\d\s?[MKG]i?B /$")  # of a used and a total amount
 _ID = r"(?:N/A|\d+)"
 _KINDS = r"[CGM](?:\+[CGM]){0,2}"
 _FIELDS = {"gpu": "device", "pid": "pid", "name": "name", "memory": "memory_mib"}  # of Process
@@ -42,6 +43,8 @@ def parse_process_row(head: str, cell: str) -> dict[str, str | None] | None:
         return None
     overflowed = memory[0].endswith("...")  # the number is truncated
     name = cell[found.end() : memory.start()].strip()
+    if _PAIR.search(name):
+        return None  # a device's row
     return {**found.groupdict(), "name": name, "memory": None if overflowed else memory[0]}
 
 

@@ -316,6 +316,9 @@ def _find_uncorrected(block: _DeviceBlock) -> str | None:
     return device_cells.sum_counters([value.text for key, value in pairs.items() if "uncorrectable" in key])
 
 
+_FULL = ("pci", "mig mode", "inforom version", "driver model")  # sections that the name has below it in full outputs
+
+
 def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
     """Return whether the text ends with a key without value or an empty section, or a full output lacks the
     processes."""
@@ -324,7 +327,7 @@ def _is_truncated(paste: PastedOutput, gpus: list[_DeviceBlock]) -> bool:
     if (pair and not pair.value) or (not pair and last.startswith("  ") and _SECTION.match(last.rstrip())):
         return True
     full = [
-        block for block in gpus if block.find_value("", "product name") and any(n == "pci" for n, _ in block.sections)
+        block for block in gpus if block.find_value("", "product name") and any(n in _FULL for n, _ in block.sections)
     ]
     return any(not _reaches_processes(block) for block in full)
 

@@ -24,12 +24,17 @@ from probes.smi.pasted_output import PastedOutput, TableLine, cell_value, extrac
 
 ROW_LIMIT, ROWS_LIMIT = 400, 20_000  # larger than any real table, small enough for the patterns to be fast
 _HEAD = re.compile(r"\|\s*(?:GPU\s+Name|Fan\s+Temp)\b(?!.{0,80}\bInstances\b)")  # nor "GPU Name ID Instances"
+_SECTION_HEAD = re.compile(r"\|\s*GPU\s+GI\s+CI\b")  # of processes, or of MIG devices
 _SECOND_HEAD = re.compile(r"\|\s*Fan\b")
 _FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
 _VERSION = r"\s*(?::\s*)?v?(\d[\w.]*)"
 _WARNING = re.compile(r"(?m)^[ \t]*WARNING:[ \t]*(\S.*)$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|XPU-SMI|npu-smi", re.IGNORECASE)
 _TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
+_EDITED = re.compile(  # a row without its inner bars
+    r"\|\s*(?P<index>\d{1,3})\s+(?P<name>[A-Za-z][^|]{1,60}?)\s+(?P<memory_used_mib>\d{1,9}\s?MiB)\s*/"
+    r"\s*(?P<memory_total_mib>\d{1,9}\s?MiB)(?:\s+(?P<utilization_percent>\d{1,3}\s?%))?\s*\|?$"
+)
 _DIGIT = re.compile(r"\d")
 _MEMORY = re.compile(r"\d\s?Mi?B\s*/")
 _READINGS = 3  # values with their forms that only a device's second row has
@@ -70,7 +75,8 @@ def parse_table(paste: PastedOutput) -> Document | None:
             reading.after_rule = False
         elif len(line.text) <= ROW_LIMIT:
             _read_row(reading, paste, line, last=at == len(rows) - 1)
-    return _make_document(paste, reading, rows) if reading.devices or reading.banners or reading.head else None
+    is_read = reading.devices or reading.banners or reading.head or reading.processes or reading.mig
+    return _make_document(paste, reading, rows) if is_read else None
 
 
 def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
@@ -81,7 +87,7 @@ def _is_table(paste: PastedOutput, rows: list[str]) -> bool:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
     named = any(_FIRST.match(row) and table_cells.BUS_ID.search(row) for row in sight)
     whole = paste.tool.accepts_fragments or any(_MEMORY.search(row) or has_readings(row) for row in sight)
-    return (named and whole) or any(map(_HEAD.match, sight))
+    return (named and whole) or any(map(_HEAD.match, sight)) or any(map(_SECTION_HEAD.match, sight))
 
 
 def has_readings(row: str) -> bool:
@@ -148,7 +154,7 @@ def _read_row(reading: _TableState, paste: PastedOutput, line: TableLine, *, las
     row = line.text
     form = _classify_row(row, last)
     if form.is_rule:
-        reading.in_head = reading.in_head and "=" not in row
+        reading.in_head = reading.in_head and "=" not in row and not reading.process_head
         reading.after_rule = True
         return
     if form.title is not None:
@@ -213,6 +219,9 @@ def _read_device_row(reading: _TableState, paste: PastedOutput, line: TableLine,
     head = reading.layout or _make_layout(tuple(reading.head), paste.tool.name)
     reading.layout = head
     if len(form.shapes) == 1 and not reading.head:
+        if found := _EDITED.match(line.text):
+            reading.devices.append((found.groupdict(), device_cells.read_values(found.groupdict())))
+            return None
         return _read_process_row(reading, paste, line, form)
     if _begins_device(reading, head, form):
         if len(form.shapes) < len(head.rows[0]):

@@ -20,7 +20,12 @@ _TAILS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _NAMES = ("GPU", "XPU", "OAM")  # `xpu-smi topo -mo` names the modules
 _DEVICE = re.compile(rf"(?:{'|'.join(_NAMES)})\d{{1,4}}$")
 _LEGEND = re.compile(r"\s*([A-Z]+#?)\s+=\s+(\w.*)$")
+_RELATION = r"X|SYS|NODE|PHB|PXB|PIX|SOC|XL|C2C|NV\d{0,3}"
+_GLUED = re.compile(rf"({_RELATION})({_RELATION})")  # where a terminal wrapped
+_IS_RELATION = re.compile(rf"(?:{_RELATION})#?$")
+_WORD = re.compile(r"[A-Z]{2,8}\d{0,3}$")
 _NIC = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*$")
+_FOREIGN_SHARE = 8  # one in so many words
 HEAD_LINES = 6  # of a wrapped header, and the first row
 LINE_LIMIT = 4000  # 72 GPUs and their NICs need 900
 
@@ -34,7 +39,9 @@ def parse_topology(paste: PastedOutput) -> Document | None:
         return None
     columns, body_at = head
     labels = [word for word in columns if word not in _TAILS]
-    rows = _read_rows(lines[body_at:], labels)
+    rows = {label: _split_glued(cells, len(labels)) for label, cells in _read_rows(lines[body_at:], labels).items()}
+    if _is_of_other_program(rows):
+        return None
     devices = [word for word in labels if _DEVICE.match(word)]
     tails = [word for word in columns if word in _TAILS]
     affinity = {label: _read_affinities(cells, len(labels), tails) for label, cells in rows.items() if label in devices}
@@ -77,11 +84,13 @@ def _read_columns(lines: list[str], at: int) -> tuple[list[str], int] | None:
     A row has the X of the diagonal in its own column; a matrix of chosen devices may have any row alone.
     """
     columns: list[str] = []
+    head = ""
     for place, line in enumerate(lines[at : at + HEAD_LINES], at):
         words = line.split()
         if words and words[0] in columns and words[1 + columns.index(words[0]) :][:1] == ["X"]:
             return columns, place
-        columns = list(dict.fromkeys([*columns, *_AFFINITY.findall(line)]))
+        head = f"{head} {' '.join(words)}"
+        columns = list(dict.fromkeys(_AFFINITY.findall(head)))
     return None
 
 
@@ -103,6 +112,20 @@ def _read_rows(lines: list[str], labels: list[str]) -> dict[str, list[str]]:
         else:
             current = None
     return rows
+
+
+def _split_glued(cells: list[str], least: int) -> list[str]:
+    """Return the cells of a row; where it has too few relations, words that are two of them count as two."""
+    if sum(map(bool, map(_IS_RELATION.match, cells))) >= least or not any(map(_GLUED.fullmatch, cells)):
+        return cells
+    found = map(_GLUED.fullmatch, cells)
+    return [word for cell, match in zip(cells, found, strict=True) for word in (match.groups() if match else (cell,))]
+
+
+def _is_of_other_program(rows: Mapping[str, list[str]]) -> bool:
+    """Return whether a good part of the relations are words that only another vendor's program prints."""
+    words = [cell for cells in rows.values() for cell in cells if _WORD.match(cell)]
+    return sum(not _IS_RELATION.match(word) for word in words) * _FOREIGN_SHARE > len(words) > 0
 
 
 def _drop_empty(cells: list[str]) -> list[str]:

@@ -36,6 +36,7 @@ BYTES_LIMIT = 4 << 30  # bytes of input that are read
 DEVICE_BYTES = 8 << 20  # bytes that are read of a device, which may never end
 INDENTED_LIMIT = 1 << 18  # characters of a document that has a line for each value; a longer one has one line
 _SCALARS = frozenset((type(None), bool, int, str))  # types of values that are plain
+_SCALAR_NAMES = {"None", "bool", "int", "str"}
 GARBAGE_LIMIT = 200_000  # new objects before a search for garbage: a document has a million, and none is garbage
 DETECTED_BYTES = 1 << 20  # bytes that tell the encoding
 
@@ -124,7 +125,7 @@ def _choose_tool_and_file(words: tuple[str, ...]) -> tuple[str | None, str]:
 
 def _add_field_names(text: str, fields: str, tool: str | None, parsers: dict[str, ToolParser]) -> str:
     """Return the text below the command that would have printed it."""
-    hinted = [name for name, parser in parsers.items() if parser.forms.hint_pattern.search(text)]
+    hinted = [name for name, parser in parsers.items() if parser.forms.has_hint(text)]
     program = tool or next(iter(hinted), "nvidia-smi")
     return f"$ {program} --query-gpu={''.join(fields.split())} --format=csv,noheader\n{text}"
 
@@ -254,26 +255,43 @@ def find_first_line(text: str) -> str:
 
 def as_json(document: Document) -> dict[str, Any]:
     """Return the document as plain lists and dictionaries; integral floats become integers."""
-    plain: dict[str, Any] = _make_plain(document)
+    plain: dict[str, Any] = _make_plain(document, {})
     return plain
 
 
-def _make_plain(value: Any) -> Any:
-    """Return the value like `dataclasses.asdict`, but without copies of texts: a day's watch log has a million."""
+def _make_plain(value: Any, done: dict[int, Any]) -> Any:
+    """Return the value like `dataclasses.asdict`, but without copies of texts: a day's watch log has a million.
+
+    `done` has the lists of the tuples that are made already, by identity: a session and its parts have the same rows.
+    """
     kind: Any = type(value)
     if kind is float:
         return int(value) if value.is_integer() else value
     if kind is tuple or kind is list:
-        return [item if type(item) in _SCALARS else _make_plain(item) for item in value]
-    if names := _list_fields(kind):
-        own = vars(value)
-        value = own if len(own) == len(names) else {name: getattr(value, name) for name in names}
-    if names or isinstance(value, Mapping):
-        return {key: item if type(item) in _SCALARS else _make_plain(item) for key, item in value.items()}
+        known = done.get(id(value))
+        if known is None:
+            known = [item if type(item) in _SCALARS else _make_plain(item, done) for item in value]
+            if kind is tuple:
+                done[id(value)] = known
+        return known
+    if _is_dataclass(kind):
+        names, converted = _list_fields(kind)
+        value = vars(value).copy() if len(vars(value)) == len(names) else {name: getattr(value, name) for name in names}
+        for name in converted:
+            if type(value[name]) not in _SCALARS:
+                value[name] = _make_plain(value[name], done)
+        return value
+    if isinstance(value, Mapping):
+        return {key: item if type(item) in _SCALARS else _make_plain(item, done) for key, item in value.items()}
     return value
 
 
+_is_dataclass = functools.cache(dataclasses.is_dataclass)
+
+
 @functools.cache
-def _list_fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass; of another type, nothing."""
-    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+def _list_fields(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the fields of a dataclass, and of those whose types are no scalars."""
+    fields = dataclasses.fields(kind)
+    converted = (field.name for field in fields if not _SCALAR_NAMES.issuperset(str(field.type).split(" | ")))
+    return tuple(field.name for field in fields), tuple(converted)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.vendors.kunlunxin import VENDOR
-from probes.kunlunxin import foreign_output, old_tables, xpu_smi
+from probes.kunlunxin import foreign_output, xpu_smi
 from probes.smi import ixsmi, nvidia_smi
 
 DATA = Path(__file__).parents[2] / "data"
@@ -62,20 +62,6 @@ def test_prose_does_not_make_intels_output_kunlunxins(name: str) -> None:
     assert not foreign_output.is_intel_output(text + P800)
 
 
-def test_rows_that_a_terminal_wrapped_are_joined() -> None:
-    """A rule that goes on in a shorter one shows the width."""
-    lines = ["-" * 50, "-" * 9, "| DevID |" + " " * 40 + "|", "  Model |", "-" * 50, "-" * 9]
-
-    assert old_tables.unwrap_lines(lines) == ["-" * 59, "| DevID |" + " " * 40 + "|  Model |", "-" * 59]
-
-
-def test_rules_of_several_tables_are_not_wrapped_lines() -> None:
-    """Tables of different widths stay as they are."""
-    lines = ["-" * 90, "| DevID | Model |", "-" * 90, "  PROCESSES", "-" * 49, "| DevID | PID |", "-" * 49]
-
-    assert old_tables.unwrap_lines(lines) == lines
-
-
 def test_only_the_first_table_of_a_loop_counts() -> None:
     """Repeated outputs of the old layout do not add up."""
     assert len(xpu_smi.parse(R300 + R300).devices) == 2
@@ -92,10 +78,3 @@ def test_only_the_first_process_of_a_device_has_its_number() -> None:
     found = xpu_smi.parse(R300.partition("  PROCESSES")[0] + head + rows + "-" * 55 + "\n").processes
 
     assert [(each.pid, each.device) for each in found] == [(11, 0), (12, 0), (13, 3), (14, 3), (15, None)]
-
-
-def test_pieces_of_a_row_are_joined_up_to_the_length_of_a_row() -> None:
-    """Thousands of pieces of one row, each shorter than it, do not make one row that grows with each."""
-    lines = ["-" * 60, "-" * 10, "|a|", *[f" {'x' * 38}|"] * 2000]
-
-    assert max(map(len, old_tables.unwrap_lines(lines))) < 2 * old_tables.ROW_LIMIT

@@ -80,7 +80,7 @@ def describe_devices(documents: Iterable[Document]) -> set[tuple[object, ...]]:
 def is_undecided_tool(expected: Document, found: Document, text: str) -> bool:
     """Whether the formats are those of several tools, and no word of the text hints at one: its neighbour decides."""
     is_same = dataclasses.replace(expected, tool="") == dataclasses.replace(found, tool="")
-    return is_same and not TOOLS["nvidia-smi"].forms.hint_pattern.search(text)
+    return is_same and not TOOLS["nvidia-smi"].forms.has_hint(text)
 
 
 def list_wrong_joins(pairs: Iterable[tuple[Path, Path]]) -> list[tuple[str, str]]:

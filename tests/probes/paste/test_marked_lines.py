@@ -11,6 +11,8 @@ import pytest
 
 from envcheck.cli.commands.parse import PARSERS
 from probes.paste.marked_lines import MarkIndex, find_marked_lines, make_marks
+from probes.paste.output_forms import FirstLine, OutputForms
+from probes.paste.text_parts import PartSplitter
 
 try:
     from re import _parser as regex_parser  # type: ignore[attr-defined]  # the parse tree has no public interface
@@ -110,6 +112,17 @@ def test_the_groups_of_a_line_are_found_in_order() -> None:
     """A line has the groups with one of its words or begins, and those without any mark; digits are alike."""
     index = MarkIndex([(("smi",), ()), ((), ("GPU 0:",)), ((), ()), (("log",), ("NPU",))])
 
-    assert index.find_marked("| nvidia-smi log |") == [0, 2, 3]
-    assert index.find_marked("  GPU 7: A100") == [1, 2]
-    assert index.find_marked("a GPU 7: A100") == [2]
+    assert index.find_marked(b"| nvidia-smi log |") == [0, 2, 3]
+    assert index.find_marked(b"  GPU 0: A000") == [1, 2]
+    assert index.find_marked(b"a GPU 0: A000") == [2]
+
+
+def test_a_line_that_differs_by_digits_begins_what_its_own_digits_say() -> None:
+    """What a pattern without digits says of a line counts for its like; one with digits is asked for each line."""
+    starts = (FirstLine("list", r"GPU 0: \w{2}\Z", ("GPU",)), FirstLine("row", r"GPU \d: \w{2,3}\Z", ("GPU",)))
+    splitter = PartSplitter({"smi": OutputForms("smi", starts, program_words=("smi",))})
+    rows = ["GPU 1: a1", "GPU 0: a1", "GPU 2: a12", "GPU 0: a12", "GPU 0: a1234"]
+
+    forms = [splitter.split_lines([row])[-1].form for row in rows]
+
+    assert forms == ["row", "list", "row", "row", ""]

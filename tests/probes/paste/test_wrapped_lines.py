@@ -88,7 +88,7 @@ def test_lines_keep_their_numbers() -> None:
         [
             "pid, process_name, used_memory, gpu_uuid, gpu_name",
             "",
-            "GPU0\tX\tNV1\t" * 5,
+            "GPU0\tX\tNV1\t" * 4,
             "0-27, 56-83, 112-139, 140, 1",
         ],
         ["first, second", "third, fourth"] * 20,

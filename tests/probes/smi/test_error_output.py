@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from probes.kunlunxin.runtime_errors import OWN_PHRASES
 from probes.smi import nvidia_smi
+from probes.smi.error_output import list_wordings
+from probes.smi.error_phrases import PHRASES, SIGNS
 
 HANDLE = "Unable to determine the device handle for GPU 0000:01:00.0: "
 
@@ -35,6 +41,16 @@ def test_category(text: str, category: str) -> None:
 
     assert error is not None
     assert error.category == category
+
+
+@pytest.mark.parametrize("wording", list_wordings((*PHRASES, *OWN_PHRASES), nvidia_smi.NAMES))
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_each_message_has_a_sign(wording: re.Pattern[str], data: st.DataObject) -> None:
+    """What any of the patterns matches has one of the signs that are searched first."""
+    message = data.draw(st.from_regex(wording, fullmatch=True))
+
+    assert any(sign in message.lower() for sign in SIGNS)
 
 
 LONG = 12_000
