@@ -61,8 +61,8 @@ class SuperPod:
 
 @dataclass(frozen=True)
 class KubernetesNames:
-    """`resource`: the resource that a pod requests ("": none); `counts`: its unit; `labels`: labels that the vendor's
-    scheduler reads.
+    """`resource`: the resource that a pod requests ("": none); `others`: further ones of device plugins, for
+    other models and shares of a card; `counts`: its unit; `labels`: labels that the vendor's scheduler reads.
 
     For nodes of the vendor's own scheduler: `machines` are node labels by architecture (as uname names it), `products`
     node labels by a word of the recipe's product; `super_pod` belongs to the job, `kind` is the vendor's own job kind.
@@ -71,6 +71,7 @@ class KubernetesNames:
     resource: str
     counts: str
     source: str
+    others: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     products: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

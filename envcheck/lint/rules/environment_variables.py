@@ -134,7 +134,7 @@ def _list_owners(variable: str) -> list[str]:
     ]
 
 
-def _find_lost_variables(context: LintContext) -> Iterator[Remark]:
+def find_lost_variables(context: LintContext) -> Iterator[Remark]:
     """Find trainings that sudo starts without the variables that the script exports."""
     for job in context.jobs:
         texts = job.command.list_texts()
@@ -148,8 +148,7 @@ def _find_lost_variables(context: LintContext) -> Iterator[Remark]:
 
 
 def find_foreign_variables(context: LintContext) -> Iterator[Remark]:
-    """Find variables of another vendor, except in scripts that serve several vendors, and those that sudo removes."""
-    yield from _find_lost_variables(context)
+    """Find variables of another vendor, except in scripts that serve several vendors."""
     if not context.device or context.device == "cpu":
         return
     told: set[tuple[int, str]] = set()
@@ -223,7 +222,7 @@ def find_wrong_device_lists(context: LintContext) -> Iterator[Remark]:
 def find_wrong_visible_count(context: LintContext) -> Iterator[Remark]:
     """Compare the number of processes with the visible devices."""
     for job in context.jobs:
-        visible = _find_visible_list(job, context.device)
+        visible = find_visible_list(job, context.device)
         processes = _count_own_processes(job)
         if visible is None or processes is None or not job.is_training:
             continue
@@ -266,7 +265,8 @@ def find_wrong_visible_count(context: LintContext) -> Iterator[Remark]:
 _CHOOSING = frozenset(name for name, vendor in VENDORS.items() if vendor.visible_env)
 
 
-def _find_visible_list(job: TrainingJob, device: str) -> tuple[str, int, ShellWord] | None:
+def find_visible_list(job: TrainingJob, device: str) -> tuple[str, int, ShellWord] | None:
+    """Return the variable that selects devices for the job, their number and its place; None if it is not known."""
     for name, word in sorted(job.command.environment.items()):
         if (readers := find_vendors_of_list(name)) and device in _CHOOSING and device not in readers:
             continue  # reported by visible_name, no_effect
@@ -442,7 +442,7 @@ def _is_debugging(context: LintContext) -> bool:
     return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _unused, a in list_environment(context))
 
 
-_INTERFACE = re.compile(r"(?!x+$|your)[!-.0-~]{1,15}", re.IGNORECASE)  # Linux: at most 15 characters, none blank
+_INTERFACE = re.compile(r"[!-.0-~]{1,15}")  # Linux: at most 15 characters, none blank
 
 
 def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
@@ -458,10 +458,12 @@ def find_unknown_interfaces(context: LintContext) -> Iterator[Remark]:
         there = context.machine.interfaces
         if text.startswith("^") or assign.word.soft:
             continue
-        names = [name.lstrip("=") for name in text.split(",")]
+        names = [name for part in text.split(",") if (name := part.lstrip("="))]
         if wrong := [name for name in names if not _INTERFACE.fullmatch(name)]:
             seen = _("{names} cannot be a network interface", names=format_names(wrong))
             yield warn(assign, seen, _("List the interfaces with ip -br address. Names differ between hosts."))
+        names = [name for name in names if name not in wrong]
+        if not names:
             continue
         if every and there is not None:
             names = [name for name in names if name not in there]

@@ -48,6 +48,13 @@ def _is_in_quoted_value(script: ShellScript, offset: int) -> bool:
     return any(assign.word.quoted and assign.word.start <= there < assign.word.end for assign in script.assigns)
 
 
+def _is_in_text(script: ShellScript, offset: int) -> bool:
+    """Whether the place is in a quoted word, which another program reads."""
+    there = script.block.map_to_file(offset)
+    words = [word for command in script.commands for word in command.words] + [each.word for each in script.assigns]
+    return any(word.start <= there < word.end for word in words if word.quoted)
+
+
 def find_crlf(context: LintContext) -> Iterator[Remark]:
     """One remark, on the first line."""
     for script in context.scripts:
@@ -184,11 +191,14 @@ def _follows_program(before: bytes) -> bool:
     return any(word in _PROGRAMS or _PROGRAM.fullmatch(word) for word in words)
 
 
-def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
+def find_byte_order_mark(context: LintContext) -> Iterator[Remark]:
     if context.source.raw.startswith(b"\xef\xbb\xbf#!"):
         seen = _("the file begins with a byte order mark: the system does not recognise its first line")
         place = ShellWord("", 0, 3)
         yield fail(place, seen, _("Save the file as UTF-8 without a byte order mark."), replace_span(place, ""))
+
+
+def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         text = script.block.raw.decode("utf-8", "replace")
         if text.isascii():
@@ -255,7 +265,7 @@ _GLUED_TEST = re.compile(rb"(?m)^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?
 
 def _find_glued_tests(script: ShellScript) -> Iterator[Remark]:
     for match in _GLUED_TEST.finditer(script.block.raw):
-        if not _is_inert(script, match.start(1)):
+        if not _is_inert(script, match.start(1)) and not _is_in_text(script, match.start(1)):
             place = _make_place(script, *match.span(1))
             seen = _("no blank follows [: bash runs a command {name}", name=match[1].decode("utf-8", "replace")[:40])
             yield fail(place, seen, _("Put a blank after [, and one before ]."))

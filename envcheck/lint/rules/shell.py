@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
@@ -83,7 +84,19 @@ def find_url_as_command(context: LintContext) -> Iterator[Remark]:
             yield fail(command.words[0], seen, _("Comment it out, or add the command that uses it."))
 
 
+_MAKEFILE = re.compile(r"(?i)(?:gnu)?makefile(?:\..*)?|.*\.mk")
+_RECIPE = re.compile(rb"(?m)^[\w./%-]+:(?!=)[^\n]*\n\t")  # a target of make, and its first command
+
+
+def _is_makefile(context: LintContext) -> bool:
+    name, raw = Path(context.source.name).name, context.source.raw
+    has_recipes = not context.document and not raw.startswith(b"#!") and _RECIPE.search(raw) is not None
+    return has_recipes or _MAKEFILE.fullmatch(name) is not None
+
+
 def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
+    if _is_makefile(context):
+        return  # make allows the spaces
     yield from find_spaced_export(context)
     for script, command in context.find_commands():
         words = command.words

@@ -141,6 +141,15 @@ def test_own_files_by_the_command(tmp_path: Path) -> None:
         assert [each for each in document["findings"] if each["severity"] == "FAIL"] == []
 
 
+@pytest.mark.parametrize("name", ["Makefile", "GNUmakefile", "rules.mk"])
+def test_makefiles_have_spaces(name: str) -> None:
+    """make allows spaces around the equals sign, which bash does not."""
+    text = "export CC = gcc\nCFLAGS = -O2\n"
+
+    assert "shell.spaced_assignment" not in {remark.rule for remark in lint_text(name, text).remarks}
+    assert "shell.spaced_assignment" in {remark.rule for remark in lint_text("run.sh", text).remarks}
+
+
 READERS = {
     "LLaMA-Factory v1 (USE_V1)": "model: Qwen/Qwen3-0.6B\nmodel_class: llm\ndist_config:\n  name: fsdp2\n"
     "flash_attn: flash_attention_2\ntrain_dataset: data.yaml\ncutoff_len: 2048\n",

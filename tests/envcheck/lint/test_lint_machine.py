@@ -16,7 +16,7 @@ from envcheck.scripts import source_file
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulate_machine
 
-FAIL, UNKNOWN = Status.FAIL, Status.UNKNOWN
+FAIL, UNKNOWN, WARN = Status.FAIL, Status.UNKNOWN, Status.WARN
 PADDLE = "python -m paddle.distributed.launch --npus 0,1,2,3,4,5,6,7 "
 
 
@@ -155,7 +155,17 @@ def test_image_for_a_processor(architecture: str | None, severities: list[Status
     assert list_severities("docker pull a.example/npu:8.0-x86_64", machine, "container.architecture") == severities
 
 
-INTERFACES = (("eth0", []), ("eth", []), ("=eth0", []), ("bond0", [FAIL]), ("^docker0", []))
+INTERFACES = (
+    ("eth0", []),
+    ("eth", []),
+    ("=eth0", []),
+    ("bond0", [FAIL]),
+    ("^docker0", []),
+    ("eth0,", []),
+    ("your_if", [FAIL]),
+    ("xxx", [FAIL]),
+    ("'a b,bond0'", [FAIL, WARN]),
+)
 
 
 @pytest.mark.parametrize(("value", "severities"), INTERFACES)

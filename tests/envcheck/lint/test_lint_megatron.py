@@ -18,7 +18,7 @@ def lint_options(options: str, program: str = "pretrain_gpt.py") -> dict[str, St
     """Return rules and severities of the remarks about values and degrees."""
     text = HEAD.replace("pretrain_gpt.py", program) + SHAPE + options + "\n"
     found = linter.lint_source(source_file.make_source("run.sh", text.encode()), TargetMachine(), others=False)
-    return {each.rule: each.severity for each in found.remarks if each.rule in ("options.value", "training.heads")}
+    return {each.rule: each.severity for each in found.remarks if each.rule in ("options.value", "training.shape")}
 
 
 @pytest.mark.parametrize(
@@ -31,16 +31,16 @@ def lint_options(options: str, program: str = "pretrain_gpt.py") -> dict[str, St
         ("--recompute-granularity selective", {}),
         ("--recompute-granularity bogus", {"options.value": FAIL}),
         ("--recompute-granularity $KIND", {}),
-        ("--hidden-size 3585", {"training.heads": FAIL}),
+        ("--hidden-size 3585", {"training.shape": FAIL}),
         ("--hidden-size 3585 --kv-channels 128", {}),
         ("--hidden-size 3585 $MORE", {}),
         ("--hidden-size 3585 --use-checkpoint-args", {}),
-        ("--num-layers 27", {"training.heads": FAIL}),
-        ("--num-layers $NL", {"training.heads": WARN}),
+        ("--num-layers 27", {"training.shape": FAIL}),
+        ("--num-layers $NL", {"training.shape": WARN}),
         ("--num-layers 27 --decoder-first-pipeline-num-layers 13", {}),
         ("--num-layers 27 --num-layer-list 14,13", {}),
         ("--num-layers-per-virtual-pipeline-stage 7", {}),
-        ("--num-layers-per-virtual-pipeline-stage 5", {"training.heads": FAIL}),
+        ("--num-layers-per-virtual-pipeline-stage 5", {"training.shape": FAIL}),
     ],
 )
 def test_what_megatron_rejects(options: str, expected: dict[str, Status]) -> None:

@@ -21,7 +21,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[f"{c.rule}{'-' * bool(c.
 
 def lint_text(text: str, case: LintCase) -> LintResult:
     """Lint on a machine without devices, whose architecture and interfaces are unknown."""
-    head = "#!/bin/bash\n" if case.file.endswith(".sh") and not text.startswith("#!") else ""
+    head = "#!/bin/bash\n" if case.file.endswith(".sh") and not text.startswith(("#!", "\ufeff")) else ""
     machine = TargetMachine(lambda: Facts(), live=True)
     return linter.lint_source(
         source_file.make_source(case.file, (head + text).encode()), machine, case.device, others=False

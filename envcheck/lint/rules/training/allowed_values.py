@@ -69,11 +69,17 @@ _ONE_PATH = ("model", "model_name_or_path", "output_dir", "cache_dir", "load", "
 _LITERAL = re.compile(r"""'\$(?:\{\w+\}|\w+)(?:/[^'$]*)?'|["']~/[^"'$]*["']""")
 
 
-def _judge_quotes(job: TrainingJob) -> Iterator[Remark]:
+def find_wrong_quotes(context: LintContext) -> Iterator[Remark]:
     """Find values that quotes change: a path with blanks without them, a variable or ~ in them."""
+    for job in context.jobs:
+        if job.is_training:
+            yield from _judge_quotes(context, job)
+
+
+def _judge_quotes(context: LintContext, job: TrainingJob) -> Iterator[Remark]:
     for given in job.options:
         for word in given.values if not given.key else ():
-            if _LITERAL.fullmatch(word.raw):
+            if _LITERAL.fullmatch(word.raw) and not ("$" in word.raw and _is_expanded_before(context, job, word)):
                 seen = _("the quotes keep {text} as it is: the program receives these characters", text=word.text[:40])
                 yield fail(word, seen, _("Write it in double quotes, and ~ outside of quotes."))
         texts = [word.known_text or "" for word in given.values]
@@ -82,11 +88,17 @@ def _judge_quotes(job: TrainingJob) -> Iterator[Remark]:
             yield fail(given.values[1], seen, _("Put a path that contains blanks in quotes."))
 
 
+def _is_expanded_before(context: LintContext, job: TrainingJob, word: ShellWord) -> bool:
+    """Whether something replaces variables before the shell that reads these quotes: compose, or a shell around it."""
+    container = context.find_container(job)
+    around = [each for command in job.script.commands for each in command.words if each.raw.startswith('"')]
+    return bool(container and container.service) or any(
+        each.start < word.start and word.end < each.end for each in around
+    )
+
+
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
-    for job in context.jobs:
-        if job.is_training:
-            yield from _judge_quotes(job)
     yield from find_rejected_values(context)
     for job in context.jobs:
         kit = find_program_options(context, job)

@@ -163,45 +163,50 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
         if config.family in _READERS:
             yield from _READERS[config.family](config)
             continue
-        kit = find_config_options(context, config) if config.family and id(config) not in started else None
-        foreign, unlisted, searches = _list_foreign_keys(config), [], 0
+        foreign = _list_foreign_keys(config)
         if foreign and context.reader is None:  # else the first line says what is not checked
             yield _remark_foreign_keys(foreign)
-        for entry in config.entries if kit else ():
-            if kit is None or entry.path or kit.has_option(entry.name) or entry.name in _ALWAYS or not entry.name:
-                continue
-            if entry in foreign:
-                continue
-            searches += 1
-            meant = _find_meant_key(entry.name, kit) if searches <= MOST_SEARCHES else ""
-            fix = replace_span(make_key_place(entry), meant) if meant else None
-            if kit.complete and config.family == "llamafactory" and not (meant or kit.is_certain):
-                unlisted.append(entry)
-            elif kit.complete and config.family == "llamafactory":
-                yield fail(
-                    make_key_place(entry),
-                    _(
-                        "{program} has no key {name} in {package} {versions}: it rejects the file",
-                        program=kit.title,
-                        name=entry.name,
-                        package=kit.known[0].package,
-                        versions=kit.known[0].versions,
-                    ),
-                    _("Did you mean {meant}?", meant=meant) if meant else _("Remove it."),
-                    fix,
-                )
-            elif meant:
-                yield warn(
-                    make_key_place(entry),
-                    _("{program} does not list a key {name}", program=kit.title, name=entry.name),
-                    _("Did you mean {meant}?", meant=meant),
-                    fix,
-                )
-            elif _rejects_unknown_keys(config) and entry.name != _VARIABLES:
-                yield unknown(make_key_place(entry), *describe_unlisted_option(kit, entry.name))
-        if kit and unlisted:
-            names = join(", ", [entry.name for entry in unlisted[:MOST_NAMES]])
-            yield unknown(make_key_place(unlisted[0]), *describe_unlisted_option(kit, names))
+        kit = find_config_options(context, config) if config.family and id(config) not in started else None
+        if kit is not None:
+            own = [each for each in config.entries if each.name and not each.path and each not in foreign]
+            yield from _judge_keys(config, kit, [each for each in own if not _is_known_key(each.name, kit)])
+
+
+def _is_known_key(name: str, kit: ProgramOptions) -> bool:
+    return kit.has_option(name) or name in _ALWAYS
+
+
+def _judge_keys(config: ConfigBlock, kit: ProgramOptions, entries: list[ConfigEntry]) -> Iterator[Remark]:
+    """Judge keys that the program does not list; those that only may be missing are one remark."""
+    rejects, unlisted = kit.complete and config.family == "llamafactory", []
+    for number, entry in enumerate(entries):
+        meant = _find_meant_key(entry.name, kit) if number < MOST_SEARCHES else ""
+        if rejects and (meant or kit.is_certain):
+            yield _remark_rejected_key(kit, entry, meant)
+        elif rejects:
+            unlisted.append(entry)
+        elif meant:
+            place = make_key_place(entry)
+            seen = _("{program} does not list a key {name}", program=kit.title, name=entry.name)
+            yield warn(place, seen, _("Did you mean {meant}?", meant=meant), replace_span(place, meant))
+        elif _rejects_unknown_keys(config) and entry.name != _VARIABLES:
+            yield unknown(make_key_place(entry), *describe_unlisted_option(kit, entry.name))
+    if unlisted:
+        names = join(", ", [entry.name for entry in unlisted[:MOST_NAMES]])
+        yield unknown(make_key_place(unlisted[0]), *describe_unlisted_option(kit, names))
+
+
+def _remark_rejected_key(kit: ProgramOptions, entry: ConfigEntry, meant: str) -> Remark:
+    place = make_key_place(entry)
+    seen = _(
+        "{program} has no key {name} in {package} {versions}: it rejects the file",
+        program=kit.title,
+        name=entry.name,
+        package=kit.known[0].package,
+        versions=kit.known[0].versions,
+    )
+    do = _("Did you mean {meant}?", meant=meant) if meant else _("Remove it.")
+    return fail(place, seen, do, replace_span(place, meant) if meant else None)
 
 
 def _find_meant_key(name: str, kit: ProgramOptions) -> str:
@@ -290,27 +295,58 @@ def _judge_compose_keys(config: ConfigBlock) -> Iterator[Remark]:
             )
 
 
-_REQUEST = re.compile(rb"""(?m)^[ \t]*["']?([a-z0-9.-]+\.[a-z]+/[\w.-]+)["']?[ \t]*:[ \t]*["']?\d{1,4}["']?[ \t\r]*$""")
+_READERS = {"deepspeed": _judge_deepspeed_keys, "compose": _judge_compose_keys}
+
+_REQUEST = re.compile(
+    rb"""(?m)^[ \t]*["']?([a-z0-9.-]+\.[a-z]+/[\w.-]+)["']?[ \t]*:[ \t]*["']?\d{1,4}["']?,?[ \t\r]*$"""
+)
+_PARENT = re.compile(rb"""([ \t-]*)["']?([\w./-]+)["']?[ \t]*:""")
+_REACH = 200  # lines above a key in which those that contain it are searched
 
 
-def _judge_requested_resources(config: ConfigBlock) -> Iterator[Remark]:
-    """Find misspelt resources of cards: no node has them, and the pod stays pending."""
-    known = frozenset(names.resource for vendor in VENDORS if (names := kubernetes_names(vendor)) and names.resource)
-    for match in _REQUEST.finditer(config.block.raw):
-        name = match[1].decode()
-        meant = find_similar_name(name, known, 0.9)
-        if name not in known and meant and re.sub(r"\d", "", name) != re.sub(r"\d", "", meant):
+def find_unknown_resources(context: LintContext) -> Iterator[Remark]:
+    """Find requests for cards under a name that no device plugin has: the pod stays pending."""
+    names = [found for vendor in VENDORS if (found := kubernetes_names(vendor)) and found.resource]
+    usual = frozenset(each.resource for each in names)
+    known = usual.union(*(each.others for each in names))
+    for config in context.configs:
+        for match in _REQUEST.finditer(config.block.raw) if config.family == "kubernetes" else ():
+            name = match[1].decode()
+            meant = "" if name in known else find_similar_name(name, usual, 0.9)
+            if not meant or _list_parents(config.block.raw, match.start(1)) not in _REQUESTS:
+                continue
             start, end = (config.block.map_to_file(at) for at in match.span(1))
             place = ShellWord(name, start, end)
-            seen = _("no node offers the resource {name}: the pod stays pending", name=name)
-            yield fail(place, seen, _("Did you mean {meant}?", meant=meant), replace_span(place, meant))
+            do = _("Did you mean {meant}?", meant=meant)
+            if _fold_name(name) == _fold_name(meant):
+                seen = _("no node offers the resource {name}: the pod stays pending", name=name)
+                yield fail(place, seen, do, replace_span(place, meant))
+            else:
+                yield unknown(place, _("cannot determine whether a node offers the resource {name}", name=name), do)
 
 
-_READERS = {
-    "deepspeed": _judge_deepspeed_keys,
-    "compose": _judge_compose_keys,
-    "kubernetes": _judge_requested_resources,
-}
+_REQUESTS = ([b"limits", b"resources"], [b"requests", b"resources"])
+
+
+def _list_parents(raw: bytes, at: int) -> list[bytes]:
+    """The two keys that contain the one at `at`, the nearest first, by the indentation of the lines above it."""
+    end = raw.rfind(b"\n", 0, at) + 1
+    indent, keys = at - end, list[bytes]()
+    for _unused in range(_REACH):
+        start = raw.rfind(b"\n", 0, max(0, end - 1)) + 1
+        above = _PARENT.match(raw, start, end)
+        if above and len(above[1]) < indent:
+            keys.append(above[2])
+            indent = len(above[1])
+        if len(keys) == 2 or start == 0:
+            break
+        end = start
+    return keys
+
+
+def _fold_name(name: str) -> str:
+    """The name without what typists add: capitals, doubled letters, a plural."""
+    return re.sub(r"([a-z])\1+", r"\1", name.lower().removesuffix("s"))
 
 
 def find_numbers_read_as_text(context: LintContext) -> Iterator[Remark]:

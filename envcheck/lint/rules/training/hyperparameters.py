@@ -257,7 +257,7 @@ _VERL_MAIN = "verl.trainer.main_ppo"
 _VERL_BATCH, _VERL_MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 
-def _judge_verl_batches(context: LintContext) -> Iterator[Remark]:
+def find_small_verl_batch(context: LintContext) -> Iterator[Remark]:
     """verl exits if the batch is smaller than the mini batch of the update.  Source: verl/workers/config/actor.py."""
     for _script, command in context.find_commands():
         parts = [(word, *word.text.partition("=")[::2]) for word in command.words]
@@ -274,7 +274,6 @@ def _judge_verl_batches(context: LintContext) -> Iterator[Remark]:
 
 def find_indivisible_batch(context: LintContext) -> Iterator[Remark]:
     """Find global batch sizes that are not a multiple of micro batch size × data parallel degree (Megatron)."""
-    yield from _judge_verl_batches(context)
     for job in context.jobs:
         given, micro = job.find_option("global_batch_size"), job.find_option("micro_batch_size")
         total, small = read_whole_number(given), read_whole_number(micro)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, find_last_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, join, verbatim
+from envcheck.lint.rules.environment_variables import find_visible_list
 from envcheck.lint.rules.training.option_schemas import find_program_options
-from envcheck.scripts.vendor_words import PLUGIN_OPTIONS
+from envcheck.scripts.vendor_words import PLUGIN_OPTIONS, find_vendors_of_list
 from envcheck.vendors import VENDORS
 
 
@@ -117,6 +118,7 @@ _LAUNCH_ONLY = frozenset(
 
 
 _OF_ENGINE = re.compile(r"--(gpus|ipc|shm-size|privileged|rm|network|runtime|volume|ulimit)(=|$)")
+_ONLY_OF_ENGINE = ("ipc", "shm-size", "privileged", "ulimit")  # programs of images have the others as well
 
 
 def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
@@ -129,7 +131,8 @@ def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
         if words and container.image and not container.service and (found := _OF_ENGINE.match(words[0].text)):
             option, image = f"--{found[1]}", container.image.text[:60]
             seen = _("{option} comes after the image {image}, so its command receives it", option=option, image=image)
-            yield fail(words[0], seen, _("Put it before the image."))
+            sure = any((each := _OF_ENGINE.match(word.text)) and each[1] in _ONLY_OF_ENGINE for word in words)
+            yield warn_or_fail(sure, words[0], seen, _("Put it before the image."))
     for job in context.jobs:
         if not job.launcher.program or job.launcher.name == "python" or job.program is None:
             continue
@@ -235,12 +238,16 @@ def _judge_single_process(context: LintContext, job: TrainingJob) -> Iterator[Re
     kit = find_program_options(context, job)
     if kit is None or kit.known[0].package != "llamafactory" or not job.is_training:
         return
-    env = job.command.environment
-    devices = next((w for n, w in env.items() if n.endswith("_VISIBLE_DEVICES") and "," in (w.known_text or "")), None)
-    if devices is not None or job.find_option("deepspeed") is not None:
-        what = _("several visible devices") if devices is not None else verbatim("DeepSpeed")
+    name, count, _unused = find_visible_list(job, context.device) or ("", 0, None)
+    shared = count > 1 and any(VENDORS[vendor].torch_device == "cuda" for vendor in find_vendors_of_list(name))
+    do = _("Start it with llamafactory-cli or torchrun.")
+    if shared or job.find_option("deepspeed") is not None:
+        what = _("several visible devices") if shared else verbatim("DeepSpeed")
         seen = _("the program starts without a launcher, but with {what}: it exits", what=what)
-        yield fail(job.program or job, seen, _("Start it with llamafactory-cli or torchrun."))
+        yield fail(job.program or job, seen, do)
+    elif count > 1:  # transformers counts the devices of one process only for CUDA
+        seen = _("the program starts without a launcher: it uses one of the {count} visible devices", count=count)
+        yield warn(job.program or job, seen, do)
 
 
 def find_missing_force_torchrun(context: LintContext) -> Iterator[Remark]:

@@ -202,12 +202,22 @@ def find_foreign_master(context: LintContext) -> Iterator[Remark]:
             )
 
 
-def find_wrong_ports(context: LintContext) -> Iterator[Remark]:
+# URLs that a launcher accepts as the master.  Source: paddle/distributed/launch/controllers/master.py.
+_ACCEPTED_URLS = {"paddle.distributed.launch": "etcd://"}
+
+
+def find_url_as_master(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         address = job.find_launch_value("master")
-        if address is not None and "://" in (address.known_text or ""):
-            seen = _("{address} is a URL, not a host name or address", address=address.text[:60])
-            yield fail(address, seen, _("Write the host without the part before //."))
+        accepted = _ACCEPTED_URLS.get(job.launcher.name, "://")
+        if address is None or "://" not in (address.known_text or "") or address.text.startswith(accepted):
+            continue
+        seen = _("{address} is a URL, not a host name or address", address=address.text[:60])
+        yield fail(address, seen, _("Write the host without the part before //."))
+
+
+def find_wrong_ports(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         word = job.find_launch_value("port") or job.find_launch_value("master")
         if word is None or not word.is_known:
             continue

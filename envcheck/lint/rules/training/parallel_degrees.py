@@ -15,7 +15,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, program_name
 from envcheck.core.messages import _, join
 from envcheck.lint.rules.training.hyperparameters import PP, TP, read_whole_number
-from envcheck.lint.rules.training.megatron_options import find_rejected_shapes, needs_even_stages
+from envcheck.lint.rules.training.megatron_options import needs_even_stages
 from envcheck.scripts import megatron_model, programs
 from launch.catalogue import models
 from launch.catalogue.architecture import Model
@@ -164,68 +164,68 @@ _UNEVEN_HEADS = "unaligned_linear"  # MindSpeed splits heads that the degree doe
 
 
 def find_indivisible_heads(context: LintContext) -> Iterator[Remark]:
-    yield from find_rejected_shapes(context)
+    """Find degrees that do not divide the experts, heads or layers of the model."""
     for job in context.jobs:
-        tp, pp, ep = job.find_given_option(*TP), job.find_given_option(*PP), job.find_given_option(*EP)
-        degree, stages, model = read_whole_number(tp), read_whole_number(pp), find_model(job)
-        if model is None:
-            continue
-        split = read_whole_number(ep)
-        if ep is not None and model.moe and split and split > 1 and model.moe.experts % split:
+        model = find_model(job)
+        if model is not None:
+            yield from _judge_experts(job, model)
+            yield from _judge_heads(job, model)
+            yield from _judge_layers(job, model)
+
+
+def _judge_experts(job: TrainingJob, model: Model) -> Iterator[Remark]:
+    ep = job.find_given_option(*EP)
+    split = read_whole_number(ep)
+    if ep is None or not model.moe or not split or split < 2 or model.moe.experts % split == 0:
+        return
+    seen = _(
+        "{name} has {experts} experts, which is not divisible by {plain} {split}",
+        name=model.name,
+        experts=model.moe.experts,
+        plain=ep.python_name,
+        split=split,
+    )
+    yield fail(locate_option(ep), seen, _("Use a divisor of {experts}.", experts=model.moe.experts))
+
+
+def _judge_heads(job: TrainingJob, model: Model) -> Iterator[Remark]:
+    tp = job.find_given_option(*TP)
+    degree = read_whole_number(tp)
+    if tp is None or not degree or degree < 2 or job.find_option(_UNEVEN_HEADS) is not None:
+        return
+    for count, what in ((model.heads, _("attention heads")), (model.kv_heads, _("key/value heads"))):
+        if count % degree and degree % count:
+            smallest = min(model.heads, model.kv_heads)
+            fits = [n for n in range(1, smallest + 1) if model.heads % n == 0 and model.kv_heads % n == 0]
             seen = _(
-                "{name} has {experts} experts, which is not divisible by {plain} {split}",
+                "{name} has {count} {what}, which is not divisible by {plain} {degree}",
                 name=model.name,
-                experts=model.moe.experts,
-                plain=ep.python_name,
-                split=split,
+                count=count,
+                what=what,
+                plain=tp.python_name,
+                degree=degree,
             )
-            yield fail(locate_option(ep), seen, _("Use a divisor of {experts}.", experts=model.moe.experts))
-        if tp is not None and degree and degree > 1 and job.find_option(_UNEVEN_HEADS) is None:
-            for count, what in ((model.heads, _("attention heads")), (model.kv_heads, _("key/value heads"))):
-                if count % degree and degree % count:
-                    fits = [
-                        n
-                        for n in range(1, min(model.heads, model.kv_heads) + 1)
-                        if model.heads % n == 0 and model.kv_heads % n == 0
-                    ]
-                    yield fail(
-                        locate_option(tp),
-                        _(
-                            "{name} has {count} {what}, which is not divisible by {plain} {degree}",
-                            name=model.name,
-                            count=count,
-                            what=what,
-                            plain=tp.python_name,
-                            degree=degree,
-                        ),
-                        _("Use one of {fits}.", fits=join(", ", map(str, fits))),
-                    )
-                    break
-        if pp is not None and stages and stages > model.layers:
-            yield fail(
-                locate_option(pp),
-                _(
-                    "{stages} pipeline stages are more than the {layers} layers of {name}",
-                    stages=stages,
-                    layers=model.layers,
-                    name=model.name,
-                ),
-                _("Use at most {layers}.", layers=model.layers),
-            )
-        elif (
-            pp is not None
-            and stages
-            and stages > 1
-            and model.layers % stages
-            and not needs_even_stages(job)
-            and job.find_option(*_OWN_STAGES) is None
-        ):
-            yield warn(
-                locate_option(pp),
-                _(
-                    "{layers} layers do not divide evenly into {stages} stages: the larger stages slow down the others",
-                    layers=model.layers,
-                    stages=stages,
-                ),
-                _("This works; a divisor of the layers balances the stages."),
-            )
+            yield fail(locate_option(tp), seen, _("Use one of {fits}.", fits=join(", ", map(str, fits))))
+            return
+
+
+def _judge_layers(job: TrainingJob, model: Model) -> Iterator[Remark]:
+    pp = job.find_given_option(*PP)
+    stages = read_whole_number(pp)
+    if pp is None or not stages:
+        return
+    if stages > model.layers:
+        seen = _(
+            "{stages} pipeline stages are more than the {layers} layers of {name}",
+            stages=stages,
+            layers=model.layers,
+            name=model.name,
+        )
+        yield fail(locate_option(pp), seen, _("Use at most {layers}.", layers=model.layers))
+    elif stages > 1 and model.layers % stages and not needs_even_stages(job) and job.find_option(*_OWN_STAGES) is None:
+        seen = _(
+            "{layers} layers do not divide evenly into {stages} stages: the larger stages slow down the others",
+            layers=model.layers,
+            stages=stages,
+        )
+        yield warn(locate_option(pp), seen, _("This works; a divisor of the layers balances the stages."))

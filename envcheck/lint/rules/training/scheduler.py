@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail
+from envcheck.core.lint.remark_builders import fail, warn
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
@@ -79,12 +79,21 @@ def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
     nodes = _NODES.findall(head)
     place = job.find_launch_value("nodes")
     if nodes and place is not None and place.known_text and job.node_count and job.node_count != int(nodes[-1]):
-        seen = _(
-            "Slurm starts the launcher on {nodes} nodes, but it waits for {count}",
-            nodes=int(nodes[-1]),
-            count=job.node_count,
-        )
-        yield fail(place, seen, _("Write the same number, or $SLURM_NNODES."))
+        there, do = int(nodes[-1]), _("Write the same number, or $SLURM_NNODES.")
+        if job.node_count > there:
+            seen = _(
+                "Slurm starts the launcher on {nodes} nodes, but it waits for {count}",
+                nodes=there,
+                count=job.node_count,
+            )
+            yield fail(place, seen, do)
+        else:
+            seen = _(
+                "Slurm starts the launcher on {nodes} nodes, but a job has {count}: the others run separately, or wait",
+                nodes=there,
+                count=job.node_count,
+            )
+            yield warn(place, seen, do)
 
 
 def _count_requested_cards(job: TrainingJob) -> int | None:
