@@ -308,7 +308,11 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
 
 
 def _leave_out_repeated(told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """Leave out a consequence that has no line of its own: its cause explains the same lines."""
-    lines = {one.name: (one.count, {(line.file, line.line) for line in one.evidence}) for one in told}
-    repeated = {one.name for one in told if one.caused_by and lines[one.name] == lines[one.caused_by]}
-    return tuple(one for one in told if one.name not in repeated)
+    """Leave out a consequence that has no line of its own: its cause explains these lines."""
+    lines = {one.name: {(line.file, line.line) for line in one.evidence} for one in told}
+    counts = {one.name: one.count for one in told}
+    return tuple(
+        one
+        for one in told
+        if not one.caused_by or not lines[one.name] <= lines[one.caused_by] or counts[one.name] > counts[one.caused_by]
+    )

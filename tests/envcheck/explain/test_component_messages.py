@@ -244,3 +244,49 @@ def test_labels_of_kubectl_are_no_sample() -> None:
 
     assert explain_text(f"Name: a\nLabels:       app=trainer\n{message}").diagnoses
     assert not explain_text(f"labels:\n{message}").diagnoses
+
+
+TIMEOUT = (
+    "[E ProcessGroupNCCL.cpp:7] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600077 milliseconds before timing out.\n"
+)
+TIMEOUTS = TIMEOUT.format(rank=1, number=2) + TIMEOUT.format(rank=3, number=2)
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("Map (num_proc=7):   9%|#   | 90/1000 [09:59<99:59,  7.00 examples/s]", "training.data_wait"),
+        ("Saving model checkpoint to out/checkpoint-7", "training.save_wait"),
+        ("***** Running Evaluation *****", "training.evaluation_wait"),
+        ("Building extension module frob_adam...", "training.compile_wait"),
+        ("Map (num_proc=7): 100%|####| 1000/1000 [00:59<00:00,  7.00 examples/s]", "nccl.watchdog"),
+        (" 50%|#####     | 50/100 [09:59<09:59,  7.00s/it]", "nccl.watchdog"),
+    ],
+)
+def test_work_at_a_timeout_names_its_cause(before: str, name: str) -> None:
+    """What the program was at when ranks timed out comes alone; a step of the training tells nothing."""
+    assert [one.name for one in explain_text(f"{before}\n{TIMEOUTS}").diagnoses] == [name]
+
+
+def test_exception_comes_before_the_work_at_a_timeout() -> None:
+    """An exception of a rank explains the timeout of the others, whatever these were at."""
+    memory = "RuntimeError: CUDA error: invalid device ordinal"
+    found = explain_text(f"Saving model checkpoint to out/checkpoint-7\n{TIMEOUTS}{memory}\n").diagnoses
+
+    assert (found[0].name, found[0].kind) == ("cuda.device_number", "cause")
+
+
+def test_data_at_a_timeout_is_named() -> None:
+    """The title has the bar's words."""
+    bar = "Running frob tokenizer\nRunning tokenizer on dataset:   9%|#  | 9/100 [09:59<99:59,  7.00 examples/s]\n"
+
+    assert explain_text(bar + TIMEOUTS).diagnoses[0].description.endswith("data: Running tokenizer on dataset")
+
+
+def test_consequence_with_some_lines_of_its_cause_is_left_out() -> None:
+    """The general entry knows one of the two lines that the special one explains."""
+    failed = "(FrobWorker pid=7) The argument is invalid.Reason: Set visible device failed, invalid device=3, input x:3"
+    opened = "(FrobWorker pid=7) ERROR open device 3 failed, runtime result = 107001."
+
+    assert [one.name for one in explain_text(f"{failed}\n{opened}\n").diagnoses] == ["ray.card_list"]

@@ -24,6 +24,16 @@ IN_CONTEXT = {
     "torch_npu.transformer_engine_search",
     "megatron.saved_config",
     "network.store_gone",
+    "cuda.assert_reward",
+    "host.stale_cache",
+    "launcher.ray_model_worker",
+    "nccl.external_plugin",
+    "options.single_card",
+    "paddle.nccl_library",
+    "training.data_wait",
+    "training.save_wait",
+    "training.evaluation_wait",
+    "training.compile_wait",
 }
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
 HEALTHY = {"cuda.assert": "Assertion t >= 0 failed", "cuda.assert_label": "t >= 0 failed"}
