@@ -291,6 +291,13 @@ def test_replacements_exist() -> None:
             "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
             ["container.plugin_nvml"],
         ),
+        (
+            'Traceback (most recent call last):\n  File "/opt/py/lib/python3.11/multiprocessing/context.py", line 6, '
+            "in Lock\n    return Lock(ctx=self.get_context())\n"
+            '  File "/opt/conda/lib/python3.11/multiprocessing/synchronize.py", line 57, in __init__\n'
+            "    sl = self._semlock = _multiprocessing.SemLock(\nOSError: [Errno 38] Function not implemented",
+            ["host.semaphores"],
+        ),
         ("[   10.1] Loading of module with unavailable key is rejected", ["host.kernel_module"]),
     ],
 )
