@@ -34,7 +34,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     """Return the compiled pattern; ValueError if it repeats without a bound, so that matching time is limited.
 
     `<<TABLE>>` in it is any key of that table in a codes.toml, `<<model_type>>` any known type of a model,
-    `<<project_module>>` the name of a module that projects have beside their scripts.
+    `<<module_package>>` a module whose package in pip has another name, and others are in `patterns` of modules.toml.
     """
     text = _KEYS.sub(lambda found: f"(?:{'|'.join(_list_alternatives(found[1]))})", text)
     if text.startswith("@"):
@@ -51,11 +51,9 @@ def _list_alternatives(name: str) -> list[str]:
     """The patterns for which a name in double angle brackets stands."""
     if name == "model_type":
         return [re.escape(model) for model in api_changes.list_model_types()]
-    if name == "project_module":
-        return raised_place.list_project_modules()
     if name == "module_package":
         return raised_place.list_renamed_modules()
-    return codes.list_key_patterns(name)
+    return raised_place.list_shared_patterns(name) or codes.list_key_patterns(name)
 
 
 LinePattern = Annotated[re.Pattern[str], ParsedText(compile_pattern)]

@@ -95,6 +95,7 @@ class LogFindings:
     tail: list[Evidence] = field(default_factory=list)
     reported: tuple[ReportedEnd, ...] = ()  # by a launcher whose output this is
     time: float | None = None
+    begin: bytes = b""
     end: bytes = b""
     read: int = 0  # lines, including a last one without a line end
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
@@ -121,7 +122,7 @@ class LogFindings:
         self._drop_handled()
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
-        self.reported = read_launcher_report(self.end)
+        self.reported = read_launcher_report(self.end, self.begin)
         self.diverged = ends_without_loss(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
@@ -130,7 +131,7 @@ class LogFindings:
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
             self.trains = self.lines + 1 - self.end.count(b"\n")
         self.trains = max(self.trains, self.progress.find_survived(), self.progress.end)
-        self.odd_first, self.end = {}, b""
+        self.odd_first, self.begin, self.end = {}, b"", b""
         self.odd_last.clear()
         _fill_objects(self)
         return _fill_missing_times(self)

@@ -153,9 +153,10 @@ def _judge_end(
         is_signal = any(code.startswith(SIGNAL) for code in causes[0].entry.codes)
         return "signal" if is_signal else "error", causes[0], None
     # What the exception itself says of its peers counts more than other lines.
-    for peer, how in sorted(_PEER_ENDS, key=lambda one: entry is None or one[0] != entry.peer):
-        if found := next((one for one in known if one.entry.peer == peer), None):
-            return how, found, raised
+    for peer in (entry.peer if entry else "", *_PEER_ENDS):
+        found = next((one for one in known if one.entry.peer == peer), None) if peer else None
+        if found:
+            return _PEER_ENDS[peer], found, raised
     if raised:
         return "exception", None, raised
     other = next((one for one in known if one.entry.kind == "symptom"), None)
@@ -167,7 +168,7 @@ def _judge_end(
     return ("stopped", summary, None) if summary else ("running", None, None)
 
 
-_PEER_ENDS: tuple[tuple[str, EndKind], ...] = (("waits", "waited"), ("gone", "stopped"))
+_PEER_ENDS: Mapping[str, EndKind] = {"waits": "waited", "gone": "stopped"}
 
 
 def _describe_end(known: _KnownLine | None, raised: RaisedException | None) -> tuple[str, int]:

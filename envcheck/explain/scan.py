@@ -95,6 +95,8 @@ class LogScanner:
         found.add_sections(list_sections(block, found.lines))
         if self._readers or not distinct.isdisjoint(self._hot):
             self._look_at_lines(block.split(b"\n"), keys)
+        if len(found.begin) < TAIL:
+            found.begin = (found.begin + block)[:TAIL]
         found.size += len(block)
         found.lines += len(keys) - 1
         found.end = block[-TAIL:] if len(block) >= TAIL else (found.end + block)[-TAIL:]

@@ -31,6 +31,9 @@ OF_NAMES = (
     *("wrapped_model", "generation_setting"),
     *("removed_setting", "added_setting", "bounded_setting"),
 )
+_MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
+# Packages of which vendors have builds of their own: PyPI's would replace them.
+_VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
 # Programs that read their own options by the parser of transformers.
 _TRAINERS = re.compile(r"llama.?factory|llmtuner|swift", re.IGNORECASE)
@@ -115,9 +118,26 @@ def _is_mixed(fit: FittingForm) -> Values | None:
     """An installed package imports from itself what it lacks."""
     inner = fit.frames[-1] if fit.frames else ""
     path = inner.partition(", in ")[0]
-    own = raised_place.find_package(inner) == fit.groups["top"]
+    top = fit.groups["top"]
+    own = raised_place.find_package(inner) == top
     same = raised_place.is_installed(path) and raised_place.is_installed(fit.groups["path"])
-    return fit.groups if own and same else None
+    upgrade = {} if _VENDOR_BUILT.match(top) else {"upgrade": raised_place.name_pip_package(top)}
+    return {**fit.groups, **upgrade} if own and same else None
+
+
+def _is_of_model_code(fit: FittingForm) -> Values | None:
+    """The class is one of a model's own code, by its name or because a frame is of that code."""
+    if "owner" in fit.groups and "setter" not in fit.text:
+        return fit.groups
+    own = next((frame for frame in reversed(fit.frames) if _MODEL_FOLDER in frame), "")
+    return {"owner": raised_place.shorten_place(own), **fit.groups} if own else None
+
+
+def _is_in_package(fit: FittingForm) -> Values | None:
+    """The place is in a known package."""
+    at = raised_place.find_telling_frame(fit.frames)
+    package = raised_place.find_package(fit.frames[at]) if fit.frames else ""
+    return {**fit.groups, "package": package} if package else None
 
 
 def _is_of_one_package(fit: FittingForm) -> Values | None:
@@ -245,6 +265,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "hidden_package": _hides_package,
     "mixed_release": _is_mixed,
     "release_mistake": _is_of_one_package,
+    "remote_tokenizer": _is_of_model_code,
+    "saved_setting": _is_in_package,
     "in_library": _is_in_library,
     "own_attribute": _reads_own_attribute,
     "imported_part": _imports_other_package,

@@ -19,8 +19,8 @@ _GENERAL = re.compile(
     r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
-# A library's number is all that the exception has; the library's own report follows in the next lines.
 _DRAWN_LINE = re.compile(r"^[\w.]{1,120}: {0,4}[/|+ ]{0,8}[-=*#~_]{6,}")
+# A library's number is all that the exception has; the library's own report follows in the next lines.
 _ONLY_CODE = re.compile(r"\b(?:error code|ret(?:urn)?(?: code| value)?|status|errno)(?: is)?[ :=]{1,3}-?\d{1,6}\b")
 # What a program prints after a traceback with which it copes: it takes another sample, or tries again.
 _SKIPPED = re.compile(

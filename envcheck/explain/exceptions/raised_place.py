@@ -18,7 +18,7 @@ _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)"
 _MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
 # Frames that only look up, for their caller, what is not there.
 _LOOKUP = re.compile(
-    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections)\b|/omegaconf/"
+    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections|json)\b|/omegaconf/"
 )
 # Frames that only pass on what another process raised, if the innermost one raises it.
 _PASSING = re.compile(
@@ -35,9 +35,9 @@ def _load_modules() -> Mapping[str, Any]:
     return load_own_table(MODULES)
 
 
-def list_project_modules() -> list[str]:
-    """Return patterns of the modules that projects have beside their scripts, and that no package is meant by."""
-    return list(_load_modules()["own"])
+def list_shared_patterns(name: str) -> list[str]:
+    """Return the patterns that entries have in common under this name; none for an unknown one."""
+    return list(_load_modules()["patterns"].get(name, ()))
 
 
 def list_renamed_modules() -> list[str]:

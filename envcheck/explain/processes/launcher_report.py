@@ -28,9 +28,11 @@ _PADDLE = re.compile(rb"Container rank (?P<rank>\d{1,6}) status failed [^\n]{0,4
 # DeepSpeed ends the others and itself after the first; of several nodes, each line has the host before it.
 _DEEPSPEED = re.compile(
     rb"^\[[^\]\n]{10,40}\] \[ERROR\] \[launch\.py:\d{1,5}:sig\w{4,20}\] "
-    rb"\[[^\n]{0,6000}?'--local_rank=(?P<rank>\d{1,4})'[^\n]{0,9000}?\] exits with return code = (?P<code>-?\d{1,3})\b",
+    rb"\[[^\n]{0,6000}?'--local_rank=(?P<local>\d{1,4})'[^\n]{0,9000}?\] "
+    rb"exits with return code = (?P<code>-?\d{1,3})\b",
     re.MULTILINE,
 )
+_DEEPSPEED_NODE = re.compile(rb"\bnum_local_procs=(?P<count>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
 _SRUN = re.compile(
     rb"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<ranks>[\d,-]{1,200}): "
     rb"(?:Exited with exit code (?P<code>\d{1,3})|(?P<text>Killed|Segmentation fault|Aborted|Terminated|Bus error))"
@@ -60,13 +62,15 @@ class ReportedEnd:
     is_task: bool = False
 
 
-def read_launcher_report(end: bytes) -> tuple[ReportedEnd, ...]:
+def read_launcher_report(end: bytes, begin: bytes = b"") -> tuple[ReportedEnd, ...]:
     """Return the processes in the reports at the end of a log, each once.
+
+    DeepSpeed reports the number of a process on its node; which node it is stands at the beginning of the log.
 
     Tasks of srun are left out where a launcher on their node started the processes.
     """
     found: dict[int, ReportedEnd] = {}
-    for one in (*_read_torchrun(end), *_read_paddle(end), *_read_deepspeed(end), *_read_tasks(end)):
+    for one in (*_read_torchrun(end), *_read_paddle(end), *_read_deepspeed(end, begin), *_read_tasks(end)):
         if len(found) < MOST and one.code:
             found.setdefault(one.rank, one)
     return tuple(found.values())
@@ -107,9 +111,14 @@ def _read_paddle(end: bytes) -> Iterator[ReportedEnd]:
         yield ReportedEnd(int(one["rank"]), int(one["code"]))
 
 
-def _read_deepspeed(end: bytes) -> Iterator[ReportedEnd]:
+def _read_deepspeed(end: bytes, begin: bytes) -> Iterator[ReportedEnd]:
+    """The nodes have equally many processes; without the number of the node, the rank is unknown."""
+    node = _DEEPSPEED_NODE.search(begin) or _DEEPSPEED_NODE.search(end)
+    if node is None:
+        return
+    first = int(node["node"]) * int(node["count"])
     for one in _DEEPSPEED.finditer(end):
-        yield ReportedEnd(int(one["rank"]), int(one["code"]), is_first=True)
+        yield ReportedEnd(first + int(one["local"]), int(one["code"]), int(one["local"]), is_first=True)
 
 
 def _read_tasks(end: bytes) -> Iterator[ReportedEnd]:

@@ -273,3 +273,56 @@ def test_replacements_exist() -> None:
 
     assert not dead
     assert changes["argv.sft_type"].instead == "train_type, ms-swift>=4.1: tuner_type"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "RuntimeError: Error(s) in loading state_dict for GPTModel:\n"
+            '        Missing key(s) in state_dict: "decoder.layers.0.mlp.linear_fc1._extra_state". ',
+            ["megatron.extra_state"],
+        ),
+        (
+            "ImportError: /usr/local/corex/lib: libcuda.so.1: cannot open shared object file: No such file",
+            ["iluvatar.preload"],
+        ),
+        (
+            "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
+            ["container.plugin_nvml"],
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/opt/py/lib/python3.11/multiprocessing/context.py", line 6, '
+            "in Lock\n    return Lock(ctx=self.get_context())\n"
+            '  File "/opt/conda/lib/python3.11/multiprocessing/synchronize.py", line 57, in __init__\n'
+            "    sl = self._semlock = _multiprocessing.SemLock(\nOSError: [Errno 38] Function not implemented",
+            ["host.semaphores"],
+        ),
+        ("[   10.1] Loading of module with unavailable key is rejected", ["host.kernel_module"]),
+    ],
+)
+def test_whole_answer(text: str, names: list[str]) -> None:
+    """Of lines that several entries know, the answer has the cause alone."""
+    assert [one.name for one in explain_text(text).diagnoses] == names
+
+
+def test_no_name_is_twice() -> None:
+    """Each name of a package has one row, whose releases do not depend on the order of the rows."""
+    listed = Counter((change.package, name) for change in api_changes._load_file().changes for name in change.names)
+
+    assert not [name for name, count in listed.items() if count > 1]
+
+
+@pytest.mark.parametrize(("module", "installs"), [("swift", True), ("torch", False), ("paddle", False)])
+def test_mixed_release_keeps_the_build(module: str, installs: bool) -> None:
+    """A package is installed again by its name in pip and in its release; a vendor's build is not."""
+    site = f"/opt/conda/lib/python3.11/site-packages/{module}"
+    text = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 2, in <module>\n    main()\n'
+        f'  File "{site}/frob.py", line 7, in <module>\n    from .utils import check_frob\n'
+        f"ImportError: cannot import name 'check_frob' from '{module}.utils' ({site}/utils.py)\n"
+    )
+    found = explain_text(text).diagnoses[0]
+
+    assert (found.name, bool(found.commands)) == ("exceptions.mixed_release", installs)
+    assert all("grep -i '^ms-swift==' | xargs" in one for one in found.commands)

@@ -30,6 +30,10 @@ KEY_ERROR = (
     '[rank{rank}]:     x = sample["labels"]\n'
     "[rank{rank}]: KeyError: 'labels'\n"
 )
+DEEPSPEED = (
+    "[2026-11-21 15:01:40,300] [ERROR] [launch.py:325:sigkill_handler] ['python3', 't.py', '--local_rank=2'] exits"
+    " with return code = -9\n"
+)
 
 
 def make_report(first: tuple[int, int, int], others: list[tuple[int, int, int]]) -> str:
@@ -344,15 +348,27 @@ def test_errors_of_the_pcie_bus_are_no_signal() -> None:
     assert "host.bus_error" not in {one.name for one in explainer.diagnose([line])}
 
 
-def test_report_of_deepspeed(tmp_path: Path) -> None:
-    """DeepSpeed's launcher reports the first process that failed; of several nodes it does not know the rank."""
-    line = (
-        "[2026-11-21 15:01:40,300] [ERROR] [launch.py:325:sigkill_handler] ['python3', 't.py', '--local_rank=2'] exits"
-    )
-    line += " with return code = -9\n"
-    steps = {f"ranks/20261121150000_rank{at}.log": make_steps(5) for at in range(4)}
-    found = explainer.explain_files([write_folder(tmp_path, {"launcher.log": line, **steps})])
+@pytest.mark.parametrize(
+    ("begin", "ends"),
+    [
+        ("nnodes=1, num_local_procs=4, node_rank=0", [(2, -9)]),
+        ("nnodes=2, num_local_procs=8, node_rank=1", [(10, -9)]),
+        ("dist_world_size=16", []),
+    ],
+)
+def test_rank_of_deepspeed(begin: str, ends: list[tuple[int, int]]) -> None:
+    """DeepSpeed's launcher reports a number on its node; of an unknown node, there is no rank."""
+    line = f"[2026-11-21 15:00:00,300] [INFO] [launch.py:145:main] {begin}\n".encode()
 
-    assert [(one.rank, one.code) for one in read_launcher_report(line.encode())] == [(2, -9)]
-    assert read_launcher_report(f"node-2: {line}".encode()) == ()
-    assert found.summary == "rank 2 failed first (10:00:05, SIGKILL, last step 5)"
+    assert [(one.rank, one.code) for one in read_launcher_report(DEEPSPEED.encode(), line)] == ends
+    assert read_launcher_report(f"node-2: {DEEPSPEED}".encode(), line) == ()
+
+
+def test_report_of_deepspeed(tmp_path: Path) -> None:
+    """The number of the node is read at the beginning of a long log."""
+    node = "[2026-11-21 15:00:00,300] [INFO] [launch.py:145:main] nnodes=2, num_local_procs=2, node_rank=1\n"
+    steps = {f"ranks/20261121150000_rank{at}.log": make_steps(5) for at in range(4)}
+    text = node + "loading\n" * 9000 + DEEPSPEED.replace("=2'", "=1'")
+    found = explainer.explain_files([write_folder(tmp_path, {"launcher.log": text, **steps})])
+
+    assert found.summary == "rank 3 failed first (10:00:05, SIGKILL, last step 5)"

@@ -362,7 +362,7 @@ def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
 
 def _list_packages(context: LintContext, job: TrainingJob) -> set[str]:
     kit = find_program_options(context, job)
-    return {*find_packages(job), *(each.package for each in kit.known if kit)} if kit else {*find_packages(job)}
+    return {*find_packages(job), *(each.package for each in (kit.known if kit else ()))}
 
 
 def _is_on(given: GivenOption) -> bool:
