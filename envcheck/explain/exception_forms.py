@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import out_of_memory, raised_place
+from envcheck.explain.exceptions import called_function, out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_NAMES, FittingForm
 from envcheck.explain.passed_on import unwrap_exception
 
@@ -153,6 +153,9 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if entry.needs and there is None:
             continue
         groups = found.groupdict(default="") | (there.groupdict(default="") if there else {})
+        if groups.keys() >= {"function", "option"}:
+            called = called_function.name_class(groups["function"], groups["option"], values.get("source", ""))
+            groups["function"] = called
         fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups)
         taken = CONDITIONS[form](fit) if form in CONDITIONS else groups
         if taken is not None:

@@ -18,6 +18,15 @@ _TRIED = re.compile(
     r"|pip's dependency resolver|which is incompatible\.$"
     r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
 )
+# A program that found a difference and judged it to be none.
+_ACCEPTED = re.compile(
+    r"\b(?:since|as|because) .{0,60}\b(?:are|is) compatible\b|\baccepting this (?:combination|version)"
+)
+
+
+def is_note(text: str) -> bool:
+    """Return whether the line says that what it found is accepted: it is of no entry."""
+    return bool(_ACCEPTED.search(text))
 
 
 def is_mild(text: str) -> bool:

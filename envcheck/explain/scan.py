@@ -13,7 +13,7 @@ from envcheck.explain.diagnosis import Evidence, RaisedException
 from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
 from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
-from envcheck.explain.log_level import is_mild
+from envcheck.explain.log_level import is_mild, is_note
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
 from envcheck.explain.processes.pods import list_sections
@@ -265,6 +265,8 @@ class LogScanner:
         """Record the line with its entries, and return them."""
         for piece in _cut_line(lines[at]):
             text = sanitize_line(piece)
+            if is_note(text):
+                continue
             for entry, groups in self.index.match_line(text, self._make_context_reader(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, EntryHits())
                 hit.mild = hit.mild and is_mild(text)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
+from envcheck.explain.exceptions import api_changes, called_function, out_of_memory, raised_place
 
 Values = Mapping[str, str]
 _DATA_CODE = re.compile(
@@ -171,6 +171,16 @@ def _find_passed(source: str) -> str:
     return found[1] if found else ""
 
 
+def _name_passed(fit: FittingForm) -> Values:
+    """Name who passes the argument, and to which package: from outside of it, or what the innermost frame calls."""
+    called = called_function.find_package(fit.groups["function"], fit.groups["option"], fit.source)
+    handed_on = "**" in fit.source and called in ("", fit.package)
+    if not fit.frames or handed_on or (called and called == fit.package):
+        return {**fit.groups, "library": called or fit.package}
+    caller = raised_place.shorten_place(fit.frames[-1])
+    return {**fit.groups, "caller": caller, "library": called, "package": called, "newer": called}
+
+
 def _is_required_since(fit: FittingForm) -> Values | None:
     """An argument that the call does not give came with a release of the package."""
     function = fit.groups["function"]
@@ -274,6 +284,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "unmapped_value": _looks_up_value,
     "memory_shared": _is_held_by_others,
     "own_override": _overrides_method,
+    "unexpected_argument": _name_passed,
     "required_since": _is_required_since,
     "missing_part": _lacks_part,
     "removed_setting": partial(_find_setting, _REMOVED),

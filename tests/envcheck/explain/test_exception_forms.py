@@ -776,3 +776,52 @@ def test_passed_on_import_without_a_traceback() -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)])
 
     assert found.diagnoses[0].name == "exceptions.added_name"
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "last", "said"),
+    [
+        # The innermost frame passes it to another package, which the class or the module tells.
+        ("transformers/trainer.py", "self.acc = Accelerator(", "__init__() got", ("trainer.py:7", "accelerate")),
+        ("trl/own.py", "x = FSDPPlugin(frob=a(1), b=2)", "__init__() got", ("own.py:7", "the library")),
+        ("trl/own.py", "with deepspeed.zero.Init(a=b(),", "__init__() got", ("own.py:7", "deepspeed")),
+        ("trl/own.py", "with deepspeed.zero.Init(a=b(),", "Init.__init__() got", ("own.py:7", "deepspeed")),
+        ("trl/own.py", "out = deepspeed.initialize(", "initialize() got", ("own.py:7", "deepspeed")),
+        # It hands on what it was given, or calls its own package.
+        ("transformers/models/auto.py", "x = cls(config, **kwargs)", "f() got", ("train.py:45", "transformers")),
+        ("trl/own.py", "x = SFTConfig(", "__init__() got", ("train.py:45", "trl")),
+    ],
+)
+def test_who_passes_an_unknown_argument(path: str, source: str, last: str, said: tuple[str, str]) -> None:
+    """The text names who passes an argument that a function does not have, and the function's package."""
+    last = f"TypeError: {last} an unexpected keyword argument 'frob'"
+    found = explain_traceback(f"{SITE}/{path}", source, last)
+
+    assert found.name == "exceptions.unexpected_argument"
+    assert found.why.startswith(f"{said[0]} passes it and was written for another version of {said[1]},")
+    assert ("most likely a newer" in found.why) == (said[1] in ("accelerate", "deepspeed"))
+
+
+def test_removed_argument_of_a_class_in_the_source_line() -> None:
+    """Where Python names no class, the source line does: the release that removed its argument is known."""
+    last = "TypeError: __init__() got an unexpected keyword argument 'dispatch_batches'"
+    found = explain_traceback(f"{SITE}/transformers/trainer.py", "self.accelerator = Accelerator(", last)
+
+    assert found.name == "exceptions.removed_name"
+    assert found.commands[0] == "python3 -m pip install 'accelerate<1'"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_limit"),
+    [
+        ("ValueError: frob_size should be larger than quux_size", True),
+        ("ValueError: frob_size should be 16 here", True),
+        ("RuntimeError: File out_3/frob_0.bin cannot be opened.", False),
+        ("ValueError: the frob cannot be loaded", False),
+    ],
+)
+def test_limit_is_a_number_or_a_comparison(message: str, is_limit: bool) -> None:
+    """A message without a number or a comparison is about no limit."""
+    found = explain_traceback("/w/own.py", "raise X(", message)
+
+    assert (found.name == "exceptions.limit") == is_limit

@@ -11,7 +11,7 @@ from tests.envcheck.explain.diagnose_helpers import is_examined
 from tests.envcheck.explain.pattern_texts import make_texts
 from tests.envcheck.explain.test_explain_catalogue import ENTRIES, LINES
 
-# A number or a word that means it only where the line says more: that a process ended, that it was aborted.
+# What means it only where the lines say more: that a process ended, that a file was written, that Ray uploaded it.
 IN_CONTEXT = {
     "exit.sigterm",
     "host.aborted",
@@ -21,6 +21,8 @@ IN_CONTEXT = {
     "model.divide",
     "host.locks",
     "host.semaphores",
+    "host.unwritable",
+    "ray.working_dir",
     "iluvatar.foreign_torch",
     "iluvatar.preload",
     "torch_npu.transformer_engine_search",

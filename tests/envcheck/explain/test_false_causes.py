@@ -326,3 +326,34 @@ def test_mixed_release_keeps_the_build(module: str, installs: bool) -> None:
 
     assert (found.name, bool(found.commands)) == ("exceptions.mixed_release", installs)
     assert all("grep -i '^ms-swift==' | xargs" in one for one in found.commands)
+
+
+def test_accepted_difference_is_of_no_entry() -> None:
+    """A line that accepts the difference it found is not shown, whatever fails afterwards."""
+    lines = [
+        "Installed CUDA version 12.4 does not match the version torch was compiled with 12.1 but since the APIs are "
+        "compatible, accepting this combination",
+        "frob.h:12:10: fatal error: Python.h: No such file or directory",
+        "RuntimeError: Error building extension 'frob_adam'",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert found[0].name == "install.system_header"
+    assert "cuda.toolkit_version" not in {one.name for one in found}
+
+
+def test_operator_that_nothing_needs() -> None:
+    """DeepSpeed's list of operators that it could not build here is no failure of a run that trains."""
+    lines = [" [WARNING]  async_io requires the dev libaio .so object and headers but these were not found."]
+    lines += [f"{{'loss': 1.{step}, 'learning_rate': 5e-05, 'epoch': 0.0{step}}}" for step in range(1, 5)]
+
+    assert not explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+
+def test_hook_without_the_driver_library() -> None:
+    """That the hook does not find the driver's library does not mean that the host has no driver."""
+    line = "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open shared"
+    found = explainer.diagnose([line])[0]
+
+    assert "load library failed: libnvidia-ml.so.1" in found.description
+    assert "docker context ls" in " ".join(found.commands)
