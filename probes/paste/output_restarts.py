@@ -34,6 +34,8 @@ class LinesAbove:
         self._lines, self._first = lines, first
         self._places: dict[Callable[[str], Hashable], dict[Hashable, list[int]]] = {}
         self._read: dict[Callable[[str], Hashable], int] = {}
+        self._first_places: dict[Callable[[str], Hashable], tuple[dict[Hashable, int], int]] = {}
+        self._valued: dict[Callable[[str], str | None], int] = {}  # the first line that may have a value
         self._begin = ""
 
     @property
@@ -53,6 +55,28 @@ class LinesAbove:
             places.setdefault(fold(self._lines[at]), []).append(at - self._first)
         self._read[fold] = max(done, len(self._lines))
         return places
+
+    def find_first(self, fold: Callable[[str], Hashable], value: Hashable) -> int:
+        """Return the index of the first line for which `fold` gives this value, -1 without one.
+
+        Lines below the first one are not read.
+        """
+        places, done = self._first_places.get(fold) or ({}, self._first)
+        if value not in places and done < len(self._lines):
+            for at, each in enumerate(map(fold, self._lines[done:]), done - self._first):
+                places.setdefault(each, at)
+            self._first_places[fold] = places, len(self._lines)
+        return places.get(value, -1)
+
+    def find_first_value(self, fold: Callable[[str], str | None]) -> str | None:
+        """Return the first value that `fold` gives for a line, None without one."""
+        value = None
+        for at in range(self._valued.get(fold, self._first), len(self._lines)):
+            self._valued[fold] = at
+            value = fold(self._lines[at])
+            if value is not None:
+                break
+        return value
 
     def list_full_lines(self) -> Sequence[int]:
         """Return the indices of the lines that are not blank."""
@@ -134,9 +158,10 @@ def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
     selected = _SELECTED.search(above.command)
     if selected and int(selected[1]) != _read_number(line):
         return True
-    if line.strip() in above.group_lines(str.strip) and _has_another_head(above, line, below):
+    again = above.find_first(str.strip, line.strip())
+    if again >= 0 and _has_another_head(above, again, below):
         return True
-    own = next((key for key in above.group_lines(_read_block_key) if key is not None), None)
+    own = above.find_first_value(_read_block_key)
     if own in _COUNTS:
         return _is_complete_list(above)
     key = _find_block_key(below)
@@ -144,10 +169,10 @@ def has_other_block(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
         return False
     if own not in _HEADS and _begins_block(below):
         return True
-    blocks = above.group_lines(_read_key).get(_read_key(line))
-    if not blocks:
+    block = above.find_first(_read_key, _read_key(line))
+    if block < 0:
         return key != "Chip ID" or own == "Process id"
-    return _find_block_key(above.cut(blocks[0] + 1, blocks[0] + 1 + BLOCK_HEAD)) not in (None, key)
+    return _find_block_key(above.cut(block + 1, block + 1 + BLOCK_HEAD)) not in (None, key)
 
 
 def has_new_key(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
@@ -372,14 +397,15 @@ def _read_begin(line: str) -> str:
     return begin[0] if begin else ""
 
 
-def _has_another_head(above: LinesAbove, line: str, below: Sequence[str]) -> bool:
+def _has_another_head(above: LinesAbove, first: int, below: Sequence[str]) -> bool:
     """Return whether a head of a device that is above, too, has the number of its chips or the same chip, or only one
     of them has a number."""
-    counted, own = above.group_lines(_read_key), [_read_key(each) for each in below[:1]]
-    first = above.group_lines(str.strip)[line.strip()][0]
+    own = [_read_key(each) for each in below[:1]]
     if own == ["Chip ID"] and [each.strip() for each in above.cut(first + 1, first + 2)] == [below[0].strip()]:
         return True
-    return "Chip Count" in own or "Chip Count" in counted or not {"Chip ID", "Chip Name"} & {*counted}
+    if "Chip Count" in own or above.find_first(_read_key, "Chip Count") >= 0:
+        return True
+    return not any(above.find_first(_read_key, key) >= 0 for key in ("Chip ID", "Chip Name"))
 
 
 def _begins_block(below: Sequence[str]) -> bool:
@@ -413,8 +439,10 @@ def _read_colon_key(line: str) -> str | None:
 
 def _read_block_key(line: str) -> str | None:
     """Return the key of a line, or None without one, and for a line that all blocks have."""
-    key = "Process id" if _IDLE in line else _read_colon_key(line)
-    return None if key == "Chip Count" else key
+    if _IDLE in line:
+        return "Process id"
+    key, colon, _value = line.partition(":")
+    return key if colon and (key := key.strip()) != "Chip Count" else None
 
 
 def _is_complete_list(above: LinesAbove) -> bool:
@@ -427,4 +455,4 @@ def _is_complete_list(above: LinesAbove) -> bool:
 
 def _find_block_key(lines: Iterable[str]) -> str | None:
     """Return the first key of a block, without the lines that all blocks have."""
-    return next((key for line in lines if (key := _read_block_key(line)) is not None), None)
+    return next((key for key in map(_read_block_key, lines) if key is not None), None)

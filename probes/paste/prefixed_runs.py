@@ -10,7 +10,7 @@ What is behind a prefix decides: without an output there, the line is content.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,6 +57,11 @@ def _compile_parts(parts: tuple[tuple[str, bool], ...]) -> re.Pattern[str]:
     return re.compile("".join(f"{part}[ \\t]?" for part in folded))
 
 
+def may_have_prefix(line: str) -> bool:
+    """Return whether to look for prefixes of the line."""
+    return _MAY_HAVE_PREFIX.match(line) is not None
+
+
 def list_prefixes(line: str) -> Iterator[LinePrefix]:
     """Yield the prefixes of a line from the shortest to the longest one."""
     parts: tuple[tuple[str, bool], ...] = ()
@@ -64,8 +69,8 @@ def list_prefixes(line: str) -> Iterator[LinePrefix]:
     for _ in range(_MOST_PARTS):
         if named := _HOST.match(line, at):
             parts = (*parts, (named[0].rstrip(), True))
-            name = named["name"] or ""
-            host = named["address"] or named["task"] or (name if _IS_HOST.fullmatch(name) else host)
+            name, address, task = named.group("name", "address", "task")
+            host = address or task or (name if name and _IS_HOST.fullmatch(name) else host)
             end = named.end()
         elif other := _OTHER.match(line, at):
             parts = (*parts, (other[0].rstrip(" \t"), False))
@@ -89,16 +94,6 @@ def _fold_numbers(text: str) -> str:
     folded = re.sub(r"\d{1,40}", "0", re.escape(text))
     folded = re.sub(r"(?:\\ |\\\t|\s)+", lambda _found: r"[ \t]{1,80}", folded.replace("0", r"\d{1,40}"))
     return rf"{folded}(?![\w-])" if text[-1:].isdigit() else folded
-
-
-def find_prefix(line: str, begins_output: Callable[[str], object]) -> LinePrefix | None:
-    """Return the prefix of the line behind which an output begins, or None."""
-    if not _MAY_HAVE_PREFIX.match(line):
-        return None
-    for prefix in list_prefixes(line):
-        if begins_output(line[prefix.length :]):
-            return prefix
-    return None
 
 
 def find_host_prefix(line: str) -> LinePrefix | None:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
-from typing import NamedTuple
+from itertools import islice, takewhile
+from typing import NamedTuple, TypeAlias
 
 from probes.paste.host_marks import (
     TITLE_BEGINS,
@@ -27,7 +27,14 @@ from probes.paste.host_marks import (
 from probes.paste.marked_lines import LineMarks, MarkIndex, find_marked_lines, fold_digits, make_marks
 from probes.paste.output_forms import FOREIGN, FirstLine, OutputForms
 from probes.paste.output_restarts import BLOCK_HEAD, LinesAbove
-from probes.paste.prefixed_runs import LinePrefix, find_host_prefix, find_prefix, strip_above, strip_run
+from probes.paste.prefixed_runs import (
+    LinePrefix,
+    find_host_prefix,
+    list_prefixes,
+    may_have_prefix,
+    strip_above,
+    strip_run,
+)
 
 PARTS_LIMIT = 4000  # parts kept of one text, from both ends: a watch log with a table a minute has 1,440 a day
 _INDENT_LIMIT = 100  # blanks before a first line: the names above a matrix are indented by some twenty
@@ -69,9 +76,16 @@ _ROW_NUMBERS = {
     "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
 }
 _ROW_LIMIT = 300  # characters of such a row
-_QUANTITY = re.compile(r"\{\d*,?\d*\}|0-9")  # of a pattern
+_QUANTITY = re.compile(r"\{\d*,?\d*\}|0-9|\\u[0-9a-f]{4}")  # of a pattern
 _LITERAL_DIGIT = re.compile(r"\d")
+# The pattern may match a line, although it does not match that line with zeros for all digits.
+_OTHER_DIGIT = re.compile(r"[1-9]|\(\?<?!|\[\^[^]]*0")
 _BETWEEN = 3  # lines between a command and its output: a question for the password, a comment
+
+
+# What a line begins: the match of a command and the host that its prompt names, or else the tools and the form of an
+# output.
+_Begin: TypeAlias = tuple[tuple[re.Match[str], str] | None, tuple[tuple[str, ...], FirstLine] | None]
 
 
 @dataclass(slots=True)
@@ -117,8 +131,13 @@ class PartSplitter:
         marks = [(first.words, first.begins) for first in self._firsts]
         self._index = MarkIndex([*marks, (self._program_words, ())])
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self._firsts)  # compiled for a line with a mark
-        self._needs_numbers = [bool(_LITERAL_DIGIT.search(_QUANTITY.sub("", each.pattern))) for each in self._firsts]
+        patterns = [_QUANTITY.sub("", each.pattern) for each in self._firsts]
+        self._needs_numbers = [bool(_LITERAL_DIGIT.search(each)) for each in patterns]
+        self._needs_others = [
+            needs and bool(_OTHER_DIGIT.search(each)) for needs, each in zip(self._needs_numbers, patterns, strict=True)
+        ]
         self._find_form = lru_cache(maxsize=4096)(self._read_form)  # most lines of a watch log differ by digits alone
+        self._list_ends = lru_cache(maxsize=4096)(self._read_ends)
         programs = "|".join(f"(?P<p{at}>{own.programs})" for at, own in enumerate(forms.values()))
         self._tools = tuple((f"p{at}", tool) for at, tool in enumerate(forms))
         self._program = re.compile("|".join(own.programs for own in forms.values()))
@@ -148,12 +167,13 @@ class PartSplitter:
                 continue
             if done < run_end <= at:  # an output whose lines have a prefix ends with it
                 parts[-1].lines += lines[done:run_end]
-                parts.append(TextPart(host=outer or prompt, first=run_end))
+                parts.append(TextPart([], (), "", "", outer or prompt, run_end))
                 done = run_end
-            parts[-1].lines += lines[done:at]
+            if done < at:
+                parts[-1].lines += lines[done:at]
             done = at + 1
-            if len(parts) > PARTS_LIMIT:
-                del parts[PARTS_LIMIT // 2]
+            if len(parts) > 2 * PARTS_LIMIT:
+                _limit_parts(parts)
             if (line[:1] in TITLE_BEGINS or line[-2:] in TITLE_ENDS) and (title := find_title(lines, at)):
                 outer, done = title[0], at + title[1]
                 parts.append(TextPart(host=outer, first=done))
@@ -161,33 +181,49 @@ class PartSplitter:
             if "(stdout)" in line and (one_line := split_one_line_title(line)):
                 outer, line = one_line
                 parts.append(TextPart(host=outer, first=at))
-            command, start = self._read_begin(line)
-            prefix = None if command else self._find_prefix(line, is_start=bool(start))
-            if prefix:
+            folded = fold_digits(line)
+            command, start = self._ask_form(line, self._find_form(folded))
+            prefixed = None if command else self._find_prefix(line, folded, is_start=start is not None)
+            if prefixed:
+                prefix, (command, start) = prefixed
                 run_end = strip_run(lines, at, prefix)
-                strip_above(parts[-1].lines, prefix, _PREAMBLE)
-                above_of = None  # its lines are others now
-                line = lines[at]
-                if prefix.host not in ("", parts[-1].host):
-                    taken = _take_preamble(parts[-1].lines, line)
-                    parts.append(TextPart(taken, host=prefix.host, first=at - len(taken)))
-                command, start = self._read_begin(line)
+                last = parts[-1]
+                if last.lines:
+                    strip_above(last.lines, prefix, _PREAMBLE)
+                    above_of = None  # its lines are others now
+                rest, line = line[prefix.length :], lines[at]
+                if prefix.host not in ("", last.host):
+                    taken = _take_preamble(last.lines, line)
+                    parts.append(TextPart(taken, (), "", "", prefix.host, at - len(taken)))
+                if line != rest:
+                    command, start = self._read_begin(line)
             if command:
                 found, named = command
                 prompt = named or prompt
                 parts.append(self._begin_command(found, outer or prompt, at))
             elif start:
                 tools, first = start
-                restarts = False
-                if first.restart is not None:
-                    if above_of is not parts[-1]:
-                        above_of, above = parts[-1], LinesAbove(parts[-1].lines, bool(parts[-1].command))
-                    restarts = first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD])
-                self._begin_output(parts, at, line, tools, first, restarts=restarts)
-            elif ("# " in line[:160] + " " or "$ " in line[:160] + " ") and (other := _OTHER_PROMPT.match(line)):
+                last = parts[-1]
+                ours = not set(tools).isdisjoint(last.tools)
+                if last.command and not last.form and _is_below_command(last, line, first, ours):
+                    last.form = first.form
+                    last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
+                else:
+                    goes_on = ours and (first.extends or (first.repeats and last.form == first.form))
+                    if goes_on and first.restart is not None:
+                        if above_of is not last:
+                            above_of, above = last, LinesAbove(last.lines, bool(last.command))
+                        goes_on = not first.restart(above, line, lines[at + 1 : at + BLOCK_HEAD])
+                    if not goes_on:
+                        parts.append(_begin_output(last, at, line, tools, first))
+            elif (
+                ("#" in line or "$" in line)
+                and ("# " in line[:160] + " " or "$ " in line[:160] + " ")
+                and (other := _OTHER_PROMPT.match(line))
+            ):
                 prompt = other[1]
                 parts.append(TextPart(host=outer or prompt, first=at))
-            elif not prefix and line is lines[at]:
+            elif not prefixed and line is lines[at]:
                 plain.add(line)
             parts[-1].lines.append(line)
         if done < run_end:
@@ -195,8 +231,7 @@ class PartSplitter:
             parts.append(TextPart(host=outer or prompt, first=run_end))
             done = run_end
         parts[-1].lines += lines[done:]
-        while len(parts) > PARTS_LIMIT:
-            del parts[PARTS_LIMIT // 2]
+        _limit_parts(parts)
         return parts
 
     def find_last_start(self, text: str) -> int | None:
@@ -220,14 +255,16 @@ class PartSplitter:
         """Return the indices of the lines that may begin an output; of all lines if a form has no words."""
         return find_marked_lines(lines, self._marks) if self._marks else range(len(lines))
 
-    def _read_begin(
-        self, line: str
-    ) -> tuple[tuple[re.Match[str], str] | None, tuple[tuple[str, ...], FirstLine] | None]:
-        """Return what a line begins: the match of a command and the host that its prompt names, or else the tools and
-        the form of an output."""
-        form = self._find_form(fold_digits(line))
+    def _read_begin(self, line: str) -> _Begin:
+        """Return what a line begins."""
+        return self._ask_form(line, self._find_form(fold_digits(line)))
+
+    def _ask_form(self, line: str, form: _LineForm) -> _Begin:
+        """Return what a line of this form begins."""
         command = self._match_command(line) if form.has_program else None
-        return command, None if command else form.start or self._match_start(line, form.asked)
+        if command:
+            return command, None
+        return None, form.start or (self._match_start(line, form.asked) if form.asked else None)
 
     def _read_form(self, folded: bytes) -> _LineForm:
         """Return what lines with these words begin where no number of them decides it, else the patterns to ask."""
@@ -236,12 +273,12 @@ class PartSplitter:
         line = folded.decode("utf-8", "surrogatepass")
         asked: list[int] = []
         for at in marks[:-1] if has_program else marks:
-            if not self._needs_numbers[at]:
+            if not self._needs_others[at]:
                 start = self._match_start(line, [at])
-                if start and not asked:
-                    return _LineForm(has_program, start, ())
                 if not start:
                     continue
+                if not (asked or self._needs_numbers[at]):
+                    return _LineForm(has_program, start, ())
             asked.append(at)
         return _LineForm(has_program, None, asked)
 
@@ -261,14 +298,31 @@ class PartSplitter:
                 return self._printed_by[at], self._firsts[at]
         return None
 
-    def _find_prefix(self, line: str, *, is_start: bool) -> LinePrefix | None:
-        """Return the prefix of a line; of one that begins an output as it is, only a mark of a table, or a host."""
+    def _find_prefix(self, line: str, folded: bytes, *, is_start: bool) -> tuple[LinePrefix, _Begin] | None:
+        """Return the prefix of a line and what is behind it; of one that begins an output as it is, only a mark of
+        a table, or a host."""
         if is_start and "|" not in line:
             prefix = find_host_prefix(line)
-            return prefix if prefix and self.begins_output(line[prefix.length :]) else None
+            begin = self._read_begin(line[prefix.length :]) if prefix else (None, None)
+            return (prefix, begin) if prefix and any(begin) else None
         if is_start and line.lstrip()[:1] == "|":
             return None
-        return find_prefix(line, self.begins_output)
+        for place, end, form in self._list_ends(folded):
+            begin = self._ask_form(line[end:], form)
+            if any(begin):
+                return _read_prefix(folded, place, line[:end]), begin
+        return None
+
+    def _read_ends(self, folded: bytes) -> Sequence[tuple[int, int, _LineForm]]:
+        """Return the prefixes of lines with these words behind which something may begin: the place of each among all
+        prefixes, where it ends, and the form of what is behind it.
+
+        No number decides where a prefix ends.
+        """
+        line = folded.decode("utf-8", "surrogatepass")
+        ends = [each.length for each in list_prefixes(line)] if may_have_prefix(line) else []
+        forms = [self._find_form(fold_digits(line[end:])) for end in ends]
+        return [(at, ends[at], form) for at, form in enumerate(forms) if form.has_program or form.start or form.asked]
 
     def begins_output(self, line: str) -> bool:
         """Return whether the line is a command, or the first one of an output."""
@@ -294,25 +348,28 @@ class PartSplitter:
         host = find_remote_host(found["through"] or "") or host
         return TextPart(tools=(tool,), command=command, host=host, first=at)
 
-    def _begin_output(
-        self, parts: list[TextPart], at: int, line: str, tools: tuple[str, ...], first: FirstLine, *, restarts: bool
-    ) -> None:
-        """Begin a part, unless the line is the first one below its command, or continues an output.
 
-        One that `restarts` does not continue it.
-        """
-        last = parts[-1]
-        ours = bool(set(tools) & set(last.tools))
-        if last.command and not last.form and _is_below_command(last, line, first, ours):
-            last.form = first.form
-            last.tools = tuple(tool for tool in tools if tool in last.tools) or tools
-        elif ours and not restarts and (first.extends or (first.repeats and last.form == first.form)):
-            return
-        else:
-            taken = _take_headless_rows(last.lines, line) if not last.tools else []
-            taken = taken or ([] if last.tools else _take_damaged_rows(last.lines, line, first.form))
-            taken = taken or _take_preamble(last.lines, line)
-            parts.append(TextPart(taken, tools, first.form, host=last.host, first=at - len(taken)))
+@lru_cache(maxsize=1024)  # a host is before many lines of the same words
+def _read_prefix(folded: bytes, place: int, prefix: str) -> LinePrefix:
+    """Return the prefix of a line with these words and this prefix, which has this place among all of its prefixes."""
+    line = prefix + folded.decode("utf-8", "surrogatepass")[len(prefix) :]
+    return next(islice(list_prefixes(line), place, None))
+
+
+def _limit_parts(parts: list[TextPart]) -> None:
+    """Remove the parts in the middle, as far as the limit asks for it."""
+    if len(parts) > PARTS_LIMIT:
+        del parts[PARTS_LIMIT // 2 : len(parts) - PARTS_LIMIT // 2]
+
+
+def _begin_output(last: TextPart, at: int, line: str, tools: tuple[str, ...], first: FirstLine) -> TextPart:
+    """Return the part that the line begins, with the last lines of the part above that belong to it."""
+    lines = last.lines
+    taken: list[str] = []
+    if lines and not last.tools:
+        taken = _take_headless_rows(lines, line) or _take_damaged_rows(lines, line, first.form)
+    taken = taken or _take_preamble(lines, line)
+    return TextPart(taken, tools, first.form, "", last.host, at - len(taken))
 
 
 def _is_below_command(part: TextPart, line: str, first: FirstLine, ours: bool) -> bool:
@@ -354,6 +411,8 @@ def _make_marks(starts: Sequence[FirstLine], forms: Sequence[OutputForms]) -> Li
 def _take_preamble(lines: list[str], first: str) -> list[str]:
     """Remove the last lines that belong to the next output, and return them: a border with a date, or XML's head."""
     taken: list[str] = []
+    if not lines:
+        return taken
     ruled = False
     while lines and len(taken) < _PREAMBLE:
         line = lines[-1]

@@ -25,6 +25,41 @@ def test_each_line_is_read_once_however_often_a_rule_asks() -> None:
     assert above.group_lines(fold)["3"][:2] == [3, 10]
 
 
+def test_the_first_line_with_a_value_is_read_once() -> None:
+    """What is found above is found again without reading the lines below it; lines that are added count."""
+    lines = ["$ command", "a: 1", "b: 2"]
+    above = LinesAbove(lines, first=1)
+    read: list[str] = []
+
+    def fold(line: str) -> str | None:
+        read.append(line)
+        return line[:1].upper() if line[1:2] == ":" else None
+
+    assert (above.find_first(fold, "B"), above.find_first(fold, "A"), above.find_first(fold, "C")) == (1, 0, -1)
+    lines += ["c: 3", "a: 4"]
+    assert above.find_first(fold, "A") == 0
+    assert len(read) == 2
+    assert (above.find_first(fold, "C"), above.find_first(fold, "A"), above.find_first_value(fold)) == (2, 0, "A")
+    assert len(read) == 5
+
+
+def test_lines_without_a_value_are_read_once() -> None:
+    lines = ["x", "y"]
+    above = LinesAbove(lines)
+
+    assert above.find_first_value(lambda line: None) is None
+    read: list[str] = []
+
+    def fold(line: str) -> str | None:
+        read.append(line)
+        return line if line == "z" else None
+
+    assert above.find_first_value(fold) is None
+    lines += ["w", "z"]
+    assert above.find_first_value(fold) == "z"
+    assert read.count("x") == 1
+
+
 def test_the_line_of_the_command_is_no_part_of_the_output() -> None:
     """Indices count from the first line below the command."""
     above = LinesAbove(["$ npu-smi info -t board", "", "NPU ID : 1", "Board ID : 0x33", ""], first=1)
