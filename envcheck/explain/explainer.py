@@ -121,7 +121,7 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
 def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Verdict | None = None) -> ExplainReport:
     """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
     ends = _find_ends(scans)
-    told = _promote_divergence(scans, _diagnose_scans(scans, ends))
+    told = _drop_ended_waits(scans, _promote_divergence(scans, _diagnose_scans(scans, ends)))
     judged = settled or _judge_verdict(scans, ends)
     if judged not in QUIET:
         told = _add_last_resort(scans, told)
@@ -202,6 +202,12 @@ def _promote_divergence(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...
     if found is None or any(one.kind == "cause" for one in told):
         return told
     return _put_first(replace(found, kind="cause"), [one for one in told if one is not found])
+
+
+def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """Leave out what a log waited for if a line after it says that it came."""
+    waits = {name for scan in scans for name, hit in scan.hits.items() if not has_success(scan, hit.last)}
+    return tuple(one for one in told if one.kind != "warning" or one.name not in WAITING or one.name in waits)
 
 
 def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:

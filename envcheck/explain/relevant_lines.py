@@ -37,6 +37,7 @@ _WORK = re.compile(r"\b(?:INFO|SUCC)\b|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|ex
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
+    r"|\b[Ss]erver is up\b(?! yet)"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 

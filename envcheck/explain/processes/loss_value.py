@@ -13,11 +13,12 @@ _LOSS = re.compile(
 _EMPTY = re.compile(
     rb"(?i)(?<![\w-])loss['\"]?: {0,3}['\"]?0(?:\.0{1,8})?\b(?![.\d]).{0,200}?\bgrad[_ ]norm['\"]?: {0,3}['\"]?nan\b"
 )
+_NO_GRADIENT = re.compile(rb"(?i)\bgrad[_ ]norm['\"]?: {0,3}['\"]?nan\b")
 
 
 def ends_without_loss(end: bytes) -> bool:
-    """Return whether the last losses in the end of a log are NaN or infinite."""
-    losses = [
-        found["odd"] or _EMPTY.search(line) for line in end.split(b"\n") for found in list(_LOSS.finditer(line))[-1:]
-    ]
-    return bool(losses) and all(losses[-LAST:])
+    """Return whether the last losses in the end of a log are NaN or infinite, or zero after a gradient that is none."""
+    steps = [(line, found["odd"]) for line in end.split(b"\n") for found in list(_LOSS.finditer(line))[-1:]]
+    losses = [odd or _EMPTY.search(line) for line, odd in steps[-LAST:]]
+    is_empty = bool(steps) and bool(_EMPTY.search(steps[-1][0]))
+    return bool(losses) and (all(losses) or (is_empty and all(_NO_GRADIENT.search(line) for line, _ in steps[-LAST:])))

@@ -123,6 +123,7 @@ def test_server_that_is_not_up_yet() -> None:
     log = "INFO - trl.extras.vllm_client - Server is not up yet. Retrying in 2.0 seconds...\n" * 3
 
     assert [(one.name, one.kind) for one in explain_text(log).diagnoses] == [("ray.rollout_waits", "symptom")]
+    assert not explain_text(log + "INFO - trl.extras.vllm_client - Server is up!\n").diagnoses
 
 
 POD = """Name:         trainer-0

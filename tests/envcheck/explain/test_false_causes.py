@@ -357,3 +357,31 @@ def test_hook_without_the_driver_library() -> None:
 
     assert "load library failed: libnvidia-ml.so.1" in found.description
     assert "docker context ls" in " ".join(found.commands)
+
+
+PEER = "Cuda failure 217 'peer access is not supported between these two devices'"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ((f"w1:3:7 [2] transport/shm.cc:590 NCCL WARN {PEER}",), "nccl.host_memory"),
+        (("unhandled cuda error, NCCL version 2.27.3", "Last error:", PEER), "nccl.host_memory"),
+        (("unhandled cuda error, NCCL version 2.21.5", "Last error:", PEER), "nccl.p2p"),
+        ((f"w1:3:7 [2] transport/p2p.cc:240 NCCL WARN {PEER}", "NCCL version 2.27.3"), "nccl.p2p"),
+        (
+            (
+                "[W frob.cpp:1] Warning: NPU warning, error code is 507048[Error]:",
+                "EI0002: [PID: 7] The wait execution of the Notify register times out.",
+                "Cluster Exception Location[IP/ID]:[192.0.2.7/5], Arrival Time:[Fri], ExceptionType:[Stuck Occurred]",
+            ),
+            "hccl.cluster_exception",
+        ),
+        (("    self.engine.wake_up()", "CUDA Error: out of memory at /b/csrc/cumem_allocator.cpp:9"), "memory.engine"),
+        (("    loss.backward()", "CUDA Error: out of memory at /b/csrc/block.cpp:9"), "memory.card"),
+        (("w0:3:4 [1] NCCL WARN NET/IB : Got completion error 12",), "nccl.ib_retry"),
+    ],
+)
+def test_lines_around_choose_the_cause(lines: tuple[str, ...], name: str) -> None:
+    """The same words have another cause with another release, in another file or beside an inference engine."""
+    assert explain_text("\n".join(lines)).diagnoses[0].name == name

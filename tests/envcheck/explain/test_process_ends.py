@@ -251,11 +251,17 @@ def test_loss_that_is_a_number_again_is_no_failure(after: list[str]) -> None:
         b"loss: 1.2\nloss: nan\n",
         b"loss info\n",
         b"{'loss': 1.2, 'grad_norm': nan}\n" * 3,
+        b"{'loss': 1.2, 'grad_norm': 0.7}\n{'loss': 0.0, 'grad_norm': nan}\n",
     ],
 )
 def test_what_is_no_divergence(text: bytes) -> None:
     """A single NaN after numbers, a mean over all steps and words that begin so are none."""
     assert not ends_without_loss(text)
+
+
+def test_zero_loss_after_a_gradient_that_is_none() -> None:
+    """The step whose gradient was NaN destroyed the weights: one loss of zero after it shows that."""
+    assert ends_without_loss(b"{'loss': 1.2, 'grad_norm': nan}\n{'loss': 0.0, 'grad_norm': nan}\n")
 
 
 WORKING = [
