@@ -199,15 +199,17 @@ def _refuse_binary(file: str, begin: bytes) -> None:
     from envcheck.core.errors import UsageError
     from probes.encoding import describe_binary
 
-    if not _is_wide(begin) and (kind := describe_binary(begin)):
+    if not _find_wide_encoding(begin) and (kind := describe_binary(begin)):
         raise UsageError(
             _("{file} is not text: {kind}", file=file, kind=kind), _("specify a file with the output of a tool")
         )
 
 
-def _is_wide(raw: bytes) -> bool:
-    """Return whether it is the UTF-16 of Windows PowerShell."""
-    return raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+def _find_wide_encoding(raw: bytes) -> str | None:
+    """Return the encoding of text in UTF-16, as of Windows PowerShell, with a mark or without; None for other text."""
+    from probes.encoding import detect_wide
+
+    return "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else detect_wide(raw)
 
 
 def _decode_text(raw: bytes) -> str:
@@ -235,9 +237,9 @@ def _is_device(opened: IO[bytes] | LiveStream) -> bool:
 
 
 def _detect_encoding(raw: bytes) -> str:
-    """Return UTF-8, the UTF-16 of Windows PowerShell, or GBK where the text is no UTF-8 but is GBK."""
-    if _is_wide(raw):
-        return "utf-16"
+    """Return UTF-16, UTF-8, or GBK where the text is no UTF-8 but is GBK."""
+    if wide := _find_wide_encoding(raw):
+        return wide
     sample = raw[:DETECTED_BYTES]
     for encoding in ("utf-8", "gb18030"):
         try:

@@ -76,9 +76,10 @@ def test_named_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert json.loads(capsys.readouterr().out)["detail"]["total_count"] == 2
 
 
-def test_powershells_utf_16_is_read() -> None:
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_powershells_utf_16_is_read(encoding: str) -> None:
     """Text that a Windows shell redirected is read as well."""
-    answer = run_parse("npu-smi", given=CARD.read_text(encoding="utf-8").encode("utf-16"))
+    answer = run_parse("npu-smi", given=CARD.read_text(encoding="utf-8").encode(encoding))
 
     assert json.loads(answer.stdout)["detail"]["total_count"] == 2
 
