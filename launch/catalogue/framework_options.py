@@ -17,17 +17,19 @@ def find_framework_title(framework: str) -> str:
     return str(load_own_table(FILE).get(framework, {}).get("title", framework))
 
 
-def list_framework_options(framework: str, options: Mapping[str, str], rank: int) -> list[str]:
+def list_framework_options(framework: str, options: Mapping[str, str], rank: int, sharding: str) -> list[str]:
     """Return the settings of `framework` that have the effect of these options of plan; some may have none.
 
-    `rank` is that of adapters.  An option with several values, as --offload params+optimizer, has one setting for each,
-    unless the framework has one for all: the key of the table is "--sharding stage2 --offload optimizer".
+    `rank` is that of adapters, `sharding` that of the job with these options.  An option with several values, as
+    --offload params+optimizer, has one setting for each, unless the framework has one for all, with the job's sharding:
+    the key of the table is "--sharding stage2 --offload optimizer".
     """
     table: Mapping[str, str] = load_own_table(FILE).get(framework, {})
-    whole = " ".join(f"{name} {'+'.join(_list_values(name, options[name]))}" for name in JOINT if name in options)
-    if whole in table and len(options.keys() & {*JOINT}) == len(JOINT):
+    offload = "+".join(_list_values("--offload", options.get("--offload", "")))
+    whole = f"--sharding {options.get('--sharding', sharding)} --offload {offload}"
+    if whole in table:
         rest = {name: value for name, value in options.items() if name not in JOINT}
-        return [table[whole], *list_framework_options(framework, rest, rank)]
+        return [table[whole], *list_framework_options(framework, rest, rank, sharding)]
     parts = ((name, part) for name, value in options.items() for part in _list_values(name, value))
     found = ((_find_setting(table, name, part), part) for name, part in parts)
     return list(dict.fromkeys(setting.format(value=part, rank=rank) for setting, part in found if setting))

@@ -61,7 +61,7 @@ class LayoutChange:
     def settings(self) -> list[str]:
         """The change as settings of the framework, as far as they are known."""
         job = self.plan.job
-        return framework_options.list_framework_options(job.framework.name, self.added, job.adapter.rank)
+        return framework_options.list_framework_options(job.framework.name, self.added, job.adapter.rank, job.sharding)
 
     @property
     def cost(self) -> tuple[bool, bool, bool, float, int]:

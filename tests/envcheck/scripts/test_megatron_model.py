@@ -121,7 +121,7 @@ def test_a_tensor_degree_brings_sequence_parallelism_as_an_option(tmp_path: Path
     job = build_planned_job(machine, own.model, own.method, {**own.plan, "framework": own.framework})
 
     changes = {
-        added["--tp"]: (list_framework_options(job.framework.name, added, 8), other)
+        added["--tp"]: (list_framework_options(job.framework.name, added, 8, job.sharding), other)
         for _, added, other in list_single_changes(job)
         if "--tp" in added
     }

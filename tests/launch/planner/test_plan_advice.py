@@ -383,7 +383,7 @@ def test_settings_are_the_frameworks_own() -> None:
         assert named - {"or"} <= names, named - names
 
     changes = {"--fused-loss": "", "--micro-batch": "1", "--method": "dpo-lora"}
-    assert framework_options.list_framework_options("llamafactory", changes, rank=16) == [
+    assert framework_options.list_framework_options("llamafactory", changes, rank=16, sharding="none") == [
         "enable_liger_kernel: true",
         "per_device_train_batch_size: 1",
         "finetuning_type: lora, lora_rank: 16, lora_target: all",
@@ -392,7 +392,7 @@ def test_settings_are_the_frameworks_own() -> None:
 
 def test_one_setting_for_sharding_with_offload() -> None:
     """ms-swift has names for stages with offload; what no name covers are keys of DeepSpeed's file."""
-    name_options = functools.partial(framework_options.list_framework_options, "swift", rank=8)
+    name_options = functools.partial(framework_options.list_framework_options, "swift", rank=8, sharding="none")
 
     assert name_options({"--sharding": "stage2", "--offload": "optimizer"}) == ["--deepspeed zero2_offload"]
     assert name_options({"--offload": "params+optimizer", "--sharding": "stage3"}) == ["--deepspeed zero3_offload"]
@@ -401,6 +401,16 @@ def test_one_setting_for_sharding_with_offload() -> None:
         "zero_optimization.offload_optimizer.device: cpu",
     ]
     assert name_options({"--micro-batch": "1", "--sharding": "stage2"})[1:] == ["--deepspeed zero2"]
+    assert name_options({"--offload": "optimizer"}, sharding="stage2") == ["--deepspeed zero2_offload"]
+
+
+@pytest.mark.parametrize("framework", ["generic", "llamafactory", "swift", "axolotl", "torchtune", "torchtitan"])
+def test_offload_under_fsdp_is_no_key_of_deepspeed(framework: str) -> None:
+    """A job that FSDP shards has no file of DeepSpeed: its offload is an option of FSDP."""
+    name_options = functools.partial(framework_options.list_framework_options, framework, {"--offload": "params"}, 8)
+
+    (setting,) = name_options(sharding="fsdp")
+    assert "offload" in setting and "zero_optimization" not in setting
 
 
 def test_rank_of_suggested_adapters_is_the_default_one() -> None:
