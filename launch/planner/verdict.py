@@ -69,7 +69,12 @@ class LaunchPlan:
     @property
     def deciding_label(self) -> Message:
         """Phase and stage of the peak."""
-        return _("{phase}, stage {stage}", phase=fill(self.deciding.name), stage=self.deciding.stage)
+        return self.label_phase(self.deciding)
+
+    def label_phase(self, phase: phases.Phase) -> Message:
+        """Return the phase's name, with its stage if there are several."""
+        name = fill(phase.name)
+        return name if self.job.layout.pp == 1 else _("{phase}, stage {stage}", phase=name, stage=phase.stage)
 
 
 def evaluate_job(job: PlannedJob) -> LaunchPlan:
@@ -267,8 +272,9 @@ def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding
 
 
 def describe_place(plan: LaunchPlan) -> Message:
-    """Return the deciding phase and its stage, as the subject of a reason."""
-    return _("{phase} on stage {stage}", phase=fill(plan.deciding.name), stage=plan.deciding.stage)
+    """Return the deciding phase, with its stage if there are several, as the subject of a reason."""
+    name = fill(plan.deciding.name)
+    return name if plan.job.layout.pp == 1 else _("{phase} on stage {stage}", phase=name, stage=plan.deciding.stage)
 
 
 def describe_lack(plan: LaunchPlan) -> Message:

@@ -50,7 +50,7 @@ def draw_plan_svg(plan: LaunchPlan) -> str:
     for n, phase in enumerate(rows):
         y, at = TOP + ROW * n, float(LEFT)
         weight = 'font-weight="bold"' if phase is plan.deciding else ""
-        parts.append(draw_text(10, y + 15, f"{phase.name}, stage {phase.stage}", weight))
+        parts.append(draw_text(10, y + 15, plan.label_phase(phase), weight))
         for name, size in phase.terms:
             if size > 0:
                 parts.append(draw_box(at, y, size * scale, ROW - 5, TERMS[name].colour, f"{name} {size / GIB:.2f} GiB"))
@@ -67,6 +67,6 @@ def draw_plan_svg(plan: LaunchPlan) -> str:
     for n, (colour, name) in enumerate(legend):
         lx, ly = LEFT + (n % 4) * 165, bottom + 14 + (n // 4) * 18
         parts += [draw_box(lx, ly, 11, 11, colour, name), draw_text(lx + 16, ly + 10, name)]
-    description = f"{plan.reason}. " + "; ".join(f"{p.name}, stage {p.stage}: {p.total / GIB:.1f} GiB" for p in rows)
+    description = f"{plan.reason}. " + "; ".join(f"{plan.label_phase(p)}: {p.total / GIB:.1f} GiB" for p in rows)
     height = bottom + 30 + 18 * ((len(legend) - 1) // 4 + 1)
     return draw_frame(LEFT + BAR + 60, height, title, f"{description}; {usable / GIB:.1f} GiB for tensors.", parts)

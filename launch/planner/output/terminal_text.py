@@ -20,6 +20,7 @@ from launch.planner.reductions import format_options
 from launch.planner.search import LayoutResult, find_pareto_front, format_layout_options, peak_gib
 
 WIDTH = 60
+BESIDE_BAR = 12  # columns of a bar's line that are neither bar nor label
 LABEL_WIDTH = 10  # columns, or more for a wider label
 NO_BREAK = "\u00a0"
 LABEL = re.compile(r" {2}\S+(?: \S+)* {2,}(?=\S)")
@@ -171,17 +172,17 @@ def select_phases(plan: LaunchPlan) -> list[Phase]:
 
 def draw_bars(plan: LaunchPlan, width: int = 0) -> list[str]:
     """Return one bar per phase and stage, with a letter per term; | marks the memory for tensors."""
-    room = min(WIDTH, max(8, width - 38)) if width else WIDTH
+    selected = select_phases(plan)
+    labels = [language.translate(plan.label_phase(phase)) for phase in selected]
+    widest = max(map(display_width, labels))
+    room = min(WIDTH, max(8, width - widest - BESIDE_BAR)) if width else WIDTH
     scale = max(plan.usable, plan.deciding.total) / room
-    bars = [(phase, draw_bar(phase, scale, plan.usable)) for phase in select_phases(plan)]
+    bars = [draw_bar(phase, scale, plan.usable) for phase in selected]
     lines = [f"  {language.translate(_('tensors of one card in each phase, GiB'))}"]
-    for phase, bar in bars:
+    for phase, label, bar in zip(selected, labels, bars, strict=True):
         mark = ">" if phase is plan.deciding else " "
-        lines.append(
-            f"{mark} {_pad_text(phase.name, 16)} {language.translate(_('stage'))} {phase.stage:<3}"
-            f"|{bar} {format_gib(phase.total)}"
-        )
-    drawn = set("".join(bar for _unused, bar in bars))
+        lines.append(f"{mark} {label}{' ' * (widest - display_width(label))} |{bar} {format_gib(phase.total)}")
+    drawn = set("".join(bars))
     used = [(term.letter, name) for name, term in TERMS.items() if term.letter in drawn]
     key = "  " + "  ".join(f"{letter} {language.translate(name)}".replace(" ", NO_BREAK) for letter, name in used)
     return [*lines, *wrap_lines([key], width)]

@@ -489,7 +489,11 @@ def test_legend_lists_every_letter() -> None:
     """Every letter in the bars is in the legend, and every letter of the legend is in a bar."""
     done = run_plan("--model", "llama-3-8b", "--method", "lora", "--device", "4090", "--cards", "8", "--sharding", "3")
     lines = done.stdout.splitlines()
-    bars = [line.partition("|")[2].rpartition(" ")[0].replace("|", "") for line in lines if " stage 0 " in line]
+    bars = [
+        line.partition("|")[2].rpartition(" ")[0].replace("|", "")
+        for line in lines
+        if re.match("[> ] [a-z].*[|].*[|]", line)
+    ]
     first = next(n for n, line in enumerate(lines) if line.startswith("  W weights"))
     legend = "  ".join(lines[first : lines.index("", first)])
 
