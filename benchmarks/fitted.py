@@ -42,7 +42,6 @@ class Fitted:
 
 NUMBERS = (
     Fitted("swift1.growth_varying", 1.5, ("swift-bench",)),
-    Fitted("swift1.kernels.score_gradient", 6.0, ("swift-bench",)),
     Fitted("rows.FILL_POWER", 1.0, ("swift-bench",)),
     Fitted("megatron-swift.buffer_gib", 0.0, ("swift-examples",)),
     Fitted("megatron-swift.expert_buffer_gib", 0.0, ("swift-examples",)),
@@ -89,10 +88,12 @@ MECHANISMS = (
     Fitted("unsloth.in_place", False, ("unsloth-context",)),
     Fitted("unsloth.quantised_inputs", True, ("unsloth-context",)),
     Fitted("axolotl.lift", 4.0, ("axolotl-examples",)),
-    Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
+    Fitted("automodel.kept_logits", 0.0, ("nemo-automodel",)),
     Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
-    Fitted("loop.loss", 12.0, ("universal-trainer",)),
+    Fitted("*.kept_logits", 0.0, ("universal-trainer", "fitcheck")),
     Fitted("loop.autocast", True, ("universal-trainer",)),
+    Fitted("labels-loop.computes_loss", False, ("fitcheck",)),
+    Fitted("*.kernels.score_product", 0.0, ("fitcheck",)),
     Fitted("*.edge_units", (), ("torchtune",)),
     Fitted("megatron-2024.loss", 6.0, ("flagperf-megatron",)),
     Fitted("xtuner.fused", 10.0, ("xtuner",)),

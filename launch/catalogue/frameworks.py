@@ -27,8 +27,8 @@ class Kernels:
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
     embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
     to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
-    and its backward pass.  `as_published`: modules as the model's own code writes them (`Model.chained_gelu`,
-    `Model.fused_qkv`), not as one kernel.
+    and its backward pass, with `score_product`, which only an accelerator makes.  `as_published`: modules as the
+    model's own code writes them (`Model.chained_gelu`, `Model.fused_qkv`), not as one kernel.
     """
 
     norm_in: float
@@ -43,6 +43,7 @@ class Kernels:
     repeat_kv: bool
     score: float
     score_gradient: float
+    score_product: float
     adapter_input: float
     expert_copies: float
     expert_trained: float
@@ -84,7 +85,8 @@ class Framework:
     of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
     `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a quantised base is packed, too.
     `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two parameters in every
-    model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.  `compiled_loss`,
+    model.  `autocast`: it calls the model under autocast, also with 16-bit weights.  `kept_logits`: bytes per logit
+    that the model's output keeps besides the loss; `computes_loss`: from an fp32 copy of them.  `compiled_loss`,
     `compiled_fused`: bytes of the loss where the model is compiled, if that compiles the loss as well;
     `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.  `prepares`: it calls PEFT's preparation
     of a quantised base itself, or never.
@@ -143,6 +145,8 @@ class Framework:
     quantised_head: bool
     unties: bool
     autocast: bool
+    kept_logits: float
+    computes_loss: bool
     compiled_loss: float
     compiled_fused: float
     parallel_loss: float

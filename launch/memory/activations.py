@@ -103,12 +103,27 @@ def score_bytes(job: PlannedJob) -> float:
     2 a s with a fused softmax, 6 a s if softmax runs in fp32 and is cast back; dropout adds mask and output, 3 a s (the
     5 a s of arXiv 2205.05198), soft capping the result of tanh, 2 a s.
     """
-    return _score_matrix_bytes(job, job.kernels.score + C * job.model.caps_scores)
+    cast = C * has_wide_scores(job)
+    return _score_matrix_bytes(job, job.kernels.score - cast + C * job.model.caps_scores)
+
+
+def has_wide_scores(job: PlannedJob) -> bool:
+    """Whether queries, keys and scores are in fp32, so that the softmax needs no copy: on a lifted residual stream.
+
+    bitsandbytes' matrices return the type of their input; autocast casts it for the product of queries and keys.
+    """
+    return job.kernels.as_published and is_lifted(job) and not job.framework.autocast
 
 
 def _plain_gradient(job: PlannedJob) -> float:
-    """Return the bytes that the backward pass of the softmax adds, minus the output, which is freed by then."""
-    return _score_matrix_bytes(job, job.kernels.score_gradient) - C * job.model.out_size * keeps_inputs(job)
+    """Return the bytes that the backward pass of the softmax adds, minus the output, which is freed by then.
+
+    A softmax of fp16 scores in fp32 returns their gradient in fp16, unless autocast casts them before.
+    """
+    k, wide = job.kernels, has_wide_scores(job)
+    fused = k.as_published and job.half and not wide and not job.framework.autocast
+    each = k.score_gradient + k.score_product + C * wide - C * fused
+    return _score_matrix_bytes(job, each) - C * job.model.out_size * keeps_inputs(job)
 
 
 def _score_matrix_bytes(job: PlannedJob, each: float) -> float:

@@ -15,11 +15,14 @@ from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes, by what a job has: whole layers on one card, of which the tensors alone are read, or more; on several cards;
-# a mixture of experts; parts divided over several cards, tensors alone or more; on one card parts that are moved or
-# gaps that are read; assumed settings.
-REGIMES = ("tensors", "card", "plain", "experts", "divided", "complex", "moved", "assumed")
-TENSORS, CARD, PLAIN, EXPERTS, DIVIDED, COMPLEX, MOVED, ASSUMED = REGIMES
+# Regimes, by what a job has and whether tensors alone are read, or more: whole layers on one card; on several cards;
+# parts divided over several cards; a mixture of experts; on one card parts that are moved or gaps that are read; a
+# dense model on several cards of which nobody says what is read; assumed settings.
+REGIMES = (
+    "tensors", "card", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
+    "assumed",
+)  # fmt: skip
+TENSORS, CARD, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -53,12 +56,16 @@ def find_regime(job: PlannedJob) -> str:
     """Return the regime of the job; no reading is of a training that computes in fp32."""
     if not job.is_complete or job.precision.compute > C:
         return ASSUMED
-    if job.model.moe:
-        return EXPERTS
     several, tensors = job.layout.cards > 1, job.meter == "allocated"
+    if job.model.moe:
+        return EXPERTS if tensors else ROUTED
+    if several and not job.meter_known:
+        return UNSPECIFIED
     if is_divided(job) or reads_gaps(job):
         return MOVED if not several else DIVIDED if tensors else COMPLEX
-    return PLAIN if several else TENSORS if tensors else CARD
+    if several:
+        return REPLICAS if tensors else PLAIN
+    return TENSORS if tensors else CARD
 
 
 def is_divided(job: PlannedJob) -> bool:
@@ -83,7 +90,7 @@ def find_residuals(job: PlannedJob) -> Residuals:
 
 def find_tensor_residuals(job: PlannedJob) -> Residuals:
     """Return the residuals for the job's tensors, without cache, context and what else only its meter reads."""
-    return find_residuals(replace(job, meter="allocated"))
+    return find_residuals(replace(job, meter="allocated", meter_known=True))
 
 
 def find_limit_factor(job: PlannedJob) -> float | None:

@@ -25,11 +25,19 @@ def tokens_at_once(job: PlannedJob) -> float:
 def takes_half_logits(job: PlannedJob) -> bool:
     """Whether the loss is computed from 16-bit logits.
 
-    So in DeepSpeed's fp16 for models that leave them in 16 bit, and in loops without autocast, unless the head is fp32.
+    So in DeepSpeed's fp16 for models that leave them in 16 bit, and in loops without autocast that compute the loss
+    themselves, unless the head is fp32.
     """
+    f = job.framework
     plain_head = job.precision.weight == 2.0 and not is_lifted(job)
     engine = job.model.half_logits and job.half and job.sharding.startswith("zero")
-    return engine or (plain_head and not job.framework.autocast)
+    return engine or (plain_head and not f.autocast and not f.computes_loss)
+
+
+def kept_logit_bytes(job: PlannedJob) -> float:
+    """Return the bytes per logit that the model's output keeps during the backward pass: 4 if the head is in fp32."""
+    kept = job.framework.kept_logits
+    return max(kept, 2 * C) if kept and is_lifted(job) else kept
 
 
 def loss_bytes(job: PlannedJob) -> float:
@@ -45,6 +53,6 @@ def loss_bytes(job: PlannedJob) -> float:
         return each * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
     divided = f.parallel_loss if job.layout.tp > 1 else 0.0
     whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
-    plain = f.loss_half if takes_half_logits(job) else whole
+    plain = f.loss_half if takes_half_logits(job) else whole + kept_logit_bytes(job)
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

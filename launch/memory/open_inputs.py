@@ -93,7 +93,8 @@ def _change_attention(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """A loss in fp32, where a loop of one's own calls the model under autocast."""
-    return () if job.framework.autocast else (replace(job, framework=replace(job.framework, autocast=True)),)
+    f = job.framework
+    return () if f.autocast or f.computes_loss else (replace(job, framework=replace(f, autocast=True)),)
 
 
 def _has_own_loop(job: PlannedJob) -> bool:

@@ -112,12 +112,11 @@ class PlannedJob:
 
     `method`: full or lora.  `stage`: dpo, kto, pt, ...; "" for supervised fine-tuning.  `pairs`, `reference`:
     preference pairs, a frozen second model (DPO, KTO).  `memory_gib`: size of a card.  `varying_lengths`: samples are
-    not packed; `length_known` False: `seq_len` is only a maximum.  `offload_share`: of
-    the optimizer; `offload_layers`: of each stage, whose activations are moved, 0: all.  `meter`: the reading to
-    predict, allocated, reserved
-    or smi; `last_rank`: of the last stage instead of the fullest card; `first_iteration`: of the first step, before
-    moments exist.  `assumed`: notes on values that were not given.  `open_inputs`: names of inputs that were not given
-    (launch/memory/open_inputs.py).  `framework_known`: it is not
+    not packed; `length_known` False: `seq_len` is only a maximum.  `offload_share`: of the optimizer; `offload_layers`:
+    of each stage, whose activations are moved, 0: all.  `meter`: the reading to predict, allocated, reserved or smi;
+    `meter_known` False: it is not said of which the reading is; `last_rank`: of the last stage instead of the fullest
+    card; `first_iteration`: of the first step, before moments exist.  `assumed`: notes on values that were not given.
+    `open_inputs`: names of inputs that were not given (launch/memory/open_inputs.py).  `framework_known`: it is not
     planned like another one because none, or an unknown one, was named.  `sequence_parallel`: None if the job neither
     asks for it nor excludes it.
     """
@@ -153,6 +152,7 @@ class PlannedJob:
     optimizer: str = "adamw"
     expandable: bool = False
     meter: str = "smi"
+    meter_known: bool = True
     last_rank: bool = False
     first_iteration: bool = False
     assumed: tuple[str, ...] = field(default=())

@@ -333,6 +333,7 @@ def build_row_job(row: Row) -> PlannedJob:
         optimizer=row.get("optimizer") or "adamw",
         expandable=parse_flag(row, "expandable_segments"),
         meter=parse_meter(row),
+        meter_known=(row.get("metric") or "").strip().lower() not in UNSAID,
         last_rank="last rank" in (row.get("rank_reported") or ""),
         first_iteration=(row.get("reading_phase") or "") == "after first iteration",
         open_inputs=list_open_inputs(row),

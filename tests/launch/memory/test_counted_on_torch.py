@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from launch.memory.planned_job import Adapter, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts
 from tests.launch.planner.planner_helpers import A100, GENERIC
 
+ON_CPU = replace(GENERIC, kernels=replace(GENERIC.kernels, score_product=0.0))
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "count_torch.py"
 TOKENS, BATCH = 256, 2
@@ -105,10 +107,10 @@ def counts(torch_environment: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def make_job(asked: dict[str, Any], config: dict[str, Any]) -> PlannedJob:
-    """Return the planner's job for the same step: bf16, fp32 adapters."""
+    """Return the planner's job for the same step: bf16, fp32 adapters; a CPU makes no product of scores."""
     targets = "all-linear" if asked["targets"] == "all-linear" else "qv" if len(asked["targets"]) == 2 else "attn"
     return PlannedJob(
-        model=model_config.parse_model(config, "counted", "config.json"), framework=GENERIC, device=A100, memory_gib=80,
+        model=model_config.parse_model(config, "counted", "config.json"), framework=ON_CPU, device=A100, memory_gib=80,
         precision=Precision(2, 2, 0, 4), recompute=Recompute("full" if asked["recompute"] else "none"),
         seq_len=TOKENS, micro_batch=BATCH, method="lora" if asked["rank"] else "full",
         adapter=Adapter(asked["rank"], targets), flash=asked["attention"] == "sdpa",

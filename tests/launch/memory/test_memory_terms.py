@@ -228,16 +228,40 @@ def test_quantised_experts_run_one_by_one() -> None:
 
 
 def test_loops_without_autocast_take_16_bit_logits() -> None:
-    """A loop of one's own: 8 bytes per logit, 14 under autocast or with PEFT's fp32 head; an open input."""
+    """A loop of one's own: 8 bytes per logit, 14 under autocast, 16 with PEFT's fp32 head; an open input."""
     row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "framework": "torch loop", "seq_len": "1024"}
     job = table_rows.build_row_job(row)
     each = job.model.vocab * job.tokens
     quantised_row = table_rows.build_row_job({**row, "method": "qlora"})
 
     assert loss.loss_bytes(job) == 8 * each
-    assert loss.loss_bytes(quantised_row) == loss.loss_bytes(replace(job, precision=Precision(4.0))) == 14 * each
+    assert loss.loss_bytes(replace(job, precision=Precision(4.0))) == 14 * each
+    assert loss.loss_bytes(quantised_row) == 16 * each
     (wrapped,) = next(others for one, others in open_inputs.list_alternatives(job) if one.name == "autocast")
     assert loss.loss_bytes(wrapped) == 14 * each
+
+
+def test_models_compute_their_loss_in_fp32() -> None:
+    """A loop that passes labels: transformers' loss has an fp32 copy of the logits; nothing is open."""
+    row = {"model": "llama-3-8b", "method": "lora", "cards": "1", "framework": "loop with labels", "seq_len": "1024"}
+    job = table_rows.build_row_job(row)
+
+    assert loss.loss_bytes(job) == 14 * job.model.vocab * job.tokens
+    assert "autocast" not in [one.name for one, _others in open_inputs.list_alternatives(job)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({"framework": "trl"}, (6, 10)), ({"weight_dtype": "fp16"}, (6, 8)), ({"method": "qlora"}, (4, 12))],
+)
+def test_backward_pass_of_scores(given: dict[str, str], expected: tuple[int, int]) -> None:
+    """A product of gradient and result; fp16 scores have an fp16 gradient; fp32 scores have no 16-bit copy."""
+    row = {"model": "llama-3-8b", "method": "lora", "framework": "loop with labels", "cards": "1", "seq_len": "4096"}
+    job = table_rows.build_row_job({**row, **given})
+    plain = activations.attention_activations(replace(job, flash=False))
+    scores = job.model.heads * job.seq_len
+
+    assert (plain.score / scores, round(plain.gradient / scores)) == expected
 
 
 def test_watched_inputs() -> None:
