@@ -825,3 +825,17 @@ def test_limit_is_a_number_or_a_comparison(message: str, is_limit: bool) -> None
     found = explain_traceback("/w/own.py", "raise X(", message)
 
     assert (found.name == "exceptions.limit") == is_limit
+
+
+def test_evaluation_before_training() -> None:
+    """What the training loop sets is missing in an evaluation before it; elsewhere, the release lacks it."""
+    last = "AttributeError: 'GRPOTrainer' object has no attribute 'current_gradient_accumulation_steps'"
+    frames = [
+        f'  File "{SITE}/trl/trainer/grpo_trainer.py", line 7, in _compute_loss',
+        "    loss = loss / self.current_gradient_accumulation_steps",
+    ]
+    before = [f'  File "{SITE}/transformers/trainer.py", line 70, in _evaluate', "    self.evaluate()"]
+
+    early = explain_lines("Traceback (most recent call last):", *before, *frames, last)
+    assert early.name == "exceptions.unset_before_training"
+    assert explain_lines("Traceback (most recent call last):", *frames, last).name == "exceptions.added_name"
