@@ -839,3 +839,16 @@ def test_evaluation_before_training() -> None:
     early = explain_lines("Traceback (most recent call last):", *before, *frames, last)
     assert early.name == "exceptions.unset_before_training"
     assert explain_lines("Traceback (most recent call last):", *frames, last).name == "exceptions.added_name"
+
+
+@pytest.mark.parametrize(("python", "said"), [("3.8", "Python 3.9 or newer: this is 3.8"), ("3.12", "")])
+def test_python_that_a_release_needs(python: str, said: str) -> None:
+    """Where the traceback's Python is too old for the release that is needed, the remedy names the Python too."""
+    path = f"/opt/lib/python{python}/site-packages/trl/__init__.py"
+    found = explain_traceback(
+        "/w/run.py", "from trl import GRPOConfig", f"ImportError: cannot import name 'GRPOConfig' from 'trl' ({path})"
+    )
+
+    assert found.name == "exceptions.added_name"
+    assert said in found.do
+    assert ("set up Python" in found.do) == bool(said)
