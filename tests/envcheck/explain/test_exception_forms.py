@@ -675,7 +675,7 @@ def test_package_that_is_not_hidden(module: str, path: str) -> None:
 def test_attribute_of_another_package() -> None:
     """A class of one package that another one reads is no mistake of a release: their versions do not fit."""
     last = "AttributeError: 'TrainingArguments' object has no attribute 'use_frob'"
-    found = explain_traceback(f"{SITE}/trl/trainer/sft_trainer.py", "if args.use_frob:", last)
+    found = explain_traceback(f"{SITE}/peft/tuners/lora/model.py", "if args.use_frob:", last)
 
     assert found.name == "exceptions.no_attribute"
 
