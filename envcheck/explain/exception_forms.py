@@ -33,7 +33,7 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _UNKNOWN = "unknown"
 _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
-_BY_PHASE = ("memory_", "own_metrics")  # forms for which the whole traceback tells the phase
+_BY_PHASE = ("memory_", "own_metrics", "unset_before_training")  # forms for which the whole traceback tells the phase
 # Entries that say more than a form, unless it is this one.
 _ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics"}
 # What is None, in the source line, by the end of the message.

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from envcheck.core.toml_file import load_own_record, load_own_table
 
 FILE = Path(__file__).with_name("changes.toml")
@@ -50,6 +52,7 @@ class _ChangesFile:
     changes: tuple[ApiChange, ...]
     models: Mapping[str, tuple[str, ...]]
     passed: Mapping[str, Mapping[str, tuple[str, ...]]]
+    python: Mapping[str, Mapping[str, str]]
 
 
 @functools.cache
@@ -107,6 +110,13 @@ def find_passing_release(package: str, argument: str) -> str:
     """Return the first release of the package that passes the argument to methods of others; "" if unknown."""
     releases = _load_file().passed.get(package, {})
     return next((release for release, names in releases.items() if argument in names), "")
+
+
+def find_python(package: str, release: str) -> str:
+    """Return the oldest Python on which this release of the package runs; "" if unknown."""
+    needed = _load_file().python.get(package, {})
+    fitting = [first for first in needed if release and Version(first) <= Version(release)]
+    return needed[max(fitting, key=Version)] if fitting else ""
 
 
 def list_model_types() -> tuple[str, ...]:

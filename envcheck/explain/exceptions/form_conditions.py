@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from packaging.version import Version
+
 from envcheck.explain.exceptions import api_changes, called_function, out_of_memory, raised_place
 
 Values = Mapping[str, str]
@@ -31,6 +33,7 @@ OF_NAMES = (
     *("wrapped_model", "generation_setting"),
     *("removed_setting", "added_setting", "bounded_setting"),
 )
+_PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 # Packages of which vendors have builds of their own: PyPI's would replace them.
 _VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
@@ -232,7 +235,17 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     change = api_changes.find_change(dict(fit.groups))
     if change is None or (bool(change.added), bool(change.removed)) != kind:
         return None
-    return _describe_change(change, fit.groups.get("option") or fit.groups.get("name", ""))
+    name = fit.groups.get("option") or fit.groups.get("name", "")
+    return {**_describe_change(change, name), **_describe_python(change, fit)}
+
+
+def _describe_python(change: api_changes.ApiChange, fit: FittingForm) -> Values:
+    """Return the Python that the release needs and the older one of the traceback; nothing if it is new enough."""
+    needed = api_changes.find_python(change.package, change.added)
+    found = _PYTHON.search("\n".join((fit.text, *fit.frames)))
+    if not needed or found is None or Version(found[1]) >= Version(needed):
+        return {}
+    return {"python": needed, "old_python": found[1]}
 
 
 def _describe_change(change: api_changes.ApiChange, name: str) -> Values:

@@ -675,7 +675,7 @@ def test_package_that_is_not_hidden(module: str, path: str) -> None:
 def test_attribute_of_another_package() -> None:
     """A class of one package that another one reads is no mistake of a release: their versions do not fit."""
     last = "AttributeError: 'TrainingArguments' object has no attribute 'use_frob'"
-    found = explain_traceback(f"{SITE}/trl/trainer/sft_trainer.py", "if args.use_frob:", last)
+    found = explain_traceback(f"{SITE}/peft/tuners/lora/model.py", "if args.use_frob:", last)
 
     assert found.name == "exceptions.no_attribute"
 
@@ -825,3 +825,30 @@ def test_limit_is_a_number_or_a_comparison(message: str, is_limit: bool) -> None
     found = explain_traceback("/w/own.py", "raise X(", message)
 
     assert (found.name == "exceptions.limit") == is_limit
+
+
+def test_evaluation_before_training() -> None:
+    """What the training loop sets is missing in an evaluation before it; elsewhere, the release lacks it."""
+    last = "AttributeError: 'GRPOTrainer' object has no attribute 'current_gradient_accumulation_steps'"
+    frames = [
+        f'  File "{SITE}/trl/trainer/grpo_trainer.py", line 7, in _compute_loss',
+        "    loss = loss / self.current_gradient_accumulation_steps",
+    ]
+    before = [f'  File "{SITE}/transformers/trainer.py", line 70, in _evaluate', "    self.evaluate()"]
+
+    early = explain_lines("Traceback (most recent call last):", *before, *frames, last)
+    assert early.name == "exceptions.unset_before_training"
+    assert explain_lines("Traceback (most recent call last):", *frames, last).name == "exceptions.added_name"
+
+
+@pytest.mark.parametrize(("python", "said"), [("3.8", "Python 3.9 or newer: this is 3.8"), ("3.12", "")])
+def test_python_that_a_release_needs(python: str, said: str) -> None:
+    """Where the traceback's Python is too old for the release that is needed, the remedy names the Python too."""
+    path = f"/opt/lib/python{python}/site-packages/trl/__init__.py"
+    found = explain_traceback(
+        "/w/run.py", "from trl import GRPOConfig", f"ImportError: cannot import name 'GRPOConfig' from 'trl' ({path})"
+    )
+
+    assert found.name == "exceptions.added_name"
+    assert said in found.do
+    assert ("set up Python" in found.do) == bool(said)
