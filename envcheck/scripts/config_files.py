@@ -54,7 +54,7 @@ _COMPOSED = "hydra"
 # Words that other programs have as keys, too: one of them alone is no sign.
 _COMMON = frozenset(
     ["template", "adapter", "tokenizer", "critic", "reward_model", "base_model", "train_dataset", "checkpointer"]
-).union(["micro_batch_size", "model_class", "init_config", "train_type", "model", "defaults", "dist_config"])
+).union(["micro_batch_size", "model_class", "init_config", "train_type", "model", "defaults", "dist_config", "lora_r"])
 # They read files of any name by OmegaConf.load.
 _YAML_READERS = frozenset(["torchtune"])
 

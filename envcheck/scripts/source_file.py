@@ -14,6 +14,8 @@ from envcheck.scripts.vendor_words import DEVICE_TOOLS
 LIMIT = 1 << 20  # bytes; the longest launch script seen has 40 kB
 _CONFIGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 _DOCKERFILE = re.compile(r"(?i)(?:.{0,250}[.-])?(?:docker|container)file(?:[.-].{0,250})?")
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+_MARKED = (".md", ".markdown", ".rst")  # documents whose blocks are marked
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
 _FENCE = re.compile(rb"^([ \t>]*)(`{3,}|~{3,})[ \t]*([\w+-]*)")
 _DIRECTIVE = re.compile(rb"^([ \t]*)\.\. (?:code-block|code|sourcecode)::[ \t]*([\w-]*)(?:(?<=[\w-])[ \t]+)?\r?$")
@@ -103,6 +105,24 @@ def is_dockerfile(name: str) -> bool:
     return _DOCKERFILE.fullmatch(name) is not None
 
 
+# Lines that trainers, launchers and Python print, and no script or configuration has.
+_PRINTED = re.compile(
+    rb"^(?:\S{1,40}[|:][ \t]*)?(?:\[?\(?\d{4}-\d\d-\d\d[ T_]\d\d:\d\d|\[?(?:INFO|WARNING|WARN|ERROR|DEBUG|rank\d+)\b|"
+    rb"[IWEF]\d{4} \d\d:\d\d|Traceback \(most recent call last\)|  File \"[^\"\n]+\", line \d+|"
+    rb"\{'(?:loss|eval_loss)': |"
+    rb"[^\n]{0,80}(?:\d+it/s\]|s/it\]|\| *\d+/\d+ \[)|(?: \[[^\]\n]*\])? *iteration +\d+/|[A-Za-z]+Error: |\*{20,})"
+)
+_SAMPLE = 400  # lines of a file that are compared with them
+_LEAST_PRINTED = 0.2  # of the lines: half of an output are lines without a sign
+
+
+def is_program_output(raw: bytes) -> bool:
+    """Return whether a text is what a training printed: its log."""
+    lines = [line for line in raw[: 1 << 17].splitlines() if line.strip()][:_SAMPLE]
+    printed = sum(bool(_PRINTED.match(line)) for line in lines)
+    return printed > 0 and printed >= _LEAST_PRINTED * len(lines) and not raw.startswith(b"#!")
+
+
 def detect_kind(source: SourceFile, asked: str = "") -> str:
     """Return bash, yaml, json, dockerfile or document: as requested, or by file extension, or by content."""
     suffix = Path(source.name).suffix.lower()
@@ -113,13 +133,17 @@ def detect_kind(source: SourceFile, asked: str = "") -> str:
     if is_dockerfile(Path(source.name).name) and suffix not in _DOCUMENTS:
         return "dockerfile"
     head = source.raw.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if suffix not in (*_SCRIPTS, *_MARKED) and is_program_output(source.raw):
+        shown = _("standard input") if source.name == "-" else source.name
+        words = _("{name} is the output of a program, which lint does not check", name=shown)
+        raise UsageError(words, _("run envcheck explain {name}", name=source.name))
     if suffix in _DOCUMENTS:
         return "document"
     if suffix in (".py", ".ipynb") or re.match(rb"#![^\n]{0,80}python", head):
         raise UsageError(
             _("{name} is Python, which lint does not check", name=source.name), _("specify the script that starts it")
         )
-    if suffix in (".sh", ".bash", ".slurm", ".sbatch") or head.startswith(b"#!"):
+    if suffix in _SCRIPTS or head.startswith(b"#!"):
         return "bash"
     if head.startswith(b"{"):
         return "json"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import format_names, warn
+from envcheck.core.lint.remark_builders import format_names, replace_span, warn, warn_or_fail
 from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import ENGINES, program_name
@@ -186,3 +186,33 @@ def find_lost_layer_state(context: LintContext) -> Iterator[Remark]:
 
 _SOURCED = _("Put it in the RUN that needs it, joined by &&. For the container, use ENV or an entrypoint.")
 _LOST = {"cd": verbatim("WORKDIR."), "source": _SOURCED, ".": _SOURCED}
+
+
+# Images whose sh is bash or busybox, which have source, and those whose sh is dash.
+_SOURCE_IN_SH = re.compile(
+    r"centos|rocky|alma|fedora|(?:^|[/-])ubi|rhel|euler|kylin|anolis|amazonlinux|suse|oracle|alpine", re.IGNORECASE
+)
+_DASH = re.compile(r"(?:^|/)(?:ubuntu|debian|python)(?::|$)|ubuntu|jammy|focal|noble|bookworm|nvcr\.io/nvidia/pytorch")
+_BASH_FROM_HERE = re.compile(
+    r"(?im)^[ \t]*SHELL[ \t]+\[[^\n]*bash|/bin/sh\b[^\n]*\bbash|\bbash[ \t]+/bin/sh\b|dpkg-reconfigure"
+)
+
+
+def find_source_in_sh(context: LintContext) -> Iterator[Remark]:
+    """Find source in a RUN step, which sh runs: dash, the sh of Debian and Ubuntu, has no such command."""
+    raw = context.source.raw
+    for step in context.steps:
+        for command in step.commands:
+            if not command.words or command.words[0].text != "source":
+                continue
+            before = raw[: command.start].decode("utf-8", "replace")
+            start = max((found.start() for found in re.finditer(r"(?im)^[ \t]*RUN[ \t]", before)), default=0)
+            image = max((each for each in context.described if each.image and each.command.start < command.start),
+                        key=lambda each: each.command.start, default=None)  # fmt: skip
+            name = image.image.text if image is not None and image.image is not None else ""
+            quoted = re.search(r"[\"'\[]|<<", before[start:])
+            if quoted or _BASH_FROM_HERE.search(before) or not name or _SOURCE_IN_SH.search(name):
+                continue
+            seen = _("RUN uses sh, and the sh of Debian and Ubuntu has no source: the step fails")
+            yield warn_or_fail(bool(_DASH.search(name)), command.words[0], seen, _("Write a dot instead of source."),
+                               replace_span(command.words[0], "."))  # fmt: skip

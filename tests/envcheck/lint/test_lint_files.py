@@ -15,6 +15,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import files
+from envcheck.scripts import source_file
 from tests.envcheck.report import sarif_schema
 
 GOOD = "#!/bin/bash\necho\n"
@@ -222,3 +223,29 @@ def test_a_checkout_declares_its_options(tmp_path: Path) -> None:
     found = json.loads(run_lint(str(tmp_path / "conf.yaml"), "--json").stdout)["findings"]
 
     assert [(each["rule"], each["severity"], each["line"]) for each in found] == [("config.unknown", "UNKNOWN", 4)]
+
+
+PRINTED = """[INFO|2026-05-01 12:00:00] parser:401 >> Process rank: 0
+Loading the shards: 100%|####| 4/4 [00:03<00:00,  1.2it/s]
+{'loss': 1.25, 'epoch': 0.1}
+Traceback (most recent call last):
+  File "/work/train.py", line 3, in <module>
+"""
+
+
+@pytest.mark.parametrize("name", ["run.log", "out.txt", "slurm-12.out", "log", "-"])
+def test_output_of_a_training_is_named(name: str) -> None:
+    """A log is no script: lint says so, and names the command that reads it."""
+    source = source_file.make_source(name, PRINTED.encode())
+
+    with pytest.raises(UsageError, match="is the output of a program") as raised:
+        source_file.detect_kind(source)
+    assert "envcheck explain" in str(raised.value.next_step)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("run.log", GOOD), ("run", "torchrun train.py\n"), ("a.sh", PRINTED), ("a.md", PRINTED)]
+)
+def test_scripts_are_no_output(name: str, text: str) -> None:
+    """A script with the name of a log is read as a script, and a file with a script's name as one."""
+    assert source_file.detect_kind(source_file.make_source(name, text.encode())) in ("bash", "document")

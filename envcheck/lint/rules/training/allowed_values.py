@@ -15,6 +15,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
+from envcheck.lint.rules.training.constraints import find_unlisted_values
 from envcheck.lint.rules.training.megatron_options import find_rejected_values
 from envcheck.lint.rules.training.option_schemas import find_checkout_words, find_program_options
 from envcheck.scripts import programs
@@ -100,6 +101,7 @@ def _is_expanded_before(context: LintContext, job: TrainingJob, word: ShellWord)
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
     yield from find_rejected_values(context)
+    yield from find_unlisted_values(context)
     for job in context.jobs:
         kit = find_program_options(context, job)
         tools = programs.find_packages(job) or (tuple({each.package for each in kit.known}) if kit else ())

@@ -10,6 +10,7 @@ from envcheck.core.lint.remark_builders import fail, find_similar_name, note, re
 from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
 from envcheck.core.messages import Message, _, join
 from envcheck.lint.context import name_tables
+from envcheck.lint.rules.training.listed_names import find_unlisted_keys
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_config_options
 from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
 from envcheck.scripts.companion_config import find_broken_configs
@@ -158,6 +159,7 @@ def find_repeated_keys(context: LintContext) -> Iterator[Remark]:
 
 
 def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
+    yield from find_unlisted_keys(context)
     started = {id(job.config) for job in context.jobs if job.config is not None and job.launcher.name}
     for config in context.configs:
         if config.family in _READERS:

@@ -136,6 +136,9 @@ def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         if not job.launcher.program or job.launcher.name == "python" or job.program is None:
             continue
+        if job.launcher.name == _TORCHTUNE:
+            yield from _judge_recipe(job, job.program)
+            continue
         mine = {name for names in job.launcher.options.values() for name in names} & _LAUNCH_ONLY
         for given in job.options:
             if given.python_name in mine and find_last_option(job.own, given.python_name) is None:
@@ -149,6 +152,23 @@ def find_misplaced_options(context: LintContext) -> Iterator[Remark]:
                     seen,
                     _("Put it before the program, where {name} reads its own options.", name=job.launcher.name),
                 )
+
+
+_TORCHTUNE = "tune"
+_OF_RECIPE = ("config", "help")  # the only options after a recipe; all others are KEY=VALUE
+
+
+def _judge_recipe(job: TrainingJob, recipe: ShellWord) -> Iterator[Remark]:
+    """torchtune's recipes of one device, and options after a recipe.  Source: torchtune/_cli/run.py."""
+    if recipe.text.endswith("_single_device") and job.own:
+        seen = _("{recipe} runs one process, but torchrun's options are given: tune exits", recipe=recipe.text[:60])
+        do = _("Remove the options, or use the recipe that ends with _distributed.")
+        yield fail(job.own[0], seen, do)
+    for given in job.options:
+        if given.python_name not in _OF_RECIPE:
+            name, program = given.name, recipe.text[:60]
+            seen = _("--{option} comes after {program}, so {program} receives it", option=name, program=program)
+            yield fail(given, seen, _("Put torchrun's options before the recipe; write others as KEY=VALUE."))
 
 
 def _find_late_directives(script: ShellScript) -> Iterator[Remark]:

@@ -19,6 +19,7 @@ from launch.rendering.option_schema import OptionSchema
 
 # Options that every program has, whatever its list: those of the parser itself.
 _ALWAYS = frozenset(("help", "h", "local_rank", "local-rank", "config"))
+_NO_CONFIG = "llamafactory"  # takes the file as its first argument, and exits on an option --config
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ class ProgramOptions:
         return frozenset().union(*(each.names for each in self.known))
 
     def has_option(self, name: str) -> bool:
+        is_own = name == "config" and any(each.package == _NO_CONFIG for each in self.known)
         return (
-            name.replace("-", "_") in _ALWAYS
+            (name.replace("-", "_") in _ALWAYS and not is_own)
             or any(each.has_option(name) for each in self.known)
             or name in self.declared
         )
@@ -86,7 +88,12 @@ def find_program_options(context: LintContext, job: TrainingJob) -> ProgramOptio
 
 
 # Where the checkouts of a package declare their options.
-_SOURCES = {"llamafactory": ("src/llamafactory/hparams",), "ms-swift": ("swift/arguments", "swift/llm/argument")}
+_SOURCES = {
+    "llamafactory": ("src/llamafactory/hparams",),
+    "ms-swift": ("swift/arguments", "swift/llm/argument"),
+    "verl": ("verl/trainer/config",),
+}
+_SUFFIXES = (".py", ".yaml")
 _LEVELS = 8  # folders above a file that are searched
 _LARGEST = 1 << 20  # bytes of the sources
 
@@ -99,7 +106,9 @@ def find_checkout_words(folder: Path | None, package: str) -> frozenset[str]:
     size = 0
     try:
         places = [above / name for above in around for name in _SOURCES.get(package, ()) if (above / name).is_dir()]
-        for path in sorted(places[0].rglob("*.py")) if places else ():
+        for path in sorted(places[0].rglob("*")) if places else ():
+            if path.suffix not in _SUFFIXES:
+                continue
             size += path.stat().st_size
             if size > _LARGEST:
                 break
@@ -171,7 +180,7 @@ def _list_program_names(job: TrainingJob) -> list[str]:
     if name == "megatron":
         return []
     if name == "llamafactory-cli":
-        return ["src/train.py"] if verb == "train" else []
+        return ["src/train.py"] if verb == "train" else [f"{name} {verb}"]
     if name:
         return [f"{name} {verb}", *([name] if verb == "train" else [])]
     return [job.program.text] if job.program is not None and job.program.is_known and _is_certain_program(job) else []

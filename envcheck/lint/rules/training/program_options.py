@@ -12,6 +12,8 @@ from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill, join, verbatim
 from envcheck.lint.context import name_tables
+from envcheck.lint.rules.training.constraints import find_conflicting_settings
+from envcheck.lint.rules.training.listed_names import find_unlisted_options
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_program_options
 from envcheck.scripts.programs import find_command, find_packages, find_switch
 from launch.rendering import dialects, option_schema
@@ -48,6 +50,7 @@ def _find_dialect_name(given: GivenOption, kit: ProgramOptions) -> str:
 
 
 def find_unknown_options(context: LintContext) -> Iterator[Remark]:
+    yield from find_unlisted_options(context)
     for job in context.jobs:
         kit = find_program_options(context, job)
         for given in job.options if kit else ():
@@ -343,6 +346,7 @@ def _judge_needs(job: TrainingJob) -> Iterator[Remark]:
 
 
 def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
+    yield from find_conflicting_settings(context)
     for job in context.jobs:
         if "llamafactory" in _list_packages(context, job) and not find_switch(job):
             yield from _judge_needs(job)

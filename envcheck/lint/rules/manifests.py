@@ -1,0 +1,200 @@
+"""Rules about manifests of Kubernetes and compose files: what the API server, the operators and compose reject."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.remark_builders import fail, replace_span
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, Remark, ShellWord
+from envcheck.core.messages import _
+from envcheck.core.toml_file import load_own_record
+from envcheck.lint.context import name_tables
+from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
+
+DEPTH = 12  # of the nodes that are searched for a pod
+Fields = Mapping[str, tuple[Any, Any]]  # key → (key node, value node)
+_NAMED_VOLUME = re.compile(r"([A-Za-z0-9][\w.-]*):/")
+_PLAIN_GROUPS = ("v1", "apps", "batch", "extensions", "kubeflow.org", "ray.io")
+
+
+@dataclass(frozen=True)
+class ManifestTables:
+    """The contents of data/manifests.toml."""
+
+    groups: Mapping[str, tuple[str, ...]]
+    containers: Mapping[str, str]
+    schedulers: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def load_manifest_tables() -> ManifestTables:
+    return load_own_record(ManifestTables, name_tables.FOLDER / "manifests.toml")
+
+
+def find_rejected_manifests(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
+        if config.family in _JUDGES and not config.error:
+            text = config.block.raw.decode("utf-8", "replace")
+            root, _problem = parse_yaml_tree(text)
+            if root is not None:
+                yield from _JUDGES[config.family](YamlReader(config.block, text), root)
+        elif config.family == "deepspeed":
+            yield from _judge_scheduler(config)
+
+
+def _judge_kubernetes(reader: YamlReader, root: Any) -> Iterator[Remark]:
+    fields = reader.read_fields(root)
+    kind, version = _read_text(fields, "kind"), _read_text(fields, "apiVersion")
+    groups, group = load_manifest_tables().groups.get(kind, ()), version.partition("/")[0]
+    if groups and group in _PLAIN_GROUPS and group not in groups:
+        seen = _("apiVersion {version} has no kind {kind}: Kubernetes rejects it", version=version, kind=kind)
+        place = reader.make_word(fields["apiVersion"][1])
+        yield fail(place, seen, _("Use the version of {group} that the cluster has.", group=groups[0]))
+    required = load_manifest_tables().containers.get(kind, "")
+    for pod in _find_pods(reader, root):
+        containers = _read_items(pod, "containers")
+        if not any("image" in reader.read_fields(each) for each in containers):
+            continue  # a patch of another manifest
+        yield from _judge_restart(reader, pod, kind if version.startswith("batch/") else "")
+        yield from _judge_volumes(reader, pod, containers)
+        names = [reader.read_fields(each).get("name") for each in containers]
+        if required and names and names[0] and not any(name and name[1].value == required for name in names):
+            place = reader.make_word(names[0][1])
+            seen = _("the operator of {kind} needs a container named {name}: it rejects the job", kind=kind,
+                     name=required)  # fmt: skip
+            yield fail(place, seen, _("Rename the container that trains."), replace_span(place, required))
+        for container in containers:
+            yield from _judge_container(reader, reader.read_fields(container))
+
+
+def _find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
+    """The mappings with containers."""
+    if depth > DEPTH:
+        return
+    if node.id == "sequence":
+        for item in node.value[:ITEMS]:
+            yield from _find_pods(reader, item, depth + 1)
+        return
+    fields = reader.read_fields(node)
+    if "containers" in fields and fields["containers"][1].id == "sequence":
+        yield fields
+        return
+    for _key, value in fields.values():
+        yield from _find_pods(reader, value, depth + 1)
+
+
+def _judge_restart(reader: YamlReader, pod: Fields, kind: str) -> Iterator[Remark]:
+    """Jobs restart no pod always, which is the default."""
+    policy = _read_text(pod, "restartPolicy")
+    if kind == "Job" and policy not in ("Never", "OnFailure") and UNKNOWN not in policy and "{" not in policy:
+        key, value = pod.get("restartPolicy", pod["containers"])
+        place = reader.make_word(value if "restartPolicy" in pod else key)
+        seen = _("a Job needs restartPolicy Never or OnFailure: Kubernetes rejects it")
+        yield fail(place, seen, _("Write restartPolicy: Never in the pod's spec."))
+
+
+def _judge_volumes(reader: YamlReader, pod: Fields, containers: list[Any]) -> Iterator[Remark]:
+    if "volumes" not in pod or pod["volumes"][1].id != "sequence":
+        return
+    names = {_read_text(reader.read_fields(each), "name") for each in _read_items(pod, "volumes")}
+    for container in containers:
+        for mount in _read_items(reader.read_fields(container), "volumeMounts"):
+            name = reader.read_fields(mount).get("name")
+            if name and name[1].id == "scalar" and str(name[1].value) not in names and "$" not in name[1].value:
+                seen = _("the pod has no volume {name}: Kubernetes rejects it", name=str(name[1].value)[:60])
+                yield fail(reader.make_word(name[1]), seen, _("Add it to volumes, or correct the name."))
+
+
+def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
+    resources = reader.read_fields(container["resources"][1]) if "resources" in container else {}
+    requests, limits = (
+        reader.read_fields(resources[name][1]) if name in resources else {} for name in ("requests", "limits")
+    )
+    for name, (key, value) in requests.items():
+        if "/" not in name or name.endswith("kubernetes.io") or value.id != "scalar":
+            continue
+        limit = limits.get(name)
+        if limit is None:
+            seen = _("{resource} is requested without a limit: Kubernetes rejects it", resource=name)
+            yield fail(reader.make_word(key), seen, _("Put it under limits: the request is then the same."))
+        elif limit[1].id == "scalar" and str(limit[1].value) != str(value.value):
+            seen = _("{resource} has the request {request} and the limit {limit}: Kubernetes rejects it", resource=name,
+                     request=str(value.value)[:20], limit=str(limit[1].value)[:20])  # fmt: skip
+            yield fail(reader.make_word(value), seen, _("Write the same number for both."))
+    for item in _read_items(container, "env"):
+        value = reader.read_fields(item).get("value")
+        if value and value[1].id == "scalar" and value[1].tag.rpartition(":")[2] in ("int", "float", "bool"):
+            place = reader.make_word(value[1])
+            text = str(value[1].value)[:40]
+            seen = _("the value {value} of a variable is not text: Kubernetes rejects it", value=text)
+            yield fail(place, seen, _("Put it in quotes."), replace_span(place, f'"{value[1].value}"'))
+
+
+def _judge_compose(reader: YamlReader, root: Any) -> Iterator[Remark]:
+    fields = reader.read_fields(root)
+    services = reader.read_fields(fields["services"][1]) if "services" in fields else {}
+    volumes = set(reader.read_fields(fields["volumes"][1])) if "volumes" in fields else set()
+    for _key, service in services.values():
+        own = reader.read_fields(service)
+        yield from _judge_reservations(reader, own)
+        for item in _read_items(own, "volumes"):
+            found = _NAMED_VOLUME.match(str(item.value)) if item.id == "scalar" else None
+            if found and found[1] not in volumes and "include" not in fields and "extends" not in own:
+                seen = _("the file has no volume {name}: compose rejects it", name=found[1])
+                yield fail(reader.make_word(item), seen, _("Add it to volumes at the top level, or write a path."))
+        for item in _read_items(own, "depends_on"):
+            if item.id == "scalar" and item.value not in services and "include" not in fields and "$" not in item.value:
+                seen = _("the file has no service {name}: compose rejects it", name=str(item.value)[:60])
+                yield fail(reader.make_word(item), seen, _("Correct the name of the service."))
+
+
+def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]:
+    """The devices in deploy.resources.reservations."""
+    inner = service
+    for name in ("deploy", "resources", "reservations"):
+        inner = reader.read_fields(inner[name][1]) if name in inner else {}
+    for device in _read_items(inner, "devices"):
+        own = reader.read_fields(device)
+        if own and "capabilities" not in own:
+            key, _value = next(iter(own.values()))
+            seen = _("a reserved device needs capabilities: compose rejects the file")
+            yield fail(reader.make_word(key), seen, _("Add capabilities: [gpu]."))
+        elif "count" in own and "device_ids" in own:
+            seen = _("count and device_ids exclude each other: compose rejects the file")
+            yield fail(reader.make_word(own["count"][0]), seen, _("Keep only one of them."))
+
+
+def _judge_scheduler(config: ConfigBlock) -> Iterator[Remark]:
+    """The parameters of DeepSpeed's scheduler, which are those of a function: another one is an error."""
+    found = {(*entry.path, entry.name): entry for entry in config.entries}
+    kind = found.get(("scheduler", "type"))
+    known = load_manifest_tables().schedulers.get(kind.values[0], ()) if kind and kind.values else ()
+    for entry in config.entries if known else ():
+        if entry.path == ("scheduler", "params") and entry.name not in known and kind:
+            place = ShellWord("", entry.start, entry.end)
+            seen = _("{scheduler} has no parameter {name}: DeepSpeed exits", scheduler=kind.values[0], name=entry.name)
+            yield fail(place, seen, _("Use one of {values}.", values=" | ".join(known)))
+    if kind and "total_num_steps" in known and ("scheduler", "params", "total_num_steps") not in found:
+        place = ShellWord("", kind.start, kind.end)
+        seen = _("{scheduler} needs the parameter {name}: DeepSpeed exits", scheduler=kind.values[0],
+                 name="total_num_steps")  # fmt: skip
+        yield fail(place, seen, _("Add it to params."))
+
+
+def _read_items(fields: Fields, name: str) -> list[Any]:
+    node = fields[name][1] if name in fields else None
+    return list(node.value[:ITEMS]) if node is not None and node.id == "sequence" else []
+
+
+def _read_text(fields: Fields, name: str) -> str:
+    node = fields[name][1] if name in fields else None
+    return str(node.value) if node is not None and node.id == "scalar" else ""
+
+
+_JUDGES = {"kubernetes": _judge_kubernetes, "compose": _judge_compose}

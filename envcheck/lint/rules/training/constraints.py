@@ -1,0 +1,328 @@
+"""Rules about options that a program accepts only together, only apart, or as multiples: data/constraints.toml."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, find_last_option, locate_option
+from envcheck.core.lint.remark_builders import fail, find_similar_name, warn, warn_or_fail
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, Remark, ShellCommand, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import Message, _, join
+from envcheck.core.toml_file import load_own_record
+from envcheck.lint.context import name_tables
+from envcheck.scripts.known_programs import find_config_program, find_started_program
+from envcheck.scripts.parse_options import parse_options
+
+WORLD = "@world"  # in the table: the number of processes
+MOST_PROGRAMS = 100  # of a file whose options are compared
+MOST_COMMANDS = 2000  # of a file among which they are searched
+_OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_][\w.@/-]*)=")
+
+
+@dataclass(frozen=True)
+class OptionConflict:
+    """Pairs of options that exclude each other, if none of `unless` is on."""
+
+    programs: tuple[str, ...]
+    options: tuple[tuple[str, ...], ...]
+    source: str
+    unless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptionNeed:
+    """What an option, with one of `values` if there are any, needs: one of `needed` on, and none of `off_values`.
+
+    With `of`, these are the values that it accepts of the needed one, if it is given; with `off`, it is to be off.
+    """
+
+    programs: tuple[str, ...]
+    option: str
+    needed: tuple[str, ...]
+    source: str
+    values: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
+    off: bool = False
+    off_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptionValues:
+    """The values that an option accepts; `grows`: other versions have more.  `path`: a path is accepted, too."""
+
+    programs: tuple[str, ...]
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+    source: str
+    grows: bool = False
+    path: bool = False
+
+
+@dataclass(frozen=True)
+class SeparatedNames:
+    """Options with one value of several names that commas separate: the program reads a blank as a part of a name."""
+
+    programs: tuple[str, ...]
+    names: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class NumberMultiple:
+    """The product of `of` is a multiple of the product of `by`, or equal to it."""
+
+    programs: tuple[str, ...]
+    of: tuple[str, ...]
+    by: tuple[str, ...]
+    source: str
+    defaults: Mapping[str, int] = field(default_factory=dict)
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    unless_config: bool = False
+    equal: bool = False
+
+
+@dataclass(frozen=True)
+class ConstraintsFile:
+    """The contents of data/constraints.toml."""
+
+    conflicts: tuple[OptionConflict, ...]
+    needs: tuple[OptionNeed, ...]
+    multiples: tuple[NumberMultiple, ...]
+    values: tuple[OptionValues, ...]
+    separated: tuple[SeparatedNames, ...]
+
+
+@dataclass(frozen=True)
+class ProgramCall:
+    """The options of one program in the order in which they apply; `open`: there may be others."""
+
+    program: str
+    options: tuple[GivenOption, ...]
+    open: bool = False
+    world: int | None = None
+    job: TrainingJob | None = None
+    words: tuple[ShellWord, ...] = ()
+
+    def find(self, name: str) -> GivenOption | None:
+        return find_last_option(self.options, name)
+
+    def is_on(self, name: str) -> bool:
+        given = self.find(name)
+        return given is not None and is_switched_on(given)
+
+
+@cache
+def load_constraints() -> ConstraintsFile:
+    return load_own_record(ConstraintsFile, name_tables.FOLDER / "constraints.toml")
+
+
+def is_switched_on(given: GivenOption) -> bool:
+    """Return whether an option is set to anything but false, zero or null."""
+    return given.is_enabled and given.value not in ("0.0", "null", "~")
+
+
+def list_program_calls(context: LintContext) -> Iterator[ProgramCall]:
+    """Yield the known programs that the scripts start, and the configurations of known programs."""
+    jobs = {id(job.command): job for job in context.jobs}
+    commands = islice(context.find_commands(), MOST_COMMANDS)
+    calls = (_read_call(jobs.get(id(command)), command) for _script, command in commands)
+    yield from islice((call for call in calls if call is not None), MOST_PROGRAMS)
+    for config in context.configs:
+        row = find_config_program(config)
+        if row is not None and not config.error:
+            yield ProgramCall(row.name, tuple(_read_entries(config)))
+
+
+def _read_call(job: TrainingJob | None, command: ShellCommand) -> ProgramCall | None:
+    row = find_started_program(command.words, command.environment)
+    if row is None:
+        return None
+    words = command.words
+    options = (*job.lent, *job.options) if job is not None else tuple(parse_options(words))
+    overrides = tuple(_read_overrides(words))
+    is_open = any(word.many or "$@" in word.raw or "$*" in word.raw for word in words)
+    world = job.world_size if job is not None and not job.open else None
+    return ProgramCall(row.name, (*options, *overrides), is_open, world, job, words)
+
+
+def _read_overrides(words: Iterable[ShellWord]) -> Iterator[GivenOption]:
+    """KEY=VALUE, as Hydra and OmegaConf have it."""
+    for word in words:
+        if match := _OVERRIDE.match(word.text):
+            value = ShellWord(word.text[match.end() :], word.start, word.end, soft=word.soft)
+            start = word.start + len(match[1])
+            yield GivenOption(match[2], (value,), start, word.end, key=True, written=match[1])
+
+
+def _read_entries(config: ConfigBlock) -> Iterator[GivenOption]:
+    for entry in config.entries:
+        if entry.kind not in ("map", "null"):
+            values = tuple(ShellWord(text, entry.value_start, entry.value_end) for text in entry.values)
+            yield GivenOption(".".join((*entry.path, entry.name)), values, entry.start, entry.end, key=True)
+
+
+def find_conflicting_settings(context: LintContext) -> Iterator[Remark]:
+    """Find options that exclude each other, and options without those that they need."""
+    table = load_constraints()
+    for call in list_program_calls(context):
+        for conflict in table.conflicts:
+            if call.program in conflict.programs and not any(call.is_on(name) for name in conflict.unless):
+                yield from _judge_conflict(call, conflict)
+        for need in table.needs:
+            if call.program in need.programs:
+                yield from _judge_need(call, need)
+
+
+def _judge_conflict(call: ProgramCall, conflict: OptionConflict) -> Iterator[Remark]:
+    told: set[int] = set()
+    for one, other in conflict.options:
+        found = [given for name in (one, other) if (given := call.find(name)) is not None and is_switched_on(given)]
+        place = max(found, key=lambda given: given.start, default=None)
+        if place and place.start not in told and len(found) == 2 and all(_is_known(given) for given in found):
+            told.add(place.start)
+            seen = _("{one} and {other} are both set: the program exits", one=one, other=other)
+            yield fail(ShellWord("", place.start, place.end), seen, _("Keep only one of them."))
+
+
+def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
+    given = call.find(need.option)
+    if given is None or not is_switched_on(given) or not _is_known(given):
+        return
+    if need.values and given.value not in need.values:
+        return
+    found = [each for name in need.needed if (each := call.find(name)) is not None]
+    if any(not _is_known(each) for each in found):
+        return
+    if need.off:
+        wrong = [each for each in found if is_switched_on(each)]
+    elif need.of:
+        wrong = [each for each in found if each.value is not None and each.value not in need.of]
+    elif any(is_switched_on(each) and each.value not in need.off_values for each in found) or call.open:
+        return
+    else:
+        wrong = found or [given]
+    if wrong:
+        place = wrong[-1]
+        yield fail(locate_option(place), *_describe_need(need, given, place))
+
+
+def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> tuple[Message, Message]:
+    option = f"{need.option} {given.value}" if need.values else need.option
+    if need.off:
+        seen = _("{option} does not work with {other}: the program exits", option=option, other=wrong.python_name)
+        return seen, _("Remove one of them, or change its value.")
+    if need.of or (need.off_values and wrong is not given):
+        values = need.of or (_("more than {least}", least=need.off_values[0]),)
+        seen = _("{option} needs {other} {values}, not {value}: the program exits", option=option,
+                 other=wrong.python_name, values=join(_(" or "), values), value=wrong.value)  # fmt: skip
+        return seen, _("Remove one of them, or change its value.")
+    other = need.needed[0]
+    seen = _("{option} needs {other}: the program exits", option=option, other=other)
+    return seen, _("Set {other}, or remove {option}.", other=other, option=need.option)
+
+
+def find_unlisted_values(context: LintContext) -> Iterator[Remark]:
+    """Find values that a program does not accept, of programs without a list of their options."""
+    for call in list_program_calls(context):
+        for row in load_constraints().values:
+            for name in row.names if call.program in row.programs else ():
+                given = call.find(name)
+                if given is not None and given.value:
+                    yield from _judge_value(row, given, given.value)
+        for rule in load_constraints().separated:
+            for name in rule.names if call.program in rule.programs else ():
+                given = call.find(name)
+                if given is not None and _is_known(given):
+                    yield from _judge_blanks(given)
+
+
+_BLANK_IN_NAME = re.compile(r"[^,\s]\s+[^,\s]")
+
+
+def _judge_blanks(given: GivenOption) -> Iterator[Remark]:
+    text = given.value or " ".join(word.text for word in given.values)
+    if (given.value is not None or not given.key) and _BLANK_IN_NAME.search(text.strip()):
+        fixed = ",".join(part for part in re.split(r"[,\s]+", text) if part)
+        seen = _("{option} takes names with commas between them: {text} is one name, and the program exits",
+                 option=given.python_name, text=text[:60])  # fmt: skip
+        yield fail(given.values[0], seen, _("Write {fixed}.", fixed=fixed[:80]))
+
+
+def _judge_value(row: OptionValues, given: GivenOption, text: str) -> Iterator[Remark]:
+    if text in row.values or (row.path and re.search(r"[/.{]", text)) or not _is_known(given) or "$" in text:
+        return
+    meant = find_similar_name(text.lower(), frozenset(row.values), 0.8 if row.grows else 0.6)
+    do = _("Did you mean {meant}? Use one of {values}.", meant=meant, values=" | ".join(row.values[:14]))
+    if row.grows:
+        if meant:
+            seen = _("{lists} does not list the value {value} for {option}", option=given.python_name,
+                     value=text[:40], lists=row.source.partition(",")[0])  # fmt: skip
+            yield warn(given.values[0], seen, _("Write {meant}.", meant=meant))
+        return
+    why = _("the program exits")
+    seen = _("{option} does not accept {value}: {why}", option=given.python_name, value=text[:40], why=why)
+    yield fail(given.values[0], seen, do if meant else _("Use one of {values}.", values=" | ".join(row.values[:14])))
+
+
+def find_indivisible_numbers(context: LintContext) -> Iterator[Remark]:
+    """Find batch sizes and degrees that do not divide as the program requires."""
+    for call in list_program_calls(context):
+        for row in load_constraints().multiples:
+            if call.program in row.programs and _applies(call, row):
+                yield from _judge_multiple(call, row)
+
+
+def _applies(call: ProgramCall, row: NumberMultiple) -> bool:
+    named = row.unless_config and any(word.text.startswith(("--config", "-cn", "-cp")) for word in call.words)
+    return not named and all(map(call.is_on, row.when)) and not any(map(call.is_on, row.unless))
+
+
+def _judge_multiple(call: ProgramCall, row: NumberMultiple) -> Iterator[Remark]:
+    whole, step = _multiply(call, row.of, row.defaults), _multiply(call, row.by, row.defaults)
+    if not whole or not step or (whole == step if row.equal else whole % step == 0):
+        return
+    given = [each for name in (*row.by, *row.of) if (each := call.find(name)) is not None]
+    shown = {"whole": _show_product(call, row.of, row.defaults), "total": whole}
+    shown |= {"parts": _show_product(call, row.by, row.defaults), "step": step}
+    if row.equal:
+        seen = _("{whole} is {total}, but {parts} is {step}: the program exits if they differ", **shown)
+        do = _("Change one of the numbers so that they are equal.")
+    else:
+        seen = _("{whole} is {total}, which is not a multiple of {parts} = {step}: the program exits", **shown)
+        do = _("Use a multiple.")
+    sure = not call.open and not any(each.is_replaceable for each in given)
+    yield warn_or_fail(sure, locate_option(given[0]), seen, do)
+
+
+def _multiply(call: ProgramCall, names: Sequence[str], defaults: Mapping[str, int]) -> int:
+    """The product of the values; 0 if one of them is not known."""
+    return math.prod(_read_count(call, name, defaults) for name in names)
+
+
+def _read_count(call: ProgramCall, name: str, defaults: Mapping[str, int]) -> int:
+    if name == WORLD:
+        return call.world or 0
+    given = call.find(name)
+    if given is None:
+        return 0 if call.open else defaults.get(name, 0)
+    return int(given.value) if given.value is not None and re.fullmatch(r"\d{1,9}", given.value) else 0
+
+
+def _show_product(call: ProgramCall, names: Sequence[str], defaults: Mapping[str, int]) -> Message:
+    """The options with a value other than 1, with their values."""
+    parts = [(name, _read_count(call, name, defaults)) for name in names]
+    texts = [_("{count} processes", count=count) if name == WORLD else f"{name} {count}" for name, count in parts]
+    kept = [text for text, (_name, count) in zip(texts, parts, strict=True) if count != 1] or texts[:1]
+    return join(" x ", kept if len(kept) > 1 else [kept[0].rpartition(" ")[0]])
+
+
+def _is_known(given: GivenOption) -> bool:
+    return all(word.is_known and UNKNOWN not in word.text for word in given.values)
