@@ -130,7 +130,7 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
 def _complete_source(source: str) -> str:
     """Return the source line without what its next line continues; "" if nothing of a condition is left: `assert (`."""
     own = source.rstrip("\\ ,")
-    return "" if re.fullmatch(r"(?:assert|raise|return|if)?\s{0,4}[(\[{]{0,2}", own) else own
+    return "" if re.fullmatch(r"(?:assert|return|if|raise [\w.]{1,80})?\s{0,4}[(\[{]{0,2}", own) else own
 
 
 def _list_own_frames(raised: RaisedException) -> tuple[str, ...]:
