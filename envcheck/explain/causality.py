@@ -205,6 +205,7 @@ _UNNAMED = {
     "text": _("the text"),
     "type": _("an exception"),
     "types": _("the types"),
+    "unused": _("many"),
     "url": _("the address in the line"),
     "value": _("see the line"),
     "version": _("the version"),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
 from envcheck.explain.exceptions import called_function, out_of_memory, raised_place
-from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_NAMES, FittingForm
+from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_LINES, FittingForm
 from envcheck.explain.passed_on import unwrap_exception
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
@@ -18,6 +18,7 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "python.call_changed": "TypeError",
     "python.import_name": "",
     "python.submodule": ("ModuleNotFoundError", "ImportError"),
+    "memory.fragmented": "",
     "memory.card": (
         "torch.OutOfMemoryError",
         "torch.cuda.OutOfMemoryError",
@@ -61,7 +62,7 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
         return False
     if entry.name in _ONLY_AS:
         return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_NAMES
+    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_LINES
 
 
 def explain_exception(raised: RaisedException) -> Diagnosis:
@@ -118,12 +119,18 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
     at = raised_place.find_telling_frame(frames)
     values = {
         "place": raised_place.shorten_place(frames[at] if frames else "" if raised.frames else raised.raised_in),
-        "source": raised.sources[at] if frames and raised.sources else "",
+        "source": _complete_source(raised.sources[at]) if frames and raised.sources else "",
         "package": package,
         "caller": raised_place.find_caller(frames, package),
         "hint": raised_place.find_hint(package),
     }
     return {name: said for name, said in values.items() if said}
+
+
+def _complete_source(source: str) -> str:
+    """Return the source line without what its next line continues; "" if nothing of a condition is left: `assert (`."""
+    own = source.rstrip("\\ ,")
+    return "" if re.fullmatch(r"(?:assert|return|if|raise [\w.]{1,80})?\s{0,4}[(\[{]{0,2}", own) else own
 
 
 def _list_own_frames(raised: RaisedException) -> tuple[str, ...]:

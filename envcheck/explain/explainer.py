@@ -205,9 +205,25 @@ def _promote_divergence(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...
 
 
 def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """Leave out what a log waited for if a line after it says that it came."""
-    waits = {name for scan in scans for name, hit in scan.hits.items() if not has_success(scan, hit.last)}
-    return tuple(one for one in told if one.kind != "warning" or one.name not in WAITING or one.name in waits)
+    """Leave out what a log waited for if a line after it says that it came, or the training went on."""
+    waits = {
+        name
+        for scan in scans
+        for name, hit in scan.hits.items()
+        if not has_success(scan, hit.last) and hit.last > _find_last_work(scan)
+    }
+    return tuple(one for one in told if one.kind != "warning" or not _is_wait(one.name) or one.name in waits)
+
+
+def _is_wait(name: str) -> bool:
+    entry = load_index().entries.get(name)
+    return name in WAITING or (entry is not None and entry.peer == "waits")
+
+
+def _find_last_work(scan: LogFindings) -> int:
+    """Return the last line of a step or of a regular end; 0 for none."""
+    last = scan.progress.last
+    return max(last.number if last else 0, scan.progress.end)
 
 
 def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:

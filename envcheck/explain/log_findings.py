@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import Evidence, RaisedException
-from envcheck.explain.exceptions.headless import may_be_released, read_headless
+from envcheck.explain.exceptions.headless import may_tell_form, read_headless
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
@@ -157,13 +157,13 @@ class LogFindings:
             after = last[at + 1 : at + 1 + FOLLOWING] if at >= 0 else []
             found = read_headless(line.text, *([sanitize_line(one[:WIDTH]) for one in some] for some in (near, after)))
             # of what an entry knows, frames and the table of releases say more
-            if found and (found.frames or line.line not in known or may_be_released(found.text)):
+            if found and (found.frames or line.line not in known or may_tell_form(found.text)):
                 raised = RaisedException(
                     found.text,
                     self.name,
                     line.line,
                     found.frames[-1] if found.frames else "",
-                    time=timestamps.parse_timestamp(line.text),
+                    time=line.time,
                     frames=found.frames,
                     sources=found.sources,
                     rank=find_prefix_rank(line.text),

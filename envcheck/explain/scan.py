@@ -10,6 +10,7 @@ from itertools import islice
 from envcheck.explain import timestamps
 from envcheck.explain.dedup import MAX_GISTS, MAX_LOOKS, KnownOutcomes, LineGists
 from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.exceptions.frames import is_template
 from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
 from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
@@ -265,7 +266,7 @@ class LogScanner:
         """Record the line with its entries, and return them."""
         for piece in _cut_line(lines[at]):
             text = sanitize_line(piece)
-            if is_note(text):
+            if is_note(text) or is_template(text):
                 continue
             for entry, groups in self.index.match_line(text, self._make_context_reader(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, EntryHits())

@@ -27,11 +27,12 @@ CALLS = 4  # innermost ones that tell what a size is of
 # A method of a class, not the making of one: `Own.compute_loss`.
 _METHOD = re.compile(r"^(?:[\w<>]{1,80}\.){0,4}[A-Z]\w{1,80}\.(?!__init__)\w{1,80}$")
 _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which of a change's releases are known
-# Forms that explain why a name is missing by the exception's line alone.
-OF_NAMES = (
+# Forms that explain by the exception's line alone: why a name is missing, and what holds the device's memory.
+OF_LINES = (
     *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
     *("wrapped_model", "generation_setting"),
     *("removed_setting", "added_setting", "bounded_setting"),
+    *("memory_shared", "memory_fragmented"),
 )
 _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
@@ -152,6 +153,11 @@ def _is_of_one_package(fit: FittingForm) -> Values | None:
 
 def _is_held_by_others(fit: FittingForm) -> Values | None:
     return fit.groups if out_of_memory.is_held_by_others(fit.text) else None
+
+
+def _is_fragmented(fit: FittingForm) -> Values | None:
+    found = out_of_memory.find_fragmented(fit.text)
+    return {**fit.groups, **found} if found else None
 
 
 def _overrides_method(fit: FittingForm) -> Values | None:
@@ -296,6 +302,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "unknown_role": _looks_up_value,
     "unmapped_value": _looks_up_value,
     "memory_shared": _is_held_by_others,
+    "memory_fragmented": _is_fragmented,
     "own_override": _overrides_method,
     "unexpected_argument": _name_passed,
     "required_since": _is_required_since,

@@ -15,6 +15,10 @@ _OLD_NOTEBOOK = re.compile(r"^\[?([~/][^\s\]]{1,400}\.py)(?:\]\(\S{0,200}\))? in
 _ARROW = re.compile(r"^-{1,8}> {0,4}\d{1,9} ?(.{0,300})")
 _NUMBERED = re.compile(r"^\d{1,9}(?:\s|$)")
 _RULES = "│| "
+# The source line that raises an exception, with values that are filled in when it runs.
+_TEMPLATE = re.compile(
+    r"^\W{0,12}(?:rank\d{1,5}\]:)?\s{0,60}raise [A-Za-z_][\w.]{1,120}\(\s{0,4}f?[rb]?['\"].{0,400}\{\w"
+)
 
 
 def parse_frame(line: str) -> str | None:
@@ -24,6 +28,11 @@ def parse_frame(line: str) -> str | None:
         return f"{found[1]}:{found[2]}, in {found[3]}"
     old = _OLD_NOTEBOOK.match(line)
     return f"{old[1]}, in {old[2]}" if old else None
+
+
+def is_template(line: str) -> bool:
+    """Return whether the line is source code that raises a message whose values it does not have."""
+    return bool(_TEMPLATE.match(line))
 
 
 def parse_source(line: str) -> str:

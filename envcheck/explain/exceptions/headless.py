@@ -17,9 +17,10 @@ _LAST = re.compile(
     r"^(?:[a-z_][\w.]{0,120}\.)?(?:[A-Z]\w{2,60}(?:Error|Exception|Interrupt)\w{0,30}|Exception)"
     r"(?:: (?P<message>.{3,600})|(?P<colon>:?)\s{0,8}$)"
 )
-# Exceptions of which a table of releases knows more than an entry of lines.
-_OF_RELEASES = re.compile(
+# Exceptions whose own line tells a form more than an entry of lines: names of releases, and figures of the allocator.
+_TELLS_FORM = re.compile(
     r"unexpected keyword argument|cannot import name|has no attribute '|required positional arg|HfArgumentParser"
+    r"|out of memory\. Tried to allocate"
 )
 MOST = 12  # frames that are kept
 _ASSERTION, _HEAD = "AssertionError", "Traceback (most recent call last)"
@@ -79,9 +80,9 @@ def _read_failed_assertion(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     return (frames, sources) if sources and sources[-1].startswith("assert ") else ([], [])
 
 
-def may_be_released(text: str) -> bool:
-    """Return whether the exception is about a name that some releases of a package have."""
-    return bool(_OF_RELEASES.search(text))
+def may_tell_form(text: str) -> bool:
+    """Return whether the exception's own line may tell its form, without frames."""
+    return bool(_TELLS_FORM.search(text))
 
 
 def _strip_prefix(line: str) -> str:

@@ -19,6 +19,10 @@ _LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
 _HOST = re.compile(
     r"(?:^|[/_.])((?:node|host|server|pod|worker)[-_]?[\w-]{0,40}?\d{1,5})(?=[/_.-](?:rank|worker|\d)|/|\.)", re.I
 )
+# A pod of a training operator: its number counts pods, and each pod may have several processes.
+_POD = re.compile(
+    r"(?:^|/)(?P<pod>[a-z0-9][a-z0-9.-]{0,60}-(?:master|worker|launcher|leader|chief)-\d{1,5}(?:-\d{1,5})?)(?=[./_-]|$)"
+)
 # torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:, and pdsh the
 # host: node-2: [rank9]:
 _PREFIX = re.compile(
@@ -61,10 +65,10 @@ class PeerReport:
 
 
 def find_rank(name: str) -> int | None:
-    """Return the rank in the name of a log."""
+    """Return the rank in the name of a log; the number of a pod is none."""
     if _OF_RAY.search(name):
         return None
-    found = [int(part) for match in _IN_PATH.finditer(name) for part in match.groups() if part]
+    found = [int(part) for match in _IN_PATH.finditer(_POD.sub("", name)) for part in match.groups() if part]
     return found[-1] if found else None  # folders above may have such names too
 
 
@@ -75,8 +79,10 @@ def find_local_rank(name: str) -> int | None:
 
 
 def find_host(name: str) -> str:
-    """Return the host in the name of a log or its folders; "" for none."""
-    found = [] if _OF_RAY.search(name) else _HOST.findall(name)
+    """Return the host, or the pod, in the name of a log or its folders; "" for none."""
+    if _OF_RAY.search(name):
+        return ""
+    found = [match["pod"] for match in _POD.finditer(name)] or _HOST.findall(name)
     return str(found[-1]) if found else ""
 
 

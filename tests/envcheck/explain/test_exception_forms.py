@@ -525,12 +525,11 @@ def test_first_exception_of_a_chain_that_only_lacks_a_name() -> None:
     ("own", "reserved", "words"),
     [
         ("20.80", "0.10", "This process holds only 20.8 GiB"),
-        ("77.80", "20.10", "20.1 GiB are reserved"),
         ("77.80", "0.10", "hold 18.3 GiB"),
     ],
 )
 def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
-    """The text of the allocator says whose memory is missing, and whether it is fragmented."""
+    """The text of the allocator says whose memory is missing."""
     text = (
         f"GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is free. this process has {own} GiB memory in use. "
     )
@@ -538,6 +537,47 @@ def test_memory_that_is_held(own: str, reserved: str, words: str) -> None:
     text += f"and {reserved} GiB is reserved by PyTorch but unallocated."
 
     assert words in str(out_of_memory.describe_held_memory(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
+            "0.50 GiB is free. 9.00 GiB is reserved by PyTorch but unallocated.",
+            {"unused": "9.0 GiB", "allocator": "PYTORCH_CUDA_ALLOC_CONF"},
+        ),
+        (
+            "NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 60.00 GiB total capacity; 40.00 GiB already "
+            "allocated; 1.00 GiB free; 59.00 GiB reserved in total by PyTorch)",
+            {"unused": "19.0 GiB", "allocator": "PYTORCH_NPU_ALLOC_CONF"},
+        ),
+        (
+            "CUDA out of memory. Tried to allocate 12.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
+            "0.50 GiB is free. 9.00 GiB is reserved by PyTorch but unallocated.",
+            {},
+        ),
+        (
+            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which "
+            "0.50 GiB is free. 300.00 MiB is reserved by PyTorch but unallocated.",
+            {},
+        ),
+    ],
+)
+def test_memory_that_is_fragmented(text: str, expected: dict[str, str]) -> None:
+    """Expandable segments help where much is reserved without use and the request would fit, by the device's option."""
+    assert out_of_memory.find_fragmented(text) == expected
+
+
+def test_fragmented_memory_without_frames() -> None:
+    """The line of the exception alone tells that its card is fragmented."""
+    found = explain_lines(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
+        "79.11 GiB of which 0.50 GiB is free. 9.00 GiB is reserved by PyTorch but unallocated."
+    )
+
+    assert found.name == "exceptions.memory_fragmented"
+    assert found.commands == ("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,12 @@ def test_entry_is_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
+def test_command_ends_only_what_it_names(name: str) -> None:
+    """No command ends all processes of a user or of Ray: other jobs may run on the same node."""
+    assert not any(re.search(r"\b(?:ray stop|pkill|killall)\b", command) for command in ENTRIES[name].commands)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
 def test_names_that_others_give_are_there(name: str) -> None:
     """What an entry follows from is an entry or an area."""
     areas = {entry.area for entry in ENTRIES.values()}

@@ -385,3 +385,16 @@ PEER = "Cuda failure 217 'peer access is not supported between these two devices
 def test_lines_around_choose_the_cause(lines: tuple[str, ...], name: str) -> None:
     """The same words have another cause with another release, in another file or beside an inference engine."""
     assert explain_text("\n".join(lines)).diagnoses[0].name == name
+
+
+def test_source_line_is_no_message() -> None:
+    """The source line that raises an exception has places for values: only the exception's own line is evidence."""
+    found = explain_text(
+        "Traceback (most recent call last):\n"
+        '  File "/w/a.py", line 7, in load\n'
+        '    raise ValueError(f"Can\'t find a valid checkpoint at {folder}")\n'
+        "ValueError: Can't find a valid checkpoint at /w/out/checkpoint-7"
+    ).diagnoses[0]
+
+    assert (found.name, found.count, [line.line for line in found.evidence]) == ("model.no_checkpoint", 1, [4])
+    assert found.description.endswith("/w/out/checkpoint-7")

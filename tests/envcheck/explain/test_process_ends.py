@@ -98,6 +98,30 @@ def test_rank_with_the_oldest_collective(tmp_path: Path) -> None:
     assert str(found.summary).startswith("rank 2 was missing first")
 
 
+def test_number_of_a_pod_is_no_rank(tmp_path: Path) -> None:
+    """A pod may have several processes: ranks are those that the lines name, and the pod is their host."""
+    logs = {
+        "llm-master-0.log": [*make_watchdog_timeout(0, 8), *make_watchdog_timeout(1, 8)],
+        "llm-worker-0.log": [*make_watchdog_timeout(2, 8), *(f"[rank3]: {line}" for line in KEY_ERROR)],
+        "llm-worker-1.log": make_watchdog_timeout(4, 8),
+    }
+    found = explain_folder(tmp_path, logs)
+
+    assert {end.rank for end in found.ends} == {0, 1, 2, 3, 4}
+    assert str(found.summary).startswith("rank 3 on llm-worker-0 failed first (15:09:34, KeyError: 'images'")
+
+
+def test_pod_without_ranks_is_named_by_its_log(tmp_path: Path) -> None:
+    """Where no line names a rank, the first pod that failed is shown by the name of its log."""
+    gone = ["iteration 7/ 90 | lm loss: 1.2", "RuntimeError: Connection reset by peer"]
+    found = explain_folder(
+        tmp_path, {"a-b-master-0.log": gone, "a-b-worker-0.log": KEY_ERROR, "a-b-worker-1.log": gone}
+    )
+
+    assert [end.rank for end in found.ends] == [None, None, None]
+    assert found.first.endswith("a-b-worker-0.log")
+
+
 def test_ranks_in_one_log() -> None:
     """Ranks that write into one log, their tracebacks interleaved, are told apart by the launcher's prefix."""
     failed = [f"[rank3]: {line}" for line in KEY_ERROR[1:]]
@@ -149,6 +173,23 @@ def test_failure_after_the_end_counts(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("\n".join([*STEPS, FINISHED[0], *KEY_ERROR]) + "\n")
 
     assert run_explain(str(tmp_path / "train.log")).returncode == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[W1011 15:00:00.100 socket.cpp:697] [c10d] The client socket has failed to connect to [a1]:29500 (errno: 97).",
+        "I1011 15:00:00.100000 7 tcp_utils.cc:107] Retry to connect to 127.0.0.1:5000 while the server is not yet "
+        "listening.",
+    ],
+)
+def test_wait_before_the_training_is_over(line: str) -> None:
+    """What a process waited for at its start came: steps follow."""
+    found = explainer.build_report([explainer._scan_lines("log", [line, *STEPS[:50]])])
+    waits = explainer.build_report([explainer._scan_lines("log", [*STEPS[:50], line])])
+
+    assert not found.diagnoses
+    assert waits.diagnoses
 
 
 def test_survived_error_is_no_cause() -> None:
