@@ -28,7 +28,7 @@ _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which
 # Forms that explain why a name is missing by the exception's line alone.
 OF_NAMES = (
     *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
-    *("wrapped_model", "generation_setting"),
+    *("wrapped_model", "generation_setting", "folder_only"),
     *("removed_setting", "added_setting", "bounded_setting"),
 )
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
