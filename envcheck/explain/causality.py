@@ -11,6 +11,7 @@ from envcheck.core.messages import _
 from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
 from envcheck.explain.exceptions import api_changes, raised_place
+from envcheck.explain.exceptions.torch_releases import describe_torch_releases
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
@@ -88,6 +89,8 @@ def make_diagnosis(
 
     if "module" in named:
         named.setdefault("pip", raised_place.name_pip_package(named["module"]))
+    if "package" in named and (releases := describe_torch_releases(named["package"])):
+        named["releases"] = releases
     if "model" in named and (change := api_changes.find_model_change(named["model"])):
         named["requirement"] = change.requirement
 

@@ -21,7 +21,7 @@ from envcheck.explain.diagnosis import (
     Verdict,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
-from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code
+from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code, lists_loads
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.passed_on import find_origin, unwrap_exception
@@ -32,6 +32,7 @@ from envcheck.explain.scan import scan_blocks
 
 LOUD = ("cause", "symptom")
 REPORT_LINES = 8  # of a library after the exception that has its number
+LOAD_LINES = 24  # of attempts to load a library, after the exception that lists them
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
@@ -275,7 +276,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     has_report = is_only_code(raised.text) or begins_report(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
-    after = REPORT_LINES if has_report else 0
+    after = LOAD_LINES if lists_loads(raised.text) else REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
     led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
     if led and all(one.entry.name in REPEATING for one in led):

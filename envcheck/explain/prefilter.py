@@ -40,8 +40,8 @@ WORDS = (
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
     "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint", "preempt",
     "as root", "evict", "pressure", "n''t", "unavailable key",
-    "no solution", "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused",
-    "no makefile",
+    "no solution", "nothing prov", "agenotfound", "could be f",
+    "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

@@ -32,7 +32,10 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 # A program at work: its level of ordinary messages, its bars, its epochs.
-_WORK = re.compile(r"\b(?:INFO|SUCC)\b|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d")
+_WORK = re.compile(
+    r"\b(?:INFO|SUCC)\b|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
+    r"|^Successfully installed "
+)
 # What a banner prints at each start.
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
 _SUCCESS = re.compile(

@@ -20,6 +20,10 @@ _GENERAL = re.compile(
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
 _DRAWN_LINE = re.compile(r"^[\w.]{1,120}: {0,4}[/|+ ]{0,8}[-=*#~_]{6,}")
+# The attempts to load a compiled part, and why each failed, are listed below the first line.
+_LISTED_LOADS = re.compile(
+    r"^(?:ImportError|OSError|RuntimeError): .{0,60}\b(?:[Cc]ould not|[Ff]ailed to|[Uu]nable to) load\b"
+)
 # A library's number is all that the exception has; the library's own report follows in the next lines.
 _ONLY_CODE = re.compile(r"\b(?:error code|ret(?:urn)?(?: code| value)?|status|errno)(?: is)?[ :=]{1,3}-?\d{1,6}\b")
 # What a program prints after a traceback with which it copes: it takes another sample, or tries again.
@@ -51,6 +55,11 @@ def is_general(text: str) -> bool:
 def begins_report(text: str) -> bool:
     """Return whether the exception's message begins with a drawn line, below which a tool reports what went wrong."""
     return bool(_DRAWN_LINE.search(text))
+
+
+def lists_loads(text: str) -> bool:
+    """Return whether the exception's message lists, in its further lines, the libraries that could not be loaded."""
+    return bool(_LISTED_LOADS.match(text))
 
 
 def is_only_code(text: str) -> bool:

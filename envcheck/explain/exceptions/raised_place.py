@@ -151,7 +151,9 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
 def name_pip_package(module: str) -> str:
     """Return the name by which pip knows the package of a module."""
     top, named = module.partition(".")[0], _load_modules()["packages"]
-    return named.get(module) or named.get(top) or next(iter(list_fitting(top)), "")
+    fitting = list_fitting(top)
+    own = [name for name in fitting if name.replace("-", "_") == top]
+    return named.get(module) or named.get(top) or next(iter((*own, *fitting)), "")
 
 
 def find_class_package(name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, exception_forms, explainer
 from envcheck.explain.diagnosis import Diagnosis
-from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place
+from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place, torch_releases
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 
@@ -260,6 +260,41 @@ def test_report_below_a_drawn_line() -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)])
 
     assert found.diagnoses[0].name == "cann.bisheng"
+
+
+def test_library_that_a_listed_attempt_names() -> None:
+    """An exception that lists its attempts to load a compiled part is explained by the library that one names."""
+    lines = ["Traceback (most recent call last):", f'  File "{SITE}/frob_kernel/load.py", line 7, in load']
+    lines += [
+        "    raise ImportError(message)",
+        "ImportError: ",
+        "[frob_kernel] Could not load any frob_ops library!",
+        "",
+    ]
+    lines += ["Attempted locations:", *(f"{at}. /opt/frob/{at}: no files" for at in range(1, 9))]
+    lines += ["Details:", "- ImportError: libfrob.so.7: cannot open shared object file: No such file or directory"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert [one.name for one in found.diagnoses] == ["python.library"]
+
+
+def test_package_by_its_own_name_in_pip() -> None:
+    """A package that has to fit others is named itself, not the first of those."""
+    assert [raised_place.name_pip_package(one) for one in ("torch_npu", "mindspeed_llm", "megatron.core")] == [
+        "torch_npu",
+        "mindspeed-llm",
+        "megatron-core",
+    ]
+
+
+def test_releases_with_their_torch() -> None:
+    """Of a package whose wheels are for one torch, the first release for each torch is named; of others nothing."""
+    line = f"ImportError: {SITE}/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9FrobnicateEi"
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0]
+
+    assert "0.8.0: 2.6.0, 0.9.0: 2.7.0" in found.do
+    assert torch_releases.describe_torch_releases("sglang").count("2.8.0") == 1
+    assert torch_releases.describe_torch_releases("frobnet") == ""
 
 
 def test_changes_are_whole() -> None:

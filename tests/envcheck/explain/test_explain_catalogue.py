@@ -110,6 +110,21 @@ NAN = "a.cu:112: block: [0,0,0], thread: [0,0,0] Assertion `probability tensor c
         (f"UserWarning: {NO_ARCHITECTURE}", "RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR", "cuda.arch"),
         (f"UserWarning: {NO_ARCHITECTURE}", "ImportError: undefined symbol: __nvJitLinkComplete_12_4", "cuda.arch"),
         ("ImportError: undefined symbol: __nvJitLinkComplete_12_4", NO_ARCHITECTURE, "cuda.arch"),
+        (
+            "RuntimeError: CUDA error: unspecified launch failure",
+            "NVRM: GPU 0000:03:00.0: GPU has fallen off the bus.",
+            "cuda.off_the_bus",
+        ),
+        (
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+            "NVRM: The NVIDIA probe routine was not called for 2 device(s).",
+            "cuda.other_driver",
+        ),
+        (
+            "E89999[PID: 7] 2026-01-11-10:11:12 (E89999):  frobs must be 7[FUNC:CheckFrob][FILE:frob_tiling.cpp]",
+            "RuntimeError: NPU function error: AclrtSynchronizeStream, error code is 507018",
+            "cann.operator_refused",
+        ),
     ],
 )
 def test_cause_of_a_later_error_of_the_card(first: str, then: str, cause: str) -> None:
@@ -179,6 +194,7 @@ def test_entry_is_whole(name: str) -> None:
     given = {"code", "codename", "meaning", "advice"}
     given |= {"requirement"} if "model" in groups else set()
     given |= {"pip"} if "module" in groups else set()
+    given |= {"releases"} if "package" in groups else set()
     assert asked <= groups | given
     assert len(entry.do) > 10 or entry.do == "{advice}."
 

@@ -232,6 +232,19 @@ def test_healthy_logs_claim_nothing(tmp_path: Path) -> None:
     assert found.raised is None
 
 
+def test_finished_installation_is_no_failure(tmp_path: Path) -> None:
+    """An installation that pip reports as successful is no unknown failure, whatever it remarks at its end."""
+    lines = [
+        "Collecting frobnet==1.2",
+        "  DEPRECATION: Building 'frobnet' using the legacy setup.py mechanism will be removed.",
+        "Successfully installed frobnet-1.2",
+        "WARNING: Running pip as the 'root' user can result in broken permissions and conflicting behaviour.",
+    ]
+    found = explain_logs(tmp_path, install=lines)
+
+    assert (list_names(found), found.verdict) == ([], "no_failure")
+
+
 def test_unknown_shows_ten_telling_lines(tmp_path: Path) -> None:
     """Where nothing is known, at most ten lines, and no secret."""
     rng = random.Random(8)
