@@ -40,7 +40,7 @@ IGNORED = b"Exception ignored in"  # in the line before a traceback of a clean-u
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
-_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d")
+_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 

@@ -63,21 +63,22 @@ def place_local(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
 def place_numbered(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
     """Correct ranks that are only a number in the name of a log, by those that the lines of other logs tell.
 
-    The number may be that of a pod, as of worker-0 of a master with rank 0, or of a node with several ranks.
+    The number may be that of a pod, as of worker-0, which is rank 1 next to a master, or of a node with several ranks.
     """
+    shifts = {0, 1} if any("master" in end.log.rpartition("/")[2] for end in ends) else {0}
     ahead: dict[str, set[int]] = {}
     series = [rank_names.find_series(end.log) for end in ends]
     for end, name in zip(ends, series, strict=True):
         number = rank_names.find_rank(end.log)
         if name and not end.is_numbered and end.rank is not None and number is not None:
             ahead.setdefault(name, set()).add(end.rank - number)
-    return [_place_one(end, ahead.get(name, set())) for end, name in zip(ends, series, strict=True)]
+    return [_place_one(end, ahead.get(name, set()), shifts) for end, name in zip(ends, series, strict=True)]
 
 
-def _place_one(end: ProcessEnd, ahead: set[int]) -> ProcessEnd:
+def _place_one(end: ProcessEnd, ahead: set[int], shifts: set[int]) -> ProcessEnd:
     if not end.is_numbered or end.rank is None or not ahead:
         return end
-    return replace(end, rank=end.rank + min(ahead) if len(ahead) == 1 else None)
+    return replace(end, rank=end.rank + min(ahead) if len(ahead) == 1 and ahead <= shifts else None)
 
 
 def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[ReportedEnd]) -> list[ProcessEnd]:

@@ -10,9 +10,10 @@ MOST = 64  # named ranks
 _OF_RANK = re.compile(
     r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b", re.IGNORECASE
 )
-# A number that may be of a rank, a node or a pod.  That in slurm-12.out, sbatch's own name for an output, is the job's.
+# A number that may be of a rank or a pod, not of a host.  That in slurm-12.out, sbatch's own name, is the job's.
 _NUMBER = re.compile(
-    r"worker[_-](\d{1,5})(?=\.|$)|(?<!slurm)[._-](\d{1,5})(?:\.(?:log|out|err|txt))?$|(?:^|/)(\d{1,5})$", re.IGNORECASE
+    r"worker[_-](\d{1,5})(?=\.|$)|(?<!slurm)(?<!node)(?<!host)(?<!server)[._-](\d{1,5})(?:\.(?:log|out|err|txt))?$|(?:^|/)(\d{1,5})$",
+    re.IGNORECASE,
 )
 # Ray names the output of a worker by its id, its job and its process: worker-6f..e1-01000000-5001.err.
 _OF_RAY = re.compile(r"(?:^|/)(?:python-core-)?(?:worker|driver)-[0-9a-f]{20,64}(?:-[0-9a-f]{8})?[-_]\d{1,8}\.\w{3}$")
@@ -24,7 +25,9 @@ _HOST = re.compile(
 # torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:, and pdsh the
 # host: node-2: [rank9]:
 _PREFIX = re.compile(
-    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank)|[\w.-]{1,60}: (?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]",
+    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank)|[\w.-]{1,60}: (?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]"
+    # mpirun --tag-output: [1,3]<stderr>:, and horovodrun: [3]<stderr>:, after a time if it is asked for
+    r"|^(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[(?:\d{1,6},)?(\d{1,5})\]<std(?:out|err)>:",
     re.IGNORECASE,
 )
 _OWN = re.compile(
@@ -79,7 +82,7 @@ def is_of_one_rank(name: str) -> bool:
 
 
 def find_series(name: str) -> str:
-    """Return what the logs have in common whose names differ in a number that may be of a rank, a node or a pod."""
+    """Return what the logs have in common whose names differ in a number that may be of a rank or a pod."""
     found = list(_NUMBER.finditer(name))
     if not found:
         return ""
@@ -108,7 +111,7 @@ def find_host(name: str) -> str:
 def find_prefix_rank(text: str) -> int | None:
     """Return the rank that a launcher put before a line."""
     found = _PREFIX.match(text)
-    return int(found[1]) if found else None
+    return int(found[1] or found[2]) if found else None
 
 
 def read_peers(lines: Iterable[str]) -> PeerReport:

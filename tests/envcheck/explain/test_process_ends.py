@@ -509,3 +509,32 @@ def test_marks_of_further_programs(line: str) -> None:
 
 def explain(text: str) -> ExplainReport:
     return explainer.build_report([explainer._scan_lines("log", text.splitlines())])
+
+
+def test_ranks_in_the_tags_of_mpirun() -> None:
+    """mpirun and horovodrun put the rank before each line of a program."""
+    lines = [f"[1,0]<stderr>:{LOST}", "[1,2]<stderr>:Traceback (most recent call last):"]
+    lines += ['[1,2]<stderr>:  File "/w/a.py", line 7, in f', "[1,2]<stderr>:KeyError: 'frob'", f"[1,1]<stderr>:{LOST}"]
+
+    assert str(explain("\n".join(lines)).summary).startswith("rank 2 failed first (KeyError: 'frob'")
+
+
+def test_number_of_a_host_is_no_rank(tmp_path: Path) -> None:
+    """The log of a node with one rank that tells its number does not number those of other nodes."""
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "KeyError: 'frob'"]
+    found = explain_folder(tmp_path, {"node-0.log": [f"[rank1]: {LOST}"], "node-1.log": failed})
+
+    assert "node-1.log failed first" in str(found.summary)
+    assert "rank 1 on node-0 stopped after it" in str(found.summary)
+
+
+def test_lost_peers_of_another_pod_are_a_consequence() -> None:
+    """What a pod saw of the connection to another one follows from the failure there."""
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "PermissionError: [Errno 13] x"]
+    text = "\n".join([f"[pod/a-0/c] {LOST}", *(f"[pod/a-1/c] {line}" for line in failed)])
+    found = explain(text).diagnoses
+
+    assert [(one.name, one.caused_by) for one in found] == [
+        ("host.permission", ""),
+        ("network.peer_gone", "host.permission"),
+    ]
