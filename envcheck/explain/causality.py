@@ -292,7 +292,12 @@ def _can_follow(entry: CatalogueEntry, other: CatalogueEntry) -> bool:
 
 
 def _may_be_linked(one: _RankedDiagnosis, other: _RankedDiagnosis) -> bool:
-    """Return whether no line of the two is known to be about another pod than those of the other."""
+    """Return whether no line of the two is known to be about another pod than those of the other.
+
+    What a process sees of its peers is about another pod.
+    """
+    if one.entry.peer:
+        return True
     mine, others = ({line.about for line in of.diagnosis.evidence} - {""} for of in (one, other))
     return not mine or not others or bool(mine & others)
 

@@ -28,6 +28,7 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "model.template": "ValueError: Template",
     "options.unknown": ("TypeError", "ValueError"),
     "model.missing_field": "KeyError",
+    "model.missing_file": "FileNotFoundError",
     "model.ragged": "ValueError",
     "training.shapes": "RuntimeError",
 }
@@ -36,7 +37,7 @@ _UNKNOWN = "unknown"
 _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training")  # forms for which the whole traceback tells the phase
 # Entries that say more than a form, unless it is this one.
-_ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics"}
+_ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics", "model.missing_file": "missing_folder"}
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {
     "subscriptable": re.compile(r"([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)\["),

@@ -25,6 +25,7 @@ from envcheck.explain.exceptions.notices import begins_report, is_general, is_on
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.passed_on import find_origin, unwrap_exception
+from envcheck.explain.processes.attempts import have_attempts, list_replaced_logs
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
 from envcheck.explain.relevant_lines import has_alarm, has_success, has_trouble, has_work, select_relevant_lines
@@ -36,7 +37,10 @@ LOAD_LINES = 24  # of attempts to load a library, after the exception that lists
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
-WAITING = {"ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"}
+WAITING = {
+    *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
+    *("network.name", "network.refused", "network.rendezvous"),
+}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
@@ -121,6 +125,7 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
 
 def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Verdict | None = None) -> ExplainReport:
     """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
+    scans = _mark_replaced(scans)
     ends = _find_ends(scans)
     told = _drop_ended_waits(scans, _promote_divergence(scans, _diagnose_scans(scans, ends)))
     judged = settled or _judge_verdict(scans, ends)
@@ -147,6 +152,13 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
 
 def _find_ends(scans: Sequence[LogFindings]) -> tuple[ProcessEnd, ...]:
     return process_ends.list_process_ends(scans, load_index().entries)
+
+
+def _mark_replaced(scans: Sequence[LogFindings]) -> list[LogFindings]:
+    """Return the findings; of attempts that a later one replaced, no line ended the training."""
+    logs = [scan.name for scan in scans]
+    replaced = list_replaced_logs(logs, _find_ends(scans)) if have_attempts(logs) else frozenset()
+    return [replace(scan, trains=scan.read + 1) if scan.name in replaced else scan for scan in scans]
 
 
 def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> Verdict:

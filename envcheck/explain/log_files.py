@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +19,7 @@ from envcheck.core.errors import UsageError, describe_os_error
 from envcheck.core.inputs.live_stream import LiveStream, open_file
 from envcheck.core.language import translate
 from envcheck.core.local_files import is_folder
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, join, ngettext
 from envcheck.explain.files.reading_notice import announce_search, tell
 from probes.encoding import LOOKED_AT, describe_binary, detect_wide
 
@@ -29,9 +29,14 @@ LINE = 1 << 16  # bytes after which a line without an end is cut
 FILES = 4096  # logs of one folder; the largest published job has 160 ranks
 FOLDERS = 20_000  # searched for them
 DEPTH = 8  # torchrun: folder of the job, its run, attempt_0, the rank; a folder for each node above
+NAMED = 3  # files of a folder that are named among those that are no logs
 OURS = "envcheck.log"  # envcheck's own output of a detached run: it repeats the others
 _GZ, _WIDE = b"\x1f\x8b", {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_NAMES = re.compile(r"\.(?:log|txt|out|err|stdout|stderr|gz)(?:\.\d{1,5})?$|log|^(?:stdout|stderr|nohup\.out)", re.I)
+_NAMES = re.compile(
+    r"\.(?:log|txt|out|err|stdout|stderr|gz)(?:\.\d{1,5})?$|log|^(?:stdout|stderr|nohup\.out)"
+    r"|^(?:(?:out|err|output|rank|task|proc|node|worker)[\w.-]{0,40}?[._-]?)?\d{1,5}$",  # srun -o %t, out.%t
+    re.IGNORECASE,
+)
 # Written by paddle's launcher next to the logs: the whole environment, secrets included, but no errors.
 _OTHERS = re.compile(r"^(?:envlog|backup_env)\.|\.gpu\.log$|\.(?:json|jsonl|ya?ml|py|sh|md|svg|png)$", re.I)
 
@@ -53,7 +58,7 @@ def list_log_files(path: Path) -> tuple[Path, ...]:
 
 
 def list_readable_logs(path: Path) -> tuple[Path, ...]:
-    """Return the logs in a folder without those that are not text or cannot be read, with a notice for each.
+    """Return the logs in a folder without those that are not text or cannot be read, with one notice for these.
 
     UsageError if none is left; a file that was named is returned as it is.
     """
@@ -63,10 +68,23 @@ def list_readable_logs(path: Path) -> tuple[Path, ...]:
     refused = {file: error for file in found if (error := _find_refusal(file)) is not None}
     if len(refused) == len(found):
         raise refused[found[0]]
-    for error in refused.values():
-        said = _("skipped: {reason}", reason=error.message)
-        click.echo(translate(_("envcheck: {message}", message=said)), err=True)
+    if refused:
+        tell(_describe_refused(tuple(refused.values())))
     return tuple(file for file in found if file not in refused)
+
+
+def _describe_refused(errors: Sequence[UsageError]) -> Message:
+    """Return why files were skipped: each reason of a few, of more the first ones and their number."""
+    reasons = join("; ", [error.message for error in errors[:NAMED]])
+    if len(errors) <= NAMED:
+        return _("skipped: {reason}", reason=reasons)
+    rest = len(errors) - NAMED
+    return ngettext(
+        "skipped: {reasons}; and {count} other file",
+        "skipped: {reasons}; and {count} other files",
+        rest,
+        reasons=reasons,
+    )
 
 
 def _find_refusal(path: Path) -> UsageError | None:

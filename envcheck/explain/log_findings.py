@@ -33,11 +33,14 @@ SHOWN = 3  # first lines of each entry that are kept, no two equal except for fi
 ODD = 150  # unknown alarming lines that are kept, at the beginning and at the end
 TAIL, LAST, WIDTH = 1 << 15, 24, 2048  # bytes at the end of a log, lines of them that are kept, and bytes of each
 EXCEPTIONS = 4096  # kept of one log, of all its ranks
+RANKS = 4096  # whose first line of an entry is kept
+PREFIX = 120  # bytes at the beginning of a line in which a launcher names the rank
 HEAD = b"Traceback (most recent call last)"
 IGNORED = b"Exception ignored in"  # in the line before a traceback of a clean-up, which ended nothing
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
+_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -59,6 +62,15 @@ class EntryHits:
     last: int = 0  # line
     last_line: bytes = b""
     shown: list[MatchedLine] = field(default_factory=list)
+    by_rank: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # the first line of each rank in its prefix
+
+    def count_line(self, number: int, line: bytes) -> None:
+        """Count a line, and keep it if it is the first of its rank."""
+        self.count, self.last, self.last_line = self.count + 1, number, line
+        if _MAYBE_RANK.search(line, 0, PREFIX) and len(self.by_rank) < RANKS:
+            rank = find_prefix_rank(line[:PREFIX].decode("utf-8", "replace"))
+            if rank is not None:
+                self.by_rank.setdefault(rank, (number, line))
 
     @property
     def first_lines(self) -> list[Evidence]:
@@ -88,6 +100,7 @@ class LogFindings:
     raised: list[RaisedException] = field(default_factory=list)  # of each rank the first, and the last of each sort
     progress: ProgressMarks = field(default_factory=ProgressMarks)
     sections: list[pods.Section] = field(default_factory=list)  # of objects of Kubernetes
+    recoveries: list[pods.Recovery] = field(default_factory=list)  # of pods
     odd_first: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # by kind: number, and alarming line
     odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     odd_seen: Counter[bytes] = field(default_factory=Counter)
@@ -101,6 +114,11 @@ class LogFindings:
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
     diverged: bool = False  # the loss of the last steps is NaN or infinite
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether nothing in the log ended the training, not even its end."""
+        return self.trains > self.read
+
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""
         same = [one for one in self.raised if one.rank == raised.rank and _describe_sort(one) == _describe_sort(raised)]
@@ -112,6 +130,9 @@ class LogFindings:
     def add_sections(self, some: list[pods.Section]) -> None:
         self.sections = pods.join_sections(self.sections, some)
 
+    def add_recoveries(self, some: list[pods.Recovery]) -> None:
+        self.recoveries = [*self.recoveries, *some][-pods.MOST :]
+
     def finish_log(self) -> LogFindings:
         """Complete the findings of a log that was read to its end."""
         odd = dict(self.odd_first)
@@ -119,6 +140,7 @@ class LogFindings:
             odd.setdefault(compute_kind(line), (number, line))
         self.raised.sort(key=lambda one: one.line)  # of several ranks, those that began first may have ended last
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
+        self._pass_over_events()
         self._drop_handled()
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
@@ -135,6 +157,18 @@ class LogFindings:
         self.odd_last.clear()
         _fill_objects(self)
         return _fill_missing_times(self)
+
+    def _pass_over_events(self) -> None:
+        """Take failed events of a pod that was scheduled or started afterwards for warnings."""
+        if not self.recoveries:
+            return
+        self.odd = [
+            line for line in self.odd if not pods.is_overcome(line.text, line.line, self.sections, self.recoveries)
+        ]
+        for hit in self.hits.values():
+            lines = [(one.text, one.line) for one in hit.first_lines]
+            lines += [(sanitize_line(hit.last_line), hit.last)] if hit.last_line else []
+            hit.mild = hit.mild or all(pods.is_overcome(*one, self.sections, self.recoveries) for one in lines)
 
     def _drop_handled(self) -> None:
         """Drop the exceptions with which the program coped: it announced to continue, and made a step after that."""
@@ -213,11 +247,14 @@ def _append_piece(a: LogFindings, b: LogFindings) -> LogFindings:
         mine = a.hits.setdefault(name, EntryHits())
         mine.count, mine.mild, mine.last = mine.count + hit.count, mine.mild and hit.mild, hit.last + a.lines
         mine.last_line = hit.last_line
+        for rank, (number, line) in hit.by_rank.items():
+            mine.by_rank.setdefault(rank, (number + a.lines, line))
         mine.add_lines(replace(one, line=_shift_line(a, one.line)) for one in hit.shown)
     for raised in b.raised:
         a.add_exception(replace(_shift_line(a, raised), end=raised.end + a.lines, last=raised.last + a.lines))
     a.progress.append_part(b.progress, a.lines)
     a.add_sections([(number + a.lines, name) for number, name in b.sections])
+    a.add_recoveries([(number + a.lines, event) for number, event in b.recoveries])
     for of, (number, line) in b.odd_first.items():
         if len(a.odd_first) < ODD:
             a.odd_first.setdefault(of, (number + a.lines, line))

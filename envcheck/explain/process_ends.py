@@ -12,7 +12,13 @@ from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
-from envcheck.explain.processes.join_ends import apply_reports, join_streams, leave_out_others, place_local
+from envcheck.explain.processes.join_ends import (
+    apply_reports,
+    join_streams,
+    leave_out_others,
+    place_local,
+    place_numbered,
+)
 from envcheck.explain.processes.launcher_report import ReportedEnd, are_tasks_ranks
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
 
@@ -29,11 +35,12 @@ class _KnownLine:
 def list_process_ends(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[ProcessEnd, ...]:
     """Return how each process ended, in the order of the logs, by its own log and by what its launcher reports."""
     reports = _select_reports(scans)
-    found = [(scan, said) for scan, said in zip(scans, reports, strict=True) if scan.size]
-    ends = place_local(join_streams([end for scan, said in found for end in _list_ends_of_log(scan, entries, said)]))
+    found = [(scan, said) for scan, said in zip(scans, reports, strict=True) if scan.size and not scan.is_replaced]
+    listed = join_streams([end for scan, said in found for end in _list_ends_of_log(scan, entries, said)])
+    ends = place_numbered(place_local(listed))
     for scan, said in zip(scans, reports, strict=True):
         ends = apply_reports(ends, scan.name, said)
-    return tuple(leave_out_others(ends))
+    return tuple(leave_out_others(ends, {scan.name for scan in scans if scan.reported}))
 
 
 def _select_reports(scans: Sequence[LogFindings]) -> list[list[ReportedEnd]]:
@@ -64,16 +71,20 @@ def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -
         _KnownLine(entries[name], line)
         for name, hit in scan.hits.items()
         if not hit.mild and entries[name].kind != "warning"
-        for line in [*hit.first_lines, *_read_last_hit(scan, name)]
+        for line in [*hit.first_lines, *_read_other_hits(scan, name)]
         if line.line >= scan.trains
     ]
     return sorted(found, key=lambda one: one.line.line)
 
 
-def _read_last_hit(scan: LogFindings, name: str) -> Iterator[Evidence]:
+def _read_other_hits(scan: LogFindings, name: str) -> Iterator[Evidence]:
+    """Yield the first line of each rank and the last line, if they are not among the first lines."""
     hit = scan.hits[name]
-    if hit.last_line and all(line.line != hit.last for line in hit.first_lines):
-        yield scan.make_evidence(hit.last, hit.last_line)
+    others = dict(hit.by_rank.values())
+    if hit.last_line:
+        others.setdefault(hit.last, hit.last_line)
+    shown = {line.line for line in hit.first_lines}
+    yield from (scan.make_evidence(number, line) for number, line in sorted(others.items()) if number not in shown)
 
 
 def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> CatalogueEntry | None:
@@ -94,15 +105,17 @@ def _list_ends_of_log(
 ) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
     printed = [one.rank for one in scan.raised]
-    if rank_names.find_rank(scan.name) is None:  # a log of several ranks
-        printed += [rank_names.find_prefix_rank(one.line.text) for one in known if one.entry.kind != "summary"]
+    by_rank: dict[int | None, list[_KnownLine]] = {}
+    for one in known:
+        by_rank.setdefault(rank_names.find_prefix_rank(one.line.text), []).append(one)
+    if not rank_names.is_of_one_rank(scan.name):
+        printed += [rank for rank, mine in by_rank.items() if any(one.entry.kind != "summary" for one in mine)]
     ranks = sorted({rank for rank in printed if rank is not None})
     if len({*ranks, *(one.rank for one in reports)} if ranks else ()) < 2:
         yield _make_end(scan, ranks[0] if ranks else None, known, shared=False)
         return
     for rank in ranks:
-        mine = [one for one in known if rank_names.find_prefix_rank(one.line.text) == rank]
-        yield _make_end(scan, rank, mine, shared=True)
+        yield _make_end(scan, rank, by_rank.get(rank, []), shared=True)
 
 
 def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], shared: bool) -> ProcessEnd:
@@ -113,13 +126,15 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
     text, line = _describe_end(known_line, raised)
     time = _find_time(known_line, raised)
     in_path = None if shared else rank_names.find_rank(scan.name)
-    # The number in the path is only that on the node where a launcher names the files so.
-    named = (peers.own, in_path) if in_path == rank_names.find_local_rank(scan.name) else (in_path, peers.own)
+    # Other numbers in the path may be those on the node, of a node or of a pod.
+    is_rank = rank_names.is_of_one_rank(scan.name) and rank_names.find_local_rank(scan.name) is None
+    named = (in_path, peers.own) if is_rank else (peers.own, in_path)
     last = scan.progress.last
     return ProcessEnd(
         log=scan.name,
         how=how,
         rank=next((one for one in (rank, *named) if one is not None), None),
+        is_numbered=not is_rank and rank is None and peers.own is None,
         host=rank_names.find_host(scan.name),
         reason=text,
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",

@@ -33,14 +33,14 @@ _TROUBLE = re.compile(
 )
 # A program at work: its level of ordinary messages, its bars, its epochs.
 _WORK = re.compile(
-    r"\b(?:INFO|SUCC)\b|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
-    r"|^Successfully installed "
+    r"\b(?:INFO|SUCC)\b|^ {0,8}Normal {1,12}Started\b|^Successfully installed "
+    r"|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
 )
 # What a banner prints at each start.
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
-    r"|\b[Ss]erver is up\b(?! yet)"
+    r"|\b[Ss]erver is up\b(?! yet)|^ {0,8}Normal {1,12}Started\b"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 

@@ -17,7 +17,7 @@ from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, Entry
 from envcheck.explain.log_level import is_mild, is_note
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
-from envcheck.explain.processes.pods import list_sections
+from envcheck.explain.processes.pods import list_recoveries, list_sections
 from envcheck.explain.processes.printed_data import SampleReader
 from envcheck.explain.processes.progress import feed_progress
 from envcheck.explain.processes.rank_names import find_prefix_rank
@@ -94,6 +94,7 @@ class LogScanner:
         found = self.found
         feed_progress(found.progress, block, found.lines)
         found.add_sections(list_sections(block, found.lines))
+        found.add_recoveries(list_recoveries(block, found.lines))
         if self._readers or not distinct.isdisjoint(self._hot):
             self._look_at_lines(block.split(b"\n"), keys)
         if len(found.begin) < TAIL:
@@ -231,8 +232,7 @@ class LogScanner:
 
     def _count_hits(self, names: Iterable[str], number: int, line: bytes) -> None:
         for name in names:
-            hit = self.found.hits[name]
-            hit.count, hit.last, hit.last_line = hit.count + 1, number, line[:WINDOW]
+            self.found.hits[name].count_line(number, line[:WINDOW])
 
     def _match_new_line(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """Match a line that was not seen before, figures aside."""

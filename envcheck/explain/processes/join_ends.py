@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.launcher_report import ReportedEnd
-from envcheck.explain.processes.process_end import EndKind, ProcessEnd
+from envcheck.explain.processes.process_end import FAILED, EndKind, ProcessEnd
 
 # stdout.log and stderr.log in one folder, job_3.out and job_3.err.
 _STREAM = re.compile(r"(?:^|(?<=/))std(?:out|err)(?:\.(?:log|txt))?(?:\.gz)?$|\.(?:out|err|stdout|stderr)(?:\.gz)?$")
@@ -33,7 +33,8 @@ def _join_two(one: ProcessEnd, other: ProcessEnd) -> ProcessEnd:
     main, more = sorted((one, other), key=lambda end: _WEIGHT.index(end.how))
     return replace(
         main,
-        rank=more.rank if main.rank is None else main.rank,
+        rank=more.rank if main.rank is None or (main.is_numbered and more.rank is not None) else main.rank,
+        is_numbered=main.is_numbered and more.is_numbered,
         time=more.time if main.time is None else main.time,
         step=more.step if main.step is None else main.step,
         work=more.work if main.work is None else main.work,
@@ -59,6 +60,27 @@ def place_local(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
     ]
 
 
+def place_numbered(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
+    """Correct ranks that are only a number in the name of a log, by those that the lines of other logs tell.
+
+    The number may be that of a pod, as of worker-0, which is rank 1 next to a master, or of a node with several ranks.
+    """
+    shifts = {0, 1} if any("master" in end.log.rpartition("/")[2] for end in ends) else {0}
+    ahead: dict[str, set[int]] = {}
+    series = [rank_names.find_series(end.log) for end in ends]
+    for end, name in zip(ends, series, strict=True):
+        number = rank_names.find_rank(end.log)
+        if name and not end.is_numbered and end.rank is not None and number is not None:
+            ahead.setdefault(name, set()).add(end.rank - number)
+    return [_place_one(end, ahead.get(name, set()), shifts) for end, name in zip(ends, series, strict=True)]
+
+
+def _place_one(end: ProcessEnd, ahead: set[int], shifts: set[int]) -> ProcessEnd:
+    if not end.is_numbered or end.rank is None or not ahead:
+        return end
+    return replace(end, rank=end.rank + min(ahead) if len(ahead) == 1 and ahead <= shifts else None)
+
+
 def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[ReportedEnd]) -> list[ProcessEnd]:
     """Add to the ends what the launcher with this log reports."""
     if not reports:
@@ -75,11 +97,19 @@ def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[Report
     return [end for end in found if end.log != log or end.rank is not None]  # the launcher's own end
 
 
-def leave_out_others(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
-    """The ends without logs of launchers and monitors: next to logs of ranks, those without rank, step and end."""
+def leave_out_others(ends: Sequence[ProcessEnd], launchers: Collection[str]) -> list[ProcessEnd]:
+    """The ends without logs of launchers and monitors: next to logs of ranks, those without rank, step and end.
+
+    `launchers` are the logs that report ends of others: where a rank failed by its own log, its launcher did not.
+    """
     if all(end.rank is None for end in ends):
         return list(ends)
-    return [end for end in ends if end.rank is not None or end.how != "running" or end.step is not None]
+    reporting = launchers if any(end.rank is not None and end.how in FAILED for end in ends) else ()
+    return [
+        end
+        for end in ends
+        if end.rank is not None or (end.log not in reporting and (end.how != "running" or end.step is not None))
+    ]
 
 
 def _name_rank(end: ProcessEnd, log: str, reports: Sequence[ReportedEnd]) -> ProcessEnd:

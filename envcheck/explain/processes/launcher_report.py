@@ -35,7 +35,8 @@ _DEEPSPEED = re.compile(
 _DEEPSPEED_NODE = re.compile(rb"\bnum_local_procs=(?P<count>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
 _SRUN = re.compile(
     rb"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<ranks>[\d,-]{1,200}): "
-    rb"(?:Exited with exit code (?P<code>\d{1,3})|(?P<text>Killed|Segmentation fault|Aborted|Terminated|Bus error))"
+    rb"(?:Exited with exit code (?P<code>\d{1,3})|"
+    rb"(?P<text>Killed|Out Of Memory|Segmentation fault|Aborted|Terminated|Bus error))"
 )
 # Launchers that start the processes of a node: then srun has one task for each node.
 _ON_NODE = re.compile(
@@ -43,7 +44,14 @@ _ON_NODE = re.compile(
     rb"|deepspeed[./]launcher|\[launch\.py:\d|\[runner\.py:\d|paddle[./]distributed[./]launch|LAUNCH (?:INFO|ERROR)"
     rb"|accelerate[./]commands[./]launch|Container rank \d"
 )
-_SIGNALS = {b"Killed": -9, b"Segmentation fault": -11, b"Aborted": -6, b"Terminated": -15, b"Bus error": -7}
+_SIGNALS = {
+    b"Killed": -9,
+    b"Out Of Memory": -9,
+    b"Segmentation fault": -11,
+    b"Aborted": -6,
+    b"Terminated": -15,
+    b"Bus error": -7,
+}
 
 
 @dataclass(frozen=True)

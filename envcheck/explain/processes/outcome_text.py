@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 
 from envcheck.core.messages import Message, _, join, ngettext, verbatim
+from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.processes.process_end import EndKind, FirstFailedProcess, ProcessEnd, join_ranks, list_followers
 
 REASON, BRACKET = 120, 24  # characters of a log's text, and how many more if a bracket ends there
+ALIKE = 80  # characters of the reason, without the prefix of a launcher, that are equal for like ends
 _CLOSED = re.compile(r"[)\]}>]")
 VERDICTS: dict[str, Message] = {
     "finished": _("finished: the log has the trainer's mark of a regular end"),
@@ -113,7 +115,8 @@ def list_end_rows(ends: Sequence[ProcessEnd]) -> list[tuple[Message, Message]]:
     """Return process and end, with alike ends in one row."""
     groups: dict[tuple[str, str], list[ProcessEnd]] = {}
     for end in ends:
-        alike = "".join(c for c in end.reason if not c.isdigit())
+        text = find_own_text(end.reason) or end.reason
+        alike = "".join(c for c in text[:ALIKE] if not c.isdigit())
         groups.setdefault((end.how, alike), []).append(end)
     return [
         (_name_processes(some) if len(some) > 1 else name_process(some[0]), _describe_row(some))

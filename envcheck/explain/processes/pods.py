@@ -20,7 +20,16 @@ _OBJECT = re.compile(
     r"\b(?:pod|job|pytorchjob|mpijob|rayjob|workload|podgroup)s?/([\w.-]{1,200})|\bin pod ([\w.-]{1,200})_"
 )
 
+_NORMAL = b" Normal "
+_RECOVERY = re.compile(rb"^ {0,8}Normal {1,12}(Scheduled|Started) {1,30}\S", re.MULTILINE)
+# Of the steps to a start: what fails later, as a probe or the container itself, is not overcome by the next start.
+_FAILED_EVENT = re.compile(
+    r"\s{0,8}Warning {1,12}(FailedScheduling|Failed(?:Mount|AttachVolume|MapVolume|CreatePodSandBox)?|NetworkNotReady"
+    r"|InspectFailed|ErrImagePull) {1,30}\S"
+)
+
 Section = tuple[int, str]  # its first line, and the name of its object
+Recovery = tuple[int, str]  # line and reason of an event after which earlier failures no longer matter
 
 
 def list_sections(block: bytes, lines: int) -> list[Section]:
@@ -48,3 +57,28 @@ def find_object(text: str, line: int, sections: Sequence[Section]) -> str:
         return named[1] or named[2]
     at = bisect_right(sections, (line, LAST))
     return sections[at - 1][1] if at else ""
+
+
+def list_recoveries(block: bytes, lines: int) -> list[Recovery]:
+    """Return the events in a block that follows `lines` lines which report that a pod got a node, or started."""
+    found: list[Recovery] = []
+    number, start = lines + 1, 0
+    for event in _RECOVERY.finditer(block) if _NORMAL in block else ():
+        number += block.count(b"\n", start, event.start())
+        start = event.start()
+        found.append((number, event[1].decode()))
+    return found
+
+
+def is_overcome(text: str, line: int, sections: Sequence[Section], recoveries: Sequence[Recovery]) -> bool:
+    """Return whether a line is of a failed event of an object for which the next step succeeded afterwards.
+
+    `kubectl describe` lists the events of an object in the order of their times.
+    """
+    failed = _FAILED_EVENT.match(text)
+    if failed is None:
+        return False
+    at = bisect_right(sections, (line, LAST))
+    end = sections[at][0] if at < len(sections) else line + MOST
+    needed = ("Scheduled", "Started") if failed[1] == "FailedScheduling" else ("Started",)
+    return any(line < number < end and event in needed for number, event in recoveries)

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from envcheck.core.messages import Message, _, verbatim
+from envcheck.explain.processes.rank_names import find_attempt
 
 # exception, signal, error: it failed itself; waited: timed out waiting for others; stopped: others ended it, or left.
 EndKind = Literal["exception", "signal", "error", "waited", "stopped", "finished", "running"]
@@ -21,7 +22,7 @@ LOGS_YEAR_2002 = 1009843200.0  # earlier times are of lines without a year
 class ProcessEnd:
     """The end of one process; `reason` and `place` are from its log, `work` is its last collective operation.
 
-    `is_first`: its launcher noticed it before the others.
+    `is_first`: its launcher noticed it before the others.  `is_numbered`: its rank is only a number in the log's name.
     """
 
     log: str
@@ -37,6 +38,7 @@ class ProcessEnd:
     work: int | None = None
     line: int = 0
     is_first: bool = False
+    is_numbered: bool = False
 
     @property
     def clock(self) -> str:
@@ -90,9 +92,11 @@ def _find_silent(ends: Sequence[ProcessEnd]) -> FirstFailedProcess | None:
 
 
 def _choose_earliest(failed: Sequence[ProcessEnd], named: Counter[int]) -> ProcessEnd:
-    """By time if all have one of a kind, otherwise the one that others wait for or that the launcher noticed first,
-    otherwise the first in order.
+    """Of the first attempt, by time if all have one of a kind, otherwise the one that others wait for or that the
+    launcher noticed first, otherwise the first in order.
     """
+    first = min(find_attempt(end.log)[1] for end in failed)
+    failed = [end for end in failed if find_attempt(end.log)[1] == first]
     times = [end.time for end in failed if end.time is not None]
     comparable = len(times) == len(failed) and len({time < LOGS_YEAR_2002 for time in times}) == 1
 

@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST = 64  # named ranks
-# The number in slurm-12.out, sbatch's own name for an output, is that of the job.
-_IN_PATH = re.compile(
-    r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b"
-    r"|worker[_-](\d{1,5})(?:\.|$)|(?<!slurm)[._-](\d{1,5})\.(?:log|out|err|txt)$",
+_OF_RANK = re.compile(
+    r"workerlog\.(\d{1,5})|rank[_.-]?(\d{1,5})(?!\d)|(?:^|/)(\d{1,5})/(?:stdout|stderr)\b", re.IGNORECASE
+)
+# A number that may be of a rank or a pod, not of a host.  That in slurm-12.out, sbatch's own name, is the job's.
+_NUMBER = re.compile(
+    r"worker[_-](\d{1,5})(?=\.|$)|(?<!slurm)(?<!node)(?<!host)(?<!server)[._-](\d{1,5})(?:\.(?:log|out|err|txt))?$|(?:^|/)(\d{1,5})$",
     re.IGNORECASE,
 )
 # Ray names the output of a worker by its id, its job and its process: worker-6f..e1-01000000-5001.err.
 _OF_RAY = re.compile(r"(?:^|/)(?:python-core-)?(?:worker|driver)-[0-9a-f]{20,64}(?:-[0-9a-f]{8})?[-_]\d{1,8}\.\w{3}$")
 _LOCAL = re.compile(r"(?:^|/)(\d{1,5})/std(?:out|err)\b")
+_ATTEMPT = re.compile(r"(.{1,4096})/attempt_(\d{1,4})/")
 _HOST = re.compile(
     r"(?:^|[/_.])((?:node|host|server|pod|worker)[-_]?[\w-]{0,40}?\d{1,5})(?=[/_.-](?:rank|worker|\d)|/|\.)", re.I
 )
@@ -26,7 +29,9 @@ _POD = re.compile(
 # torchrun puts the number on the node before the lines, torch the rank in the job: [default1]:[rank3]:, and pdsh the
 # host: node-2: [rank9]:
 _PREFIX = re.compile(
-    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank)|[\w.-]{1,60}: (?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]",
+    r"^\s{0,8}(?:\[default\d{1,5}\]:\s?(?=\[rank)|[\w.-]{1,60}: (?=\[rank))?\[?(?:default|rank)[_ ]?(\d{1,5})[\]:]"
+    # mpirun --tag-output: [1,3]<stderr>:, and horovodrun: [3]<stderr>:, after a time if it is asked for
+    r"|^(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[(?:\d{1,6},)?(\d{1,5})\]<std(?:out|err)>:",
     re.IGNORECASE,
 )
 _OWN = re.compile(
@@ -68,8 +73,31 @@ def find_rank(name: str) -> int | None:
     """Return the rank in the name of a log; the number of a pod is none."""
     if _OF_RAY.search(name):
         return None
-    found = [int(part) for match in _IN_PATH.finditer(_POD.sub("", name)) for part in match.groups() if part]
-    return found[-1] if found else None  # folders above may have such names too
+    # the last one of each: folders above may have such names too
+    for pattern in (_OF_RANK, _NUMBER):
+        if found := [int(part) for match in pattern.finditer(_POD.sub("", name)) for part in match.groups() if part]:
+            return found[-1]
+    return None
+
+
+def is_of_one_rank(name: str) -> bool:
+    """Return whether the name of a log says that it is of one rank; other numbers may be of a node or a pod."""
+    return bool(_OF_RANK.search(name))
+
+
+def find_series(name: str) -> str:
+    """Return what the logs have in common whose names differ in a number that may be of a rank or a pod."""
+    found = list(_NUMBER.finditer(name))
+    if not found:
+        return ""
+    folder = name.rpartition("/")[0]
+    return f"{folder}/worker" if found[-1][1] else f"{name[: found[-1].start()]}#"
+
+
+def find_attempt(name: str) -> tuple[str, int]:
+    """Return the folder of a run and the number of its attempt, if torchrun named the log so; ("", 0) otherwise."""
+    found = _ATTEMPT.match(name)
+    return (found[1], int(found[2])) if found else ("", 0)
 
 
 def find_local_rank(name: str) -> int | None:
@@ -89,7 +117,7 @@ def find_host(name: str) -> str:
 def find_prefix_rank(text: str) -> int | None:
     """Return the rank that a launcher put before a line."""
     found = _PREFIX.match(text)
-    return int(found[1]) if found else None
+    return int(found[1] or found[2]) if found else None
 
 
 def read_peers(lines: Iterable[str]) -> PeerReport:

@@ -326,6 +326,10 @@ def test_every_known_code_is_explained(family: str) -> None:
         ("priority", "scheduler.waiting"),
         ("QOSMaxFrobPerNode", "scheduler.pending"),
         ("launch failed requeued held", "scheduler.pending"),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            "scheduler.pending",
+        ),
         ("SignatureValidationFailed", "scheduler.pod_state"),
     ],
 )

@@ -417,6 +417,19 @@ def test_binary_file_in_a_folder_is_skipped(tmp_path: Path, capsys: pytest.Captu
     assert "core.log is not a log: an ELF program or library" in said
 
 
+def test_many_binary_files_have_one_notice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many files that are no logs, the first are named, and one line has their number."""
+    for number in range(9):
+        (tmp_path / f"core{number}.log").write_bytes(b"\x7fELF" + bytes(200))
+    explain_logs(tmp_path, worker_1=[OOM])
+    said = capsys.readouterr().err
+
+    assert said.count("\n") == 1
+    assert "core2.log is not a log" in said
+    assert "and 6 other files" in said
+    assert "core3.log" not in said
+
+
 def test_binary_files_that_are_named_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that was named itself, and a folder with nothing else, end with an error."""
     (tmp_path / "core.log").write_bytes(b"\x7fELF" + bytes(200))

@@ -448,3 +448,134 @@ def test_exception_of_a_worker_of_ray(tmp_path: Path) -> None:
     found = explain_folder(tmp_path, {"driver.log": lines})
 
     assert found.diagnoses[0].name == "exceptions.missing_column"
+
+
+LOST = "RuntimeError: [a/transport/tcp/pair.cc:1] Connection closed by peer [10.0.0.9]:7"
+WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=9) ran"
+
+
+def test_ranks_of_a_node_in_its_log(tmp_path: Path) -> None:
+    """The number of a node in the name of its log is no rank: all ranks that wait in it are told."""
+    waits = [f"worker-0: [rank{rank}]:[E1] [Rank {rank}] {WATCHDOG}" for rank in range(4)]
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "KeyError: 'frob'"]
+    found = explain_folder(
+        tmp_path, {"worker-0.log": waits, "worker-1.log": [f"worker-1: [rank6]: {line}" for line in failed]}
+    )
+
+    assert str(found.summary).startswith("rank 6 on worker-1 failed first (KeyError: 'frob'")
+    assert "; ranks 0-3 waited for it and timed out" in str(found.summary)
+
+
+def test_ranks_of_pods_by_their_lines(tmp_path: Path) -> None:
+    """Where lines tell that worker-0 is rank 1, worker-1 without such a line is rank 2."""
+    steps = [f"10:00:0{number} step {number} loss 2.5" for number in range(9)]
+    found = explain_folder(
+        tmp_path,
+        {
+            "a-master-0.log": [*steps, f"[rank0]:[E1] [Rank 0] {WATCHDOG}"],
+            "a-worker-0.log": [*steps, f"[rank1]:[E1] [Rank 1] {WATCHDOG}"],
+            "a-worker-1.log": [*steps[:5]],
+        },
+    )
+
+    assert str(found.summary).startswith("rank 2 ")
+    assert "ranks 0-1 waited for it" in str(found.summary)
+
+
+def test_task_that_slurm_ended_for_its_memory(tmp_path: Path) -> None:
+    """The task whose own log tells that it ran out of memory failed first, not the log of srun that reports it."""
+    waits = {f"t-{rank}.out": [f"[rank{rank}]:[E1] [Rank {rank}] {WATCHDOG}"] for rank in (0, 2, 3)}
+    killed = [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed."
+    ]
+    found = explain_folder(
+        tmp_path, {**waits, "t-1.out": killed, "slurm-4711.out": ["srun: error: n7: task 1: Out Of Memory"]}
+    )
+
+    assert str(found.summary).startswith("rank 1 failed first")
+    assert "ranks 0 and 2-3 waited for it" in str(found.summary)
+
+
+def test_logs_that_are_named_by_a_number_alone(tmp_path: Path) -> None:
+    """srun -o %t names the output of a task by its number."""
+    found = explain_folder(
+        tmp_path, {"0": [f"[rank0]: {LOST}"], "1": ["KeyError: 'frob'"], "out.2": [f"[rank2]: {LOST}"]}
+    )
+
+    assert str(found.summary).startswith("rank 1 failed first")
+    assert "ranks 0 and 2 stopped after it" in str(found.summary)
+
+
+def test_failure_of_an_earlier_attempt(tmp_path: Path) -> None:
+    """The first attempt of torchrun has the first failure; if a later one goes on, the training has not failed."""
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "KeyError: 'frob'"]
+    first = {"r/attempt_0/0/stderr.log": [f"[rank0]: {LOST}"], "r/attempt_0/1/stderr.log": failed}
+    again = {"r/attempt_1/0/stderr.log": ["ValueError: x"], "r/attempt_1/1/stderr.log": [f"[rank1]: {LOST}"]}
+    goes = {f"r/attempt_1/{rank}/stderr.log": ["10:00:09 step 9 loss 2.5"] for rank in range(2)}
+    twice, once = explain_folder(tmp_path / "a", {**first, **again}), explain_folder(tmp_path / "b", {**first, **goes})
+
+    assert str(twice.summary).startswith("rank 1 failed first (KeyError: 'frob'")
+    assert once.verdict == "running"
+    assert all(one.kind == "warning" for one in once.diagnoses)
+
+
+EVENTS = """Name:         a-worker-0
+Namespace:    train
+Status:       Running
+Events:
+  Warning  FailedScheduling  9m  default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.
+  Normal   Scheduled         8m  default-scheduler  Successfully assigned train/a-worker-0 to n4
+"""
+
+
+def test_events_before_a_start_are_no_cause() -> None:
+    """What kept a pod from its node is no cause once the pod is there; before, it is."""
+    waiting, started = (
+        explain(EVENTS.partition("  Normal")[0]),
+        explain(EVENTS + "  Normal   Started  7m  kubelet  Started"),
+    )
+
+    assert [one.kind for one in waiting.diagnoses] == ["cause"]
+    assert [one.kind for one in started.diagnoses] == ["warning"]
+    assert started.verdict == "no_failure"
+
+
+@pytest.mark.parametrize(
+    "line", ["# Out of bounds values : 0 OK", "(TaskRunner pid=7) 'Final validation metrics: {'score': 0.5}'"]
+)
+def test_marks_of_further_programs(line: str) -> None:
+    """NCCL's tests and verl end with a line of their own."""
+    assert explain(f"step 7 loss 2.5\n{line}").verdict == "finished"
+
+
+def explain(text: str) -> ExplainReport:
+    return explainer.build_report([explainer._scan_lines("log", text.splitlines())])
+
+
+def test_ranks_in_the_tags_of_mpirun() -> None:
+    """mpirun and horovodrun put the rank before each line of a program."""
+    lines = [f"[1,0]<stderr>:{LOST}", "[1,2]<stderr>:Traceback (most recent call last):"]
+    lines += ['[1,2]<stderr>:  File "/w/a.py", line 7, in f', "[1,2]<stderr>:KeyError: 'frob'", f"[1,1]<stderr>:{LOST}"]
+
+    assert str(explain("\n".join(lines)).summary).startswith("rank 2 failed first (KeyError: 'frob'")
+
+
+def test_number_of_a_host_is_no_rank(tmp_path: Path) -> None:
+    """The log of a node with one rank that tells its number does not number those of other nodes."""
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "KeyError: 'frob'"]
+    found = explain_folder(tmp_path, {"node-0.log": [f"[rank1]: {LOST}"], "node-1.log": failed})
+
+    assert "node-1.log failed first" in str(found.summary)
+    assert "rank 1 on node-0 stopped after it" in str(found.summary)
+
+
+def test_lost_peers_of_another_pod_are_a_consequence() -> None:
+    """What a pod saw of the connection to another one follows from the failure there."""
+    failed = ["Traceback (most recent call last):", '  File "/w/a.py", line 7, in f', "PermissionError: [Errno 13] x"]
+    text = "\n".join([f"[pod/a-0/c] {LOST}", *(f"[pod/a-1/c] {line}" for line in failed)])
+    found = explain(text).diagnoses
+
+    assert [(one.name, one.caused_by) for one in found] == [
+        ("host.permission", ""),
+        ("network.peer_gone", "host.permission"),
+    ]
