@@ -385,3 +385,39 @@ PEER = "Cuda failure 217 'peer access is not supported between these two devices
 def test_lines_around_choose_the_cause(lines: tuple[str, ...], name: str) -> None:
     """The same words have another cause with another release, in another file or beside an inference engine."""
     assert explain_text("\n".join(lines)).diagnoses[0].name == name
+
+
+HTTP_TRACE = (
+    'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/urllib3/response.py", line '
+    "444, in _error_catcher\n    yield\nConnectionResetError: [Errno 104] Connection reset by peer\n\n"
+    'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/requests/models.py", line '
+    "818, in generate\n    raise ChunkedEncodingError(e)\nrequests.exceptions.ChunkedEncodingError: "
+    "(\"Connection broken: ConnectionResetError(104, 'Connection reset by peer')\", ConnectionResetError(104))\n"
+)
+
+
+def test_cut_download_is_not_of_a_rank() -> None:
+    """A reset connection in a client of HTTP is no lost rank, though its first line looks like one."""
+    assert [one.name for one in explain_text(HTTP_TRACE).diagnoses] == ["network.http_cut"]
+
+
+FULL = "CUDA out of memory. Tried to allocate 9.00 MiB. GPU {} has a total {} of 23.69 GiB of which 1.75 MiB is free."
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (FULL.format("0", "capacty"), "exceptions.memory_forward"),
+        (FULL.format("", "capacity"), "exceptions.memory_forward"),
+        ("CUDA out of memory. Tried to allocate 258.00 MiB.", "memory.card"),
+        ("Allocation on device 0 would exceed allowed memory. (out of memory)", "memory.card"),
+    ],
+)
+def test_full_card_in_all_spellings(text: str, name: str) -> None:
+    """A full card is named as such in the texts of all releases of torch, with or without numbers."""
+    log = (
+        'Traceback (most recent call last):\n  File "/opt/py/lib/python3.11/site-packages/transformers/models/a.py", '
+        f"line 173, in forward\n    return self.down(x)\ntorch.cuda.OutOfMemoryError: {text}\n"
+    )
+
+    assert explain_text(log).diagnoses[0].name == name
