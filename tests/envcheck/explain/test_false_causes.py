@@ -421,3 +421,44 @@ def test_full_card_in_all_spellings(text: str, name: str) -> None:
     )
 
     assert explain_text(log).diagnoses[0].name == name
+
+
+def test_missing_program_is_no_missing_file() -> None:
+    """A program that subprocess cannot start is not installed; no path of the training is wrong."""
+    log = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 9, in <module>\n    subprocess.run(["ninja"])\n'
+        '  File "/opt/conda/lib/python3.10/subprocess.py", line 1863, in _execute_child\n'
+        "    raise child_exception_type(errno_num, err_msg, err_filename)\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'\n"
+    )
+
+    assert [one.name for one in explain_text(log).diagnoses] == ["host.program"]
+
+
+FINISHED = "{'loss': 0.9932, 'epoch': 1.0}\n{'train_runtime': 1222.12, 'train_loss': 1.09, 'epoch': 1.0}\n"
+QUOTED = "\u2502 Traceback (most recent call last): KeyError: 'text'   \u2502\n"
+CLEANED = (
+    "Exception ignored in: <function Engine.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    '  File "/opt/conda/lib/python3.10/site-packages/frob/engine.py", line 500, in __del__\n'
+    "AttributeError: 'NoneType' object has no attribute 'close'\n"
+)
+
+
+@pytest.mark.parametrize("text", [QUOTED + FINISHED, FINISHED + CLEANED])
+def test_quoted_and_ignored_exceptions_are_quiet(text: str) -> None:
+    """A row of a table of samples, and an exception in a clean-up, report no failure."""
+    found = explain_text(text)
+
+    assert (found.diagnoses, found.raised) == ((), None)
+
+
+def test_steps_passed_on_by_ray_are_in_order() -> None:
+    """An alarm of Ray before many steps of its worker ended nothing."""
+    alarm = (
+        "(raylet) [2026-02-03 04:05:06,213 E 11 11] (raylet) file_system_monitor.cc:111: /tmp/ray/s is over 95% full, "
+        "available space: 21474836480; capacity: 536870912000.\n"
+    )
+    steps = "".join(f"(TaskRunner pid=991) step:{step} - actor/pg_loss:0.002 - score:0.3\n" for step in range(1, 6))
+
+    assert [one.kind for one in explain_text(alarm + steps).diagnoses] == ["warning"]
+    assert explain_text(alarm + steps).verdict == "running"
