@@ -24,6 +24,8 @@ IN_CONTEXT = {
     "host.semaphores",
     "host.unwritable",
     "host.program",
+    "host.output_lost",
+    "training.worker_lost",
     "launcher.backend_unset",
     "launcher.visible_list",
     "ray.working_dir",

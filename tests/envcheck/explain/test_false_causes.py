@@ -462,3 +462,32 @@ def test_steps_passed_on_by_ray_are_in_order() -> None:
 
     assert [one.kind for one in explain_text(alarm + steps).diagnoses] == ["warning"]
     assert explain_text(alarm + steps).verdict == "running"
+
+
+@pytest.mark.parametrize(
+    ("frame", "last", "name"),
+    [
+        (
+            '/opt/py/site-packages/tqdm/std.py", line 452, in fp_write\n    fp.write(str(s))',
+            "OSError: [Errno 5] Input/output error",
+            "host.output_lost",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    print(step)',
+            "BrokenPipeError: [Errno 32] Broken pipe",
+            "host.output_lost",
+        ),
+        (
+            '/opt/py/multiprocessing/connection.py", line 629, in SocketClient\n    s.connect(address)',
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+            "training.worker_lost",
+        ),
+    ],
+)
+def test_lost_reader_or_worker_is_no_rank(frame: str, last: str, name: str) -> None:
+    """Where the frames show a terminal, a pipe or a worker of this machine, no disk and no other rank is at fault."""
+    log = (
+        f'Traceback (most recent call last):\n  File "/w/run.py", line 2, in main\n    go()\n  File "{frame}\n{last}\n'
+    )
+
+    assert [one.name for one in explain_text(log).diagnoses] == [name]
