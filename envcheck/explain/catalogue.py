@@ -71,6 +71,7 @@ class _EntryTable:
     kind: EntryKind = "cause"
     match: tuple[LinePattern, ...] = ()
     needs: LinePattern | None = None
+    lacks: LinePattern | None = None
     unless: LinePattern | None = None
     around: tuple[LinePattern, ...] = ()
     commands: tuple[str, ...] = ()

@@ -25,7 +25,8 @@ class CatalogueEntry:
     `infrastructure`: a card, link, node or the host's memory failed, not the job; the job may be started again.
 
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
-    surrounding lines; `unless` must not match in the line.  `around` takes more values from the surrounding lines.
+    surrounding lines, `lacks` must not; `unless` must not match in the line.  `around` takes more values from the
+    surrounding lines.
     """
 
     name: str
@@ -37,6 +38,7 @@ class CatalogueEntry:
     near: tuple[str, ...]
     match: tuple[re.Pattern[str], ...]
     needs: re.Pattern[str] | None = None
+    lacks: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
     around: tuple[re.Pattern[str], ...] = ()
     commands: tuple[str, ...] = ()

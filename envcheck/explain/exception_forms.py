@@ -36,8 +36,13 @@ _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{
 _UNKNOWN = "unknown"
 _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training")  # forms for which the whole traceback tells the phase
-# Entries that say more than a form, unless it is this one.
-_ONLY_AS = {"python.submodule": "imported_part", "model.ragged": "own_metrics", "model.missing_file": "missing_folder"}
+# Entries that say more than a form, unless it begins so.
+_ONLY_AS = {
+    "python.submodule": "imported_part",
+    "model.ragged": "own_metrics",
+    "model.missing_file": "missing_folder",
+    "memory.card": "memory_",
+}
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {
     "subscriptable": re.compile(r"([A-Za-z_][\w.]{0,80}(?:\([^()]{0,80}\))?)\["),
@@ -62,7 +67,8 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
     if entry.name in _ONLY_AS:
-        return _choose_form(raised, _describe_place(raised))[0].name.endswith("." + _ONLY_AS[entry.name])
+        form = _choose_form(raised, _describe_place(raised))[0].name.rpartition(".")[2]
+        return form.startswith(_ONLY_AS[entry.name])
     return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_LINES
 
 

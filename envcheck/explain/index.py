@@ -94,7 +94,7 @@ class EntryIndex:
     def match_line(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[CatalogueEntry, dict[str, str]]]:
         """Return the entries that the line matches, with the values of their patterns.
 
-        The lines around are searched for `needs` only; `read_surroundings` takes values from them.
+        The lines around are searched for `needs` and `lacks` only; `read_surroundings` takes values from them.
         """
         low = text.lower()
         near = {entry.name: entry for entry in self._find_nearby_entries(low)}
@@ -170,6 +170,8 @@ def _match_entry(entry: CatalogueEntry, text: str, low: str, around: Callable[[]
     if found is None or _is_excepted(entry, text, low):
         return None
     if entry.needs and not entry.needs.search(around()):
+        return None
+    if entry.lacks and entry.lacks.search(around()):
         return None
     return {name: said for name, said in found.groupdict().items() if said}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeVar
@@ -36,7 +36,8 @@ EXCEPTIONS = 4096  # kept of one log, of all its ranks
 RANKS = 4096  # whose first line of an entry is kept
 PREFIX = 120  # bytes at the beginning of a line in which a launcher names the rank
 HEAD = b"Traceback (most recent call last)"
-IGNORED = b"Exception ignored in"  # in the line before a traceback of a clean-up, which ended nothing
+CLEANUP_LINES = 60  # of a traceback of a clean-up
+IGNORED = b"Exception ignored "  # in the line before a traceback of a clean-up, which ended nothing
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
@@ -187,6 +188,8 @@ class LogFindings:
         known = {line.line: line for hit in self.hits.values() for line in hit.first_lines}
         for line in sorted({**known, **{line.line: line for line in self.odd}}.values(), key=lambda line: line.line):
             at = line.line - first  # negative for a line that is not among them
+            if at > 0 and ends_cleanup(last, at):
+                continue
             near = last[max(0, at - FRAMES) : at] if at > 0 else []
             after = last[at + 1 : at + 1 + FOLLOWING] if at >= 0 else []
             found = read_headless(line.text, *([sanitize_line(one[:WIDTH]) for one in some] for some in (near, after)))
@@ -230,6 +233,14 @@ class LogFindings:
         found = next(filter(None, fed), None) or reader.finish_log()
         if found:
             self.add_exception(found)
+
+
+def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:
+    """Return whether the line is the exception's own line in a traceback of a clean-up, which ended nothing."""
+    before = at - 1
+    while before > max(0, at - CLEANUP_LINES) and lines[before][:1] in (b" ", b"\t"):
+        before -= 1
+    return before > 0 and HEAD in lines[before] and IGNORED in lines[before - 1]
 
 
 def _describe_sort(raised: RaisedException) -> tuple[bool, bool, bool]:

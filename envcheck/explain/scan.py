@@ -13,12 +13,22 @@ from envcheck.explain.diagnosis import Evidence, RaisedException
 from envcheck.explain.exceptions.frames import is_template
 from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
-from envcheck.explain.log_findings import HEAD, IGNORED, ODD, SHOWN, TAIL, EntryHits, LogFindings, MatchedLine
+from envcheck.explain.log_findings import (
+    HEAD,
+    IGNORED,
+    ODD,
+    SHOWN,
+    TAIL,
+    EntryHits,
+    LogFindings,
+    MatchedLine,
+    ends_cleanup,
+)
 from envcheck.explain.log_level import is_mild, is_note
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
 from envcheck.explain.processes.pods import list_recoveries, list_sections
-from envcheck.explain.processes.printed_data import SampleReader
+from envcheck.explain.processes.printed_data import SampleReader, is_boxed
 from envcheck.explain.processes.progress import feed_progress
 from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.tracebacks import TracebackReader
@@ -207,7 +217,7 @@ class LogScanner:
     def _read_line(self, lines: list[bytes], at: int, key: bytes) -> None:
         line = lines[at]
         number = self.found.lines + at + 1
-        if HEAD in line:
+        if HEAD in line and not is_boxed(line):
             self._start_traceback(lines, at, number)
             if self._tracebacks > TRACEBACKS:
                 self._hot.discard(key)
@@ -215,7 +225,7 @@ class LogScanner:
                 return
         seen = self._told.get(key)
         if seen is None:
-            if len(line) < WINDOW and self._samples.is_printed_data(at):
+            if len(line) < WINDOW and self._is_no_report(lines, at):
                 return
             seen = self._told[key] = _SeenLine(line if len(line) < WINDOW // 4 else line[:WINDOW])
             seen.names = self._match_new_line(lines, at, number, key)
@@ -224,11 +234,15 @@ class LogScanner:
         if names is None:
             seen.others[extract_codes(line)] = self._match_new_line(lines, at, number, key)
             return
-        if names and self._samples.is_printed_data(at):
+        if names and self._is_no_report(lines, at):
             return
         self._count_hits(names, number, line)
         if not names:
             self.found.odd_seen[key] += 1
+
+    def _is_no_report(self, lines: list[bytes], at: int) -> bool:
+        """Return whether the line is of printed data, or of an exception in a clean-up that ended nothing."""
+        return self._samples.is_printed_data(at) or ends_cleanup(lines, at)
 
     def _count_hits(self, names: Iterable[str], number: int, line: bytes) -> None:
         for name in names:

@@ -8,7 +8,7 @@ from envcheck.core.messages import Message, _
 
 _UNITS = {"bytes": 0, "B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
 _SIZE = r"(?<![\d.])(?P<size>\d{1,12}(?:\.\d{1,3})?) (?P<unit>bytes|[KMGT]?i?B)"
-_TOTAL = re.compile(rf"(?:total capacity of |; (?=[\d.]{{1,12}} \w{{1,5}} total)){_SIZE}")
+_TOTAL = re.compile(rf"(?:total capaci?ty of |; (?=[\d.]{{1,12}} \w{{1,5}} total)){_SIZE}")
 _FREE = re.compile(rf"(?:of which |; ){_SIZE} (?:is )?free")
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
 _TENSORS = re.compile(rf"{_SIZE} is allocated by PyTorch")

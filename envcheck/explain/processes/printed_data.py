@@ -41,6 +41,15 @@ _SOURCE = re.compile(
 _FRAME = re.compile(rb'File "[^"]{1,400}", line \d{1,9}')  # a traceback shows the source line below
 
 
+# A line between the vertical lines of a table or box; rich prints the exception's own line below its box.
+_BOX = tuple(mark.encode() for mark in "│┃║")
+
+
+def is_boxed(line: bytes) -> bool:
+    """Return whether the line is a row of a table that was drawn with lines."""
+    return line.lstrip().startswith(_BOX) and line.rstrip().endswith(_BOX)
+
+
 class SampleReader:
     """Tells which lines of a block, asked in their order, are part of a printed sample; checks each line once."""
 
@@ -52,7 +61,7 @@ class SampleReader:
     def is_printed_data(self, at: int) -> bool:
         """Return whether the line is part of a sample that was printed."""
         line = self._lines[at]
-        if _RECORD.match(line[:WIDTH]) or self._is_source(at):
+        if is_boxed(line) or _RECORD.match(line[:WIDTH]) or self._is_source(at):
             return True
         if _ENDS.search(line[:200]):
             return False

@@ -40,6 +40,8 @@ _STEPS = re.compile(
 _LOSS = re.compile(
     rb"\bloss\w{0,12}['\"]?\s{0,3}[:=]\s{0,3}['\"]?-?\d|\biteration\s{1,12}\d{1,9}/|\bstep\s?[:=]?\s?\d{1,9}\b"
 )
+# A line with its time, or one that Ray passed on from a worker's log soon after it was written.
+_ORDERED = re.compile(rb"\d\d:\d\d:\d\d|^(?:\x1b\[\d{1,3}m)?\(\w[\w.:]{0,80} pid=\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _read_step(number: int, text: bytes) -> StepLine:
         return StepLine(number, text, int(bar[1]) if _CAPTION.match(text) else None, True)
     found = _STEPS.search(text)
     step = int(found[1] or found[2]) if found else None
-    return StepLine(number, text, step, bool(re.search(rb"\d\d:\d\d:\d\d", text)))
+    return StepLine(number, text, step, bool(_ORDERED.search(text)))
 
 
 def _find_end(block: bytes) -> tuple[int, bytes] | None:

@@ -398,3 +398,109 @@ def test_source_line_is_no_message() -> None:
 
     assert (found.name, found.count, [line.line for line in found.evidence]) == ("model.no_checkpoint", 1, [4])
     assert found.description.endswith("/w/out/checkpoint-7")
+
+
+HTTP_TRACE = (
+    'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/urllib3/response.py", line '
+    "444, in _error_catcher\n    yield\nConnectionResetError: [Errno 104] Connection reset by peer\n\n"
+    'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/requests/models.py", line '
+    "818, in generate\n    raise ChunkedEncodingError(e)\nrequests.exceptions.ChunkedEncodingError: "
+    "(\"Connection broken: ConnectionResetError(104, 'Connection reset by peer')\", ConnectionResetError(104))\n"
+)
+
+
+def test_cut_download_is_not_of_a_rank() -> None:
+    """A reset connection in a client of HTTP is no lost rank, though its first line looks like one."""
+    assert [one.name for one in explain_text(HTTP_TRACE).diagnoses] == ["network.http_cut"]
+
+
+FULL = "CUDA out of memory. Tried to allocate 9.00 MiB. GPU {} has a total {} of 23.69 GiB of which 1.75 MiB is free."
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (FULL.format("0", "capacty"), "exceptions.memory_forward"),
+        (FULL.format("", "capacity"), "exceptions.memory_forward"),
+        ("CUDA out of memory. Tried to allocate 258.00 MiB.", "memory.card"),
+        ("Allocation on device 0 would exceed allowed memory. (out of memory)", "memory.card"),
+    ],
+)
+def test_full_card_in_all_spellings(text: str, name: str) -> None:
+    """A full card is named as such in the texts of all releases of torch, with or without numbers."""
+    log = (
+        'Traceback (most recent call last):\n  File "/opt/py/lib/python3.11/site-packages/transformers/models/a.py", '
+        f"line 173, in forward\n    return self.down(x)\ntorch.cuda.OutOfMemoryError: {text}\n"
+    )
+
+    assert explain_text(log).diagnoses[0].name == name
+
+
+def test_missing_program_is_no_missing_file() -> None:
+    """A program that subprocess cannot start is not installed; no path of the training is wrong."""
+    log = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 9, in <module>\n    subprocess.run(["ninja"])\n'
+        '  File "/opt/conda/lib/python3.10/subprocess.py", line 1863, in _execute_child\n'
+        "    raise child_exception_type(errno_num, err_msg, err_filename)\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'\n"
+    )
+
+    assert [one.name for one in explain_text(log).diagnoses] == ["host.program"]
+
+
+FINISHED = "{'loss': 0.9932, 'epoch': 1.0}\n{'train_runtime': 1222.12, 'train_loss': 1.09, 'epoch': 1.0}\n"
+QUOTED = "\u2502 Traceback (most recent call last): KeyError: 'text'   \u2502\n"
+CLEANED = (
+    "Exception ignored in: <function Engine.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    '  File "/opt/conda/lib/python3.10/site-packages/frob/engine.py", line 500, in __del__\n'
+    "AttributeError: 'NoneType' object has no attribute 'close'\n"
+)
+
+
+@pytest.mark.parametrize("text", [QUOTED + FINISHED, FINISHED + CLEANED])
+def test_quoted_and_ignored_exceptions_are_quiet(text: str) -> None:
+    """A row of a table of samples, and an exception in a clean-up, report no failure."""
+    found = explain_text(text)
+
+    assert (found.diagnoses, found.raised) == ((), None)
+
+
+def test_steps_passed_on_by_ray_are_in_order() -> None:
+    """An alarm of Ray before many steps of its worker ended nothing."""
+    alarm = (
+        "(raylet) [2026-02-03 04:05:06,213 E 11 11] (raylet) file_system_monitor.cc:111: /tmp/ray/s is over 95% full, "
+        "available space: 21474836480; capacity: 536870912000.\n"
+    )
+    steps = "".join(f"(TaskRunner pid=991) step:{step} - actor/pg_loss:0.002 - score:0.3\n" for step in range(1, 6))
+
+    assert [one.kind for one in explain_text(alarm + steps).diagnoses] == ["warning"]
+    assert explain_text(alarm + steps).verdict == "running"
+
+
+@pytest.mark.parametrize(
+    ("frame", "last", "name"),
+    [
+        (
+            '/opt/py/site-packages/tqdm/std.py", line 452, in fp_write\n    fp.write(str(s))',
+            "OSError: [Errno 5] Input/output error",
+            "host.output_lost",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    print(step)',
+            "BrokenPipeError: [Errno 32] Broken pipe",
+            "host.output_lost",
+        ),
+        (
+            '/opt/py/multiprocessing/connection.py", line 629, in SocketClient\n    s.connect(address)',
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+            "training.worker_lost",
+        ),
+    ],
+)
+def test_lost_reader_or_worker_is_no_rank(frame: str, last: str, name: str) -> None:
+    """Where the frames show a terminal, a pipe or a worker of this machine, no disk and no other rank is at fault."""
+    log = (
+        f'Traceback (most recent call last):\n  File "/w/run.py", line 2, in main\n    go()\n  File "{frame}\n{last}\n'
+    )
+
+    assert [one.name for one in explain_text(log).diagnoses] == [name]
