@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import MagicMock
 
 import torch
 from torch.nn import functional
@@ -31,8 +32,8 @@ def replace_cuda() -> None:
     rope_utils._apply_rotary_pos_emb_bshd = lambda states, angles, *unused, **ignored: Rotation.apply(states, angles)
     cuda: Any = torch.cuda
     cuda.current_device = lambda: torch.device("cpu")
-    cuda.synchronize = cuda.current_stream = cuda.empty_cache = lambda *unused: None
-    cuda.Stream = cuda.Event = lambda *unused, **ignored: None
+    cuda.synchronize = cuda.empty_cache = lambda *unused: None
+    cuda.Stream = cuda.Event = cuda.current_stream = MagicMock()
     cuda.stream = lambda *unused: nullcontext()
     cuda.get_rng_state, cuda.set_rng_state, cuda.manual_seed = (
         torch.get_rng_state,
@@ -42,6 +43,28 @@ def replace_cuda() -> None:
     random._get_cuda_rng_state = lambda *unused, **ignored: torch.get_rng_state()
     random._set_cuda_rng_state = lambda state, *unused, **ignored: torch.set_rng_state(state)
     torch.Tensor.cuda = lambda tensor, *unused, **ignored: tensor  # type: ignore[method-assign, assignment]
+    balance_router()
+
+
+def balance_router() -> None:
+    """Let each expert of Megatron-core get as many tokens as every other, by logits to which large ones are added."""
+    from megatron.core.transformer.moe import moe_utils, router, token_dispatcher
+
+    moe_utils.te_general_gemm = None
+    token_dispatcher.maybe_move_tensor_to_cpu = lambda counts, as_numpy=False, **ignored: (
+        counts.numpy() if as_numpy and isinstance(counts, torch.Tensor) else counts
+    )
+    plain = router.TopKRouter.gating
+
+    def gate(self: Any, states: torch.Tensor) -> torch.Tensor:
+        logits = plain(self, states)
+        with _disable_current_modes():
+            experts, tokens = logits.shape[-1], logits.flatten(0, -2).shape[0]
+            chosen = torch.arange(tokens * self.topk).view(tokens, self.topk) % experts
+            turns = torch.zeros(tokens, experts).scatter_(1, chosen, 100.0).view_as(logits)
+        return logits + turns
+
+    router.TopKRouter.gating = gate
 
 
 class OnCpu(TorchFunctionMode):
@@ -131,8 +154,14 @@ class FlashAttention(torch.nn.Module):
 def build_config(case: dict[str, Any]) -> Any:
     from megatron.core.transformer.transformer_config import TransformerConfig
 
-    again = case["recompute"]
+    again, mixture = case["recompute"], case["experts"] > 0
+    experts = dict(
+        num_moe_experts=case["experts"], moe_router_topk=case["active"], moe_ffn_hidden_size=case["expert_ffn"],
+        expert_model_parallel_size=case["ep"], moe_token_dispatcher_type="alltoall", moe_router_dtype="fp32",
+        moe_router_load_balancing_type="none", expert_tensor_parallel_size=1,
+    )  # fmt: skip
     return TransformerConfig(
+        **(experts if mixture else {}),
         num_layers=case["layers"], hidden_size=case["hidden"], num_attention_heads=case["heads"],
         num_query_groups=case["kv_heads"], ffn_hidden_size=case["ffn"], kv_channels=case["head_dim"],
         tensor_model_parallel_size=case["tp"], pipeline_model_parallel_size=case["pp"],
@@ -152,7 +181,9 @@ def build_model(case: dict[str, Any]) -> Any:
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
 
-    layer = get_gpt_layer_local_spec(normalization="RMSNorm")
+    layer = get_gpt_layer_local_spec(
+        normalization="RMSNorm", num_experts=case["experts"] or None, moe_grouped_gemm=False
+    )
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = FusedNorm
     layer.submodules.self_attention.submodules.core_attention = FlashAttention
     config = build_config(case)
@@ -183,7 +214,9 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     from megatron.core import parallel_state, tensor_parallel
 
     parallel_state.destroy_model_parallel()
-    parallel_state.initialize_model_parallel(case["tp"], case["pp"])
+    parallel_state.initialize_model_parallel(
+        case["tp"], case["pp"], expert_model_parallel_size=case["ep"], expert_tensor_parallel_size=1
+    )
     tensor_parallel.model_parallel_cuda_manual_seed(1)
     ids = torch.randint(0, case["vocab"], (case["batch"], case["tokens"]))
     ledger = RankLedger(case["vocab"] // case["tp"])
