@@ -25,8 +25,9 @@ class Kernels:
     `expert_copies` always, `expert_trained` if experts are trained, `expert_gradient` in the backward pass.
     `latent_views`: the value of latent attention is a view of the up-projection's result.  `frozen_inputs`: a product
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
-    embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
-    to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
+    embedding.  `choice`, per active expert: indices and weights of routing.  `weighted_experts`: experts multiply their
+    activation by the router's weight.  `mask`, per length: a causal mask passed to every layer if attention is a plain
+    product.  `score`, `score_gradient`, per heads x length: the score matrix,
     and its backward pass.  `as_published`: modules as the model's own code writes them (`Model.chained_gelu`,
     `Model.fused_qkv`), not as one kernel.
     """
@@ -52,6 +53,7 @@ class Kernels:
     rotated: float = 0.0
     frozen_inputs: bool = False
     choice: float = 40.0
+    weighted_experts: bool = False
     as_published: bool = False
 
 
@@ -84,7 +86,8 @@ class Framework:
     of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
     `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a quantised base is packed, too.
     `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two parameters in every
-    model.  `autocast`: it computes the loss in fp32 under autocast, also with 16-bit weights.  `compiled_loss`,
+    model.  `predicts_ahead`: it trains multi-token-prediction layers.  `autocast`: it computes the loss in fp32 under
+    autocast, also with 16-bit weights.  `compiled_loss`,
     `compiled_fused`: bytes of the loss where the model is compiled, if that compiles the loss as well;
     `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.  `prepares`: it calls PEFT's preparation
     of a quantised base itself, or never.
@@ -142,6 +145,7 @@ class Framework:
     keeps_graph: bool
     quantised_head: bool
     unties: bool
+    predicts_ahead: bool
     autocast: bool
     compiled_loss: float
     compiled_fused: float
