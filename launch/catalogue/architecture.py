@@ -233,7 +233,7 @@ class Model:
     @cached_property
     def mtp(self) -> ParameterCounts:
         """One multi-token-prediction layer: a last layer, a 2h to h projection, three norms (DeepSeek-V3 report)."""
-        project = ParameterCounts(replicated=2 * self.hidden * self.hidden + 3 * self.norm_params)
+        project = ParameterCounts(2 * self.hidden * self.hidden, 3 * self.norm_params)
         return self.layer_params(self.layers - 1) + project
 
     @cached_property

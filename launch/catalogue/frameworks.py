@@ -25,10 +25,11 @@ class Kernels:
     `expert_copies` always, `expert_trained` if experts are trained, `expert_gradient` in the backward pass.
     `latent_views`: the value of latent attention is a view of the up-projection's result.  `frozen_inputs`: a product
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
-    embedding.  `choice`, per active expert: indices and weights of routing.  `mask`, per length: a causal mask passed
-    to every layer if attention is a plain product.  `score`, `score_gradient`, per heads x length: the score matrix,
-    and its backward pass, with `score_product`, which only an accelerator makes.  `as_published`: modules as the
-    model's own code writes them (`Model.chained_gelu`, `Model.fused_qkv`), not as one kernel.
+    embedding.  `choice`, per active expert: indices and weights of routing.  `weighted_experts`: experts multiply their
+    activation by the router's weight.  `mask`, per length: a causal mask passed to every layer if attention is a plain
+    product.  `score`, `score_gradient`, per heads x length: the score matrix, and its backward pass, with
+    `score_product`, which only an accelerator makes.  `as_published`: modules as the model's own code writes them
+    (`Model.chained_gelu`, `Model.fused_qkv`), not as one kernel.
     """
 
     norm_in: float
@@ -53,6 +54,7 @@ class Kernels:
     rotated: float = 0.0
     frozen_inputs: bool = False
     choice: float = 40.0
+    weighted_experts: bool = False
     as_published: bool = False
 
 
@@ -85,7 +87,8 @@ class Framework:
     of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
     `pins_quantiser`: in each of its releases alike.  `quantised_head`: the head of a quantised base is packed, too.
     `unpacked`: bytes in an entry of a packed matrix in use.  `unties`: head and embedding are two parameters in every
-    model.  `autocast`: it calls the model under autocast, also with 16-bit weights.  `kept_logits`: bytes per logit
+    model.  `predicts_ahead`: it trains multi-token-prediction layers.  `autocast`: it calls the model under autocast,
+    also with 16-bit weights.  `kept_logits`: bytes per logit
     that the model's output keeps besides the loss; `computes_loss`: from an fp32 copy of them.  `compiled_loss`,
     `compiled_fused`: bytes of the loss where the model is compiled, if that compiles the loss as well;
     `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.  `prepares`: it calls PEFT's preparation
@@ -144,6 +147,7 @@ class Framework:
     keeps_graph: bool
     quantised_head: bool
     unties: bool
+    predicts_ahead: bool
     autocast: bool
     kept_logits: float
     computes_loss: bool

@@ -187,8 +187,10 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
     of fe.  Assumes a balanced router; drop-less dispatch has no bound.
     """
     m, per = job.model, _mlp_bytes(job)
+    # Without a gate there is no kernel for the product with the weight, which keeps the activation.
+    weighed = C * (job.kernels.weighted_experts and not m.gated)
     product = job.kernels.mlp_trained * keeps_inputs(job) * job.recompute.repeats("moe_act")
-    inner = moe.active * (per - product) * moe.ffn
+    inner = moe.active * (per + weighed - product) * moe.ffn
     copies = moe.active * (job.kernels.expert_copies + job.kernels.expert_trained * keeps_inputs(job)) * m.hidden
     sliced = job.layout.expert_tp < job.layout.tp
     # Quantised experts are modules of their own, of which one runs at a time.
@@ -305,6 +307,16 @@ def edge_bytes(job: PlannedJob, first: bool, last: bool) -> float:
         if m.qk_norm and job.adapter.targets == "qv":  # the same for the first keys
             spared += k.norm_in * m.kv_size + 4.0 * m.kv_heads
     return (norm_activations(job, 1).kept_bytes if last else 0.0) - spared
+
+
+def prediction_activations(job: PlannedJob) -> SavedActivations:
+    """Return the activations of a multi-token-prediction layer beside those of its transformer layer.
+
+    The embedding's result and both norms' statistics, their joined results 4 h, the last norm; the heads take views of
+    one tensor of all results, 2 h for each and 2 h for the model's own (counted on Megatron-core).
+    """
+    h = job.model.hidden
+    return norm_activations(job, 1) + SavedActivations(whole=C * h + 2 * 4.0 + 2 * C * h + C * h / job.model.mtp_layers)
 
 
 def backward_bytes(job: PlannedJob, layer_gradient: float, working: float, last: bool) -> float:

@@ -40,6 +40,14 @@ def kept_logit_bytes(job: PlannedJob) -> float:
     return max(kept, 2 * C) if kept and is_lifted(job) else kept
 
 
+def further_predictions(job: PlannedJob, each: float) -> float:
+    """Return the bytes of the losses of multi-token-prediction layers, which are kept during the model's own.
+
+    All but the 16-bit logits, of which those of the last prediction are there, too (Megatron-core, gpt_model.py).
+    """
+    return job.model.mtp_layers * (each - C) + C if job.model.mtp_layers else 0.0
+
+
 def loss_bytes(job: PlannedJob) -> float:
     """Return the bytes of the loss: bytes x V / T per token of a micro batch.
 
@@ -50,9 +58,11 @@ def loss_bytes(job: PlannedJob) -> float:
     if job.fused_loss:
         head = f.fused_head * C * vocab * job.model.hidden * job.trains_all
         each = f.compiled_fused if job.compiled and f.compiled_fused else f.fused
+        each += further_predictions(job, each)
         return each * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
     divided = f.parallel_loss if job.layout.tp > 1 else 0.0
     whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
     plain = f.loss_half if takes_half_logits(job) else whole + kept_logit_bytes(job)
     plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
+    plain += further_predictions(job, plain)
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

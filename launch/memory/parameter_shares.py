@@ -2,6 +2,7 @@
 
 Tensor parallelism divides attention, MLP, embedding and head by T; norms and router are on every rank.  Experts are
 divided by E x Te.  The first stage has the embedding (and vision tower), the last the head: a second copy if tied.
+Prediction layers are on the last stage, with a copy of the embedding (Megatron-core, gpt_model.py, mtp_process).
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ def compute_parameter_share(model: Model, layout: ParallelLayout, stage: int) ->
     dense, experts = divide_group(group, layout)
     positions = model.embedding.replicated
     head_here = last and not (model.tied and first)
+    embedding_here = first or (last and model.mtp_layers > 0 and not model.tied)
     return ParameterShare(
         dense=dense,
         experts=experts,
-        embedding=(model.embedding.divided / layout.tp + positions) if first else 0.0,
+        embedding=model.embedding.divided / layout.tp * embedding_here + positions * first,
         head=model.head.divided / layout.tp if head_here else 0.0,
         norms=float(model.norms * model.norm_params * len(mine)),
         vision=float(model.vision_params) if first else 0.0,

@@ -19,9 +19,14 @@ def is_assumption_about(text: str, *topics: str) -> bool:
     return template.partition(":")[0] in topics
 
 
-def untie_model(model: Model, framework: Framework) -> Model:
-    """Return the model as the framework builds it: with a head of its own, where the framework ties none."""
-    return replace(model, tied=False) if framework.unties else model
+def adapt_model(model: Model, framework: Framework) -> Model:
+    """Return the model as the framework builds it.
+
+    With a head of its own where the framework ties none; without prediction layers where it does not train them
+    (transformers leaves their weights out).
+    """
+    built = replace(model, tied=False) if framework.unties else model
+    return built if framework.predicts_ahead else replace(built, mtp_layers=0)
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,13 @@ def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
     check = check * count_resident_layers(job, again) / max(1, again)
     kept = [sets[m.is_moe_layer(i)] for i in mine[again:]]
     kept = sorted(kept)[len(kept) - count_resident_layers(job, len(kept)) :]
+    ahead, more = m.mtp_layers * (stage == x.pp - 1), 0.0
+    if ahead:
+        more = activations.prediction_activations(job).bytes_on_card(x.tp, job.splits_sequence) * job.tokens
+    if ahead and job.recompute.kind == "full":
+        check += ahead * 2 * activations.checkpoint_bytes(job) * job.tokens  # the layer's input and the embedding
+    elif ahead:
+        kept += [sets[m.is_moe_layer(m.layers - 1)] + more] * ahead
     # Without recompute the peak is in the backward pass of the last layer, while everything else is still kept.
     at_peak = kinds if again else {m.is_moe_layer(i) for i in mine[-1:]}
     most = max(at_peak, key=lambda kind: (sets[kind] if again else 0.0) + kinds[kind].gradient / x.tp * job.tokens)
@@ -105,7 +112,7 @@ def count_layer_bytes(job: PlannedJob, stage: int) -> LayerBytes:
         sets=sum(kept) - score * len(kept),
         scores=score * len(kept),
         checkpoints=check,
-        working=sets[most] if again else 0.0,
+        working=sets[most] + more if again else 0.0,
         gradient=0.0 if job.framework.in_place else kinds[most].gradient / x.tp * job.tokens,
     )
 

@@ -32,7 +32,7 @@ KNOWN = {
     "ep", "etp", "cp",
     "dp", "offload", "device_map", "seq_kind", "grad_accum", "packing", "recompute", "flash_attn", "fused_ce",
     "seq_parallel", "dropout", "compile", "metric", "reading_phase", "rank_reported", "expandable_segments",
-    "params_total", "tied", "mlp_kind", "mla",
+    "params_total", "tied", "mlp_kind", "mla", "mtp_layers",
     "reduce_bucket_size", "stage3_max_live_parameters", "stage3_prefetch_bucket_size", "sub_group_size",
 }  # fmt: skip
 SURPLUS = "cells beyond the header"  # the column of these cells

@@ -15,7 +15,7 @@ from launch.catalogue.architecture import Model
 from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs, quantised
-from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, untie_model
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, adapt_model
 from launch.memory.states import moment_bytes
 from launch.planner import layout_rules, option_words
 from launch.planner.card_memory import CardMemory
@@ -152,7 +152,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
     trains_all = not tuner.startswith(option_words.TUNERS)
     away = option_words.parse_offload(asked.get("offload"))
     job = PlannedJob(
-        model=untie_model(model, f),
+        model=adapt_model(model, f),
         framework=f,
         device=machine.device if machine.used_gib is None else replace(machine.device, idle_gib=machine.used_gib),
         memory_gib=machine.memory_gib,

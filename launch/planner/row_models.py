@@ -13,7 +13,7 @@ from launch.catalogue import model_fields, models
 from launch.catalogue.architecture import Mla, Model, Moe
 
 EXPERTS = ("experts", "topk", "expert_ffn", "shared_ffn", "first_dense")
-MAX_VALUES = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "vocab": 10**8, "experts": 10**6}
+MAX_VALUES = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "vocab": 10**8, "experts": 10**6, "mtp_layers": 100}
 SIZES = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
 
 
@@ -37,6 +37,8 @@ def find_row_model(row: Mapping[str, str]) -> Model:
     (num_layers=...), else by name, else by size."""
     name = (row.get("model") or "").strip()
     known = models.load_model(name) if name in models.load_tables() else None
+    if known and (row.get("mtp_layers") or "").strip():
+        known = replace(known, mtp_layers=parse_count(row, "mtp_layers"))
     sizes = {key: parse_count(row, key) for key in SIZES}
     sizes["kv_heads"] = sizes["kv_heads"] or sizes["heads"]
     sizes["head_dim"] = sizes["head_dim"] or sizes["hidden"] // max(1, sizes["heads"])
@@ -70,6 +72,7 @@ def build_described_model(name: str, row: Mapping[str, str], sizes: Mapping[str,
         out_bias=bias,
         moe=parse_mixture(row),
         mla=parse_latent_attention(row.get("mla") or ""),
+        mtp_layers=parse_count(row, "mtp_layers"),
         **sizes,  # type: ignore[arg-type]
     )
 

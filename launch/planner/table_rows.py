@@ -16,7 +16,7 @@ from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs
-from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, untie_model
+from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, adapt_model
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
 from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, UNSAID, VOCABULARIES
@@ -299,7 +299,7 @@ def build_row_job(row: Row) -> PlannedJob:
     kind = row.get("seq_kind") or ""
     device = devices.find_device(row.get("device") or "")
     away = parse_offload(row)
-    model, laid = untie_model(row_models.find_row_model(row), f), parse_layout(row)
+    model, laid = adapt_model(row_models.find_row_model(row), f), parse_layout(row)
     if repeats_shards(row):
         laid = replace(laid, shard_group=max(1, device.cards_per_node // (laid.tp * laid.pp)))
     if laid.pp > model.layers:

@@ -628,3 +628,42 @@ def test_losses_of_torchtune() -> None:
     assert (each("torchtune"), each("torchtune", compile="1"), each("torchtune 0.1")) == (12, 10, 16)
     assert each("torchtune", fused_ce="1") == each("torchtitan", fused_ce="1") == 7
     assert each("torchtune", fused_ce="1", compile="1") == 2.5
+
+
+def test_experts_keep_one_copy_of_their_input() -> None:
+    """Experts that apply the router's weights keep their input, others their output, too; without a gate one more."""
+    row = {"model": "qwen3-30b-a3b", "method": "full", "cards": "8", "ep": "8", "seq_len": "4096"}
+
+    def kept(framework: str, gated: bool = True) -> float:
+        job = table_rows.build_row_job({**row, "framework": framework})
+        assert job.model.moe
+        model = replace(job.model, gated=gated)
+        return activations.mixture_activations(replace(job, model=model), job.model.moe).kept_bytes
+
+    m = models.load_model("qwen3-30b-a3b")
+    assert m.moe
+    assert kept("Megatron-LM core 0.7") - kept("Megatron-LM") == 2 * m.moe.active * m.hidden
+    assert kept("MindSpeed-LLM") - kept("Megatron-LM") == 6 * m.moe.active * m.hidden
+    assert kept("Megatron-LM", gated=False) - kept("Megatron-LM core 0.7", gated=False) == pytest.approx(
+        2 * m.moe.active * (m.moe.ffn - m.hidden)
+    )
+
+
+def test_prediction_layers() -> None:
+    """Of multi-token prediction the last stage holds layer, projection, embedding and a loss; transformers has none."""
+    row = {"model": "deepseek-v3", "method": "full", "cards": "128", "tp": "8", "pp": "16", "ep": "8",
+           "framework": "Megatron-LM", "seq_len": "4096", "recompute": "full"}  # fmt: skip
+    job = table_rows.build_row_job(row)
+    without = table_rows.build_row_job({**row, "mtp_layers": "0"})
+    held, plain = (parameter_shares.compute_parameter_share(each.model, each.layout, 15) for each in (job, without))
+    m, tp = job.model, job.layout.tp
+
+    assert (m.mtp_layers, without.model.mtp_layers) == (1, 0)
+    assert held.embedding == m.embedding.divided / tp and plain.embedding == 0
+    assert held.dense + held.experts - plain.dense - plain.experts == sum(
+        parameter_shares.divide_group(m.mtp, job.layout)
+    )
+    assert loss.loss_bytes(job) / loss.loss_bytes(without) == 2
+    checks = (count_layer_bytes(each, 15).checkpoints for each in (job, without))
+    assert next(checks) - next(checks) == 2 * 2 * m.hidden * job.tokens
+    assert table_rows.build_row_job({**row, "framework": "HF Trainer", "tp": "1", "pp": "1"}).model.mtp_layers == 0
