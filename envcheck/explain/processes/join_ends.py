@@ -76,8 +76,10 @@ def place_numbered(ends: Sequence[ProcessEnd]) -> list[ProcessEnd]:
 
 
 def _place_one(end: ProcessEnd, ahead: set[int], shifts: set[int]) -> ProcessEnd:
-    if not end.is_numbered or end.rank is None or not ahead:
+    if not end.is_numbered or end.rank is None:
         return end
+    if not ahead:
+        return replace(end, rank=None) if rank_names.names_pod(end.log) else end
     return replace(end, rank=end.rank + min(ahead) if len(ahead) == 1 and ahead <= shifts else None)
 
 

@@ -70,12 +70,12 @@ class PeerReport:
 
 
 def find_rank(name: str) -> int | None:
-    """Return the rank in the name of a log; the number of a pod is none."""
+    """Return the rank in the name of a log, or a number that may be one (`is_of_one_rank`)."""
     if _OF_RAY.search(name):
         return None
     # the last one of each: folders above may have such names too
     for pattern in (_OF_RANK, _NUMBER):
-        if found := [int(part) for match in pattern.finditer(_POD.sub("", name)) for part in match.groups() if part]:
+        if found := [int(part) for match in pattern.finditer(name) for part in match.groups() if part]:
             return found[-1]
     return None
 
@@ -83,6 +83,11 @@ def find_rank(name: str) -> int | None:
 def is_of_one_rank(name: str) -> bool:
     """Return whether the name of a log says that it is of one rank; other numbers may be of a node or a pod."""
     return bool(_OF_RANK.search(name))
+
+
+def names_pod(name: str) -> bool:
+    """Return whether the number in the name of a log counts pods, each of which may have several ranks."""
+    return bool(_POD.search(name))
 
 
 def find_series(name: str) -> str:
