@@ -178,7 +178,7 @@ def test_failure_after_the_end_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "[W1011 15:00:00.100 socket.cpp:697] [c10d] The client socket has failed to connect to [a1]:29500 (errno: 111).",
+        "[W1011 15:00:00.100 socket.cpp:697] [c10d] The client socket has failed to connect to [a1]:2950 (errno: 111).",
         "I1011 15:00:00.100000 7 tcp_utils.cc:107] Retry to connect to 127.0.0.1:5000 while the server is not yet "
         "listening.",
     ],
