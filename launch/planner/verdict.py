@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import NOTHING, Message, _, fill, join
-from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, quantised, uncertainty
+from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, pinned_blocks, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_trained_params
 from launch.planner.card_memory import CardMemory
 
-PINNED_FACTOR = 1.5
 LEAST_SPREAD = 0.02  # of the need: smaller changes by inputs that were not given are not shown
 FITS, NOT, UNTOLD = "fits", "does-not-fit", "unknown"
 
@@ -369,11 +368,10 @@ def host_memory_bytes(job: PlannedJob) -> float:
 
 
 def host_memory_limit(job: PlannedJob, host: float) -> float:
-    """Return the upper bound of `host_memory_bytes`: torch pins offloaded blocks in sizes of powers of two.
-
-    DeepSpeed's estimator has the same factor (runtime/zero/stage3.py, additional_buffer_factor).
-    """
-    return PINNED_FACTOR * host if job.offload and job.sharding.startswith("zero") else host
+    """Return the upper bound of `host_memory_bytes`: with all that is offloaded in pinned blocks of powers of two."""
+    per_node = min(job.layout.cards, job.device.cards_per_node)
+    trained = max(build_stage_parts(job, stage).trained for stage in list_stages(job))
+    return host + per_node * pinned_blocks.pinned_surplus_bytes(job, trained)
 
 
 def disk_bytes(job: PlannedJob) -> float:

@@ -12,7 +12,9 @@ The bytes are those of live storages after and at the peak of each phase of the 
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
@@ -250,7 +252,7 @@ class ZeroTrainer(Trainer):
             "stage3_param_persistence_threshold": 0,
         }  # fmt: skip
         for part in case["offload"]:
-            zero[f"offload_{PARTS[part]}"] = {"device": "cpu", "pin_memory": False}
+            zero[f"offload_{PARTS[part]}"] = {"device": "cpu", "pin_memory": True}
         config = {
             "train_micro_batch_size_per_gpu": case["batch"], "gradient_accumulation_steps": case["accumulate"],
             "bf16": {"enabled": True}, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False,
@@ -340,7 +342,7 @@ def build_model(case: dict[str, Any]) -> Any:
     torch.manual_seed(1)
     config = AutoConfig.for_model(case["type"], **case["config"], use_cache=False)
     width = FULL if case["weight"] == 4 else LOW
-    with shard_from_the_start() if case["kind"] == "zero3" else nullcontext():
+    with shard_from_the_start(case["offload"]) if case["kind"] == "zero3" else nullcontext():
         model = AutoModelForCausalLM.from_config(config, dtype=width, attn_implementation="sdpa")
     if case["recompute"]:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -352,17 +354,34 @@ def build_model(case: dict[str, Any]) -> Any:
 
 
 def import_deepspeed() -> Any:
-    """Return DeepSpeed without its collective in shared memory, which it would compile; gloo does the same."""
-    import deepspeed
-    import deepspeed.comm.torch
+    """Return DeepSpeed without its collective in shared memory, which it would compile; gloo does the same.
 
-    deepspeed.comm.torch.build_shm_op = lambda: None
+    What it pins, which changes nothing on a CPU, is noted.
+    """
+    import deepspeed
+    from deepspeed.accelerator import get_accelerator
+
+    # The attribute deepspeed.comm.torch is torch itself, which the package imports.
+    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
+    type(get_accelerator()).pin_memory = note_pinned
     return deepspeed
 
 
-def shard_from_the_start() -> Any:
+# The tensors that DeepSpeed asked torch to pin since the case began, and the bytes of their blocks on a card.
+PINNED: list[tuple[Callable[[], torch.Tensor | None], int]] = []
+
+
+def note_pinned(accelerator: Any, tensor: torch.Tensor, *unused: Any, **options: Any) -> torch.Tensor:
+    """Note a tensor; torch rounds its bytes up to a power of two (ATen/core/CachingHostAllocator.h)."""
+    PINNED.append((weakref.ref(tensor), 1 << (tensor.nbytes - 1).bit_length()))
+    return tensor
+
+
+def shard_from_the_start(offload: list[str]) -> Any:
     """Return DeepSpeed's context that shards parameters when they are made, as transformers' from_pretrained does."""
-    zero = {"stage": 3}
+    zero: dict[str, Any] = {"stage": 3}
+    if "params" in offload:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": zero}
     return import_deepspeed().zero.Init(config_dict_or_path=config)
 
@@ -373,6 +392,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     ids = torch.randint(0, vocab, (case["accumulate"], case["batch"], case["tokens"]))
     ledger = RankLedger(vocab)
     with ledger:
+        PINNED.clear()
         model = build_model(case)
         gc.collect()  # modules made by DeepSpeed refer to themselves
         ledger.end_phase("model")
@@ -383,6 +403,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
             run_step(trainer, ledger, ids)
         states = {name: ledger.find_numbers(tensors) for name, tensors in trainer.list_states().items()}
         host = ledger.find_numbers(trainer.list_host_tensors())
+        pinned = ledger.find_numbers([find() for find, _ in PINNED])
         ledger.host |= host
     phases = ledger.sum_phases()
     owner = {number: name for name, numbers in states.items() for number in numbers}
@@ -393,6 +414,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
         "phases": {name: {"peak": phase["peak"], "end": phase["end"]} for name, phase in phases.items()},
         "states": {name: ledger.sum_sizes(numbers) for name, numbers in states.items()},
         "host": ledger.sum_sizes(host),
+        "host blocks": ledger.sum_sizes(host - pinned) + sum(block for _, block in PINNED),
     }
 
 

@@ -1,6 +1,6 @@
-"""Compare steps of paddle's sharding (stage 1) and pipeline, counted on two real CPU ranks, with the planner's phases.
+"""Compare steps of paddle's sharding and pipeline, counted on two real CPU ranks, with the planner's phases.
 
-Stages 2 and 3 need a device: "group_sharded_parallel only support gpu, xpu and custom_device now".
+Of stage 2 what lasts is compared; stage 3 is not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARGIN = 0.02
 BATCHES = 4
 CASE: dict[str, Any] = {
     "layers": 8, "hidden": 256, "heads": 8, "kv_heads": 8, "head_dim": 32, "ffn": 704, "vocab": 1024, "tied": False,
-    "bias": False, "batch": 1, "tokens": 128, "rank": 0, "recompute": False, "swiglu": False,
+    "bias": False, "batch": 1, "tokens": 128, "rank": 0, "recompute": False, "swiglu": False, "stage": 1,
 }  # fmt: skip
 
 
@@ -73,6 +73,17 @@ def test_phases_of_stage_1(phase: str, counted: dict[str, float]) -> None:
     planned = {each.name: each.total for each in list_phases(make_job(), 0)}
 
     assert planned[phase] == pytest.approx(counted[phase], rel=MARGIN)
+
+
+@pytest.mark.extended
+def test_states_of_stage_2(newer_environment: Path, tmp_path: Path) -> None:
+    """The fullest rank holds what is planned after loading and after a step: its gradients stay, others' are gone."""
+    counted = run_ranks(newer_environment, tmp_path, PROGRAM, {**CASE, "stage": 2})
+    phases = {each.name: dict(each.terms) for each in list_phases(replace(make_job(), sharding="zero2"), 0)}
+    lasting = sum(phases["optimizer step"][name] for name in ("weights", "gradients", "moments"))
+
+    assert sum(phases["load"].values()) == pytest.approx(max(rank["load"] for rank in counted), rel=MARGIN)
+    assert lasting == pytest.approx(max(rank["after the step"] for rank in counted), rel=MARGIN)
 
 
 @pytest.mark.real

@@ -18,6 +18,7 @@ from launch.memory import (
     open_inputs,
     parameter_shares,
     phases,
+    pinned_blocks,
     pipeline,
     quantised,
     sharding_buffers,
@@ -26,8 +27,8 @@ from launch.memory import (
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
 from launch.memory.states import moment_bytes
-from launch.planner import table_rows
-from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, make_job
+from launch.planner import table_rows, verdict
+from tests.launch.planner.planner_helpers import A100, GENERIC, MEGATRON, make_job
 
 KNOWN = frameworks.load_frameworks()
 GPT = Model("gpt", layers=12, hidden=1024, heads=16, kv_heads=16, head_dim=64, ffn=4096, vocab=51200, gated=False,
@@ -667,3 +668,30 @@ def test_prediction_layers() -> None:
     checks = (count_layer_bytes(each, 15).checkpoints for each in (job, without))
     assert next(checks) - next(checks) == 2 * 2 * m.hidden * job.tokens
     assert table_rows.build_row_job({**row, "framework": "HF Trainer", "tp": "1", "pp": "1"}).model.mtp_layers == 0
+
+
+def test_pinned_blocks_are_powers_of_two() -> None:
+    """A sub-group ends with the parameter that fills it; a block is the next power of two."""
+    assert [pinned_blocks.round_block(size) for size in (0, 1, 1024, 1025)] == [0, 1, 1024, 2048]
+    assert list(pinned_blocks.join_groups((3, 4, 5, 2), 7)) == [7, 7]
+    assert list(pinned_blocks.join_groups((3, 4, 5, 1), 7)) == [7, 6]
+
+
+@pytest.mark.parametrize("name", ["llama-2-7b", "deepseek-v3", "qwen3-30b-a3b"])
+def test_matrices_of_pinned_blocks(name: str) -> None:
+    """The matrices whose partitions are pinned have the parameters of the model, without norms and biases."""
+    model = models.load_model(name)
+
+    assert sum(pinned_blocks.list_matrices(model)) == pytest.approx(model.params, rel=0.001)
+
+
+def test_host_memory_of_offloaded_llama_33b() -> None:
+    """ZeRO-3 with everything on the host, 8 cards: 750 to 800 GB were in use (DeepSpeed, issue 3448)."""
+    model = Model("33b", layers=60, hidden=6656, heads=52, kv_heads=52, head_dim=128, ffn=17920, vocab=32000)
+    job = make_job("0.3b", cards=8, model=model, framework=GENERIC, device=A100, sharding="zero3",
+                   offload=frozenset({"optimizer", "params"}), precision=Precision())  # fmt: skip
+    host = verdict.host_memory_bytes(job)
+
+    assert 700e9 < host < 750e9
+    assert 800e9 < verdict.host_memory_limit(job, host) < 830e9
+    assert verdict.host_memory_limit(replace(job, offload=frozenset()), host) == host
