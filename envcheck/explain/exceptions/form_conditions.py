@@ -100,6 +100,13 @@ def _reads_own_attribute(fit: FittingForm) -> Values | None:
     return fit.groups if fit.package and f"self.{fit.groups['name']}" in fit.source else None
 
 
+def _bypasses_engine(fit: FittingForm) -> Values | None:
+    """The tensor's own backward started the hooks, and no engine of DeepSpeed called it."""
+    files = [frame.partition(":")[0] for frame in fit.frames]
+    by_engine = any(file.endswith("deepspeed/runtime/engine.py") for file in files)
+    return fit.groups if not by_engine and any(file.endswith("torch/_tensor.py") for file in files) else None
+
+
 def _imports_other_package(fit: FittingForm) -> Values | None:
     return fit.groups if fit.package not in ("", fit.groups["top"]) else None
 
@@ -298,6 +305,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "saved_setting": _is_in_package,
     "in_library": _is_in_library,
     "own_attribute": _reads_own_attribute,
+    "engine_bypassed": _bypasses_engine,
     "imported_part": _imports_other_package,
     "unknown_role": _looks_up_value,
     "unmapped_value": _looks_up_value,

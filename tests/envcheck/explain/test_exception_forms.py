@@ -927,3 +927,18 @@ def test_python_that_a_release_needs(python: str, said: str) -> None:
     assert found.name == "exceptions.added_name"
     assert said in found.do
     assert ("set up Python" in found.do) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("caller", "name"),
+    [
+        (f"{SITE}/torch/_tensor.py", "engine_bypassed"),
+        (f"{SITE}/deepspeed/runtime/engine.py", "own_attribute"),
+    ],
+)
+def test_backward_without_the_engine(caller: str, name: str) -> None:
+    """An optimizer of ZeRO that misses its buffers is the program's mistake only if no engine called backward."""
+    last = "AttributeError: 'DeepSpeedZeroOptimizer' object has no attribute 'frob_index'"
+    found = explain_traceback(f"{SITE}/deepspeed/runtime/zero/stage_1_and_2.py", "a = self.frob_index", last, caller)
+
+    assert found.name == f"exceptions.{name}"
