@@ -27,21 +27,27 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     ),
     "model.template": "ValueError: Template",
     "options.unknown": ("TypeError", "ValueError"),
+    "model.data_format": ("RuntimeError: Cannot find valid samples", "pyarrow.lib.ArrowInvalid: Column "),
     "model.missing_field": "KeyError",
     "model.missing_file": "FileNotFoundError",
     "model.ragged": "ValueError",
+    "training.dtypes": "RuntimeError",
+    "options.devices_differ": "RuntimeError",
     "training.shapes": "RuntimeError",
 }
 _SPLIT = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}?)(?::\s{0,4}(?P<message>.{0,600}))?$")
 _UNKNOWN = "unknown"
 _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metrics)\(")  # calls that tell the phase
-_BY_PHASE = ("memory_", "own_metrics", "unset_before_training")  # forms for which the whole traceback tells the phase
+# Forms for which the whole traceback tells the phase.
+_BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
 _ONLY_AS = {
     "python.submodule": "imported_part",
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",
     "memory.card": "memory_",
+    "training.dtypes": "data_parallel",
+    "options.devices_differ": "data_parallel",
 }
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {

@@ -33,6 +33,12 @@ OF_LINES = (
     *("wrapped_model", "generation_setting", "folder_only"),
     *("removed_setting", "added_setting", "bounded_setting"),
     *("memory_shared", "memory_fragmented"),
+    "column_lengths",
+)
+# A function that a library got as an argument, where it is called.
+_HANDED_OVER = re.compile(
+    r"(?<!\w)(?:self\.)?(\w{0,30}(?:reward|score|metrics?|loss|formatting|collat\w{1,4}|transform|preprocess|filter)\w{0,12}"
+    r"_(?:func|fn|function|logits)|compute_metrics|collate_fn|data_collator|formatting_func|function)\("
 )
 _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
@@ -172,18 +178,35 @@ def _overrides_method(fit: FittingForm) -> Values | None:
     frames, function = fit.frames, fit.groups["function"]
     inner = raised_place.find_package(frames[-1]) if frames else ""
     owner = raised_place.find_class_package(function)
-    if not (inner and _METHOD.match(function)) or owner == inner:
+    if not inner or not (_METHOD.match(function) or _calls_itself(function, fit.source)) or owner == inner:
         return None
     option = fit.groups.get("option") or _find_passed(fit.source)
-    if not option:
-        return None
+    if not option or owner in raised_place.list_fitting(inner, []):
+        return None  # a library that is built on the class's package calls it: nothing is replaced
     upgrade = {"upgrade": raised_place.name_pip_package(owner)} if owner else {}
     return {**fit.groups, "option": option, "package": inner, **upgrade, **_describe_passing(option, inner)}
 
 
+def _is_handed_over(fit: FittingForm) -> Values | None:
+    """A library calls a function by the name of an argument: `reward_func(` for the function length_reward."""
+    source = fit.sources[-1] if fit.sources else ""
+    function, called = fit.groups["function"].rpartition(".")[2], _HANDED_OVER.search(source)
+    own = "." not in fit.groups["function"] or "<locals>" in fit.groups["function"]
+    package = raised_place.find_package(fit.frames[-1]) if fit.frames else ""
+    if not (package and own and called) or called[1] == function or raised_place.find_class_package(function):
+        return None
+    place = raised_place.shorten_place(fit.frames[-1])
+    return {**fit.groups, "function": function, "package": package, "place": place, "source": source}
+
+
+def _calls_itself(function: str, source: str) -> bool:
+    """Return whether the line calls this method of its own object: without its class, as Python before 3.10 has it."""
+    return "." not in function and f"self.{function}(" in source
+
+
 def _find_passed(source: str) -> str:
-    """Return the last value that a call passes, if it is a plain name: `start_time` in `self.log(logs, start_time)`."""
-    found = re.search(r",\s{0,4}(?:\w{1,40}=)?([A-Za-z_]\w{1,40})\)$", source)
+    """Return the last value that a call passes, if it has a name: `device` in `self.take(batches, args.device)`."""
+    found = re.search(r"[,(]\s{0,4}(?:\w{1,40}=)?(?:[A-Za-z_]\w{0,30}\.){0,3}([A-Za-z_]\w{1,40})\)$", source)
     return found[1] if found else ""
 
 
@@ -194,7 +217,8 @@ def _name_passed(fit: FittingForm) -> Values:
     if not fit.frames or handed_on or (called and called == fit.package):
         return {**fit.groups, "library": called or fit.package}
     caller = raised_place.shorten_place(fit.frames[-1])
-    return {**fit.groups, "caller": caller, "library": called, "package": called, "newer": called}
+    newer = "" if _METHOD.match(fit.groups["function"]) else called  # which release removed it is known of no method
+    return {**fit.groups, "caller": caller, "library": called, "package": called, "newer": newer}
 
 
 def _is_required_since(fit: FittingForm) -> Values | None:
@@ -311,6 +335,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "unmapped_value": _looks_up_value,
     "memory_shared": _is_held_by_others,
     "memory_fragmented": _is_fragmented,
+    "own_callback": _is_handed_over,
     "own_override": _overrides_method,
     "unexpected_argument": _name_passed,
     "required_since": _is_required_since,

@@ -336,6 +336,32 @@ def test_half_open_interval_is_quoted_whole() -> None:
     assert "[0, 1)" in explain_traceback("/w/train.py", "check(frob)", last).description
 
 
+def test_data_written_by_another_release() -> None:
+    """An error while the types of columns are read is one of releases, whatever the exception is."""
+    at = f'  File "{SITE}/datasets/features/features.py", line 7, in generate_from_dict'
+    last = "TypeError: must be called with a dataclass type or instance"
+    found = explain_lines("Traceback (most recent call last):", at, "    names = fields(kind)", last)
+
+    assert found.name == "exceptions.feature_release"
+    assert found.commands[0].endswith("-U datasets")
+
+
+@pytest.mark.parametrize(("function", "form"), [("my_collate", "removed_column"), ("__getitem__", "missing_column")])
+def test_column_that_a_collator_misses(function: str, form: str) -> None:
+    """Only for a collator, the trainer may have dropped the column."""
+    found = explain_lines(
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/torch/utils/data/_utils/fetch.py", line 55, in fetch',
+        "    return self.collate_fn(data)",
+        f'  File "/w/data/train.py", line 7, in {function}',
+        '    texts = [row["frobs"] for row in rows]',
+        "KeyError: 'frobs'",
+    )
+
+    assert found.name == f"exceptions.{form}"
+    assert "frobs" in found.description
+
+
 def explain_lines(*lines: str) -> Diagnosis:
     return explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
 
