@@ -112,6 +112,7 @@ def find_conflicting_filters(context: LintContext) -> Iterator[Remark]:
 _LAUNCH_ONLY = frozenset(
     (
         *("nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank"),
+        *("num_processes", "main_process_ip", "main_process_port"),
         *PLUGIN_OPTIONS,
     )
 )
