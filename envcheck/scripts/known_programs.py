@@ -95,6 +95,7 @@ PROGRAMS = (
     ),
     KnownProgram("accelerate", "PyYAML", families=("accelerate",), unchecked_keys=(KEYS,)),
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
+    KnownProgram("HCCL", "JSON", families=("rank_table",)),
     KnownProgram("Hydra", "OmegaConf", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
     KnownProgram("Kubernetes", "YAML", families=("kubernetes",), unchecked_keys=(KEYS,)),
