@@ -191,6 +191,8 @@ def find_spaced_overrides(context: LintContext) -> Iterator[Remark]:
     """Find `key= value` and `key =value` among the overrides of Hydra and OmegaConf, which read two of them."""
     for _unused, command in context.find_commands():
         words = command.words
+        if not any(word.text[:1] == "=" or word.text[-1:] == "=" for word in words):
+            continue
         pairs = [(one, other) for one, other in pairwise(words) if _is_split_override(one, other)]
         if not pairs:
             continue
