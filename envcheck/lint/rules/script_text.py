@@ -168,6 +168,9 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
             )
             if _OPEN_PLACEHOLDER.search(before.rpartition(b"\n")[2]):
                 continue  # a template: the > of a value to fill in redirects to the next line
+            if before.endswith(b";") and not alone and script.block.is_script and not script.block.console:
+                seen = _("{word} starts a command: the ; before it ends the previous one", word=first.text[:60])
+                yield fail(first, seen, _("Remove the ;."))
             if before.endswith(b"\\") or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
             if not script.block.is_script and not _follows_program(before):
