@@ -30,6 +30,8 @@ def read_rank_table(named: str) -> "dict[str, Any]":
         return parse_rank_table(_read_bytes(Path(named)))
     except OSError as err:
         return {"error": err.strerror.lower() if err.strerror else str(err), "count": None, "servers": []}
+    except ValueError:  # a path with a null byte
+        return parse_rank_table(b"")
 
 
 def parse_rank_table(text: bytes) -> "dict[str, Any]":

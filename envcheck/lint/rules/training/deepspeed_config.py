@@ -59,10 +59,10 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
         for name in ("deepspeed", "deepspeed_config"):
             given = job.find_option(name)
             word = given.values[0] if given is not None and len(given.values) == 1 else None
-            config = _find_config(context, job, word) if word is not None else None
-            if word is not None and config is not None:
-                yield from _judge_world(job, word, config)
-                yield from _compare_with_options(job, word, config) if name == "deepspeed" else ()
+            named = _find_config(context, job, word) if word is not None else None
+            if word is not None and named is not None:
+                yield from _judge_world(job, word, named)
+                yield from _compare_with_options(job, word, named) if name == "deepspeed" else ()
 
 
 def _judge_accelerate_offload(context: LintContext) -> Iterator[Remark]:
