@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from envcheck.core.messages import NOTHING, Message, _, join
 
@@ -18,12 +19,17 @@ def match_name(word: str, known: Iterable[str]) -> str | None:
     return spelling.get(word.strip().lower())
 
 
+@lru_cache(64)  # one list of names is compared with many words
+def _fold_names(names: frozenset[str]) -> dict[str, str]:
+    return {name.lower(): name for name in sorted(names, reverse=True)}
+
+
 def find_close(word: str, known: Iterable[str], limit: int = 1, cutoff: float = 0.6) -> list[str]:
     """Return up to `limit` known names with a spelling similar to `word`, ignoring case, best first."""
     import difflib  # imported only for a mistake
 
-    spelling = {name.lower(): name for name in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(word[:LONGEST].strip().lower(), list(spelling), limit, cutoff)
+    spelling = _fold_names(frozenset(known))
+    found = difflib.get_close_matches(word[:LONGEST].strip().lower(), spelling, limit, cutoff)
     return [spelling[name] for name in found]
 
 

@@ -44,6 +44,7 @@ FAMILIES = (
     ("swift", {"tuner_type", "train_type", "sft_type", "split_dataset_ratio", "model"}),
     ("hydra", {"defaults", "hydra"}),
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"}),
+    ("rank_table", {"server_list", "server_count"}),
     ("accelerate", {"compute_environment", "distributed_type", "main_training_function"}),
     ("axolotl", {"base_model", "adapter", "sequence_len", "micro_batch_size", "dataset_prepared_path", "lora_r"}),
     ("torchtune", {"checkpointer", "tokenizer", "metric_logger", "enable_activation_checkpointing"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envcheck.core.lint.script_model import ConfigBlock, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
@@ -95,6 +96,7 @@ PROGRAMS = (
     ),
     KnownProgram("accelerate", "PyYAML", families=("accelerate",), unchecked_keys=(KEYS,)),
     KnownProgram("DeepSpeed", "JSON", families=("deepspeed",)),
+    KnownProgram("HCCL", "JSON", families=("rank_table",)),
     KnownProgram("Hydra", "OmegaConf", families=("hydra",), unchecked_keys=(KEYS,)),
     KnownProgram("Docker Compose", "YAML", families=("compose",)),
     KnownProgram("Kubernetes", "YAML", families=("kubernetes",), unchecked_keys=(KEYS,)),
@@ -102,6 +104,7 @@ PROGRAMS = (
 # Commands among whose words the program of a training can be.
 _STARTERS = CARRIERS | {words[0] for launcher in LAUNCHERS for words in launcher.words} | {"ray", "trl", "xtuner"}
 _MOST_WORDS = 80  # of a command that are searched for its program: launchers have fewer options
+_SWITCHES = tuple(row.switch for row in PROGRAMS if row.switch)
 _ON = ("1", "true", "y", "yes", "on")
 # Any row: most words of most scripts match none.
 _ANY_COMMAND = re.compile("|".join(f"(?:{row.command})" for row in PROGRAMS if row.command))
@@ -114,21 +117,26 @@ def find_started_program(words: Sequence[ShellWord], environment: Mapping[str, S
     name = re.sub(r"^python[\d.]*$", "python", own[0].text.rpartition("/")[2]) if own else ""
     if name not in _STARTERS:
         return None
-    texts = [word.text for word in own[:_MOST_WORDS]]
+    switches = frozenset(switch for switch in _SWITCHES if is_on(environment, switch))
+    return _find_program(tuple(word.text for word in own[:_MOST_WORDS]), switches)
+
+
+@lru_cache(1024)  # rules ask for the same command, and sweeps repeat one
+def _find_program(texts: tuple[str, ...], switches: frozenset[str]) -> KnownProgram | None:
     for number, text in enumerate(texts):
         line = " ".join((text.rpartition("/")[2], *texts[number + 1 : number + 2]))
         if not _ANY_COMMAND.fullmatch(line) and not _ANY_FILE.search(text):
             continue
-        found = next((row for row in PROGRAMS if _is_meant(row, line, text, environment)), None)
+        found = next((row for row in PROGRAMS if _is_meant(row, line, text, switches)), None)
         if found is not None:
             return found
     return None
 
 
-def _is_meant(row: KnownProgram, line: str, text: str, environment: Mapping[str, ShellWord]) -> bool:
+def _is_meant(row: KnownProgram, line: str, text: str, switches: frozenset[str]) -> bool:
     """Whether the word with the next one is the row's command, or the word alone its file or module."""
     named = (row.command and re.fullmatch(row.command, line)) or (row.file and re.search(row.file, text))
-    return bool(named) and (not row.switch or is_on(environment, row.switch))
+    return bool(named) and (not row.switch or row.switch in switches)
 
 
 def is_on(environment: Mapping[str, ShellWord], name: str) -> bool:

@@ -62,6 +62,10 @@ def list_refusals(read: OptionReader) -> Iterator[Refusal]:
     if ranks > 1 and length % (2 * ranks) and read("context_parallel_algo") is None:
         reason = _("seq_length {length} is not divisible by 2 x context_parallel_size {cp}", length=length, cp=ranks)
         yield Refusal(("context_parallel_size", "seq_length"), "model", reason)
+    positions = _read_number("max_position_embeddings", read)
+    if length > positions > 0:
+        reason = _("max_position_embeddings {most} is below seq_length {length}", most=positions, length=length)
+        yield Refusal(("max_position_embeddings", "seq_length"), "model", reason)
     chunked = next((name for name in (CHUNK, "num_virtual_stages_per_pipeline_rank") if read(name) is not None), "")
     if chunked and read(STAGES) in (None, "1"):
         reason = _("{option} needs more than one pipeline stage", option=chunked)

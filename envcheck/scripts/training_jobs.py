@@ -127,7 +127,8 @@ def _read_program_job(
         elif not word.many and not _is_rest_of_value(rest, cut):
             break
     program = rest[cut] if cut < len(rest) else None
-    own = [replace(word, text=launcher.short.get(word.text, word.text)) for word in rest[:cut]]
+    short = launcher.short
+    own = [replace(word, text=short[word.text]) if word.text in short else word for word in rest[:cut]]
     after = list(rest[cut + 1 :])
     if launcher.name == "python" and not _looks_like_training(program, after):
         return None

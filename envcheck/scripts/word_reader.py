@@ -30,6 +30,7 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_CUT_NAME = re.compile(r"[A-Za-z_]\w*")
 _SPECIAL = frozenset("@*#?$!-0123456789_")
 
 
@@ -67,6 +68,17 @@ class WordReader:
         start, end = self.locate_node(node)
         got, soft = self.read_value(node)
         return ShellWord(got[:LONGEST], start, end, node.type in ("string", "raw_string"), soft, raw=read_text(node))
+
+    def read_cut_word(self, before: ShellWord, node: Node) -> ShellWord:
+        """Return the word of which the grammar cuts off NAME/ behind a $: a/$NAME/ at the end of a continued line."""
+        _start, end = self.locate_node(node)
+        cut = _CUT_NAME.match(read_text(node))
+        name = cut[0] if cut else ""
+        rest = read_text(node)[len(name) :]
+        self._record_use(name, node, guarded=False, quoted=False)
+        value = self.state.find_value(name)
+        text = before.text.removesuffix("$") + (value.word.text if value else UNKNOWN) + _drop_backslashes(rest)
+        return replace(before, text=text[:LONGEST], end=end, raw=before.raw + read_text(node))
 
     def _expand_several(self, node: Node) -> list[ShellWord] | None:
         """The words of ${array[@]}, "$@", or an unquoted variable with several words; None for anything else."""
@@ -291,6 +303,13 @@ class WordReader:
     def _record_use(self, name: str, node: Node, guarded: bool, quoted: bool) -> None:
         start, end = self.locate_node(node)
         self.uses.append(VariableUse(name, start, end, name in self.state.values, guarded or self.tested, quoted))
+
+
+def is_cut_name(before: Node | None, node: Node) -> bool:
+    """Whether the grammar cut a word behind a $, and this node is the rest."""
+    if before is None or before.type != "concatenation" or node.type != "word" or before.end_byte != node.start_byte:
+        return False
+    return before.children[-1].type == "$" and _CUT_NAME.match(read_text(node)) is not None
 
 
 def expand_braces(raw: str) -> list[str]:

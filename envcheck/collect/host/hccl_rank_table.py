@@ -27,10 +27,17 @@ def collect_rank_table() -> "dict[str, Any]":
 def read_rank_table(named: str) -> "dict[str, Any]":
     """Return {error, count, servers} of a file; `error` is set if it cannot be read or is of another format."""
     try:
-        text, error = _read_bytes(Path(named)), None
-        value = json.loads(text)
+        return parse_rank_table(_read_bytes(Path(named)))
     except OSError as err:
-        value, error = None, err.strerror.lower() if err.strerror else str(err)
+        return {"error": err.strerror.lower() if err.strerror else str(err), "count": None, "servers": []}
+    except ValueError:  # a path with a null byte
+        return parse_rank_table(b"")
+
+
+def parse_rank_table(text: bytes) -> "dict[str, Any]":
+    """Return {error, count, servers} of the content of a file."""
+    try:
+        value, error = json.loads(text), None
     except (ValueError, RecursionError):
         value, error = None, "not valid JSON"
     servers = value.get("server_list") if isinstance(value, dict) else None

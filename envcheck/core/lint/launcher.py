@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 Names = tuple[str, ...]
 
@@ -34,12 +35,14 @@ class Launcher:
     complete: str = ""  # its version whose options are all listed; "" if some may be missing
     source: str = ""
 
-    @property
+    @cached_property
     def all_options(self) -> frozenset[str]:
         """All option names of the launcher."""
         return self.flags | self.more | {name for names in self.options.values() for name in names}
 
     def expand_abbreviation(self, name: str) -> str:
         """Return the option with this unique prefix; the name itself if there is none or several."""
+        if name in self.all_options:
+            return name
         found = [each for each in self.all_options if each.startswith(name)]
         return found[0] if self.abbreviates and len(found) == 1 and len(name) > 2 else name

@@ -192,7 +192,7 @@ class ShellCommand:
     cwd: str = ""  # its working folder according to `cd`; UNKNOWN if it cannot be determined
     order: int = 0
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The program's base name."""
         return self.words[0].text.rpartition("/")[2] if self.words and self.words[0].is_known else ""

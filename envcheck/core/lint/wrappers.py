@@ -51,5 +51,7 @@ def strip_wrappers(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
 
 def program_name(command: ShellCommand) -> str:
     """Return the base name of the program without its wrappers, "" if unknown."""
+    if command.name not in WRAPPERS:
+        return command.name
     words = strip_wrappers(command.words)
     return words[0].text.rpartition("/")[2] if words and words[0].is_known else ""

@@ -23,6 +23,7 @@ OURS = {
     1017: "shell.crlf",
     1101: "shell.backslash_blank",
     2069: "shell.redirect_order",
+    2188: "shell.redirect_order",
     2164: "shell.no_errexit",
     2215: "shell.orphan_option",
     2276: "shell.spaced_assignment",

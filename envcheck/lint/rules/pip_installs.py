@@ -277,9 +277,10 @@ def _list_missing_extras(project: name_tables.KnownProject, names: str) -> list[
 
 
 def _find_cloned_project(context: LintContext) -> name_tables.KnownProject | None:
-    texts = [word.text for _unused, command in context.find_commands() for word in command.words]
+    words = (word.text for _unused, command in context.find_commands() for word in command.words)
+    texts = dict.fromkeys(text for text in words if "/" in text)
     for row in name_tables.load_projects().projects:
-        if any(re.search(row.pattern, text) for text in texts if "/" in text):
+        if any(re.search(row.pattern, text) for text in texts):
             return row
         if any(re.search(rf"/{row.name}[:@]", text) for text in texts):
             return row

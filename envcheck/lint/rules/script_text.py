@@ -28,11 +28,11 @@ _PLAIN = {
 }
 
 
-def _make_place(script: ShellScript, start: int, end: int) -> ShellWord:
+def make_place(script: ShellScript, start: int, end: int) -> ShellWord:
     return ShellWord("", script.block.map_to_file(start), script.block.map_to_file(max(start, end - 1)) + 1)
 
 
-def _is_inert(script: ShellScript, offset: int) -> bool:
+def is_inert(script: ShellScript, offset: int) -> bool:
     """Whether the place is in a comment, or in the text of a heredoc."""
     raw, there = script.block.raw, script.block.map_to_file(offset)
     if raw[raw.rfind(b"\n", 0, offset) + 1 : offset].lstrip()[:1] == b"#":
@@ -48,7 +48,7 @@ def _is_in_quoted_value(script: ShellScript, offset: int) -> bool:
     return any(assign.word.quoted and assign.word.start <= there < assign.word.end for assign in script.assigns)
 
 
-def _is_in_text(script: ShellScript, offset: int) -> bool:
+def is_in_text(script: ShellScript, offset: int) -> bool:
     """Whether the place is in a quoted word, which another program reads."""
     there = script.block.map_to_file(offset)
     words = [word for command in script.commands for word in command.words] + [each.word for each in script.assigns]
@@ -72,7 +72,7 @@ def find_crlf(context: LintContext) -> Iterator[Remark]:
             count,
         )
         yield fail(
-            _make_place(script, first, first + 1),
+            make_place(script, first, first + 1),
             seen,
             _("Run dos2unix FILE, or sed -i 's/\\r$//' FILE."),
             TextFix(fixes),
@@ -82,8 +82,8 @@ def find_crlf(context: LintContext) -> Iterator[Remark]:
 def find_blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         for match in _CONTINUED.finditer(script.block.raw):
-            if not _is_inert(script, match.start()) and not _is_template_line(script.block.raw, match.start(1)):
-                place = _make_place(script, match.start(1) - 1, match.end(1))
+            if not is_inert(script, match.start()) and not _is_template_line(script.block.raw, match.start(1)):
+                place = make_place(script, match.start(1) - 1, match.end(1))
                 seen = _(
                     "a space follows the backslash: the command ends here, and the next line is a separate command"
                 )
@@ -106,14 +106,14 @@ def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
         raw = script.block.raw
         for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
-            inert = _is_inert(script, match.start(1)) or (match[2] and _is_in_quoted_value(script, match.start(1)))
+            inert = is_inert(script, match.start(1)) or (match[2] and _is_in_quoted_value(script, match.start(1)))
             remark = None if inert else _judge_line_end(script, match)
             if remark:
                 yield remark
 
 
 def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
-    place = _make_place(script, match.start(1), match.end(1))
+    place = make_place(script, match.start(1), match.end(1))
     after = match[4].strip()
     remove = TextFix(((place.start, place.end, ""),))
     if not after and match.end() >= len(script.block.raw):
@@ -144,7 +144,7 @@ def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | Non
 
 
 def _find_group_span(script: ShellScript, match: re.Match[bytes], group: int) -> tuple[int, int]:
-    place = _make_place(script, match.start(group), match.end(group))
+    place = make_place(script, match.start(group), match.end(group))
     return place.start, place.end
 
 
@@ -168,6 +168,9 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
             )
             if _OPEN_PLACEHOLDER.search(before.rpartition(b"\n")[2]):
                 continue  # a template: the > of a value to fill in redirects to the next line
+            if before.endswith(b";") and not alone and script.block.is_script and not script.block.console:
+                seen = _("{word} starts a command: the ; before it ends the previous one", word=first.text[:60])
+                yield fail(first, seen, _("Remove the ;."))
             if before.endswith(b"\\") or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
             if not script.block.is_script and not _follows_program(before):
@@ -210,12 +213,12 @@ def find_typeset_characters(context: LintContext) -> Iterator[Remark]:
             heredoc = _find_heredoc(script, offset)
             read = heredoc is not None and _is_read_by_program(*heredoc) and not _is_comment_line(text, match.start())
             if (
-                (_is_inert(script, offset) and not read)
+                (is_inert(script, offset) and not read)
                 or (dash and not behind.isalpha())
                 or (dash and text[match.start() - 1 : match.start()] not in " \t\n")
             ):
                 continue
-            place = _make_place(script, offset, offset + len(match[0].encode()))
+            place = make_place(script, offset, offset + len(match[0].encode()))
             plain = "--" if dash else _PLAIN[match[0]]
             named = {"": _("no character"), " ": _("a space")}.get(plain, plain)
             seen = _(
@@ -265,8 +268,8 @@ _GLUED_TEST = re.compile(rb"(?m)^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?
 
 def _find_glued_tests(script: ShellScript) -> Iterator[Remark]:
     for match in _GLUED_TEST.finditer(script.block.raw):
-        if not _is_inert(script, match.start(1)) and not _is_in_text(script, match.start(1)):
-            place = _make_place(script, *match.span(1))
+        if not is_inert(script, match.start(1)) and not is_in_text(script, match.start(1)):
+            place = make_place(script, *match.span(1))
             seen = _("no blank follows [: bash runs a command {name}", name=match[1].decode("utf-8", "replace")[:40])
             yield fail(place, seen, _("Put a blank after [, and one before ]."))
 
@@ -277,7 +280,7 @@ def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
         yield from _find_glued_tests(script)
         if script.cut:
             yield unknown(
-                _make_place(script, 0, 1),
+                make_place(script, 0, 1),
                 _("the script is too long or nested too deeply: only part of it was checked"),
                 _("Lint its parts separately."),
             )
@@ -289,7 +292,7 @@ def find_syntax_errors(context: LintContext) -> Iterator[Remark]:
                 starts = [0, *(i + 1 for i, byte in enumerate(script.block.raw) if byte == 10)]
                 at = starts[min(line, len(starts)) - 1]
                 end = script.block.raw.find(b"\n", at)
-                place = _make_place(script, at, end if end > at else at + 1)
+                place = make_place(script, at, end if end > at else at + 1)
                 above = script.block.raw.rfind(b"\n", 0, max(0, at - 1)) + 1
                 blank = _PLACEHOLDER.search(script.block.raw[above : end if end > at else None])
                 if blank:  # a template to fill in

@@ -17,6 +17,7 @@ _SECRET_SHAPE = re.compile(
 )
 
 
+_OPTION = re.compile(r"--?([\w-]+)")
 _PLACEHOLDER = re.compile(
     r"(?i)^$|your|xxx|\.\.\.|<[^<]*>|^\*+$|example|changeme|placeholder|token$|^none$|^null$|^(true|false|\d{1,3})$"
 )
@@ -50,6 +51,26 @@ def _find_secret_argument(command: ShellCommand) -> ShellWord | None:
     return None
 
 
+_CREDENTIALS = re.compile(r"://[^/\s:@]+:[^/\s:@]{3,}@")
+_HEADER = re.compile(r"(?i)authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$")
+_SHORTEST = 10  # characters of a secret of any shape
+
+
+def _has_secret_shape(text: str) -> bool:
+    return len(text) >= _SHORTEST and bool(
+        _SECRET_SHAPE.search(text) or ("://" in text and _CREDENTIALS.search(text)) or _HEADER.match(text)
+    )
+
+
+def _is_named_secret(before: str, word: ShellWord) -> bool:
+    """Whether the word is the value of an option whose name says that it is a secret."""
+    if not before.startswith("-") or word.text.startswith("-") or not word.is_known:
+        return False
+    option = _OPTION.fullmatch(before)
+    named = option is not None and _SECRET_NAME.search(option[1].replace("-", "_"))
+    return bool(named and _SECRET_VALUE.search(word.text) and not _PLACEHOLDER.search(word.text))
+
+
 def find_secrets(context: LintContext) -> Iterator[Remark]:
     """Find secrets; the message never contains the value."""
     do = _("Read it from a file that only you can read. Launchers write their environment to logs.")
@@ -67,14 +88,7 @@ def find_secrets(context: LintContext) -> Iterator[Remark]:
         for command in script.commands:
             before = ""
             for word in command.words:
-                option = re.fullmatch(r"--?([\w-]+)", before)
-                named = option and _SECRET_NAME.search(option[1].replace("-", "_")) and not word.text.startswith("-")
-                if (
-                    (named and word.is_known and _SECRET_VALUE.search(word.text) and not _PLACEHOLDER.search(word.text))
-                    or _SECRET_SHAPE.search(word.text)
-                    or re.search(r"://[^/\s:@]+:[^/\s:@]{3,}@", word.text)
-                    or re.search(r"(?i)^authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$", word.text)
-                ):
+                if _is_named_secret(before, word) or _has_secret_shape(word.text):
                     spots[word.start] = ShellWord("", word.start, word.end)
                 before = word.text
             if (handed := _find_secret_argument(command)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from pathlib import Path
 
 from envcheck.core.lint.context import LintContext
@@ -11,11 +12,14 @@ from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord, TextFix
 from envcheck.core.lint.wrappers import program_name, strip_wrappers
 from envcheck.core.messages import _
+from envcheck.lint.rules.script_text import is_in_text, is_inert, make_place
+from envcheck.scripts.known_programs import find_started_program
 from envcheck.scripts.source_file import is_shell_command
 
 
 def find_wrong_redirect_order(context: LintContext) -> Iterator[Remark]:
-    """Find `2>&1 > log`, which leaves errors on the terminal."""
+    """Find `2>&1 > log`, which leaves errors on the terminal, and redirections after &."""
+    yield from find_redirects_after_ampersand(context)
     for _unused, command in context.find_commands():
         texts = [re.sub(r"\s", "", each.text) for each in command.redirects]
         for number, text in enumerate(texts):
@@ -26,6 +30,22 @@ def find_wrong_redirect_order(context: LintContext) -> Iterator[Remark]:
             ):
                 seen = _("errors still go to the previous output, not to the file")
                 yield warn(command.redirects[number], seen, _("Write > FILE 2>&1."))
+
+
+MOST_REDIRECTS = 100  # of a script
+_LATE_REDIRECT = re.compile(
+    rb"(?<![&|<>\\])&[ \t]+([12]?>{1,2}(?:&[12]|[ \t]*[\w./${}\"'-]+))[ \t]*(?:#.*)?\r?$", re.MULTILINE
+)
+
+
+def find_redirects_after_ampersand(context: LintContext) -> Iterator[Remark]:
+    """Find `command & 2>&1`: the redirection is a command of its own, without a program."""
+    for script in context.scripts:
+        for match in islice(_LATE_REDIRECT.finditer(script.block.raw), MOST_REDIRECTS):
+            if not is_inert(script, match.start()) and not is_in_text(script, match.start()):
+                place = make_place(script, *match.span(1))
+                seen = _("the command ends at &: this redirection is not part of it")
+                yield warn(place, seen, _("Put the redirection before &."))
 
 
 def find_open_permissions(context: LintContext) -> Iterator[Remark]:
@@ -98,6 +118,7 @@ def find_spaced_assignment(context: LintContext) -> Iterator[Remark]:
     if _is_makefile(context):
         return  # make allows the spaces
     yield from find_spaced_export(context)
+    yield from find_spaced_overrides(context)
     for script, command in context.find_commands():
         words = command.words
         if not script.block.is_script and _is_other_language(script.block.raw):
@@ -159,6 +180,39 @@ def find_spaced_export(context: LintContext) -> Iterator[Remark]:
                 name=name,
             )
             yield fail(place, seen, _("Write {name}=... without spaces.", name=name), TextFix(((start, end, ""),)))
+
+
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w.@/-]*=")
+_BARE_KEY = re.compile(r"[+~]{0,2}[A-Za-z_]\w*(?:\.\w+)+")
+_LEAST_OVERRIDES = 3  # of a command of an unknown program, by which it is one that reads KEY=VALUE
+
+
+def find_spaced_overrides(context: LintContext) -> Iterator[Remark]:
+    """Find `key= value` and `key =value` among the overrides of Hydra and OmegaConf, which read two of them."""
+    for _unused, command in context.find_commands():
+        words = command.words
+        if not any(word.text[:1] == "=" or word.text[-1:] == "=" for word in words):
+            continue
+        pairs = [(one, other) for one, other in pairwise(words) if _is_split_override(one, other)]
+        if not pairs:
+            continue
+        row = find_started_program(words, command.environment)
+        reads = row is not None and re.search("Hydra|OmegaConf", row.parser)
+        if not reads and sum(_OVERRIDE.match(word.text) is not None for word in words) < _LEAST_OVERRIDES:
+            continue
+        for one, other in pairs:
+            key = one.text.rstrip("=")
+            seen = _("a space at the = of {key}: the program receives two words, and exits", key=key[:80])
+            place = ShellWord("", one.start, other.end)
+            yield warn_or_fail(bool(reads), place, seen, _("Write {name}=... without spaces.", name=key[:80]))
+
+
+def _is_split_override(one: ShellWord, other: ShellWord) -> bool:
+    if one.quoted or other.many or not one.is_known:
+        return False
+    if _OVERRIDE.fullmatch(one.text):
+        return re.match(r"[\w./\[{'\"]", other.text) is not None and not _OVERRIDE.match(other.text)
+    return other.text.startswith("=") and not other.quoted and _BARE_KEY.fullmatch(one.text) is not None
 
 
 def _is_in_heredoc(script: ShellScript, at: int) -> bool:

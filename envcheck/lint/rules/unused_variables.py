@@ -32,6 +32,9 @@ def is_never_set(script: ShellScript, context: LintContext, name: str) -> bool:
     return not any(name in each.names or each.opaque for each in session) and not _GIVEN.fullmatch(name)
 
 
+MOST_NAMES = 1000  # of a script among which a similar one is searched
+
+
 def is_own_name(name: str) -> bool:
     """Return whether the name is lower case: a variable of the script, which nobody sets outside."""
     return name == name.lower() and len(name) > 1
@@ -68,9 +71,7 @@ def _judge_unset(script: ShellScript, context: LintContext, use: VariableUse, re
         return warn(
             use, _("{name} is read here but set only further down", name=use.name), _("Set it before this line.")
         )
-    meant = find_similar_name(use.name, frozenset(script.names), 0.75) or next(
-        (name for name in sorted(script.names) if name.endswith(f"_{use.name}") or name.startswith(f"{use.name}_")), ""
-    )
+    meant = _find_meant_name(script, use.name)
     stops = reading.stops_script(use)
     if not (is_own_name(use.name) or (meant and find_similar_name(use.name, frozenset({meant}), 0.85))):
         return _remark_outside_variable(reading, use, stops) if reading.is_missing(use) else None
@@ -94,6 +95,14 @@ def _judge_unset(script: ShellScript, context: LintContext, use: VariableUse, re
     )
     ends = stops and is_own_name(use.name) and script.block.is_script and reading.is_always_reached(use)
     return warn_or_fail(ends, use, seen, do)
+
+
+def _find_meant_name(script: ShellScript, name: str) -> str:
+    """A variable of the script with a similar name, or one that this name is a part of."""
+    if len(script.names) > MOST_NAMES:
+        return ""
+    longer = (each for each in sorted(script.names) if each.endswith(f"_{name}") or each.startswith(f"{name}_"))
+    return find_similar_name(name, frozenset(script.names), 0.75) or next(longer, "")
 
 
 def _is_own_constant(script: ShellScript, use: VariableUse) -> bool:

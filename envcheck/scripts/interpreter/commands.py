@@ -23,6 +23,7 @@ from envcheck.scripts.interpreter.shell_walk import ShellWalk
 from envcheck.scripts.layered_environment import LayeredEnvironment
 from envcheck.scripts.shell_grammar import read_text
 from envcheck.scripts.shell_state import MOST
+from envcheck.scripts.word_reader import is_cut_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -156,6 +157,8 @@ def _read_words(
             prefixes.append(record_assignment(walk, child, uses, True, prefix=True))
         elif child.type == "command_name":
             words += reader.read_words(child.named_children[0] if child.named_child_count == 1 else child)
+        elif words and is_cut_name(child.prev_named_sibling, child):
+            words[-1] = reader.read_cut_word(words[-1], child)
         elif child.type not in _REDIRECTS:
             words += reader.read_words(child)
         elif child.type == "herestring_redirect":

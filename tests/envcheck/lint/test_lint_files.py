@@ -14,7 +14,7 @@ from envcheck.cli import main
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.lint import files
+from envcheck.lint import files, linter
 from envcheck.scripts import source_file
 from tests.envcheck.report import sarif_schema
 
@@ -201,6 +201,47 @@ def test_a_script_says_what_reads_a_configuration(tmp_path: Path, order: tuple[s
     assert json.loads(alone.stdout)["readings"][0]["program"] is None
     assert judged["readings"][0]["program"] == "PaddleFormers"
     assert [each["rule"] for each in judged["findings"]] == ["config.unknown"]
+
+
+@pytest.mark.parametrize(
+    ("before", "found"), [("", ["WARN"]), ("USE_MCA=0 ", ["FAIL"]), ("USE_MCA=1 ", []), ('USE_MCA="$1" ', [])]
+)
+def test_keys_of_another_reader_need_its_variable(before: str, found: list[str], tmp_path: Path) -> None:
+    """It may be set outside of the script, unless the script sets it itself."""
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{before}llamafactory-cli train a.yaml\n")
+    (tmp_path / "a.yaml").write_text(f"{KNOWN}tensor_model_parallel_size: 2\n")
+    listed = files.list_files([str(tmp_path / "run.sh"), str(tmp_path / "a.yaml")])
+
+    results = files.lint_files(listed, TargetMachine(folder=tmp_path), "nvidia", others=False).results
+    remarks = results[1].result.remarks if results[1].result else ()
+    assert [each.severity.name for each in remarks if "USE_MCA=1" in each.seen] == found
+
+
+BATCH = {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "found"),
+    [
+        ("--num_gpus 8", {}, ["FAIL"]),
+        ("--num_gpus 4", {}, []),
+        ("", {}, []),
+        ("--num_gpus ${N:-8}", {}, ["WARN"]),
+        ("--num_gpus 8", {"gradient_accumulation_steps": "auto"}, []),
+        ("--num_gpus 3", {"train_micro_batch_size_per_gpu": None}, ["FAIL"]),
+    ],
+)
+def test_the_batch_size_of_deepspeed_fits_the_processes(
+    options: str, changes: dict[str, Any], found: list[str], tmp_path: Path
+) -> None:
+    """The whole batch is the product of the micro batch, the accumulation steps and the processes."""
+    (tmp_path / "ds.json").write_text(json.dumps({k: v for k, v in {**BATCH, **changes}.items() if v is not None}))
+    text = f"#!/bin/bash\ndeepspeed {options} train.py --deepspeed_config ds.json\n"
+
+    result = linter.lint_source(
+        source_file.make_source("run.sh", text.encode()), TargetMachine(folder=tmp_path), "nvidia", others=False
+    )
+    assert [each.severity.name for each in result.remarks if each.rule == "config.deepspeed"] == found
 
 
 def test_a_script_says_in_which_mode_a_configuration_is_read(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn
+from envcheck.core.lint.remark_builders import fail, find_similar_name, note, replace_span, unknown, warn, warn_or_fail
 from envcheck.core.lint.script_model import ConfigBlock, ConfigEntry, Remark, ShellWord, SourceFile, TextFix
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join
 from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.listed_names import find_unlisted_keys
@@ -15,7 +17,7 @@ from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_con
 from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describe_unlisted_option, find_new_name
 from envcheck.scripts.companion_config import find_broken_configs
 from envcheck.scripts.config_files import find_json_problem
-from envcheck.scripts.known_programs import find_config_program
+from envcheck.scripts.known_programs import find_config_program, find_started_program
 from envcheck.vendors import VENDORS
 from launch.catalogue.schedulers import kubernetes_names
 
@@ -168,6 +170,8 @@ def find_unknown_keys(context: LintContext) -> Iterator[Remark]:
         foreign = _list_foreign_keys(config)
         if foreign and context.reader is None:  # else the first line says what is not checked
             yield _remark_foreign_keys(foreign)
+        elif foreign and context.reader is not None:
+            yield from _judge_switch(context.reader, foreign)
         kit = find_config_options(context, config) if config.family and id(config) not in started else None
         if kit is not None:
             own = [each for each in config.entries if each.name and not each.path and each not in foreign]
@@ -225,16 +229,31 @@ def _rejects_unknown_keys(config: ConfigBlock) -> bool:
     return config.family == "swift" and not any(entry.name in PLUGIN_OPTIONS for entry in config.entries)
 
 
-# Readers of the same file whose keys envcheck has no list of: name → the keys by which they are recognised.
-_OTHER_READERS = {
-    "LLaMA-Factory v1 (USE_V1)": re.compile(r"(?:model_class|dist_config|kernel_config|peft_config|sample_backend)$"),
-    "KTransformers": re.compile(r"(?:use_)?kt_\w+$"),
-    "mcore_adapter (USE_MCA)": re.compile(
-        r"(?:(?:tensor|pipeline|expert)_model_parallel_size|context_parallel_size|sequence_parallel|recompute_granularity"
-        r"|use_distributed_optimizer|overlap_(?:param_gather|grad_reduce)|moe_(?:grouped_gemm|token_dispatcher_type)"
-        r"|(?:bias_activation|apply_rope)_fusion|use_packed_sequences|export_hf_on_finish|mixed_precision)$"
+@dataclass(frozen=True)
+class OtherReader:
+    """A reader of the same file of whose keys envcheck has no list: `signs` recognise it, `switch` selects it."""
+
+    name: str
+    switch: str
+    signs: re.Pattern[str]
+
+
+_OTHER_READERS = (
+    OtherReader(
+        "LLaMA-Factory v1 (USE_V1)", "USE_V1",
+        re.compile(r"(?:model_class|dist_config|kernel_config|peft_config|sample_backend)$"),
     ),
-}
+    OtherReader("KTransformers", "", re.compile(r"(?:use_)?kt_\w+$")),
+    OtherReader(
+        "mcore_adapter (USE_MCA)", "USE_MCA",
+        re.compile(
+            r"(?:(?:tensor|pipeline|expert)_model_parallel_size|context_parallel_size|sequence_parallel"
+            r"|recompute_granularity|use_distributed_optimizer|overlap_(?:param_gather|grad_reduce)"
+            r"|moe_(?:grouped_gemm|token_dispatcher_type)|(?:bias_activation|apply_rope)_fusion|use_packed_sequences"
+            r"|export_hf_on_finish|mixed_precision)$"
+        ),
+    ),
+)  # fmt: skip
 
 
 def _list_foreign_keys(config: ConfigBlock) -> list[ConfigEntry]:
@@ -244,20 +263,33 @@ def _list_foreign_keys(config: ConfigBlock) -> list[ConfigEntry]:
     top = [entry for entry in config.entries if not entry.path and entry.name]
     if config.family != "llamafactory":
         return top
-    return [entry for entry in top if any(signs.match(entry.name) for signs in _OTHER_READERS.values())]
+    return [entry for entry in top if any(other.signs.match(entry.name) for other in _OTHER_READERS)]
+
+
+def _find_other_reader(foreign: list[ConfigEntry]) -> tuple[OtherReader, ConfigEntry]:
+    """The reader that most keys are of, and the first of them."""
+    found = {other.name: [entry for entry in foreign if other.signs.match(entry.name)] for other in _OTHER_READERS}
+    reader = max(_OTHER_READERS, key=lambda other: len(found[other.name]))
+    return reader, (found[reader.name] or foreign)[0]
 
 
 def _remark_foreign_keys(foreign: list[ConfigEntry]) -> Remark:
-    found = {
-        reader: [entry for entry in foreign if signs.match(entry.name)] for reader, signs in _OTHER_READERS.items()
-    }
-    reader = max(found, key=lambda name: len(found[name]))
-    place = (found[reader] or foreign)[0]
+    reader, entry = _find_other_reader(foreign)
     return unknown(
-        make_key_place(place),
-        _("{count} keys of {reader} were not checked", count=len(foreign), reader=reader),
-        _("Compare them with the documentation of {reader}.", reader=reader),
+        make_key_place(entry),
+        _("{count} keys of {reader} were not checked", count=len(foreign), reader=reader.name),
+        _("Compare them with the documentation of {reader}.", reader=reader.name),
     )
+
+
+def _judge_switch(job: TrainingJob, foreign: list[ConfigEntry]) -> Iterator[Remark]:
+    """Keys of a reader that the command does not select: LLaMA-Factory's own one exits on them."""
+    reader, entry = _find_other_reader(foreign)
+    row = find_started_program(job.command.words, job.command.environment)
+    if row is not None and row.name == "LLaMA-Factory" and reader.switch and reader.signs.match(entry.name):
+        name, is_off = reader.switch, reader.switch in job.command.environment
+        seen = _("{key} needs the variable {name}=1: the program exits without it", key=entry.name, name=name)
+        yield warn_or_fail(is_off, make_key_place(entry), seen, _("Set {name}=1 for the command.", name=name))
 
 
 def _find_longer_key(name: str, names: frozenset[str]) -> str:

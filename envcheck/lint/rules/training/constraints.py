@@ -17,7 +17,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.scripts.known_programs import find_config_program, find_started_program
+from envcheck.scripts.known_programs import PROGRAMS, find_config_program, find_started_program
 from envcheck.scripts.parse_options import parse_options
 
 WORLD = "@world"  # in the table: the number of processes
@@ -232,6 +232,7 @@ def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> 
 def find_unlisted_values(context: LintContext) -> Iterator[Remark]:
     """Find values that a program does not accept, of programs without a list of their options."""
     for call in list_program_calls(context):
+        yield from _find_trailing_commas(call)
         for row in load_constraints().values:
             for name in row.names if call.program in row.programs else ():
                 given = call.find(name)
@@ -244,6 +245,16 @@ def find_unlisted_values(context: LintContext) -> Iterator[Remark]:
                     yield from _judge_blanks(given)
 
 
+def _find_trailing_commas(call: ProgramCall) -> Iterator[Remark]:
+    """Overrides of Hydra with a comma at the end, which its grammar rejects."""
+    for given in call.options if call.program in _READ_BY_HYDRA else ():
+        word = given.values[0] if len(given.values) == 1 and given.key else None
+        if word is not None and re.search(r"[^,\[{('\"\\],$", word.text):
+            seen = _("a comma follows the value of {option}: Hydra cannot read it, and exits", option=given.name)
+            yield fail(word, seen, _("Remove the comma."))
+
+
+_READ_BY_HYDRA = frozenset(row.name for row in PROGRAMS if row.parser == "Hydra" and row.file)
 _BLANK_IN_NAME = re.compile(r"[^,\s]\s+[^,\s]")
 
 

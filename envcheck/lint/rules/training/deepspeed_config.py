@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option, parse_float
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
@@ -56,7 +56,13 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
             yield from _judge_param_offload(stage, make_key_place(param))
     yield from _judge_accelerate_offload(context)
     for job in context.jobs:
-        yield from _compare_with_options(context, job)
+        for name in ("deepspeed", "deepspeed_config"):
+            given = job.find_option(name)
+            word = given.values[0] if given is not None and len(given.values) == 1 else None
+            named = _find_config(context, job, word) if word is not None else None
+            if word is not None and named is not None:
+                yield from _judge_world(job, word, named)
+                yield from _compare_with_options(job, word, named) if name == "deepspeed" else ()
 
 
 def _judge_accelerate_offload(context: LintContext) -> Iterator[Remark]:
@@ -90,13 +96,37 @@ _SAME = (
 )
 
 
-def _compare_with_options(context: LintContext, job: TrainingJob) -> Iterator[Remark]:
-    """Find options of the Trainer that its DeepSpeed configuration contradicts: it exits."""
-    given = job.find_option("deepspeed")
-    word = given.values[0] if given is not None and len(given.values) == 1 else None
-    config = _find_config(context, job, word) if word is not None else None
-    if config is None:
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_PARALLEL = re.compile("parallel|pipe_stages|mp_size")
+
+
+def _judge_world(job: TrainingJob, word: ShellWord, config: ConfigBlock) -> Iterator[Remark]:
+    """Find a batch size that is no product of the other two and of the processes: DeepSpeed exits.
+
+    With other degrees than data parallelism, fewer processes count.
+    """
+    world = job.world_size
+    if not world or job.open or any(_PARALLEL.search(given.python_name) for given in job.options):
         return
+    found = {(*entry.path, entry.name): entry for entry in config.entries}
+    if any((name,) in found and _read_number(found[(name,)]) is None for name in _BATCH):
+        return
+    total, micro, rounds = (_read_number(found.get((name,))) for name in _BATCH)
+    step = (micro or 1) * (rounds or 1) * world
+    if not total or (total == step if micro and rounds else total % step == 0):
+        return
+    given = job.find_launch_value("processes")
+    seen = _(
+        "train_batch_size {total} in {file} does not fit micro batch size {micro} x accumulation steps {rounds} "
+        "x {world} processes: DeepSpeed exits",
+        total=total, file=word.text.rpartition("/")[2], micro=micro or 1, rounds=rounds or 1, world=world,
+    )  # fmt: skip
+    do = _("Use {product}, or leave out one of the three.", product=step)
+    yield warn_or_fail(given is not None and not given.soft, word, seen, do)
+
+
+def _compare_with_options(job: TrainingJob, word: ShellWord, config: ConfigBlock) -> Iterator[Remark]:
+    """Find options of the Trainer that its DeepSpeed configuration contradicts: it exits."""
     found = {(*entry.path, entry.name): entry for entry in config.entries}
     for path, name in _SAME:
         entry, option = found.get(path), job.find_option(name)
@@ -110,7 +140,7 @@ def _compare_with_options(context: LintContext, job: TrainingJob) -> Iterator[Re
             option=name,
             ours=ours,
             key=".".join(path),
-            file=word.text.rpartition("/")[2] if word is not None else "",
+            file=word.text.rpartition("/")[2],
             theirs=theirs,
         )
         yield fail(locate_option(option), seen, _('Write "auto" in the file: the trainer then fills in the option.'))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, find_last_option
@@ -21,6 +22,7 @@ def find_unknown_launcher_options(context: LintContext) -> Iterator[Remark]:
     """Find misspelt options of the launcher."""
     for job in context.jobs:
         known = frozenset(job.launcher.all_options)
+        yield from _find_single_dashes(job, known)
         for given in job.own:
             if given.written:
                 name = ShellWord("", given.start, given.end)
@@ -56,6 +58,19 @@ def find_unknown_launcher_options(context: LintContext) -> Iterator[Remark]:
                     _("Write --{meant}.", meant=meant),
                     replace_span(name, f"--{meant}"),
                 )
+
+
+_SINGLE_DASH = re.compile(r"-([A-Za-z]\w*[_-]\w+)(?:=.*)?")
+
+
+def _find_single_dashes(job: TrainingJob, known: frozenset[str]) -> Iterator[Remark]:
+    """Long options of the launcher with one dash, before the program."""
+    for word in takewhile(lambda each: each is not job.program, job.command.words) if job.launcher.program else ():
+        match = _SINGLE_DASH.fullmatch(word.text)
+        if match and match[1].replace("-", "_") in known and word.text not in job.launcher.short:
+            name = job.launcher.name
+            seen = _("-{option} has one dash: {launcher} does not know it, and exits", option=match[1], launcher=name)
+            yield fail(word, seen, _("Write --{name}.", name=match[1]))
 
 
 def _judge_launcher_choice(job: TrainingJob, given: GivenOption) -> Iterator[Remark]:
@@ -112,6 +127,7 @@ def find_conflicting_filters(context: LintContext) -> Iterator[Remark]:
 _LAUNCH_ONLY = frozenset(
     (
         *("nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank"),
+        *("num_processes", "main_process_ip", "main_process_port"),
         *PLUGIN_OPTIONS,
     )
 )

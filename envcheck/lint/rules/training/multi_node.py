@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
@@ -21,8 +22,14 @@ def is_multi_node(job: TrainingJob) -> bool:
 
 
 def is_started_remotely(job: TrainingJob) -> bool:
-    """Return whether srun, mpirun or ssh starts it on each node, so that each node evaluates it."""
-    return job.command.elsewhere or _read_first_word(job) in _CARRIERS
+    """Return whether srun, mpirun, ssh or a program that gets the launcher as arguments starts it on each node."""
+    return job.command.elsewhere or _read_first_word(job) in _CARRIERS or _is_passed_to_program(job)
+
+
+def _is_passed_to_program(job: TrainingJob) -> bool:
+    """Whether a Python program before the launcher gets it as its arguments, as those that submit jobs do."""
+    before = takewhile(lambda word: word is not job.at, job.command.words)
+    return any(word.text.endswith(".py") for word in before)
 
 
 def gets_same_arguments_everywhere(job: TrainingJob) -> bool:

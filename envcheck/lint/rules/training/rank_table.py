@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
 from envcheck.collect.host import hccl_rank_table
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, format_names, warn
-from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, fill, join
 from envcheck.scripts.vendor_words import find_vendor_words, load_vendor_words
@@ -17,13 +18,44 @@ from probes.host.rank_table_flaws import find_rank_table_errors
 
 
 def find_stale_rank_tables(context: LintContext) -> Iterator[Remark]:
-    """Compare the rank table that a job uses with its processes, and with this host."""
+    """Find errors in rank tables; compare the one that a job uses with its processes, and with this host."""
+    for config in context.configs:
+        if config.family == "rank_table" and not config.error and UNKNOWN.encode() not in config.block.raw:
+            yield from _judge_content(config)
     names = [find_vendor_words(context.device).rank_table] if context.device else _list_variables()
     for job in context.jobs if any(names) else ():
         for name in filter(None, names):
             word = job.command.environment.get(name) or _find_option_word(job)
             if word is not None and word.is_known and word.text and job.is_training:
                 yield from _judge_table(context, job, name, word)
+
+
+def _judge_content(config: ConfigBlock) -> Iterator[Remark]:
+    table = decode_rank_table(hccl_rank_table.parse_rank_table(config.block.raw))
+    flaws = list(find_rank_table_errors(table)) if table is not None and not table.error else []
+    if flaws:
+        start, end = _find_second_rank(config.block.raw) or _find_list(config.block.raw)
+        place = ShellWord("", config.block.map_to_file(start), config.block.map_to_file(end))
+        seen = _("the rank table is wrong: {flaws}", flaws=join("; ", flaws[:3]))
+        yield fail(place, seen, _("Generate the table again for the hosts of this job."))
+
+
+_RANK = re.compile(rb'"rank_id"\s*:\s*"?(\d+)"?')
+
+
+def _find_second_rank(raw: bytes) -> tuple[int, int] | None:
+    """The place of a rank that was there before."""
+    seen: set[bytes] = set()
+    for match in _RANK.finditer(raw):
+        if match[1] in seen:
+            return match.span()
+        seen.add(match[1])
+    return None
+
+
+def _find_list(raw: bytes) -> tuple[int, int]:
+    at = max(0, raw.find(b'"server_list"'))
+    return at, at + 1
 
 
 def _list_variables() -> list[str]:

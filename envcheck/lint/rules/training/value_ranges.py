@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option, parse_float, parse_integer
-from envcheck.core.lint.remark_builders import fail
+from envcheck.core.lint.remark_builders import fail, warn
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import NOTHING, Message, _
+from envcheck.core.messages import NOTHING, _
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import MOST, explain_number
 
@@ -30,8 +30,8 @@ def find_impossible_numbers(context: LintContext) -> Iterator[Remark]:
             if given is not None and seen and not _is_unused(job, name, given):
                 yield fail(locate_option(given), seen, _("Write a number in this range."))
         epochs = job.find_option(*EPOCHS)
-        if epochs is not None and (seen := _explain_epochs(job, epochs)):
-            yield fail(locate_option(epochs), seen, _("Write a number above 0, or set max_steps."))
+        if epochs is not None:
+            yield from _judge_epochs(job, epochs)
 
 
 def _is_unused(job: TrainingJob, name: str, given: GivenOption) -> bool:
@@ -42,9 +42,15 @@ def _is_unused(job: TrainingJob, name: str, given: GivenOption) -> bool:
     return tuner is None or not any(word in (tuner.value or "").lower() for word in _ADAPTERS)
 
 
-def _explain_epochs(job: TrainingJob, given: GivenOption) -> Message:
-    """Steps, where set, replace the epochs."""
+def _judge_epochs(job: TrainingJob, given: GivenOption) -> Iterator[Remark]:
+    """Steps, where set, replace the epochs.  Programs accept 0: some scripts evaluate a model so."""
     number, steps = parse_float(given.value), job.find_option(*NAMES["max_steps"])
     if number is None or number > 0 or (steps is not None and (parse_integer(steps.value) or 1) > 0):
-        return NOTHING
-    return _("{option} {value}: expected a number above 0", option=given.python_name, value=given.value)
+        return
+    do = _("Write a number above 0, or set max_steps.")
+    if number < 0:
+        seen = _("{option} {value}: expected a number above 0", option=given.python_name, value=given.value)
+        yield fail(locate_option(given), seen, do)
+    else:
+        seen = _("{option} {value}: the job runs no training step", option=given.python_name, value=given.value)
+        yield warn(locate_option(given), seen, do)
