@@ -5,7 +5,7 @@ A share is the part of a term that published measurements leave unexplained; fix
 
 from __future__ import annotations
 
-from launch.memory import GIB
+from launch.memory import GIB, meter
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 
@@ -42,6 +42,11 @@ SCORES_UP = 0.2
 def uncertainty_share(job: PlannedJob, term: str) -> float:
     """Return the relative uncertainty of a term; that of activations depends on the framework."""
     return job.framework.spread if term == "activations" else SHARES[term]
+
+
+def context_margin(job: PlannedJob) -> float:
+    """Return the bytes by which the context may be smaller or larger than counted."""
+    return CONTEXT_SHARE * meter.context_bytes(job)
 
 
 def lower_bound(job: PlannedJob, phase: Phase) -> float:
