@@ -70,7 +70,7 @@ class LaunchPlan:
         """Phase and stage of the peak."""
         return self.label_phase(self.deciding)
 
-    def label_phase(self, phase: phases.Phase) -> Message:
+    def label_phase(self, phase: Phase) -> Message:
         """Return the phase's name, with its stage if there are several."""
         name = fill(phase.name)
         return name if self.job.layout.pp == 1 else _("{phase}, stage {stage}", phase=name, stage=phase.stage)
