@@ -5,7 +5,7 @@ A share is the part of a term that published measurements leave unexplained; fix
 
 from __future__ import annotations
 
-from launch.memory import GIB, meter
+from launch.memory import GIB
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 
@@ -45,8 +45,8 @@ def uncertainty_share(job: PlannedJob, term: str) -> float:
 
 
 def context_margin(job: PlannedJob) -> float:
-    """Return the bytes by which the context may be smaller or larger than counted."""
-    return CONTEXT_SHARE * meter.context_bytes(job)
+    """Return the bytes by which a context without collectives may differ from its count."""
+    return CONTEXT_SHARE * job.device.context_gib * GIB
 
 
 def lower_bound(job: PlannedJob, phase: Phase) -> float:
